@@ -1,0 +1,1 @@
+"""Checks of a finished table against its ledger, its files and its broker."""

@@ -1,0 +1,1 @@
+"""Commands; they print and never decide."""

@@ -1,0 +1,174 @@
+"""One tree of errors; the class tells the reaction.
+
+Retriable
+    Nothing changed outside; the same call may be made again after a pause.
+UnknownOutcome
+    The call may have landed. Read the slot or the file to find out; delete nothing.
+PoisonRow
+    One row cannot be converted. It becomes a dirty row; the epoch goes on.
+Fatal
+    A person has to act. The route stops with a report.
+"""
+
+from typing import ClassVar
+
+
+class SluicewayError(Exception):
+    """Root of the tree: a stable code, what happened, where, and what to do next.
+
+    Args:
+        message: What was expected and what came, in one sentence. Holds no secret.
+        where: Place in the user's terms: `file:line:column`, topic/partition/offset, table.
+        hint: What the user does next, if anything.
+    """
+
+    code: ClassVar[str] = "SW000"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.where, self.hint))
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where else ""
+        hint = f" ({self.hint})" if self.hint else ""
+        return f"{place}{self.message}{hint}"
+
+
+def _rebuild(kind: type[SluicewayError], message: str, where: str, hint: str) -> SluicewayError:
+    return kind(message, where=where, hint=hint)
+
+
+class Retriable(SluicewayError):
+    """Nothing changed outside; repeat the same call after a pause."""
+
+    code = "SW100"
+
+
+class SourceUnavailableError(Retriable):
+    """The broker does not answer; offsets and rows are untouched."""
+
+    code = "SW101"
+
+
+class MetastoreUnavailableError(Retriable):
+    """The metastore does not answer; its effects wait, commits go on."""
+
+    code = "SW102"
+
+
+class TaskFailedError(Retriable):
+    """A task of an epoch failed; the epoch is thrown away and planned again."""
+
+    code = "SW103"
+
+
+class UnknownOutcome(SluicewayError):
+    """The call may or may not have landed; only reading decides."""
+
+    code = "SW200"
+
+
+class StorageUnavailableError(UnknownOutcome):
+    """The store did not answer or failed half-way; look before the next step."""
+
+    code = "SW201"
+
+
+class PoisonRow(SluicewayError):
+    """One row cannot be converted as the table demands."""
+
+    code = "SW300"
+
+
+class Fatal(SluicewayError):
+    """A person has to act; the route stops."""
+
+    code = "SW400"
+
+
+class JobFileError(Fatal):
+    """The job file is not valid."""
+
+    code = "SW401"
+    exit_code = 3
+
+
+class NotInThisVersionError(Fatal):
+    """The job file or command asks for something that this version does not have."""
+
+    code = "SW402"
+    exit_code = 3
+
+
+class UnhealthyEnvironmentError(Fatal):
+    """Something outside the product is missing or unfit: Java, a jar, a store."""
+
+    code = "SW403"
+    exit_code = 5
+
+
+class TableMismatchError(Fatal):
+    """The table is not what the job file says, or cannot be written faithfully."""
+
+    code = "SW404"
+
+
+class TopicNotFoundError(Fatal):
+    """The broker answers, but does not have the topic."""
+
+    code = "SW405"
+
+
+class StateConflictError(Fatal):
+    """The ledger, the table and the source do not agree; nothing is guessed."""
+
+    code = "SW450"
+    exit_code = 7
+
+
+class FencedError(StateConflictError):
+    """Another driver owns the ledger's next slot. Stop; touch nothing."""
+
+    code = "SW451"
+
+
+class LeaseHeldError(StateConflictError):
+    """Another live driver runs this route."""
+
+    code = "SW452"
+
+
+class LedgerCorruptError(StateConflictError):
+    """A record is missing, altered, forged or of an unknown kind."""
+
+    code = "SW453"
+
+
+class LedgerMismatchError(StateConflictError):
+    """The ledger found belongs to another table, job or route, or is gone."""
+
+    code = "SW454"
+
+
+class OffsetsLostError(StateConflictError):
+    """The source no longer has what the ledger needs, or is another one."""
+
+    code = "SW455"
+
+
+class FileLostError(StateConflictError):
+    """A committed file is neither staged nor at its final name."""
+
+    code = "SW456"
+
+
+class InvariantError(StateConflictError):
+    """An invariant of the protocol does not hold; a bug, caught before it did harm."""
+
+    code = "SW457"

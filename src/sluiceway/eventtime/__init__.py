@@ -1,0 +1,1 @@
+"""Event time of a row and the partition it belongs to."""

@@ -1,0 +1,1 @@
+"""Formats: bytes of a queue record -> typed Arrow columns."""

@@ -1,0 +1,1 @@
+"""JSON payloads -> typed Arrow columns, exactly."""

@@ -1,0 +1,1 @@
+"""The driver: planner, epoch loop, recovery, lifecycle."""

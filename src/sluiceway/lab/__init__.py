@@ -1,0 +1,1 @@
+"""Real servers as plain processes, for the demo and the tests."""

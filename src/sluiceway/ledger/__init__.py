@@ -1,0 +1,1 @@
+"""The ledger: write-once records beside the table, the only truth about what is committed."""

@@ -1,0 +1,1 @@
+"""Logs, steps and progress."""

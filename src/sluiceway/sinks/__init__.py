@@ -1,0 +1,1 @@
+"""Sinks: where committed rows become readable."""

@@ -1,0 +1,106 @@
+"""What every sink provides: on the driver a table to fill, inside a task a writer of it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sluiceway.types.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class TableIdentity:
+    """What makes a table this table and not another of the same name.
+
+    Attributes:
+        catalog: URI of the catalog that holds it.
+        database: Its database.
+        name: Its name.
+        created_at_s: The catalog's creation time of the table, seconds since the epoch.
+        location: Root folder, as an absolute path or URI.
+    """
+
+    catalog: str
+    database: str
+    name: str
+    created_at_s: int
+    location: str
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class TableState:
+    """The table as the catalog describes it now.
+
+    Attributes:
+        identity: Which table.
+        schema: Data columns, without partition columns.
+        partition_columns: Names, in path order.
+        ledger: Value of the table property `sluiceway.ledger`; None when absent.
+    """
+
+    identity: TableIdentity
+    schema: Schema
+    partition_columns: tuple[str, ...]
+    ledger: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredPartition:
+    """A partition that the fold of the ledger says must exist.
+
+    Attributes:
+        values: Raw (not escaped) values in the order of the partition columns.
+        location: Folder, absolute.
+    """
+
+    values: tuple[str, ...]
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedPartition:
+    """A partition that the catalog holds in a way that we must not change, and why."""
+
+    values: tuple[str, ...]
+    reason: str
+
+
+class TableSink(ABC):
+    """The driver's view of a table. Calls block at most the client's own time-out."""
+
+    @abstractmethod
+    def open(self) -> TableState:
+        """Find the table, create it when the job file says so, check that it can be written.
+
+        Raises:
+            TableMismatchError: Missing, a view, transactional, bucketed, of another format, or
+                its columns differ from the job file; says which.
+            MetastoreUnavailableError: The catalog does not answer.
+        """
+
+    @abstractmethod
+    def mark_ledger(self, state: TableState, ledger: str) -> None:
+        """Set the property `sluiceway.ledger` where it is absent. Safe to repeat.
+
+        Raises:
+            LedgerMismatchError: It holds another value.
+            MetastoreUnavailableError: The catalog does not answer.
+        """
+
+    @abstractmethod
+    def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
+        """Make the catalog equal to the desired partitions; idempotent, in batches.
+
+        Returns:
+            Partitions that were left alone: a foreign location, another format.
+
+        Raises:
+            MetastoreUnavailableError: The catalog does not answer; call again later.
+            TableMismatchError: The table was dropped or created again.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release connections. Safe to repeat."""

@@ -1,0 +1,1 @@
+"""Hive tables: definition, partition folders, staged Parquet files."""

@@ -1,0 +1,1 @@
+"""Sources: ordered logs that are read by offset."""

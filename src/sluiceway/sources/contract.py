@@ -1,0 +1,202 @@
+"""What every source provides.
+
+A source is a set of ordered logs (source partitions). `SourceClient` runs on the driver and
+knows what there is; `SplitReader` runs inside a task and reads.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SourcePartition:
+    """One ordered log."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceIdentity:
+    """What makes a log this log and not another of the same name.
+
+    Attributes:
+        cluster_id: The cluster's own id.
+        topic_id: The topic's unique id; a topic that was deleted and created again has another.
+    """
+
+    cluster_id: str
+    topic_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogBounds:
+    """Where a log begins and ends, read at one moment.
+
+    Attributes:
+        start_offset: First offset that can still be read.
+        end_offset: First offset that cannot be read yet under read_committed (last stable offset).
+        high_watermark: First offset not yet written on all in-sync replicas.
+    """
+
+    start_offset: int
+    end_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveredPartition:
+    """A source partition as the cluster describes it now."""
+
+    partition: SourcePartition
+    identity: SourceIdentity
+    leader_epoch: int | None
+
+
+class SourceClient(ABC):
+    """The driver's view of a source. Calls block at most `request_timeout_s`."""
+
+    @abstractmethod
+    def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
+        """Describe all partitions of the topics. Called at start and between epochs.
+
+        Returns:
+            Ordered by topic, then partition.
+
+        Raises:
+            SourceUnavailableError: No broker answers.
+            TopicNotFoundError: The cluster answers and does not have a topic; names it.
+        """
+
+    @abstractmethod
+    def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        """Read first and last offsets of all given partitions from their leaders.
+
+        Raises:
+            SourceUnavailableError: A leader does not answer.
+        """
+
+    @abstractmethod
+    def offsets_at(
+        self, partitions: Sequence[SourcePartition], timestamp_ms: int
+    ) -> dict[SourcePartition, int]:
+        """First offset whose record time is >= `timestamp_ms`; the end offset when none is.
+
+        Raises:
+            SourceUnavailableError: A leader does not answer.
+        """
+
+    @abstractmethod
+    def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
+        """Tell lag tools how far the ledger is. Never read back; best effort.
+
+        Raises:
+            SourceUnavailableError: The group's coordinator does not answer.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release connections. Safe to repeat."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Work for a task: read `partition` from `start_offset` on.
+
+    Attributes:
+        partition: The log.
+        start_offset: First offset to read.
+        stop_offset: Offset that is not read any more; None reads until the deadline.
+        leader_epoch: Epoch of the last committed record, for truncation checks; None unknown.
+    """
+
+    partition: SourcePartition
+    start_offset: int
+    stop_offset: int | None = None
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecord:
+    """All that the queue had for one row; kept whole for dirty rows.
+
+    Attributes:
+        timestamp_ms: The queue's record time, since the epoch; None when it has none.
+    """
+
+    partition: SourcePartition
+    offset: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class SourceBatch(ABC):
+    """Records of one split, offsets rising, as one fetch returned them."""
+
+    split_index: int
+    values: list[bytes | None]
+    offsets: list[int]
+
+    @abstractmethod
+    def timestamps_ms(self) -> list[int | None]:
+        """Record times in row order. Called only when a route uses them."""
+
+    @abstractmethod
+    def record(self, row: int) -> RawRecord:
+        """Everything about one row. Called for dirty rows only."""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitEnd:
+    """How far a split was read.
+
+    Attributes:
+        end_offset: First offset not covered by what was returned: the EOF offset when the log's
+            end was met after the last row, else last row + 1 (never the consumer's position).
+        rows: Records returned for this split.
+        gaps: Offsets in [start, end) that were no row: compacted away, transaction markers,
+            aborted transactions.
+        leader_epoch: Of the last record read; None when unknown.
+    """
+
+    end_offset: int
+    rows: int
+    gaps: int
+    leader_epoch: int | None
+
+
+class SplitReader(ABC):
+    """Reads several splits until stopped. Owned by one task and one thread."""
+
+    @abstractmethod
+    def read(self, timeout_s: float) -> list[SourceBatch]:
+        """Return what has arrived, at most one batch a split; empty after `timeout_s`.
+
+        Offsets of a split rise strictly and none is below its start; the reader asserts it.
+
+        Raises:
+            SourceUnavailableError: Connection lost beyond the client's own retries.
+            OffsetsLostError: The wanted offset is out of range, truncated or of another log.
+        """
+
+    @abstractmethod
+    def finished(self) -> bool:
+        """True when every split with a stop offset has reached it."""
+
+    @abstractmethod
+    def ends(self) -> tuple[SplitEnd, ...]:
+        """How far each split was read, in the order of the splits. Called once, at the end."""
+
+    @abstractmethod
+    def close(self, *, reusable: bool) -> None:
+        """Give the reader back. Safe to repeat.
+
+        Args:
+            reusable: False after any exception: the underlying consumer is closed, not kept.
+        """

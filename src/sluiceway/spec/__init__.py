@@ -1,0 +1,1 @@
+"""The job file: models, loader with line:column errors."""

@@ -1,0 +1,1 @@
+"""Storage: exclusive puts and publishes; one module per file system."""

@@ -1,0 +1,1 @@
+"""The type system between all formats and tables."""

@@ -1,0 +1,1 @@
+"""What runs inside a task: fetch, decode, convert, route, write."""
