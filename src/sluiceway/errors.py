@@ -125,6 +125,12 @@ class TopicNotFoundError(Fatal):
     code = "SW405"
 
 
+class RunnerLostError(Fatal):
+    """What runs the tasks is gone; a new process goes on from the ledger."""
+
+    code = "SW406"
+
+
 class StateConflictError(Fatal):
     """The ledger, the table and the source do not agree; nothing is guessed."""
 

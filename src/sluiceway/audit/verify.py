@@ -1,0 +1,229 @@
+"""Does the table hold exactly what its ledger says, and does the broker agree?"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluiceway.errors import StateConflictError, TopicNotFoundError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import DataRecord, FileRecord
+from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.storage.contract import FileStatus, Storage
+from sluiceway.storage.local import file_crc32c, local_path
+
+_MAX_FOREIGN = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is not as the ledger says.
+
+    Attributes:
+        kind: `chain`, `file_missing`, `file_changed`, `file_unknown`, `source`, `partition`.
+        where: Path, slot or source partition.
+        message: What was expected and what was found.
+    """
+
+    kind: str
+    where: str
+    message: str
+
+
+@dataclass(slots=True)
+class VerifyReport:
+    """What was looked at and what was found.
+
+    Attributes:
+        foreign: Files that are not of this route's making; listed, not judged.
+        unchecked: What could not be compared, and why (offsets gone from the broker).
+    """
+
+    records: int = 0
+    files: int = 0
+    dirty_files: int = 0
+    rows: int = 0
+    dirty_rows: int = 0
+    offsets: int = 0
+    gaps: int = 0
+    partitions: int = 0
+    deep: bool = False
+    problems: list[Problem] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+
+    @property
+    def verified(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    def add(self, kind: str, where: str, message: str) -> None:
+        """Note a problem."""
+        self.problems.append(Problem(kind, where, message))
+
+
+class Verifier:
+    """Checks one route. Reads only; may run beside a live driver."""
+
+    def __init__(self, storage: Storage, layout: LedgerLayout, *, deep: bool = False) -> None:
+        self._storage = storage
+        self._layout = layout
+        self._named: dict[str, FileRecord] = {}
+        self.report = VerifyReport(deep=deep)
+        self.fold = Fold()
+
+    def check_table(self) -> None:
+        """Chain, invariants, every file that a record names, and files that none names.
+
+        Raises:
+            StorageUnavailableError: The store failed; nothing is concluded.
+        """
+        # Listed before the log is read: a file published meanwhile is then named by a record.
+        present = list(self._walk(self._layout.table_root))
+        self._read_log()
+        for status in present:
+            self._judge_unnamed(status)
+
+    def _read_log(self) -> None:
+        log = LedgerLog(self._storage, self._layout)
+        report = self.report
+        try:
+            log.refuse_hole(self._fold_records(log))
+        except StateConflictError as error:
+            report.add("chain", f"slot {self.fold.next_seq}", str(error))
+        report.records = self.fold.next_seq
+        report.partitions = len(self.fold.partitions)
+        if report.records == 0:
+            report.add("chain", self._layout.log, "there is no ledger")
+
+    def _fold_records(self, log: LedgerLog) -> Fold:
+        for record, raw in log.records():
+            self.fold.apply(record, raw)
+            if isinstance(record.body, DataRecord):
+                self._check_data(record.body)
+        return self.fold
+
+    def _check_data(self, record: DataRecord) -> None:
+        report = self.report
+        for span in record.ranges:
+            report.offsets += int(span.end - span.start)
+            report.gaps += int(span.gaps)
+        for file in record.files:
+            report.files += 1
+            report.rows += int(file.rows)
+            self._check_file(file)
+        for file in record.dirty_files:
+            report.dirty_files += 1
+            report.dirty_rows += int(file.rows)
+            self._check_file(file)
+
+    def _check_file(self, file: FileRecord) -> None:
+        final = self._layout.final(file.final)
+        self._named[final] = file
+        path = final
+        status = self._storage.status(final)
+        if status is None:
+            # Committed and not yet published is lawful; the next start publishes it.
+            path = self._layout.attempt(file.staged)
+            status = self._storage.status(path)
+        if status is None:
+            self.report.add("file_missing", final, f"a committed file of {file.rows} rows is gone")
+        elif status.size_bytes != file.size_bytes:
+            self.report.add(
+                "file_changed", path, f"has {status.size_bytes} bytes, committed {file.size_bytes}"
+            )
+        else:
+            self._check_content(file, path)
+
+    def _check_content(self, file: FileRecord, path: str) -> None:
+        try:
+            with self._storage.open_read(path) as stream:
+                rows = pq.ParquetFile(stream).metadata.num_rows
+        except (pa.ArrowException, OSError) as error:
+            self.report.add("file_changed", path, f"is no readable Parquet file: {error}")
+            return
+        if rows != file.rows:
+            self.report.add("file_changed", path, f"has {rows} rows, committed {file.rows}")
+        if self.report.deep and (found := file_crc32c(local_path(path))) != file.crc32c:
+            self.report.add("file_changed", path, f"has crc32c {found}, committed {file.crc32c}")
+
+    def _walk(self, folder: str) -> Iterator[FileStatus]:
+        skipped = (self._layout.log, self._layout.stage)
+        for status in self._storage.list(folder):
+            if not status.is_dir:
+                yield status
+            elif status.path not in skipped:
+                yield from self._walk(status.path)
+
+    def _judge_unnamed(self, status: FileStatus) -> None:
+        if status.path in self._named:
+            return
+        name = status.path.rpartition("/")[2]
+        ours = re.fullmatch(rf"{re.escape(self._layout.route)}-\d+-\d+-\d+-[0-9a-f]+.*", name)
+        if ours is not None:
+            self.report.add(
+                "file_unknown", status.path, "bears this route's name; no record names it"
+            )
+        elif f"/{SYSTEM_FOLDER}/" not in status.path and len(self.report.foreign) < _MAX_FOREIGN:
+            self.report.foreign.append(status.path)
+
+    def check_source(self, source: SourceClient) -> None:
+        """Compare committed ends with the broker's logs.
+
+        Raises:
+            SourceUnavailableError: The broker does not answer.
+        """
+        live = {key: known for key, known in self.fold.sources.items() if not known.retired}
+        if not live:
+            return
+        try:
+            discovered = source.discover(sorted({topic for topic, _ in live}))
+        except TopicNotFoundError as error:
+            self.report.add("source", error.where or "topics", str(error))
+            return
+        identities = {found.partition: found.identity for found in discovered}
+        bounds = source.bounds(list(identities))
+        for (topic, number), known in sorted(live.items()):
+            partition = SourcePartition(topic, number)
+            where = str(partition)
+            identity = identities.get(partition)
+            if identity is None:
+                self.report.add("source", where, "the cluster does not have it any more")
+                continue
+            if (identity.cluster_id, identity.topic_id) != (known.cluster_id, known.topic_id):
+                self.report.add("source", where, "the topic was created anew since it was read")
+                continue
+            place = bounds[partition]
+            if known.end > place.high_watermark:
+                self.report.add(
+                    "source",
+                    where,
+                    f"committed {known.end}, the log ends at {place.high_watermark}",
+                )
+            if place.start_offset > known.start:
+                self.report.unchecked.append(
+                    f"{where}: offsets below {place.start_offset} are gone from the broker; "
+                    "the ledger alone vouches for them"
+                )
+
+    def check_partitions(self, in_catalog: dict[tuple[str, ...], str], default: str) -> None:
+        """Compare the catalog's partitions with the ledger's.
+
+        Args:
+            in_catalog: Values -> location, as an absolute path.
+            default: How the catalog writes a null value.
+        """
+        for state in self.fold.partitions.values():
+            if not state.values:
+                continue
+            values = tuple(default if value is None else value for value in state.values)
+            folder = self._layout.final(state.folder)
+            found = in_catalog.get(values)
+            if found is None:
+                self.report.add("partition", state.folder, "is not in the metastore")
+            elif found.rstrip("/") != folder:
+                self.report.add("partition", state.folder, f"the metastore has it at {found}")

@@ -1,0 +1,56 @@
+"""What a driver needs to know of a job file, as values."""
+
+from dataclasses import dataclass
+
+from sluiceway.types.schema import Schema
+from sluiceway.worker.plan import EventTimeRule, KafkaAccess, MetaColumn, PartitionRule
+
+
+@dataclass(frozen=True, slots=True)
+class HiveTarget:
+    """The Hive table of a route.
+
+    Attributes:
+        create: Create the table when it is missing.
+        location: Folder for a created table; None takes the database's.
+        compression: Of its Parquet files: zstd, snappy or gzip.
+    """
+
+    metastore_uri: str
+    database: str
+    table: str
+    create: bool
+    location: str | None
+    compression: str
+
+
+@dataclass(frozen=True, slots=True)
+class RouteConfig:
+    """One route: topics into one table.
+
+    Attributes:
+        start: `earliest` or `latest`, for source partitions that the ledger does not know.
+        columns: Declared payload columns; None takes them from the table.
+        interval_s: Reading time of an epoch.
+        straggler_timeout_s: How long after that a task may take to close its files.
+    """
+
+    job: str
+    route: str
+    topics: tuple[str, ...]
+    start: str
+    kafka: KafkaAccess
+    hive: HiveTarget
+    columns: Schema | None
+    extra: str
+    tombstones: str
+    meta: tuple[MetaColumn, ...]
+    event_time: EventTimeRule | None
+    partitions: tuple[PartitionRule, ...]
+    interval_s: float
+    straggler_timeout_s: float
+
+    @property
+    def group(self) -> str:
+        """Consumer group under which progress is reported to lag tools."""
+        return f"sluiceway-{self.job}-{self.route}"

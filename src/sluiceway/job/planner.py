@@ -1,0 +1,165 @@
+"""Decides what is read next, from the ledger's fold and what the source says now. No I/O."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sluiceway.errors import OffsetsLostError
+from sluiceway.ledger.fold import Fold, SourceState
+from sluiceway.ledger.records import PinnedPartition, SourcesRecord
+from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
+from sluiceway.types.strict_json import BigInt
+
+Bounds = Mapping[SourcePartition, LogBounds]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSplit:
+    """A split, and where its range starts in the ledger.
+
+    Attributes:
+        range_start: The committed end. Below `split.start_offset` only when rows were deleted by
+            retention before the first commit of a partition that starts at `earliest`.
+    """
+
+    split: Split
+    range_start: int
+
+
+def plan_sources(
+    fold: Fold,
+    topics: tuple[str, ...],
+    start: str,
+    discovered: Sequence[DiscoveredPartition],
+    bounds: Bounds,
+) -> SourcesRecord | None:
+    """The SOURCES record that is due, or None (commit rule 5).
+
+    Args:
+        fold: State of the ledger.
+        topics: The subscription now.
+        start: `earliest` or `latest`.
+        discovered: All partitions of the topics.
+        bounds: Of at least the partitions that are new.
+    """
+    subscribed_before = fold.subscription[0] if fold.subscription else ()
+    pins = []
+    for found in discovered:
+        key = (found.partition.topic, found.partition.partition)
+        known = fold.sources.get(key)
+        if known is not None and not known.retired:
+            continue
+        if known is not None:
+            pins.append(_pin(found, known.end, "resumed"))
+        elif found.partition.topic in subscribed_before:
+            pins.append(_pin(found, bounds[found.partition].start_offset, "discovered"))
+        else:
+            place = bounds[found.partition]
+            offset = place.start_offset if start == "earliest" else place.end_offset
+            pins.append(_pin(found, offset, start))
+    for (topic, partition), known in fold.sources.items():
+        if topic not in topics and not known.retired:
+            pins.append(_retirement(topic, partition, known))
+    if not pins and fold.subscription == (topics, start):
+        return None
+    return SourcesRecord(topics, start, tuple(pins))
+
+
+def _pin(found: DiscoveredPartition, offset: int, how: str) -> PinnedPartition:
+    return PinnedPartition(
+        found.partition.topic,
+        found.partition.partition,
+        found.identity.cluster_id,
+        found.identity.topic_id,
+        BigInt(offset),
+        how,
+        retired=False,
+    )
+
+
+def _retirement(topic: str, partition: int, known: SourceState) -> PinnedPartition:
+    return PinnedPartition(
+        topic,
+        partition,
+        known.cluster_id,
+        known.topic_id,
+        BigInt(known.end),
+        "retired",
+        retired=True,
+    )
+
+
+def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> None:
+    """Refuse a log that only has the name of the one that was read.
+
+    Raises:
+        OffsetsLostError: The cluster or the topic is another one.
+    """
+    for found in discovered:
+        known = fold.sources.get((found.partition.topic, found.partition.partition))
+        if known is None:
+            continue
+        now = (found.identity.cluster_id, found.identity.topic_id)
+        if now != (known.cluster_id, known.topic_id):
+            raise OffsetsLostError(
+                f"topic id {now[1]} in cluster {now[0]} is not the log that was read: "
+                f"topic id {known.topic_id} in cluster {known.cluster_id}, "
+                f"committed end {known.end}",
+                where=str(found.partition),
+                hint="the topic was deleted and created again, or this is another cluster; "
+                "rows already in the table are safe. Give the job a new table, or restore the "
+                "old topic",
+            )
+
+
+def plan_splits(
+    fold: Fold, bounds: Bounds, targets: Mapping[SourcePartition, int] | None
+) -> list[PlannedSplit]:
+    """Splits of the next epoch, from the committed ends.
+
+    Args:
+        fold: State of the ledger.
+        bounds: Of every source partition that is read.
+        targets: Where a bounded run ends; None reads on.
+
+    Raises:
+        OffsetsLostError: The log starts after the committed end or ends before it.
+    """
+    planned = []
+    for (topic, number), known in sorted(fold.sources.items()):
+        if known.retired:
+            continue
+        partition = SourcePartition(topic, number)
+        start = _readable_start(partition, known, bounds[partition])
+        stop = None if targets is None else targets.get(partition, known.end)
+        if stop is not None and known.end >= stop:
+            continue
+        planned.append(PlannedSplit(Split(partition, start, stop, known.leader_epoch), known.end))
+    return planned
+
+
+def _readable_start(partition: SourcePartition, known: SourceState, place: LogBounds) -> int:
+    if known.end > place.high_watermark:
+        raise OffsetsLostError(
+            f"the log ends at {place.high_watermark}, the committed end is {known.end}: "
+            "it was truncated",
+            where=str(partition),
+            hint="an unclean leader election or a restored broker; rows in the table are safe, "
+            "but the log no longer continues them",
+        )
+    if place.start_offset <= known.end:
+        return known.end
+    if not known.has_data and known.how in ("earliest", "discovered"):
+        # Nothing was promised below the first readable offset: a counted gap.
+        return place.start_offset
+    raise OffsetsLostError(
+        f"the log starts at {place.start_offset}, the committed end is {known.end}: "
+        f"{place.start_offset - known.end} offsets were deleted before they were read",
+        where=str(partition),
+        hint="raise the topic's retention; the lost range must be accepted by an operator",
+    )
+
+
+def assign(planned: Sequence[PlannedSplit], slots: int) -> list[tuple[PlannedSplit, ...]]:
+    """Spread splits over at most `slots` tasks; stable, so that consumers can go on."""
+    tasks = max(1, min(slots, len(planned)))
+    return [tuple(planned[task::tasks]) for task in range(tasks)] if planned else []

@@ -1,0 +1,138 @@
+"""PREPARE: from what the tasks answered to the DATA record, every claim checked."""
+
+from collections.abc import Sequence
+
+from sluiceway.errors import InvariantError, TaskFailedError
+from sluiceway.job.planner import PlannedSplit
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.records import (
+    NO_ROWS,
+    DataRecord,
+    FileRecord,
+    RangeRecord,
+    RowCounts,
+)
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.plan import SplitResult, TaskResult
+
+
+def prepare_record(
+    fold: Fold,
+    epoch: int,
+    planned: Sequence[Sequence[PlannedSplit]],
+    results: Sequence[TaskResult],
+    schema: str,
+) -> DataRecord | None:
+    """The DATA record of an epoch, or None when no end moved.
+
+    Args:
+        fold: State of the ledger.
+        epoch: Number of the epoch.
+        planned: Splits by task.
+        results: Of the tasks that finished, at most one a task; failed ones are left out.
+        schema: Fingerprint of the schema that the rows were converted to.
+
+    Raises:
+        InvariantError: A task answered something that it was not asked.
+    """
+    ranges: list[RangeRecord] = []
+    counts, reasons, timings = NO_ROWS, dict[str, int](), dict[str, int]()
+    for result in results:
+        _check_answer(fold, epoch, planned[result.task], result)
+        for plan, split in zip(planned[result.task], result.splits, strict=True):
+            if split.end > plan.range_start:
+                ranges.append(_range(fold, plan, split))
+        counts = counts.plus(result.counts)
+        _add_counts(reasons, result.dirty_reasons)
+        _add_counts(timings, result.timings_ms)
+    if not ranges:
+        return None
+    return DataRecord(
+        epoch=epoch,
+        ranges=tuple(ranges),
+        files=tuple(file for result in results for file in result.files),
+        dirty_files=tuple(file for result in results for file in result.dirty_files),
+        counts=_only_moved(counts),
+        schema=schema,
+        dirty_reasons=reasons,
+        timings_ms=timings,
+    )
+
+
+def _check_answer(
+    fold: Fold, epoch: int, planned: Sequence[PlannedSplit], result: TaskResult
+) -> None:
+    asked = [(plan.split.partition.topic, plan.split.partition.partition) for plan in planned]
+    answered = [(split.topic, split.partition) for split in result.splits]
+    starts_fit = all(
+        plan.split.start_offset == split.start
+        for plan, split in zip(planned, result.splits, strict=False)
+    )
+    if (result.term, result.epoch) != (fold.term, epoch) or asked != answered or not starts_fit:
+        raise InvariantError(
+            f"task {result.task} of epoch {epoch} answered {answered}, asked was {asked}"
+        )
+
+
+def _range(fold: Fold, plan: PlannedSplit, split: SplitResult) -> RangeRecord:
+    known = fold.sources[(split.topic, split.partition)]
+    return RangeRecord(
+        topic=split.topic,
+        partition=split.partition,
+        cluster_id=known.cluster_id,
+        topic_id=known.topic_id,
+        start=BigInt(plan.range_start),
+        end=split.end,
+        rows=split.rows,
+        gaps=BigInt(split.gaps + plan.split.start_offset - plan.range_start),
+        leader_epoch=split.leader_epoch,
+        max_event_time_us=split.max_event_time_us,
+        offset_sum=split.offset_sum,
+    )
+
+
+def _only_moved(counts: RowCounts) -> RowCounts:
+    if not counts.balanced():
+        raise InvariantError(f"P6 does not hold in the tasks' answers: {counts}")
+    return counts
+
+
+def _add_counts(total: dict[str, int], more: dict[str, int]) -> None:
+    for name, number in more.items():
+        total[name] = total.get(name, 0) + number
+
+
+def check_staged_files(
+    storage: Storage, layout: LedgerLayout, results: Sequence[TaskResult]
+) -> None:
+    """Look once into each attempt's folder: the files named are there, whole, and no others.
+
+    The listing decides nothing about what is committed; it only refuses.
+
+    Raises:
+        TaskFailedError: A file is missing, of another size, or unknown.
+        StorageUnavailableError: The store failed.
+    """
+    for result in results:
+        named = {
+            layout.attempt(file.staged): int(file.size_bytes)
+            for file in (*result.files, *result.dirty_files)
+        }
+        if not named:
+            continue
+        listed = {
+            status.path: status.size_bytes
+            for status in storage.list(layout.attempt(result.attempt))
+        }
+        if listed != named:
+            raise TaskFailedError(
+                f"task {result.task} named {sorted(named)}, its folder has {sorted(listed)}",
+                where=layout.attempt(result.attempt),
+            )
+
+
+def all_files(record: DataRecord) -> tuple[FileRecord, ...]:
+    """Clean and dirty files of a record."""
+    return (*record.files, *record.dirty_files)

@@ -1,0 +1,58 @@
+"""What all tasks of a route share while its driver lives."""
+
+import hashlib
+
+from sluiceway.errors import TableMismatchError
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.takeover import OwnedLedger
+from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.schema import Schema
+from sluiceway.worker.plan import RoutePlan
+
+
+def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
+    """The plan that the tasks of this term share. Called once, after fencing.
+
+    Raises:
+        TableMismatchError: The columns cannot be filled as the job file says.
+    """
+    return RoutePlan(
+        ledger=owned.owner.ledger,
+        term=owned.writer.term,
+        layout=owned.layout,
+        kafka=config.kafka,
+        schema=payload_schema(config, owned.state.schema),
+        extra=config.extra,
+        tombstones=config.tombstones,
+        meta=config.meta,
+        event_time=config.event_time,
+        partitions=config.partitions,
+        compression=config.hive.compression,
+    )
+
+
+def payload_schema(config: RouteConfig, table: Schema) -> Schema:
+    """Columns that come from the payload: the declared ones, or the table's without meta columns.
+
+    Raises:
+        TableMismatchError: A column of the job file is not in the table.
+    """
+    if config.columns is not None:
+        return config.columns
+    meta = {column.column.lower() for column in config.meta}
+    fields = tuple(field for field in table.fields if field.name.lower() not in meta)
+    if not fields:
+        raise TableMismatchError(
+            "the table has no columns to fill", where=f"{config.hive.database}.{config.hive.table}"
+        )
+    return Schema(fields)
+
+
+def schema_fingerprint(schema: Schema) -> str:
+    """Short name of a schema, the same for equal columns."""
+    text = ";".join(
+        f"{'.'.join(field.path) or field.name}>{field.name}:{format_hive_type(field.type)}"
+        f":{field.required}:{field.time_unit}"
+        for field in schema.fields
+    )
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,103 @@
+"""Tasks on Spark: one job an epoch, one Spark task a task."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotDoneError
+from functools import partial
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from sluiceway.errors import RunnerLostError, TaskFailedError
+from sluiceway.job.runner import TaskRunner, finished_results
+from sluiceway.job.spark_task import RESULT_SCHEMA, run_spark_task
+from sluiceway.types.strict_json import decode
+from sluiceway.worker.plan import TaskPlan, TaskResult
+
+_WAIT_S = 0.05
+_CANCEL_S = 10.0
+_CAUSE_CHARACTERS = 500
+
+
+class SparkRunner(TaskRunner):
+    """Runs epochs in one SparkSession, which it owns and stops."""
+
+    def __init__(self, session: SparkSession) -> None:
+        self._session = session
+        self._jobs = ThreadPoolExecutor(1, thread_name_prefix="spark-job")
+        self._abandoned = threading.Event()
+
+    def slots(self) -> int:
+        """See `TaskRunner.slots`."""
+        try:
+            return int(self._session.sparkContext.defaultParallelism)
+        except (Py4JError, OSError) as error:
+            raise _lost(error) from error
+
+    def run(
+        self, plans: Sequence[TaskPlan], *, wait: Callable[[], None], give_up_after_s: float
+    ) -> list[TaskResult]:
+        """See `TaskRunner.run`."""
+        group = f"epoch-{plans[0].route.term}-{plans[0].epoch}"
+        future = self._jobs.submit(self._collect, tuple(plans), group)
+        give_up_at = time.monotonic() + give_up_after_s
+        while True:
+            try:
+                return sorted(future.result(_WAIT_S), key=lambda result: result.task)
+            except NotDoneError:
+                wait()
+            except (Py4JJavaError, PySparkException) as error:
+                return self._salvage(plans, _cause(error))
+            except (Py4JNetworkError, Py4JError, OSError) as error:
+                raise _lost(error) from error
+            if time.monotonic() >= give_up_at:
+                return self._cancel(plans, group, future)
+
+    def close(self) -> None:
+        """See `TaskRunner.close`."""
+        self._jobs.shutdown(wait=False, cancel_futures=True)
+        try:
+            self._session.stop()
+        except (Py4JError, OSError):
+            return
+
+    def _collect(self, plans: tuple[TaskPlan, ...], group: str) -> list[TaskResult]:
+        context = self._session.sparkContext
+        context.setJobGroup(group, f"{group}: {len(plans)} tasks", interruptOnCancel=True)
+        tasks = self._session.range(0, len(plans), 1, numPartitions=len(plans))
+        rows = tasks.mapInArrow(partial(run_spark_task, plans), RESULT_SCHEMA).collect()
+        return [decode(bytes(row.result), TaskResult) for row in rows]
+
+    def _cancel(
+        self, plans: Sequence[TaskPlan], group: str, future: Future[list[TaskResult]]
+    ) -> list[TaskResult]:
+        """Stop the stragglers and take what the others have put by name."""
+        try:
+            self._session.sparkContext.cancelJobGroup(group)
+            future.result(_CANCEL_S)
+        except (NotDoneError, Py4JJavaError, PySparkException) as error:
+            return self._salvage(plans, f"cancelled after the straggler time-out: {_cause(error)}")
+        except (Py4JNetworkError, Py4JError, OSError) as error:
+            raise _lost(error) from error
+        return finished_results(plans)
+
+    def _salvage(self, plans: Sequence[TaskPlan], cause: str) -> list[TaskResult]:
+        results = finished_results(plans)
+        if not results:
+            raise TaskFailedError(f"no task of epoch {plans[0].epoch} finished: {cause}")
+        return results
+
+
+def _cause(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return " | ".join(lines[-3:])[:_CAUSE_CHARACTERS] or type(error).__name__
+
+
+def _lost(error: BaseException) -> RunnerLostError:
+    return RunnerLostError(
+        f"Spark's JVM does not answer any more: {type(error).__name__}",
+        hint="start the job again; it goes on from the ledger",
+    )

@@ -1,0 +1,266 @@
+"""The state that all records up to the tail add up to.
+
+The fold tests the same preconditions when it reads as a writer tests before it puts (commit
+rule 2), so a record that could not lawfully be written cannot be read either: it halts.
+"""
+
+from dataclasses import dataclass, field
+from functools import singledispatchmethod
+
+from sluiceway.errors import InvariantError
+from sluiceway.ledger.records import (
+    FIRST_PREV,
+    NO_ROWS,
+    DataRecord,
+    FenceRecord,
+    FileRecord,
+    PinnedPartition,
+    RangeRecord,
+    Record,
+    RowCounts,
+    SourcesRecord,
+    record_hash,
+)
+
+PartitionKey = tuple[str, int]
+"""(topic, partition number)."""
+
+
+@dataclass(slots=True)
+class SourceState:
+    """Committed end of one source partition."""
+
+    cluster_id: str
+    topic_id: str
+    start: int
+    how: str
+    end: int
+    has_data: bool = False
+    retired: bool = False
+    leader_epoch: int | None = None
+    max_event_time_us: int | None = None
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """A partition of the table as the ledger knows it."""
+
+    values: tuple[str | None, ...]
+    folder: str
+    first_seq: int
+    rows: int = 0
+    files: int = 0
+
+
+@dataclass(slots=True)
+class Fold:
+    """Everything that the ledger says, up to and without slot `next_seq`."""
+
+    next_seq: int = 0
+    head: str = FIRST_PREV
+    term: int = 0
+    fence: FenceRecord | None = None
+    first_fence: FenceRecord | None = None
+    last_epoch: int = -1
+    subscription: tuple[tuple[str, ...], str] | None = None
+    sources: dict[PartitionKey, SourceState] = field(default_factory=dict)
+    partitions: dict[str, PartitionState] = field(default_factory=dict)
+    counts: RowCounts = NO_ROWS
+    published_through: int = 0
+    effects_through: int = 0
+    unpublished: dict[int, DataRecord] = field(default_factory=dict)
+    data_records: int = 0
+
+    def apply(self, record: Record, raw: bytes) -> None:
+        """Take the record of slot `next_seq` in, or leave everything as it was.
+
+        Raises:
+            InvariantError: A precondition or invariant does not hold; says which.
+        """
+        self.check(record)
+        self._take(record.body, record)
+        if record.published_through > self.published_through:
+            self._drop_published(record.published_through)
+        self.effects_through = max(self.effects_through, record.effects_through)
+        self.head = record_hash(raw)
+        self.next_seq = record.seq + 1
+
+    def check(self, record: Record) -> None:
+        """Test a record against the fold before it is put or taken in.
+
+        Raises:
+            InvariantError: As in `apply`.
+        """
+        _require(record.seq == self.next_seq, "I1", f"slot {record.seq}, expected {self.next_seq}")
+        _require(
+            record.prev == self.head, "I1", f"slot {record.seq} is not chained to the one before"
+        )
+        through = (record.published_through, record.effects_through)
+        _require(
+            max(through) <= record.seq, "I1", f"slot {record.seq} claims the future: {through}"
+        )
+        if not isinstance(record.body, FenceRecord):
+            _require(
+                record.term == self.term and self.fence is not None,
+                "I3",
+                f"slot {record.seq} has term {record.term}, the fence has {self.term}",
+            )
+        self._check_body(record.body, record)
+
+    def check_published_through(self, seq: int) -> None:
+        """Note that all files of all records below `seq` are published."""
+        self._drop_published(seq)
+
+    def _drop_published(self, through: int) -> None:
+        self.published_through = max(self.published_through, through)
+        for seq in [seq for seq in self.unpublished if seq < through]:
+            del self.unpublished[seq]
+
+    @singledispatchmethod
+    def _check_body(self, body: object, record: Record) -> None:
+        raise InvariantError(f"slot {record.seq} holds {type(body).__name__}")
+
+    @_check_body.register
+    def _(self, body: FenceRecord, record: Record) -> None:
+        _require(
+            record.term == self.term + 1,
+            "I3",
+            f"slot {record.seq} fences term {record.term} after {self.term}",
+        )
+        if self.first_fence is not None:
+            first = self.first_fence
+            same = (body.ledger, body.job, body.route) == (first.ledger, first.job, first.route)
+            _require(
+                same, "rule 9", f"slot {record.seq} is a fence of another ledger, job or route"
+            )
+        else:
+            _require(record.seq == 0, "I3", "a ledger begins with a fence")
+
+    @_check_body.register
+    def _(self, body: SourcesRecord, record: Record) -> None:
+        for pin in body.partitions:
+            known = self.sources.get((pin.topic, pin.partition))
+            where = f"slot {record.seq}: {pin.topic}[{pin.partition}]"
+            if pin.retired:
+                _require(known is not None and not known.retired, "rule 5", f"{where} is not read")
+            elif known is not None:
+                goes_on = known.retired and pin.start == known.end and pin.how == "resumed"
+                _require(goes_on, "rule 5", f"{where} is pinned already")
+            _require(pin.start >= 0, "rule 5", f"{where} starts at {pin.start}")
+
+    @_check_body.register
+    def _(self, body: DataRecord, record: Record) -> None:
+        slot = f"slot {record.seq}"
+        _require(
+            body.epoch > self.last_epoch,
+            "I9",
+            f"{slot} has epoch {body.epoch} after {self.last_epoch}",
+        )
+        for span in body.ranges:
+            self._check_range(span, slot)
+        keys = {(span.topic, span.partition) for span in body.ranges}
+        _require(len(keys) == len(body.ranges), "I2", f"{slot} names a source partition twice")
+        self._check_sums(body, slot)
+        own = f"{record.term}-{body.epoch}-"
+        for file in (*body.files, *body.dirty_files):
+            _require(file.staged.startswith(own), "I9", f"{slot} names {file.staged}")
+            _require(_is_contained(file.final), "I4", f"{slot} names {file.final}")
+
+    def _check_range(self, span: RangeRecord, slot: str) -> None:
+        where = f"{slot}: {span.topic}[{span.partition}]"
+        known = self.sources.get((span.topic, span.partition))
+        _require(known is not None and not known.retired, "rule 5", f"{where} is not pinned")
+        if known is None:
+            return
+        same = (known.cluster_id, known.topic_id) == (span.cluster_id, span.topic_id)
+        _require(same, "P7", f"{where} is another log of the same name")
+        _require(
+            span.start == known.end,
+            "I2",
+            f"{where} starts at {span.start}, the committed end is {known.end}",
+        )
+        _require(
+            span.end >= span.start and span.end - span.start == span.rows + span.gaps,
+            "P6",
+            f"{where} [{span.start}, {span.end}) has {span.rows} rows and {span.gaps} gaps",
+        )
+
+    @staticmethod
+    def _check_sums(body: DataRecord, slot: str) -> None:
+        counts = body.counts
+        _require(counts.balanced(), "P6", f"{slot} does not balance: {counts}")
+        read = sum(span.rows for span in body.ranges)
+        _require(read == counts.read, "P6", f"{slot} read {counts.read}, its ranges {read}")
+        written = sum(file.rows for file in body.files)
+        _require(written == counts.written, "P6", f"{slot} wrote {counts.written}, files {written}")
+        dirty = sum(file.rows for file in body.dirty_files)
+        _require(dirty == counts.dirty, "P6", f"{slot} has {counts.dirty} dirty, files {dirty}")
+
+    @singledispatchmethod
+    def _take(self, body: object, record: Record) -> None:
+        raise InvariantError(f"slot {record.seq} holds {type(body).__name__}")
+
+    @_take.register
+    def _(self, body: FenceRecord, record: Record) -> None:
+        self.term = record.term
+        self.fence = body
+        self.first_fence = self.first_fence or body
+        self.last_epoch = -1
+
+    @_take.register
+    def _(self, body: SourcesRecord, record: Record) -> None:
+        self.subscription = (body.topics, body.start)
+        for pin in body.partitions:
+            self._pin(pin)
+
+    def _pin(self, pin: PinnedPartition) -> None:
+        key = (pin.topic, pin.partition)
+        if pin.retired:
+            self.sources[key].retired = True
+            return
+        if pin.how == "resumed":
+            self.sources[key].retired = False
+            return
+        self.sources[key] = SourceState(
+            pin.cluster_id, pin.topic_id, int(pin.start), pin.how, int(pin.start)
+        )
+
+    @_take.register
+    def _(self, body: DataRecord, record: Record) -> None:
+        self.last_epoch = body.epoch
+        for span in body.ranges:
+            known = self.sources[(span.topic, span.partition)]
+            known.end = int(span.end)
+            known.has_data = known.has_data or span.rows > 0
+            known.leader_epoch = (
+                span.leader_epoch if span.leader_epoch is not None else known.leader_epoch
+            )
+            if span.max_event_time_us is not None:
+                known.max_event_time_us = max(
+                    int(span.max_event_time_us),
+                    known.max_event_time_us or int(span.max_event_time_us),
+                )
+        for file in body.files:
+            self._add_file(file, record.seq)
+        self.counts = self.counts.plus(body.counts)
+        self.unpublished[record.seq] = body
+        self.data_records += 1
+
+    def _add_file(self, file: FileRecord, seq: int) -> None:
+        folder = file.final.rpartition("/")[0]
+        state = self.partitions.setdefault(folder, PartitionState(file.values, folder, seq))
+        state.rows += int(file.rows)
+        state.files += 1
+
+
+def _is_contained(relative: str) -> bool:
+    parts = relative.split("/")
+    return not any(part in ("", ".", "..") for part in parts) and "\0" not in relative
+
+
+def _require(holds: bool, rule: str, message: str) -> None:  # noqa: FBT001
+    if not holds:
+        raise InvariantError(
+            f"{rule} does not hold: {message}",
+            hint="keep the table and its _sluiceway folder as they are and run `sluiceway verify`",
+        )

@@ -1,0 +1,73 @@
+"""Names of everything under `<table>/_sluiceway`."""
+
+from dataclasses import dataclass
+
+RECORDS_PER_FOLDER = 10_000
+SYSTEM_FOLDER = "_sluiceway"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLayout:
+    """Where a route's ledger keeps its things.
+
+    Attributes:
+        table_root: Absolute folder of the table, without a trailing slash.
+        route: Route name; a plain identifier.
+    """
+
+    table_root: str
+    route: str
+
+    @property
+    def owner(self) -> str:
+        """Which ledger owns the table."""
+        return f"{self.table_root}/{SYSTEM_FOLDER}/OWNER"
+
+    @property
+    def root(self) -> str:
+        """The route's folder."""
+        return f"{self.table_root}/{SYSTEM_FOLDER}/{self.route}"
+
+    @property
+    def log(self) -> str:
+        """Write-once records."""
+        return f"{self.root}/log"
+
+    @property
+    def stage(self) -> str:
+        """Attempt folders, results and temporary files."""
+        return f"{self.root}/stage"
+
+    @property
+    def lease(self) -> str:
+        """Advice about the live driver."""
+        return f"{self.root}/lease.json"
+
+    @property
+    def hint(self) -> str:
+        """Advice about the tail."""
+        return f"{self.root}/hint.json"
+
+    def record_folder(self, seq: int) -> str:
+        """Folder of slot `seq`."""
+        return f"{self.log}/{seq // RECORDS_PER_FOLDER:016d}"
+
+    def record(self, seq: int) -> str:
+        """Path of slot `seq`."""
+        return f"{self.record_folder(seq)}/{seq:020d}.json"
+
+    def attempt(self, name: str) -> str:
+        """Folder of one attempt at one epoch."""
+        return f"{self.stage}/{name}"
+
+    def results(self, term: int, epoch: int) -> str:
+        """Folder of the task results of an epoch."""
+        return f"{self.stage}/results/{term}-{epoch}"
+
+    def final(self, relative: str) -> str:
+        """Final name of a file, from its name relative to the table."""
+        return f"{self.table_root}/{relative}"
+
+    def dirty_relative(self, file_name: str) -> str:
+        """Final name of a dirty file, relative to the table."""
+        return f"{SYSTEM_FOLDER}/{self.route}/dirty/{file_name}"

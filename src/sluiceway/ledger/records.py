@@ -1,0 +1,307 @@
+"""Ledger records as values, and their canonical bytes.
+
+The envelope carries what every record has; the body says what happened. Integers that can pass
+2^53 are `BigInt` and stand as text in the JSON (commit rule 26).
+"""
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sluiceway.errors import LedgerCorruptError
+from sluiceway.types.strict_json import (
+    BigInt,
+    StrictJsonError,
+    encode,
+    from_plain,
+    loads,
+    to_plain,
+)
+
+FORMAT = 1
+"""Format of the records that this version writes and the newest that it reads."""
+
+MAX_RECORD_BYTES = 64 << 20
+FIRST_PREV = "0" * 64
+
+
+class RecordType(StrEnum):
+    """Kinds of records of format 1."""
+
+    FENCE = "FENCE"
+    SOURCES = "SOURCES"
+    DATA = "DATA"
+
+
+@dataclass(frozen=True, slots=True)
+class TableIdentityRecord:
+    """The table that the ledger belongs to, as the catalog knew it."""
+
+    catalog: str
+    database: str
+    name: str
+    created_at_s: BigInt
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRecord:
+    """A driver's first record; it raises the term, and no older driver can commit any more."""
+
+    ledger: str
+    job: str
+    route: str
+    table: TableIdentityRecord
+    driver: str
+    host: str
+    boot_id: str
+    pid: int
+    site: str
+    started_at_ms: BigInt
+    format: int
+    min_reader: int
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedPartition:
+    """Where the first read of a source partition starts, resolved once for ever.
+
+    Attributes:
+        how: `earliest`, `latest`, `discovered` (appeared under an unchanged subscription, starts at
+            its own earliest offset) or `resumed` (subscribed again, goes on at its committed end).
+        retired: No longer read: gone from the subscription or the cluster.
+    """
+
+    topic: str
+    partition: int
+    cluster_id: str
+    topic_id: str
+    start: BigInt
+    how: str
+    retired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesRecord:
+    """The subscription and the source partitions that are new or retired."""
+
+    topics: tuple[str, ...]
+    start: str
+    partitions: tuple[PinnedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRecord:
+    """`[start, end)` of one source partition, as one epoch read it.
+
+    Attributes:
+        rows: Records read; `end - start == rows + gaps`.
+        gaps: Offsets that were no row.
+        max_event_time_us: Greatest event time among the written rows.
+        offset_sum: Sum over the rows, 32 hex digits (see `ledger.offset_sum`).
+    """
+
+    topic: str
+    partition: int
+    cluster_id: str
+    topic_id: str
+    start: BigInt
+    end: BigInt
+    rows: BigInt
+    gaps: BigInt
+    leader_epoch: int | None
+    max_event_time_us: BigInt | None
+    offset_sum: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """One committed file.
+
+    Attributes:
+        staged: `<attempt folder>/<name>`, relative to stage/.
+        final: Relative to the table's folder.
+        values: Raw partition values, null for the default partition; none for dirty files.
+        bounds: Column -> (least, greatest) as text, for simple types only.
+    """
+
+    staged: str
+    final: str
+    values: tuple[str | None, ...]
+    rows: BigInt
+    size_bytes: BigInt
+    crc32c: str
+    bounds: dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Where the rows went: `read = written + dirty + late + filtered + skipped` (P6)."""
+
+    read: BigInt
+    written: BigInt
+    dirty: BigInt
+    late: BigInt
+    filtered: BigInt
+    skipped: BigInt
+
+    def balanced(self) -> bool:
+        """Whether every row read is accounted for."""
+        outcome = self.written + self.dirty + self.late + self.filtered + self.skipped
+        return self.read == outcome
+
+    def plus(self, other: "RowCounts") -> "RowCounts":
+        """Sum by class."""
+        return RowCounts(
+            BigInt(self.read + other.read),
+            BigInt(self.written + other.written),
+            BigInt(self.dirty + other.dirty),
+            BigInt(self.late + other.late),
+            BigInt(self.filtered + other.filtered),
+            BigInt(self.skipped + other.skipped),
+        )
+
+
+NO_ROWS = RowCounts(*(BigInt(0),) * 6)
+
+
+@dataclass(frozen=True, slots=True)
+class DataRecord:
+    """An epoch: what was read, what was written, and where it is."""
+
+    epoch: int
+    ranges: tuple[RangeRecord, ...]
+    files: tuple[FileRecord, ...]
+    dirty_files: tuple[FileRecord, ...]
+    counts: RowCounts
+    schema: str
+    dirty_reasons: dict[str, int]
+    timings_ms: dict[str, int]
+
+
+Body = FenceRecord | SourcesRecord | DataRecord
+
+_BODIES: dict[RecordType, type] = {
+    RecordType.FENCE: FenceRecord,
+    RecordType.SOURCES: SourcesRecord,
+    RecordType.DATA: DataRecord,
+}
+_TYPES = {kind: name for name, kind in _BODIES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One slot of the ledger.
+
+    Attributes:
+        seq: Its slot.
+        term: Of the driver that wrote it.
+        prev: SHA-256 of the stored bytes of slot `seq - 1`; zeros in slot 0.
+        id: Made new for each put, so that a reader of the slot knows whose it is.
+        published_through: All files of all records below this slot are at their final names.
+        effects_through: The catalog has what all records below this slot ask for.
+    """
+
+    engine: str
+    seq: int
+    term: int
+    prev: str
+    id: str
+    published_through: int
+    effects_through: int
+    body: Body
+
+    @property
+    def type(self) -> RecordType:
+        """Kind of the body."""
+        return _TYPES[type(self.body)]
+
+
+def encode_record(record: Record) -> bytes:
+    """Canonical bytes; made once for each put."""
+    return encode_plain(
+        {
+            "format": FORMAT,
+            "engine": record.engine,
+            "seq": record.seq,
+            "term": record.term,
+            "prev": record.prev,
+            "id": record.id,
+            "published_through": record.published_through,
+            "effects_through": record.effects_through,
+            "type": record.type.value,
+            "body": to_plain(record.body, type(record.body)),
+        }
+    )
+
+
+def encode_plain(plain: dict[str, object]) -> bytes:
+    """Canonical JSON bytes of plain values, with a final newline for people."""
+    return encode(plain) + b"\n"
+
+
+_ENVELOPE: dict[str, type] = {
+    "format": int,
+    "engine": str,
+    "seq": int,
+    "term": int,
+    "prev": str,
+    "id": str,
+    "published_through": int,
+    "effects_through": int,
+    "type": str,
+    "body": dict,
+}
+
+
+def decode_record(raw: bytes, where: str) -> Record:
+    """Read a stored record.
+
+    Args:
+        raw: Stored bytes.
+        where: Path, for the message.
+
+    Raises:
+        LedgerCorruptError: Not canonical, of a newer format, or with unknown parts.
+    """
+    try:
+        return _decode(raw, where)
+    except StrictJsonError as error:
+        raise LedgerCorruptError(f"not a ledger record: {error}", where=where) from error
+
+
+def _decode(raw: bytes, where: str) -> Record:
+    if len(raw) > MAX_RECORD_BYTES:
+        raise LedgerCorruptError(f"record has {len(raw)} bytes", where=where)
+    plain = from_plain(loads(raw), dict[str, object], "record")
+    version = plain.get("format")
+    if isinstance(version, int) and version > FORMAT:
+        raise LedgerCorruptError(
+            f"record has format {version}, this version reads up to {FORMAT}",
+            where=where,
+            hint="run the newer version of sluiceway that wrote it",
+        )
+    if plain.keys() != _ENVELOPE.keys():
+        raise StrictJsonError(f"fields {sorted(plain.keys() ^ _ENVELOPE.keys())} do not fit")
+    for name, kind in _ENVELOPE.items():
+        from_plain(plain[name], kind if kind is not dict else dict[str, object], name)
+    if plain["type"] not in RecordType.__members__:
+        raise StrictJsonError(f"unknown record type {plain['type']!r}")
+    record = Record(
+        engine=plain["engine"],
+        seq=plain["seq"],
+        term=plain["term"],
+        prev=plain["prev"],
+        id=plain["id"],
+        published_through=plain["published_through"],
+        effects_through=plain["effects_through"],
+        body=from_plain(plain["body"], _BODIES[RecordType(plain["type"])], "body"),
+    )
+    if version != FORMAT or encode_record(record) != raw:
+        raise StrictJsonError("bytes are not canonical")
+    return record
+
+
+def record_hash(raw: bytes) -> str:
+    """SHA-256 of the stored bytes, the `prev` of the next record."""
+    return hashlib.sha256(raw).hexdigest()

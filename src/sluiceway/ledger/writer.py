@@ -1,0 +1,134 @@
+"""The one ordered writer of a route's log."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from uuid import uuid4
+
+from sluiceway import __version__
+from sluiceway.errors import FencedError, StorageUnavailableError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import Body, FenceRecord, Record, encode_record
+from sluiceway.storage.contract import PutResult
+
+_FIRST_PAUSE_S = 0.2
+_LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """Where a record landed."""
+
+    seq: int
+    attempts: int
+
+
+OnWait = Callable[[int, StorageUnavailableError], None]
+"""Called before each pause with the number of failed tries; may raise to give up."""
+
+
+class LedgerWriter:
+    """Puts records into the next slot, in order, one at a time. Owned by one driver.
+
+    Attributes:
+        fold: State up to the tail as this writer knows it.
+    """
+
+    def __init__(self, log: LedgerLog, fold: Fold, on_wait: OnWait) -> None:
+        self._log = log
+        self._on_wait = on_wait
+        self._effects_through = fold.effects_through
+        self.fold = fold
+        self.term = fold.term
+
+    def fence(self, body: FenceRecord, on_lost: Callable[[], None]) -> Committed:
+        """Take the ledger over. Called once, at start.
+
+        Args:
+            body: The fence.
+            on_lost: Called when another record took the slot, before the next try behind it;
+                raises when a live driver holds the lease by now.
+        """
+        while True:
+            committed = self._try_put(body, self.fold.term + 1)
+            if committed is not None:
+                self.term = self.fold.term
+                return committed
+            self._log.advance(self.fold)
+            on_lost()
+
+    def commit(self, body: Body) -> Committed:
+        """Land a record in the next slot: the commit point of what it describes.
+
+        Called on the driver, in order, after everything that the record names is durable.
+
+        Raises:
+            FencedError: Another driver has taken the ledger over. Stop; touch nothing.
+            InvariantError: The record does not follow from the log before it.
+            LedgerCorruptError: The slot holds something that is no record.
+        """
+        while True:
+            committed = self._try_put(body, self.term)
+            if committed is not None:
+                return committed
+            taken = self._log.advance(self.fold)
+            fences = [record for record in taken if isinstance(record.body, FenceRecord)]
+            if fences:
+                raise fenced_by(fences[-1])
+
+    def note_published(self) -> None:
+        """All files of all records so far are at their final names."""
+        self.fold.check_published_through(self.fold.next_seq)
+
+    def note_effects(self, through: int) -> None:
+        """The catalog has what all records below `through` ask for."""
+        self._effects_through = max(self._effects_through, through)
+
+    def _try_put(self, body: Body, term: int) -> Committed | None:
+        """Put into the next slot; None when another record stands there."""
+        record = Record(
+            engine=__version__,
+            seq=self.fold.next_seq,
+            term=term,
+            prev=self.fold.head,
+            id=uuid4().hex,
+            published_through=self.fold.published_through,
+            effects_through=self._effects_through,
+            body=body,
+        )
+        self.fold.check(record)
+        raw = encode_record(record)
+        attempts = self._put_until_known(record, raw)
+        if attempts is None:
+            return None
+        self.fold.apply(record, raw)
+        return Committed(record.seq, attempts)
+
+    def _put_until_known(self, record: Record, raw: bytes) -> int | None:
+        """Repeat the same bytes until the slot is known to hold them or another's."""
+        path = self._log.layout.record(record.seq)
+        pause_s = _FIRST_PAUSE_S
+        attempts = 0
+        while True:
+            attempts += 1
+            try:
+                result = self._log.storage.put_if_absent(
+                    path, raw, tmp_folder=self._log.layout.stage
+                )
+            except StorageUnavailableError as error:
+                self._on_wait(attempts, error)
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+            else:
+                return attempts if result is PutResult.CREATED else None
+
+
+def fenced_by(record: Record) -> FencedError:
+    """The error for a driver that met another's fence."""
+    body = record.body
+    owner = f"{body.host} pid {body.pid}" if isinstance(body, FenceRecord) else "another driver"
+    return FencedError(
+        f"term {record.term} was taken over by {owner}",
+        hint="this driver has stopped and wrote nothing after that; the other one goes on",
+    )

@@ -1,0 +1,351 @@
+"""Local and NFSv4 file systems: exclusive by link(2), durable by fsync."""
+
+import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import BinaryIO, cast
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+import google_crc32c
+
+from sluiceway.errors import FileLostError, StorageUnavailableError, UnhealthyEnvironmentError
+from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWriter, Storage
+
+_READ_CHUNK_BYTES = 1 << 20
+_PROBE_WRITERS = 8
+
+
+def local_path(location: str) -> Path:
+    """Absolute path of a `file:` URI or plain path.
+
+    Raises:
+        UnhealthyEnvironmentError: Another scheme, or not absolute.
+    """
+    parts = urlsplit(location)
+    if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost"):
+        raise UnhealthyEnvironmentError(
+            f"this version stores tables on a local or NFS path only, got {location}",
+            hint="give the table a location that begins with file:/",
+        )
+    path = Path(unquote(parts.path) if parts.scheme else location)
+    if not path.is_absolute():
+        raise UnhealthyEnvironmentError(f"expected an absolute path, got {location}")
+    return path
+
+
+def file_crc32c(path: Path) -> str:
+    """Castagnoli checksum of a whole file, eight hex digits."""
+    checksum = google_crc32c.Checksum()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_READ_CHUNK_BYTES):
+            checksum.update(chunk)
+    return cast("bytes", checksum.hexdigest()).decode()
+
+
+class _ChecksummedStream:
+    """Binary stream that counts and sums what passes; what pyarrow needs of a file object."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._checksum = google_crc32c.Checksum()
+        self.size_bytes = 0
+        self.closed = False
+
+    def write(self, data: bytes | memoryview) -> int:
+        chunk = bytes(data)
+        self._stream.write(chunk)
+        self._checksum.update(chunk)
+        self.size_bytes += len(chunk)
+        return len(chunk)
+
+    def tell(self) -> int:
+        return self.size_bytes
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        # The writer of a format closes its stream; the staged writer still has to fsync it.
+        self.closed = True
+
+    def readable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return False
+
+    def crc32c(self) -> str:
+        return cast("bytes", self._checksum.hexdigest()).decode()
+
+
+class _LocalStagedWriter(StagedWriter):
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._open_path = Path(path + ".inprogress")
+        try:
+            self._file = self._open_path.open("xb")
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot begin a staged file: {error}") from error
+        self._stream = _ChecksummedStream(self._file)
+
+    def handle(self) -> BinaryIO:
+        return cast("BinaryIO", self._stream)
+
+    def seal(self) -> FileSeal:
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            # The attempt's folder is its own, so this rename cannot meet another file.
+            self._open_path.rename(self.path)
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot close {self.path}: {error}") from error
+        return FileSeal(self._stream.size_bytes, self._stream.crc32c())
+
+    def abort(self) -> None:
+        self._file.close()
+        for path in (self._open_path, Path(self.path)):
+            path.unlink(missing_ok=True)
+
+
+class LocalStorage(Storage):
+    """Storage contract over POSIX calls. Stateless; may be used by several threads."""
+
+    def probe(self, folder: str) -> None:
+        """See `Storage.probe`."""
+        place = local_path(folder) / f"probe-{uuid4().hex}"
+        self.make_folders(str(place))
+        try:
+            self._probe_exclusive_put(place)
+            self._probe_publish(place)
+        except OSError as error:
+            raise StorageUnavailableError(f"probe of {folder} failed: {error}") from error
+        finally:
+            self.remove(str(place))
+
+    def _probe_exclusive_put(self, place: Path) -> None:
+        gate = threading.Barrier(_PROBE_WRITERS)
+        slot = str(place / "slot")
+
+        def compete(number: int) -> PutResult:
+            gate.wait()
+            return self.put_if_absent(slot, b"%d" % number, tmp_folder=str(place))
+
+        with ThreadPoolExecutor(_PROBE_WRITERS) as pool:
+            outcomes = list(pool.map(compete, range(_PROBE_WRITERS)))
+        if outcomes.count(PutResult.CREATED) != 1:
+            raise UnhealthyEnvironmentError(
+                f"{place.parent} let {outcomes.count(PutResult.CREATED)} of {_PROBE_WRITERS} "
+                "writers create the same file",
+                hint="use a file system with exclusive hard links (ext4, xfs, NFSv4)",
+            )
+
+    def _probe_publish(self, place: Path) -> None:
+        writer = self.create_staged(str(place / "staged"))
+        writer.handle().write(b"probe")
+        seal = writer.seal()
+        target = str(place / "p=1" / "final")
+        for _ in range(2):
+            self.publish(
+                str(place / "staged"), target, size_bytes=seal.size_bytes, crc32c=seal.crc32c
+            )
+        if self.read(target) != b"probe":
+            raise UnhealthyEnvironmentError(f"{place.parent} lost a published file")
+
+    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        """See `Storage.put_if_absent`."""
+        target = local_path(path)
+        tmp = local_path(tmp_folder) / f"{target.name}.{uuid4().hex}.tmp"
+        try:
+            _write_durably(tmp, content)
+            _link_into(tmp, target)
+            _sync_folder(target.parent)
+        except OSError as error:
+            # No error code decides; what the slot holds does.
+            found = self.read(path)
+            if found is None:
+                raise StorageUnavailableError(f"cannot create {path}: {error}") from error
+        finally:
+            _unlink_quietly(tmp)
+        found = self.read(path)
+        if found is None:
+            raise StorageUnavailableError(f"{path} was created but cannot be read")
+        if found != content:
+            return PutResult.EXISTS
+        try:
+            _sync_folder(target.parent)
+        except OSError as error:
+            raise StorageUnavailableError(f"{path} is not durable: {error}") from error
+        return PutResult.CREATED
+
+    def overwrite(self, path: str, content: bytes) -> None:
+        """See `Storage.overwrite`."""
+        target = local_path(path)
+        tmp = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
+        try:
+            tmp.write_bytes(content)
+            tmp.rename(target)
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot write {path}: {error}") from error
+        finally:
+            _unlink_quietly(tmp)
+
+    def read(self, path: str) -> bytes | None:
+        """See `Storage.read`."""
+        try:
+            return local_path(path).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot read {path}: {error}") from error
+
+    def status(self, path: str) -> FileStatus | None:
+        """See `Storage.status`."""
+        target = local_path(path)
+        try:
+            found = target.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot look at {path}: {error}") from error
+        is_dir = target.is_dir()
+        return FileStatus(str(target), 0 if is_dir else found.st_size, is_dir)
+
+    def list(self, folder: str) -> list[FileStatus]:
+        """See `Storage.list`."""
+        try:
+            with os.scandir(local_path(folder)) as entries:
+                found = [
+                    FileStatus(
+                        entry.path, 0 if entry.is_dir() else entry.stat().st_size, entry.is_dir()
+                    )
+                    for entry in entries
+                ]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot list {folder}: {error}") from error
+        return sorted(found, key=lambda status: status.path)
+
+    def make_folders(self, folder: str) -> None:
+        """See `Storage.make_folders`."""
+        try:
+            _make_folders(local_path(folder))
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot create {folder}: {error}") from error
+
+    def create_staged(self, path: str) -> StagedWriter:
+        """See `Storage.create_staged`."""
+        return _LocalStagedWriter(str(local_path(path)))
+
+    def sync_folder(self, folder: str) -> None:
+        """See `Storage.sync_folder`."""
+        try:
+            _sync_folder(local_path(folder))
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot sync {folder}: {error}") from error
+
+    def publish(self, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
+        """See `Storage.publish`."""
+        source, target = local_path(src), local_path(dst)
+        try:
+            _make_folders(target.parent)
+            if source.exists():
+                _link_or_recognise(source, target, size_bytes, crc32c)
+            elif not _has_size(target, size_bytes):
+                raise FileLostError(
+                    "a committed file is neither staged nor published",
+                    where=dst,
+                    hint="run `sluiceway verify` and restore the file from a backup",
+                )
+            # The new name must be durable before the old one goes.
+            _sync_folder(target.parent)
+            source.unlink(missing_ok=True)
+            if source.parent.exists():
+                _sync_folder(source.parent)
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot publish {dst}: {error}") from error
+
+    def open_read(self, path: str) -> BinaryIO:
+        """See `Storage.open_read`."""
+        try:
+            return local_path(path).open("rb")
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot open {path}: {error}") from error
+
+    def remove(self, path: str) -> None:
+        """See `Storage.remove`."""
+        target = local_path(path)
+        try:
+            if target.is_dir():
+                shutil.rmtree(target)
+            else:
+                target.unlink(missing_ok=True)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot remove {path}: {error}") from error
+
+
+def _write_durably(path: Path, content: bytes) -> None:
+    with path.open("xb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def _link_into(tmp: Path, target: Path) -> None:
+    try:
+        os.link(tmp, target)
+    except FileNotFoundError:
+        # Only the next folder may be missing: an old driver must not recreate a removed log.
+        target.parent.mkdir(exist_ok=True)
+        _sync_folder(target.parent.parent)
+        os.link(tmp, target)
+
+
+def _link_or_recognise(source: Path, target: Path, size_bytes: int, crc32c: str) -> None:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        same_file = source.samefile(target)
+        if not same_file and not (_has_size(target, size_bytes) and file_crc32c(target) == crc32c):
+            raise FileLostError(
+                "another file stands at the final name of a committed file",
+                where=str(target),
+                hint="move it away and start again",
+            ) from None
+
+
+def _has_size(path: Path, size_bytes: int) -> bool:
+    return path.exists() and path.stat().st_size == size_bytes
+
+
+def _make_folders(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    _make_folders(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_folder(folder.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unlink_quietly(path: Path) -> None:
+    # A temporary file that stays is garbage under stage/, never an error of the put itself.
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return

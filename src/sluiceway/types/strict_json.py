@@ -1,0 +1,141 @@
+"""Strict JSON for frozen dataclasses: canonical bytes out, nothing unknown in."""
+
+import dataclasses
+import json
+import types
+from functools import cache
+from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
+
+BigInt = NewType("BigInt", int)
+"""An integer that can pass 2^53; a decimal string in JSON."""
+
+T = TypeVar("T")
+
+
+class StrictJsonError(ValueError):
+    """The bytes are not exactly what the dataclass says."""
+
+
+def encode(value: Any) -> bytes:
+    """Canonical bytes: keys sorted, no white space, UTF-8."""
+    return json.dumps(
+        to_plain(value, type(value)), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    ).encode()
+
+
+def decode(raw: bytes, kind: type[T]) -> T:
+    """Read bytes as `kind`.
+
+    Raises:
+        StrictJsonError: Not JSON, a duplicate key, a missing, unknown or mistyped field.
+    """
+    result: T = from_plain(loads(raw), kind, kind.__name__)
+    return result
+
+
+def loads(raw: bytes) -> Any:
+    """Parse JSON; duplicate keys, NaN and non-UTF-8 are refused.
+
+    Raises:
+        StrictJsonError: As above, or nesting beyond the parser's depth.
+    """
+    try:
+        return json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+        )
+    except (ValueError, RecursionError) as error:
+        raise StrictJsonError(f"not strict JSON: {error}") from error
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise StrictJsonError("duplicate key")
+    return found
+
+
+def _refuse_constant(text: str) -> Any:
+    raise StrictJsonError(f"constant {text}")
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+
+
+def to_plain(value: Any, kind: Any) -> Any:
+    """Value of a declared type -> what `json.dumps` takes."""
+    if value is None:
+        return None
+    if kind is BigInt:
+        return str(value)
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        (inner,) = [arg for arg in get_args(kind) if arg is not type(None)]
+        return to_plain(value, inner)
+    if origin is tuple:
+        inner = get_args(kind)[0]
+        return [to_plain(item, inner) for item in value]
+    if origin is dict:
+        inner = get_args(kind)[1]
+        return {key: to_plain(item, inner) for key, item in value.items()}
+    if dataclasses.is_dataclass(kind):
+        hints = _hints(kind if isinstance(kind, type) else type(kind))
+        return {name: to_plain(getattr(value, name), hint) for name, hint in hints.items()}
+    return value
+
+
+def from_plain(plain: Any, kind: Any, where: str) -> Any:
+    """Parsed JSON -> value of a declared type.
+
+    Raises:
+        StrictJsonError: Names the field that does not fit.
+    """
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        if plain is None:
+            return None
+        (inner,) = [arg for arg in get_args(kind) if arg is not type(None)]
+        return from_plain(plain, inner, where)
+    if kind is BigInt:
+        return _big_int(plain, where)
+    if origin is tuple:
+        _expect(plain, list, where)
+        inner = get_args(kind)[0]
+        return tuple(from_plain(item, inner, f"{where}[{i}]") for i, item in enumerate(plain))
+    if origin is dict:
+        _expect(plain, dict, where)
+        inner = get_args(kind)[1]
+        return {key: from_plain(item, inner, f"{where}.{key}") for key, item in plain.items()}
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        return _dataclass_from_plain(plain, kind, where)
+    _expect(plain, kind, where)
+    return plain
+
+
+def _dataclass_from_plain(plain: Any, kind: type, where: str) -> Any:
+    _expect(plain, dict, where)
+    hints = _hints(kind)
+    unknown, missing = plain.keys() - hints.keys(), hints.keys() - plain.keys()
+    if unknown or missing:
+        raise StrictJsonError(
+            f"{where}: unknown fields {sorted(unknown)}, missing {sorted(missing)}"
+        )
+    return kind(
+        **{name: from_plain(plain[name], hint, f"{where}.{name}") for name, hint in hints.items()}
+    )
+
+
+def _big_int(plain: Any, where: str) -> int:
+    _expect(plain, str, where)
+    digits = plain.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or str(int(plain)) != plain:
+        raise StrictJsonError(f"{where}: not an integer in text: {plain[:40]!r}")
+    return int(plain)
+
+
+def _expect(plain: Any, kind: type, where: str) -> None:
+    # bool is an int in Python, not in JSON.
+    if not isinstance(plain, kind) or (kind is int and isinstance(plain, bool)):
+        raise StrictJsonError(f"{where}: expected {kind.__name__}, got {type(plain).__name__}")

@@ -1,0 +1,169 @@
+"""What a task is told and what it answers. Values only; they cross process borders."""
+
+from dataclasses import dataclass
+
+from sluiceway import errors
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.records import FileRecord, RowCounts
+from sluiceway.sources.contract import Split
+from sluiceway.types.schema import Schema
+from sluiceway.types.strict_json import BigInt
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaAccess:
+    """How a task reaches the broker. May hold secrets: never logged.
+
+    Attributes:
+        properties: librdkafka options of the connection.
+    """
+
+    bootstrap_servers: str
+    properties: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        return f"KafkaAccess({self.bootstrap_servers!r}, <{len(self.properties)} properties>)"
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeRule:
+    """Where a row's event time is and how it is written.
+
+    Attributes:
+        path: Keys from the top of the decoded row.
+        unit: `s`, `ms`, `us`, `ns` or `iso8601`.
+        timezone: IANA name of the zone that the partitions' hours are in.
+    """
+
+    path: tuple[str, ...]
+    unit: str
+    timezone: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRule:
+    """One partition column: by event time (`pattern`) or by a column of the row."""
+
+    name: str
+    pattern: str | None
+    column: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetaColumn:
+    """A column that holds where a row came from: topic, partition, offset or timestamp."""
+
+    kind: str
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePlan:
+    """What is the same for all tasks of a route while its driver lives."""
+
+    ledger: str
+    term: int
+    layout: LedgerLayout
+    kafka: KafkaAccess
+    schema: Schema
+    extra: str
+    tombstones: str
+    meta: tuple[MetaColumn, ...]
+    event_time: EventTimeRule | None
+    partitions: tuple[PartitionRule, ...]
+    compression: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlan:
+    """One task of one epoch.
+
+    Attributes:
+        deadline_s: Reading time from the task's start, on its own monotonic clock.
+        attempt: 0, or how often the task was retried; a retry reads nothing (commit rule 20).
+    """
+
+    route: RoutePlan
+    epoch: int
+    task: int
+    splits: tuple[Split, ...]
+    deadline_s: float
+
+    @property
+    def result_path(self) -> str:
+        """Where the first attempt that finishes puts its result."""
+        route = self.route
+        return f"{route.layout.results(route.term, self.epoch)}/{self.task}.json"
+
+    @property
+    def stop_path(self) -> str:
+        """A file whose presence ends the reading early."""
+        return stop_path(self.route.layout, self.route.term, self.epoch)
+
+
+def stop_path(layout: LedgerLayout, term: int, epoch: int) -> str:
+    """Name of the file that ends the reading of an epoch early."""
+    return f"{layout.results(term, epoch)}/stop"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitResult:
+    """How far one split was read."""
+
+    topic: str
+    partition: int
+    start: BigInt
+    end: BigInt
+    rows: BigInt
+    gaps: BigInt
+    leader_epoch: int | None
+    max_event_time_us: BigInt | None
+    offset_sum: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """An error of our tree that ended a task, as a value."""
+
+    kind: str
+    message: str
+    where: str
+    hint: str
+
+    @classmethod
+    def of(cls, error: errors.SluicewayError) -> "TaskFailure":
+        """Describe an error."""
+        return cls(type(error).__name__, error.message, error.where, error.hint)
+
+    def to_error(self) -> errors.SluicewayError:
+        """The error again, on the driver."""
+        kind = getattr(errors, self.kind, errors.TaskFailedError)
+        failure: errors.SluicewayError = kind(self.message, where=self.where, hint=self.hint)
+        return failure
+
+
+@dataclass(frozen=True, slots=True)
+class TaskResult:
+    """What one attempt read and wrote; small.
+
+    Attributes:
+        attempt: Its folder under stage/; the folder exists only when it wrote a file.
+        consumer_reused: The consumer of an earlier epoch went on.
+    """
+
+    term: int
+    epoch: int
+    task: int
+    attempt: str
+    splits: tuple[SplitResult, ...]
+    files: tuple[FileRecord, ...]
+    dirty_files: tuple[FileRecord, ...]
+    counts: RowCounts
+    dirty_reasons: dict[str, int]
+    timings_ms: dict[str, int]
+    consumer_reused: bool
+    failure: TaskFailure | None
+
+    def moved(self) -> bool:
+        """Whether any end moved."""
+        return any(split.end > split.start for split in self.splits)

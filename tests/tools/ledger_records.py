@@ -1,0 +1,127 @@
+"""Records for tests of the ledger."""
+
+from uuid import uuid4
+
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.records import (
+    NO_ROWS,
+    Body,
+    DataRecord,
+    FenceRecord,
+    FileRecord,
+    PinnedPartition,
+    RangeRecord,
+    Record,
+    RowCounts,
+    SourcesRecord,
+    TableIdentityRecord,
+    encode_record,
+)
+from sluiceway.types.strict_json import BigInt
+
+LEDGER = "f" * 32
+
+
+def fence(*, driver: str = "d1", ledger: str = LEDGER, job: str = "orders") -> FenceRecord:
+    table = TableIdentityRecord("thrift://m:1", "ods", "orders", BigInt(7), "/w/ods/orders")
+    return FenceRecord(
+        ledger=ledger,
+        job=job,
+        route="orders",
+        table=table,
+        driver=driver,
+        host="h",
+        boot_id="b",
+        pid=1,
+        site="",
+        started_at_ms=BigInt(1),
+        format=1,
+        min_reader=1,
+    )
+
+
+def sources(
+    *partitions: int, start: int = 0, retired: bool = False, how: str = "earliest"
+) -> SourcesRecord:
+    pins = tuple(
+        PinnedPartition("orders", number, "c1", "t1", BigInt(start), how, retired)
+        for number in partitions
+    )
+    return SourcesRecord(("orders",), "earliest", pins)
+
+
+def span(
+    partition: int, start: int, end: int, *, gaps: int = 0, topic_id: str = "t1"
+) -> RangeRecord:
+    return RangeRecord(
+        topic="orders",
+        partition=partition,
+        cluster_id="c1",
+        topic_id=topic_id,
+        start=BigInt(start),
+        end=BigInt(end),
+        rows=BigInt(end - start - gaps),
+        gaps=BigInt(gaps),
+        leader_epoch=None,
+        max_event_time_us=None,
+        offset_sum="0" * 32,
+    )
+
+
+def data(term: int, epoch: int, *spans: RangeRecord, dirty: int = 0) -> DataRecord:
+    rows = sum(item.rows for item in spans)
+    attempt = f"{term}-{epoch}-{uuid4().hex}"
+    name = f"orders-{term}-{epoch}-0-{uuid4().hex}.parquet"
+    file = FileRecord(
+        f"{attempt}/{name}",
+        f"dt=20261120/hr=08/{name}",
+        ("20261120", "08"),
+        BigInt(rows - dirty),
+        BigInt(10),
+        "00000000",
+        {},
+    )
+    dirty_file = FileRecord(
+        f"{attempt}/dirty-{name}",
+        f"_sluiceway/orders/dirty/{name}",
+        (),
+        BigInt(dirty),
+        BigInt(10),
+        "00000000",
+        {},
+    )
+    counts = RowCounts(
+        BigInt(rows), BigInt(rows - dirty), BigInt(dirty), BigInt(0), BigInt(0), BigInt(0)
+    )
+    return DataRecord(
+        epoch=epoch,
+        ranges=spans,
+        files=(file,) if rows > dirty else (),
+        dirty_files=(dirty_file,) if dirty else (),
+        counts=counts if rows else NO_ROWS,
+        schema="s",
+        dirty_reasons={"broken": dirty} if dirty else {},
+        timings_ms={},
+    )
+
+
+def record(fold: Fold, body: Body, *, term: int | None = None, seq: int | None = None) -> Record:
+    raises_term = isinstance(body, FenceRecord)
+    return Record(
+        engine="test",
+        seq=fold.next_seq if seq is None else seq,
+        term=(fold.term + 1 if raises_term else fold.term) if term is None else term,
+        prev=fold.head,
+        id=uuid4().hex,
+        published_through=0,
+        effects_through=0,
+        body=body,
+    )
+
+
+def fold_of(*bodies: Body) -> Fold:
+    fold = Fold()
+    for body in bodies:
+        made = record(fold, body)
+        fold.apply(made, encode_record(made))
+    return fold

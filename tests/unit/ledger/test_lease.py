@@ -1,0 +1,77 @@
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluiceway.errors import LeaseHeldError
+from sluiceway.host.process import own_identity
+from sluiceway.ledger import lease as lease_module
+from sluiceway.ledger.lease import Lease, LeaseKeeper, read_lease, wait_until_free
+from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import encode
+
+
+def lease(**changes: object) -> Lease:
+    me = own_identity()
+    base = Lease("d1", 1, 0, False, me.host, me.boot_id, me.pid, me.start_ticks)  # noqa: FBT003
+    return replace(base, **changes)  # type: ignore[arg-type]
+
+
+def test_lease_that_is_absent_unreadable_or_released_is_free(tmp_path: Path) -> None:
+    path = str(tmp_path / "lease.json")
+    storage = LocalStorage()
+    assert wait_until_free(storage, path) is None
+    storage.overwrite(path, b"{broken")
+    assert wait_until_free(storage, path) is None
+    storage.overwrite(path, encode(lease(released=True)))
+    assert wait_until_free(storage, path) is None
+
+
+def test_lease_of_a_process_that_is_gone_is_taken_over_at_once(tmp_path: Path) -> None:
+    path = str(tmp_path / "lease.json")
+    child = os.spawnlp(os.P_WAIT, "true", "true")
+    assert child == 0
+    storage = LocalStorage()
+    storage.overwrite(path, encode(lease(start_ticks=1)))
+    started = time.monotonic()
+    dead = wait_until_free(storage, path)
+    assert dead is not None
+    assert time.monotonic() - started < 1.0
+
+
+def test_lease_whose_counter_moves_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lease_module, "RENEW_INTERVAL_S", 0.05)
+    path = str(tmp_path / "lease.json")
+    storage = LocalStorage()
+    keeper = LeaseKeeper(storage, path, lease())
+    keeper.start()
+    try:
+        with pytest.raises(LeaseHeldError, match=f"pid {os.getpid()}"):
+            wait_until_free(storage, path)
+    finally:
+        keeper.release()
+    assert wait_until_free(storage, path) is None
+
+
+def test_lease_of_another_host_is_free_when_it_stands_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_module, "DEAD_AFTER_S", 0.3)
+    monkeypatch.setattr(lease_module, "_WATCH_INTERVAL_S", 0.05)
+    path = str(tmp_path / "lease.json")
+    storage = LocalStorage()
+    storage.overwrite(path, encode(lease(host="elsewhere", boot_id="other")))
+    assert wait_until_free(storage, path) is not None
+
+
+def test_fenced_keeper_leaves_its_successors_lease_alone(tmp_path: Path) -> None:
+    path = str(tmp_path / "lease.json")
+    storage = LocalStorage()
+    keeper = LeaseKeeper(storage, path, lease())
+    keeper.start()
+    successor = lease(driver="d2", term=2)
+    storage.overwrite(path, encode(successor))
+    keeper.release()
+    assert read_lease(storage, path) == successor
