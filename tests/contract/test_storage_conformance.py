@@ -160,3 +160,18 @@ def test_probe_refuses_a_store_without_exclusive_puts(tmp_path: Path) -> None:
 def test_location_that_is_not_local_is_refused(location: str) -> None:
     with pytest.raises(UnhealthyEnvironmentError):
         local_path(location)
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [
+        ("/w/t", "/w/t"),
+        ("file:/w/t", "/w/t"),
+        ("file:///w/t/", "/w/t"),
+        ("file://localhost/w/t", "/w/t"),
+        ("file:/w/q=a%2Fb", "/w/q=a%2Fb"),
+        ("/w/a b#c?d", "/w/a b#c?d"),
+    ],
+)
+def test_location_is_taken_as_hadoop_takes_it(location: str, path: str) -> None:
+    assert str(local_path(location)) == path

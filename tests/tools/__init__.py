@@ -1,1 +1,1 @@
-"""Tools that tests and the demo run; none of them imports the product."""
+"""Tools that tests and the demo run: readers, fixtures, records."""

@@ -1,7 +1,7 @@
 """Does the table hold exactly what its ledger says, and does the broker agree?"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -50,6 +50,7 @@ class VerifyReport:
     dirty_rows: int = 0
     offsets: int = 0
     gaps: int = 0
+    skipped: int = 0
     partitions: int = 0
     deep: bool = False
     problems: list[Problem] = field(default_factory=list)
@@ -112,6 +113,7 @@ class Verifier:
         for span in record.ranges:
             report.offsets += int(span.end - span.start)
             report.gaps += int(span.gaps)
+        report.skipped += int(record.counts.skipped)
         for file in record.files:
             report.files += 1
             report.rows += int(file.rows)
@@ -210,19 +212,22 @@ class Verifier:
                     "the ledger alone vouches for them"
                 )
 
-    def check_partitions(self, in_catalog: dict[tuple[str, ...], str], default: str) -> None:
+    def check_partitions(
+        self,
+        in_catalog: dict[tuple[str, ...], str],
+        catalog_values: Callable[[tuple[str | None, ...]], tuple[str, ...]],
+    ) -> None:
         """Compare the catalog's partitions with the ledger's.
 
         Args:
             in_catalog: Values -> location, as an absolute path.
-            default: How the catalog writes a null value.
+            catalog_values: How the catalog writes raw values.
         """
         for state in self.fold.partitions.values():
             if not state.values:
                 continue
-            values = tuple(default if value is None else value for value in state.values)
             folder = self._layout.final(state.folder)
-            found = in_catalog.get(values)
+            found = in_catalog.get(catalog_values(state.values))
             if found is None:
                 self.report.add("partition", state.folder, "is not in the metastore")
             elif found.rstrip("/") != folder:

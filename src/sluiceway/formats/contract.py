@@ -3,49 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import pyarrow as pa
 
+from sluiceway.types.dirty import DirtyReason, DirtyRow
 
-class DirtyReason(StrEnum):
-    """Stable reason codes of rows that cannot be converted."""
-
-    BROKEN = "broken"
-    ENCODING = "encoding"
-    EMPTY = "empty"
-    NOT_AN_OBJECT = "not_an_object"
-    DUPLICATE_KEY = "duplicate_key"
-    MISSING = "missing"
-    NULL = "null"
-    WRONG_TYPE = "wrong_type"
-    NOT_INTEGRAL = "not_integral"
-    OVERFLOW = "overflow"
-    SCALE = "scale"
-    BAD_TEXT = "bad_text"
-    BAD_TIME = "bad_time"
-    UNEXPECTED_FIELD = "unexpected_field"
-    TOO_DEEP = "too_deep"
-    BAD_PARTITION_VALUE = "bad_partition_value"
-
-
-@dataclass(frozen=True, slots=True)
-class DirtyRow:
-    """Why row `index` of a batch is dirty.
-
-    Attributes:
-        index: Position in the batch that was handed to `decode`, from 0.
-        stage: `decode`, `convert`, `event_time` or `partition`.
-        reason: Stable code.
-        path: Field, as `geo.tags[3]`; empty when the whole payload is meant.
-        message: For people; never longer than 300 characters.
-    """
-
-    index: int
-    stage: str
-    reason: DirtyReason
-    path: str
-    message: str
+__all__ = ["Decoded", "DirtyReason", "DirtyRow", "RowDecoder"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,11 @@
 """What a driver needs to know of a job file, as values."""
 
 from dataclasses import dataclass
+from typing import Literal
 
+from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import EventTimeRule, KafkaAccess, MetaColumn, PartitionRule
-
-
-@dataclass(frozen=True, slots=True)
-class HiveTarget:
-    """The Hive table of a route.
-
-    Attributes:
-        create: Create the table when it is missing.
-        location: Folder for a created table; None takes the database's.
-        compression: Of its Parquet files: zstd, snappy or gzip.
-    """
-
-    metastore_uri: str
-    database: str
-    table: str
-    create: bool
-    location: str | None
-    compression: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +24,10 @@ class RouteConfig:
     topics: tuple[str, ...]
     start: str
     kafka: KafkaAccess
-    hive: HiveTarget
+    hive: HiveTableOptions
     columns: Schema | None
-    extra: str
-    tombstones: str
+    extra: Literal["ignore"]
+    tombstones: Literal["skip", "dirty"]
     meta: tuple[MetaColumn, ...]
     event_time: EventTimeRule | None
     partitions: tuple[PartitionRule, ...]

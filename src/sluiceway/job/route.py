@@ -29,7 +29,7 @@ from sluiceway.job.planner import (
 )
 from sluiceway.job.prepare import check_staged_files, prepare_record
 from sluiceway.job.publish import Publisher
-from sluiceway.job.route_plan import route_plan, schema_fingerprint
+from sluiceway.job.route_plan import route_plan
 from sluiceway.job.runner import TaskRunner
 from sluiceway.job.stop import StopSignal
 from sluiceway.job.takeover import OwnedLedger, TakeoverHooks, take_over
@@ -39,13 +39,14 @@ from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sinks.contract import DesiredPartition, TableSink
+from sluiceway.sinks.hive.partition_path import metastore_values
 from sluiceway.sources.contract import LogBounds, SourceClient, SourcePartition
 from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult, stop_path
 
 _RETRY_S = 2.0
 _LONGEST_RETRY_S = 15.0
 _SETTLE_S = 20.0
-_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+_FAILED_EPOCHS = 4
 
 T = TypeVar("T")
 
@@ -76,6 +77,7 @@ class RouteDriver:
         self._parts = parts
         self._log = parts.log.bind(job=config.job, route=config.route)
         self._epoch = 0
+        self._failed_epochs = 0
         self._targets: dict[SourcePartition, int] | None = None
 
     def run(self, *, until_caught_up: bool = False) -> None:
@@ -138,7 +140,6 @@ class RouteDriver:
         until_caught_up: bool,
     ) -> None:
         plan = route_plan(self._config, owned)
-        schema = schema_fingerprint(plan.schema)
         first = True
         while not self._parts.stop.asked():
             if effects.failure is not None:
@@ -158,7 +159,7 @@ class RouteDriver:
                     return
                 self._parts.stop.sleep(self._config.interval_s)
                 continue
-            self._run_epoch(owned, publisher, effects, _EpochInput(plan, schema, planned))
+            self._run_epoch(owned, publisher, effects, _EpochInput(plan, planned))
 
     def _look_at_source(self, owned: OwnedLedger) -> Mapping[SourcePartition, LogBounds]:
         """Discover, pin what is new, and read the logs' ends."""
@@ -188,9 +189,13 @@ class RouteDriver:
         results, failures = self._run_tasks(owned, epoch, given)
         self._parts.observe(Step.WRITTEN)
         ran = time.monotonic()
-        record = prepare_record(owned.fold, epoch, given.planned, results, given.schema)
+        record = prepare_record(
+            owned.fold, epoch, given.planned, results, given.plan.schema_version
+        )
         if record is not None:
             self._until_stored(lambda: check_staged_files(owned.storage, owned.layout, results))
+            if not self._source_is_the_same(owned):
+                return
             self._parts.observe(Step.PREPARED)
             before = owned.fold.next_seq
             committed = owned.writer.commit(record)
@@ -201,7 +206,26 @@ class RouteDriver:
             self._want_partitions(owned, effects, before)
             self._report(owned)
             self._log_epoch(record, committed.seq, results, (started, ran))
-        self._raise_failures(failures)
+        self._raise_failures(failures, committed=record is not None)
+
+    def _source_is_the_same(self, owned: OwnedLedger) -> bool:
+        """Look again after reading: a topic created anew in between reads like the old one.
+
+        Returns:
+            False when a stop was asked for before the broker answered; nothing is committed then.
+
+        Raises:
+            OffsetsLostError: It is another topic, or the log no longer has the committed end.
+        """
+
+        def look() -> bool:
+            discovered = self._parts.source.discover(self._config.topics)
+            check_identities(owned.fold, discovered)
+            bounds = self._parts.source.bounds([found.partition for found in discovered])
+            plan_splits(owned.fold, bounds, None)
+            return True
+
+        return self._until_it_answers(look) is True
 
     def _run_tasks(
         self, owned: OwnedLedger, epoch: int, given: "_EpochInput"
@@ -239,14 +263,23 @@ class RouteDriver:
             self._log.warning("stragglers", epoch=epoch, missing=len(plans) - len(answers))
         return [answer for answer in answers if answer.failure is None], failures
 
-    def _raise_failures(self, failures: list[SluicewayError]) -> None:
-        """Fatal ones halt the route; the others are tried again in the next epoch."""
+    def _raise_failures(self, failures: list[SluicewayError], *, committed: bool) -> None:
+        """Fatal ones halt the route; the others are tried again, after longer and longer pauses.
+
+        An outage may last; a task that keeps failing on its own rows is no outage, so after some
+        epochs without any commit the run ends with that error.
+        """
         for failure in failures:
-            if isinstance(failure, Fatal):
-                raise failure
             self._log.warning("task_failed", code=failure.code, error=str(failure))
+        fatal = next((failure for failure in failures if isinstance(failure, Fatal)), None)
+        if fatal is not None:
+            raise fatal
+        own = [failure for failure in failures if isinstance(failure, TaskFailedError)]
+        self._failed_epochs = self._failed_epochs + 1 if own and not committed else 0
+        if self._failed_epochs >= _FAILED_EPOCHS:
+            raise own[0]
         if failures:
-            self._parts.stop.sleep(_RETRY_S)
+            self._parts.stop.sleep(_RETRY_S * 2**self._failed_epochs)
 
     def _publish(self, owned: OwnedLedger, publisher: Publisher, record: DataRecord) -> None:
         self._until_stored(lambda: publisher.publish(record))
@@ -306,15 +339,16 @@ class RouteDriver:
     def _until_it_answers(self, call: Callable[[], T]) -> T | None:
         """Repeat a call that changes nothing while it fails; None when a stop is asked for."""
         pause_s = _RETRY_S
-        while not self._parts.stop.asked():
+        while True:
             try:
                 return call()
             except (SourceUnavailableError, MetastoreUnavailableError) as error:
                 self._wait_for("unavailable", error, pause_s)
             except StorageUnavailableError as error:
                 self._wait_for("storage_unavailable", error, pause_s)
+            if self._parts.stop.asked():
+                return None
             pause_s = min(pause_s * 1.5, _LONGEST_RETRY_S)
-        return None
 
     def _until_stored(self, call: Callable[[], None]) -> None:
         """Repeat an idempotent storage call until it is known to have worked."""
@@ -341,13 +375,11 @@ class RouteDriver:
 @dataclass(frozen=True, slots=True)
 class _EpochInput:
     plan: RoutePlan
-    schema: str
     planned: list[tuple[PlannedSplit, ...]]
 
 
 def _desired(owned: OwnedLedger, state: PartitionState) -> DesiredPartition:
-    values = tuple(_DEFAULT_PARTITION if value is None else value for value in state.values)
-    return DesiredPartition(values, owned.layout.final(state.folder))
+    return DesiredPartition(metastore_values(state.values), owned.layout.final(state.folder))
 
 
 def _lag(owned: OwnedLedger, bounds: Mapping[SourcePartition, LogBounds]) -> int:

@@ -16,12 +16,14 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
     Raises:
         TableMismatchError: The columns cannot be filled as the job file says.
     """
+    schema = payload_schema(config, owned.state.schema)
     return RoutePlan(
         ledger=owned.owner.ledger,
         term=owned.writer.term,
         layout=owned.layout,
         kafka=config.kafka,
-        schema=payload_schema(config, owned.state.schema),
+        schema=schema,
+        schema_version=schema_fingerprint(schema),
         extra=config.extra,
         tombstones=config.tombstones,
         meta=config.meta,

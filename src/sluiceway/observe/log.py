@@ -42,13 +42,3 @@ def stderr_log(
         ),
     )
     return cast("Log", log)
-
-
-def silent_log() -> Log:
-    """A log that nobody reads; for tests."""
-    log = structlog.wrap_logger(
-        structlog.ReturnLogger(),
-        processors=[structlog.testing.LogCapture()],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL),
-    )
-    return cast("Log", log)

@@ -1,12 +1,13 @@
 """Local and NFSv4 file systems: exclusive by link(2), durable by fsync."""
 
 import os
+import posixpath
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import google_crc32c
@@ -30,10 +31,11 @@ def local_path(location: str) -> Path:
             f"this version stores tables on a local or NFS path only, got {location}",
             hint="give the table a location that begins with file:/",
         )
-    path = Path(unquote(parts.path) if parts.scheme else location)
+    # Hadoop does not decode %, so neither do we: `q=a%2Fb` is the folder's very name.
+    path = Path(location[len("file:") :].removeprefix("//localhost") if parts.scheme else location)
     if not path.is_absolute():
         raise UnhealthyEnvironmentError(f"expected an absolute path, got {location}")
-    return path
+    return Path(posixpath.normpath(f"/{str(path).lstrip('/')}"))
 
 
 def file_crc32c(path: Path) -> str:

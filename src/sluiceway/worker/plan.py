@@ -1,6 +1,7 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from sluiceway import errors
 from sluiceway.ledger.layout import LedgerLayout
@@ -59,19 +60,30 @@ class MetaColumn:
 
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
-    """What is the same for all tasks of a route while its driver lives."""
+    """What is the same for all tasks of a route while its driver lives.
+
+    Attributes:
+        schema: Columns that come from the payload.
+        schema_version: Fingerprint of the schema, kept with dirty rows and records.
+    """
 
     ledger: str
     term: int
     layout: LedgerLayout
     kafka: KafkaAccess
     schema: Schema
-    extra: str
-    tombstones: str
+    schema_version: str
+    extra: Literal["ignore"]
+    tombstones: Literal["skip", "dirty"]
     meta: tuple[MetaColumn, ...]
     event_time: EventTimeRule | None
     partitions: tuple[PartitionRule, ...]
     compression: str
+
+    @property
+    def owner_token(self) -> str:
+        """Whose consumers a worker may use again: this ledger's, in this term."""
+        return f"{self.ledger}-{self.term}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,57 @@
+# Everything runs from a virtual environment of the project's own; nothing else is installed.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint unit slow lock bench-slope dist clean
+
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(STAMP) ## Create .venv and install everything, by version and hash
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: Python 3.11 or newer is needed, found $$($(PYTHON) --version 2>&1);" \
+	  "set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { \
+	  echo "error: python3 -m venv failed; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	@echo "installing the locked packages into $(VENV) (Spark is large: a minute or two)" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
+	@$(BIN)/sluiceway demo
+
+test: $(STAMP) lint unit slow ## Everything that must hold: lint, types, unit, integration, end to end
+
+lint: $(STAMP) ## Style, types, import rules
+	@$(BIN)/ruff check --quiet src tests bench
+	@$(BIN)/ruff format --check --quiet src tests bench
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-cache >/tmp/lint-imports.$$$$ || { cat /tmp/lint-imports.$$$$; rm /tmp/lint-imports.$$$$; exit 1; }; rm -f /tmp/lint-imports.$$$$
+
+unit: $(STAMP) ## Tests without servers or a JVM
+	@$(BIN)/pytest -q tests/unit tests/contract/test_storage_conformance.py tests/properties
+
+slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
+	@$(BIN)/pytest -q tests/contract tests/integration tests/faults tests/e2e --deselect tests/contract/test_storage_conformance.py
+
+bench-slope: $(STAMP) ## CPU per record and records per second, between 1 M and 4 M standard events
+	@$(BIN)/python -m bench.ingest_slope
+
+lock: $(STAMP) ## Resolve the lock anew
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
+	  --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
+
+dist: $(STAMP) ## Wheel and source archive in dist/
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	@$(BIN)/python -m build --no-isolation --outdir dist .
+
+clean: ## Remove the environment, caches and the lab's state in this folder
+	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

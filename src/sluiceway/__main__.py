@@ -1,0 +1,6 @@
+"""`python -m sluiceway`."""
+
+from sluiceway.cli.app import main
+
+if __name__ == "__main__":
+    main()

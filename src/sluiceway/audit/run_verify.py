@@ -1,0 +1,49 @@
+"""All checks of one job's table, in order."""
+
+from sluiceway.audit.open_table import OpenTable, open_table
+from sluiceway.audit.verify import Verifier, VerifyReport
+from sluiceway.catalog.locations import normalise_location
+from sluiceway.job.run import open_source
+from sluiceway.sinks.hive.partition_path import metastore_values, partition_folder
+from sluiceway.spec.models import JobSpec
+from sluiceway.storage.local import local_path
+
+
+def verify_job(spec: JobSpec, *, deep: bool) -> VerifyReport:
+    """Compare a job's ledger with its files, its broker and its metastore. Changes nothing.
+
+    Args:
+        spec: The job.
+        deep: Also read every file whole and compare its checksum.
+
+    Raises:
+        SluicewayError: Something could not be asked; nothing is concluded then.
+    """
+    table = open_table(spec)
+    try:
+        verifier = Verifier(table.storage, table.layout, deep=deep)
+        verifier.check_table()
+        _check_partitions(table, verifier)
+        source = open_source(table.config)
+        try:
+            verifier.check_source(source)
+        finally:
+            source.close()
+    finally:
+        table.metastore.close()
+    return verifier.report
+
+
+def _check_partitions(table: OpenTable, verifier: Verifier) -> None:
+    if not table.config.partitions:
+        return
+    columns = [rule.name for rule in table.config.partitions]
+    values = [state.values for state in verifier.fold.partitions.values() if state.values]
+    names = [partition_folder(columns, each) for each in values]
+    found = table.metastore.get_partitions(
+        table.config.hive.database, table.config.hive.table, names
+    )
+    verifier.check_partitions(
+        {key: str(local_path(normalise_location(p.layout.location))) for key, p in found.items()},
+        metastore_values,
+    )

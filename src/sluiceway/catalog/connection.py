@@ -1,0 +1,195 @@
+"""One connection to a Hive Metastore: opened when needed, reopened after errors."""
+
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
+from thrift.protocol.TProtocol import TProtocolException
+from thrift.Thrift import TApplicationException
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
+
+from sluiceway.errors import (
+    JobFileError,
+    MetastoreUnavailableError,
+    SluicewayError,
+    TableMismatchError,
+    UnhealthyEnvironmentError,
+)
+
+Answer = TypeVar("Answer")
+
+_CONNECT_TIMEOUT_S = 5.0
+_SCHEME = "thrift://"
+
+# Semantic answers; MetaException is apart: the server uses it for its own failures too.
+NoSuchObject = ttypes.NoSuchObjectException
+AlreadyExists = ttypes.AlreadyExistsException
+InvalidObject = ttypes.InvalidObjectException
+ServerFailure = ttypes.MetaException
+_REFUSALS = (
+    NoSuchObject,
+    AlreadyExists,
+    InvalidObject,
+    ttypes.InvalidOperationException,
+    ttypes.InvalidInputException,
+)
+_DECLARED = (*_REFUSALS, ServerFailure)
+# What a broken or foreign peer makes of the stream; the connection is of no use afterwards.
+_BROKEN = (
+    TTransportException,
+    TProtocolException,
+    TApplicationException,
+    OSError,
+    EOFError,
+    UnicodeDecodeError,
+)
+
+
+class MethodMissingError(UnhealthyEnvironmentError):
+    """The server's version lacks a method."""
+
+
+def parse_metastore_uris(text: str) -> tuple[tuple[str, int], ...]:
+    """Hosts and ports of `thrift://h:p[,thrift://h:p]`.
+
+    Raises:
+        JobFileError: Not such a list.
+    """
+    found = []
+    for part in text.split(","):
+        address = part.strip().rstrip("/")
+        host, colon, port = address.removeprefix(_SCHEME).rpartition(":")
+        if not (address.startswith(_SCHEME) and host and colon and port.isdecimal()):
+            raise JobFileError(
+                f"expected thrift://host:port, got {part.strip()!r}",
+                hint="several are separated by commas",
+            )
+        found.append((host.strip("[]"), int(port)))
+    return tuple(found)
+
+
+class MetastoreConnection:
+    """Calls the metastore; safe for several threads, one call at a time.
+
+    Args:
+        uris: `thrift://host:port`, several separated by commas, tried in turn.
+        timeout_s: Longest wait for bytes of an answer.
+    """
+
+    def __init__(self, uris: str, timeout_s: float) -> None:
+        self._uris = uris
+        self._addresses = parse_metastore_uris(uris)
+        self._timeout_s = timeout_s
+        self._lock = threading.RLock()
+        self._transport: TBufferedTransport | None = None
+        self._client: Any = None
+
+    def call(
+        self,
+        what: str,
+        ask: Callable[[Any], Answer],
+        *,
+        expected: Sequence[type[Exception]] = (),
+    ) -> Answer:
+        """Ask the metastore. `ask` may run twice and must be safe to repeat.
+
+        An idle connection that the server had closed is opened again once; a call that timed
+        out is not repeated.
+
+        Args:
+            what: For messages, as `read table a.b`.
+            ask: Gets the thrift client, returns the answer.
+            expected: Thrift exceptions that the caller handles itself.
+
+        Raises:
+            MetastoreUnavailableError: No answer, a broken one, or a failure of the server.
+            TableMismatchError: The server refuses.
+            MethodMissingError: The server's version lacks the method.
+        """
+        with self._lock:
+            reused = self._client is not None
+            try:
+                return self._ask(what, ask, tuple(expected))
+            except MetastoreUnavailableError as error:
+                if not reused or not _may_repeat(error.__cause__):
+                    raise
+            return self._ask(what, ask, tuple(expected))
+
+    def _ask(
+        self, what: str, ask: Callable[[Any], Answer], expected: tuple[type[Exception], ...]
+    ) -> Answer:
+        client = self._client or self._open()
+        answered = False
+        try:
+            answer = ask(client)
+            answered = True
+        except expected:
+            answered = True
+            raise
+        except (*_DECLARED, *_BROKEN) as error:
+            answered = isinstance(error, _DECLARED)
+            raise self._translate(what, error) from error
+        finally:
+            # Without a whole answer the stream may still bring the rest of one.
+            if not answered:
+                self.close()
+        return answer
+
+    def _translate(self, what: str, error: Exception) -> SluicewayError:
+        """The error of our own tree for a foreign one."""
+        said = getattr(error, "message", None) or str(error) or type(error).__name__
+        unknown = TApplicationException.UNKNOWN_METHOD
+        if isinstance(error, TApplicationException) and error.type == unknown:
+            return MethodMissingError(
+                f"{what}: the metastore lacks the method: {said}",
+                where=self._uris,
+                hint="Hive Metastore 2.3 to 4.0 is expected",
+            )
+        if isinstance(error, _REFUSALS):
+            return TableMismatchError(f"{what}: the metastore refuses: {said}")
+        if isinstance(error, ServerFailure):
+            return self._unavailable(f"{what}: the metastore failed: {said}")
+        return self._unavailable(f"{what}: no answer from the metastore: {said}")
+
+    def _unavailable(self, message: str) -> SluicewayError:
+        return MetastoreUnavailableError(message, where=self._uris)
+
+    def _open(self) -> Any:
+        failures: list[str] = []
+        cause: OSError | None = None
+        for host, port in self._addresses:
+            try:
+                handle = socket.create_connection(
+                    (host, port), timeout=min(self._timeout_s, _CONNECT_TIMEOUT_S)
+                )
+            except OSError as error:
+                failures.append(f"{host}:{port}: {error}")
+                cause = error
+                continue
+            handle.settimeout(self._timeout_s)
+            # Opened here and not by thrift, which would log each failure as an error.
+            wire = TSocket(host, port)
+            wire.setTimeout(self._timeout_s * 1000)
+            wire.setHandle(handle)
+            self._transport = TBufferedTransport(wire)
+            self._client = ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(self._transport))
+            return self._client
+        raise self._unavailable(f"cannot connect: {'; '.join(failures)}") from cause
+
+    def close(self) -> None:
+        """Drop the connection. Safe to repeat; the next call opens another."""
+        with self._lock:
+            if self._transport is not None:
+                self._transport.close()
+            self._transport = None
+            self._client = None
+
+
+def _may_repeat(cause: BaseException | None) -> bool:
+    if isinstance(cause, TTransportException):
+        return bool(cause.type != TTransportException.TIMED_OUT)
+    return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)

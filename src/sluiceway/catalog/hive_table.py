@@ -1,0 +1,171 @@
+"""Tables and partitions of a Hive Metastore as values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
+PARQUET_INPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
+PARQUET_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
+
+
+@dataclass(frozen=True, slots=True)
+class HiveColumn:
+    """A column; `type` is Hive's type text, as `array<struct<a:int>>`."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class HiveLayout:
+    """How rows are stored: the part that a table and each of its partitions have alike.
+
+    Attributes:
+        location: Root folder; empty in a table to be created: the metastore chooses.
+        serde: Java class that reads and writes rows.
+        input_format: Java class.
+        output_format: Java class.
+        columns: Without partition columns.
+        serde_parameters: Of the SerDe.
+        bucket_count: Above 0 the table is bucketed.
+        sort_columns: Columns it is sorted by.
+        skewed_columns: Columns with a folder of their own for frequent values.
+    """
+
+    location: str
+    serde: str
+    input_format: str
+    output_format: str
+    columns: tuple[HiveColumn, ...]
+    serde_parameters: Mapping[str, str] = field(default_factory=dict)
+    bucket_count: int = 0
+    sort_columns: tuple[str, ...] = ()
+    skewed_columns: tuple[str, ...] = ()
+
+    def differences(self, expected: "HiveLayout") -> tuple[str, ...]:
+        """What is not as `expected`, in words; empty when the layout can stand for it.
+
+        Columns may be fewer or more, as long as the shorter list begins the longer one. The
+        location is not compared.
+        """
+        found = [
+            f"{what} is {ours or 'none'}, expected {theirs}"
+            for what, ours, theirs in (
+                ("SerDe", self.serde, expected.serde),
+                ("input format", self.input_format, expected.input_format),
+                ("output format", self.output_format, expected.output_format),
+            )
+            if ours != theirs
+        ]
+        for ours, theirs in zip(self.columns, expected.columns, strict=False):
+            if _folded(ours) != _folded(theirs):
+                found.append(
+                    f"column {ours.name} {ours.type}, expected {theirs.name} {theirs.type}"
+                )
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class HiveTable:
+    """A table.
+
+    Attributes:
+        database: Its database.
+        name: Its name.
+        kind: `EXTERNAL_TABLE`, `MANAGED_TABLE`, `VIRTUAL_VIEW` or `MATERIALIZED_VIEW`.
+        layout: How rows are stored.
+        partition_columns: In path order.
+        parameters: Table properties.
+        created_at_s: Seconds since the epoch; 0 in a table to be created.
+    """
+
+    database: str
+    name: str
+    kind: str
+    layout: HiveLayout
+    partition_columns: tuple[HiveColumn, ...]
+    parameters: Mapping[str, str]
+    created_at_s: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    def differences(self, expected: "HiveTable") -> tuple[str, ...]:
+        """What is not as `expected`, in words. An empty expected location fits any."""
+        found = list(self.layout.differences(expected.layout))
+        if self.kind != expected.kind:
+            found.append(f"it is a {self.kind}, expected {expected.kind}")
+        ours = [_folded(column) for column in self.partition_columns]
+        theirs = [_folded(column) for column in expected.partition_columns]
+        if ours != theirs:
+            found.append(f"partition columns are {ours}, expected {theirs}")
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class HivePartition:
+    """A partition that the metastore holds.
+
+    Attributes:
+        values: Raw (not escaped), in path order.
+        layout: How its rows are stored, with its location.
+        parameters: Its properties.
+    """
+
+    values: tuple[str, ...]
+    layout: HiveLayout
+    parameters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartition:
+    """A partition to add; everything but the location is taken from the table.
+
+    Attributes:
+        values: Raw, in path order.
+        location: Folder with its scheme; it must exist: the metastore creates a missing one and
+            removes it, with all in it, when its own transaction fails.
+    """
+
+    values: tuple[str, ...]
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChange:
+    """A change to a partition that exists; statistics are always marked as not to be trusted.
+
+    Attributes:
+        name: Escaped path, `dt=20261120/hr=08`.
+        values: The same, raw.
+        location: New location; None keeps it.
+    """
+
+    name: str
+    values: tuple[str, ...]
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedPartition:
+    """A partition that the metastore refuses by itself, and its reason."""
+
+    values: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddOutcome:
+    """What came of adding partitions; those in neither list were added.
+
+    Attributes:
+        existed: Values that were there already; read them back and compare.
+        rejected: Those the metastore refuses.
+    """
+
+    existed: tuple[tuple[str, ...], ...]
+    rejected: tuple[RejectedPartition, ...]
+
+
+def _folded(column: HiveColumn) -> str:
+    return f"{column.name} {column.type}".lower().replace(", ", ",")

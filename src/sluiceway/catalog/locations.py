@@ -1,0 +1,56 @@
+"""Locations as catalogs write them: compared, and completed with a scheme."""
+
+import re
+
+_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$", re.DOTALL)
+
+
+def _split(location: str) -> tuple[str, str, str]:
+    """Scheme in lower case, authority and path; nothing is decoded, as in Hadoop's Path."""
+    match = _SCHEME.match(location)
+    scheme, rest = (match[1].lower(), match[2]) if match else ("", location)
+    if not rest.startswith("//"):
+        return scheme, "", rest
+    authority, slash, path = rest[2:].partition("/")
+    return scheme, authority, slash + path
+
+
+def normalise_location(location: str) -> str:
+    """One spelling for all spellings of a location.
+
+    `file:/x`, `file:///x/`, `file://localhost/x` and `/x` become `/x`. Other schemes keep their
+    authority as it is: a name service and a host of it are different places. A `%` in a path is
+    a character of the name, never an escape.
+    """
+    scheme, authority, path = _split(location)
+    path = re.sub(r"/{2,}", "/", path)
+    path = path.rstrip("/") or path[:1]
+    if scheme in ("", "file") and authority in ("", "localhost"):
+        return path
+    return f"{scheme}://{authority}{path}"
+
+
+def same_location(one: str, other: str) -> bool:
+    """True when both name the same place."""
+    return normalise_location(one) == normalise_location(other)
+
+
+def qualify_location(location: str, table_location: str) -> str:
+    """Complete a bare path with the scheme and authority of the table it belongs to.
+
+    A metastore resolves a bare path against its own default file system, which need not be the
+    table's.
+    """
+    scheme, _, _ = _split(location)
+    if scheme:
+        return location
+    table_scheme, authority, _ = _split(table_location)
+    if not table_scheme:
+        return location
+    return f"{table_scheme}://{authority}{location}"
+
+
+def is_absolute_location(location: str) -> bool:
+    """True for a path from the root or a URI whose path is one."""
+    _, _, path = _split(location)
+    return path.startswith("/")

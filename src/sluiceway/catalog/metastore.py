@@ -1,0 +1,349 @@
+"""Thin client of the Hive Metastore (2.3 to 4.0), idempotent and in batches."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from pymetastore.hive_metastore import ttypes
+
+from sluiceway.catalog.connection import (
+    AlreadyExists,
+    InvalidObject,
+    MetastoreConnection,
+    MethodMissingError,
+    NoSuchObject,
+    ServerFailure,
+)
+from sluiceway.catalog.hive_table import (
+    AddOutcome,
+    HivePartition,
+    HiveTable,
+    NewPartition,
+    PartitionChange,
+    RejectedPartition,
+)
+from sluiceway.catalog.locations import same_location
+from sluiceway.catalog.thrift_values import (
+    STATS_ACCURATE,
+    partition_value,
+    raw_partition,
+    raw_table,
+    table_value,
+)
+from sluiceway.errors import TableMismatchError
+
+Item = TypeVar("Item")
+
+_READ_BATCH = 500
+# A server makes and looks at each partition's folder: smaller, so that a batch ends in time.
+_WRITE_BATCH = 200
+_KEEP_STATS = {"DO_NOT_UPDATE_STATS": "true"}
+
+
+def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    """`items` in order, at most `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+class MetastoreClient:
+    """What the product asks of a metastore. Every call may be repeated at will.
+
+    Used on the driver only. Reconnects by itself; safe for several threads.
+
+    Args:
+        uris: `thrift://host:port`, several separated by commas, tried in turn.
+        timeout_s: Longest wait for an answer. A server that meets an error of its database may
+            try ten times within 20 s before it answers: below 30 s its reason is never seen.
+
+    Raises:
+        JobFileError: `uris` is not such a list.
+    """
+
+    def __init__(self, uris: str, timeout_s: float = 60.0) -> None:
+        self.uris = uris
+        self._connection = MetastoreConnection(uris, timeout_s)
+        self._reader: Callable[[Any, str, str], Any] = _read_by_request
+
+    def get_table(self, database: str, table: str) -> HiveTable | None:
+        """The table as it is now, or None when it or its database does not exist.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        raw = self._raw_table(database, table)
+        return None if raw is None else table_value(raw)
+
+    def create_database_if_missing(self, database: str) -> str:
+        """Create the database where the metastore puts it by default; its location.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: It refuses.
+        """
+        found = self._database(database)
+        if found is None:
+            wanted = ttypes.Database(name=database, description="", parameters={})
+            with suppress(AlreadyExists):  # another was faster; it is read back below
+                self._connection.call(
+                    f"create database {database}",
+                    lambda client: client.create_database(wanted),
+                    expected=(AlreadyExists,),
+                )
+            found = self._database(database)
+        if found is None:
+            raise TableMismatchError(f"database {database} was created and is gone again")
+        location: str = found.locationUri or ""
+        return location
+
+    def create_table(self, table: HiveTable) -> HiveTable:
+        """Create the table; one that is there already must be the same.
+
+        Returns:
+            The table as the metastore holds it now.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: It refuses, or holds another table of this name; says which
+                parts differ.
+        """
+        with suppress(AlreadyExists):  # read back and compared below, as after every creation
+            self._connection.call(
+                f"create table {table}",
+                lambda client: client.create_table(raw_table(table)),
+                expected=(AlreadyExists,),
+            )
+        found = self.get_table(table.database, table.name)
+        if found is None:
+            raise TableMismatchError(f"table {table} was created and is gone again")
+        differences = list(found.differences(table))
+        wanted = table.layout.location
+        if wanted and not same_location(found.layout.location, wanted):
+            differences.append(f"location is {found.layout.location}, expected {wanted}")
+        if differences:
+            raise TableMismatchError(
+                f"another table of this name was created meanwhile: {'; '.join(differences)}",
+                where=str(table),
+            )
+        return found
+
+    def alter_table_parameters(
+        self,
+        database: str,
+        table: str,
+        *,
+        put: Mapping[str, str],
+        remove: Collection[str] = (),
+    ) -> HiveTable:
+        """Set and remove table properties; everything else stays as the metastore holds it.
+
+        Returns:
+            The table read back.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: The table is gone or the metastore refuses.
+        """
+        raw = self._require_table(database, table)
+        changed = {**(raw.parameters or {}), **put}
+        changed = {key: value for key, value in changed.items() if key not in remove}
+        if changed != raw.parameters:
+            raw.parameters = changed
+            self._connection.call(
+                f"alter table {database}.{table}",
+                lambda client: client.alter_table_with_environment_context(
+                    database, table, raw, ttypes.EnvironmentContext(dict(_KEEP_STATS))
+                ),
+            )
+            raw = self._require_table(database, table)
+        return table_value(raw)
+
+    def list_partition_names(self, database: str, table: str, *, limit: int = -1) -> list[str]:
+        """Escaped names (`dt=20261120/hr=08`) of at most `limit` partitions; -1: of all.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: The table is gone.
+        """
+        found = self._connection.call(
+            f"list partitions of {database}.{table}",
+            lambda client: client.get_partition_names(database, table, min(limit, 32767)),
+        )
+        return list(found)
+
+    def get_partitions(
+        self, database: str, table: str, names: Sequence[str]
+    ) -> dict[tuple[str, ...], HivePartition]:
+        """Those of the named partitions that exist, by their raw values.
+
+        Args:
+            database: Of the table.
+            table: Its name.
+            names: Escaped, as the metastore spells them.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: The table is gone.
+        """
+        found = {}
+        for batch in batches(names, _READ_BATCH):
+            for raw in self._raw_partitions(database, table, batch):
+                partition = partition_value(raw)
+                found[partition.values] = partition
+        return found
+
+    def add_partitions(
+        self, database: str, table: str, partitions: Sequence[NewPartition]
+    ) -> AddOutcome:
+        """Add partitions with the table's present columns and format, in batches.
+
+        One that the metastore refuses does not hold up the others: its batch is halved until
+        it stands alone.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: The table is gone.
+        """
+        existed: list[tuple[str, ...]] = []
+        rejected: list[RejectedPartition] = []
+        # Halves of a refused batch go on top, so the order stays.
+        waiting = list(batches(partitions, _WRITE_BATCH))[::-1]
+        while waiting:
+            batch = waiting.pop()
+            try:
+                existed.extend(self._add_batch(database, table, batch))
+            except (ServerFailure, InvalidObject, AlreadyExists) as error:
+                # A metastore without its database fails here and ends the call.
+                self._require_table(database, table)
+                if len(batch) == 1 and isinstance(error, AlreadyExists):
+                    existed.append(batch[0].values)
+                elif len(batch) == 1:
+                    rejected.append(RejectedPartition(batch[0].values, _said(error)))
+                else:
+                    middle = len(batch) // 2
+                    waiting += [batch[middle:], batch[:middle]]
+        return AddOutcome(tuple(existed), tuple(rejected))
+
+    def alter_partitions(
+        self, database: str, table: str, changes: Sequence[PartitionChange]
+    ) -> tuple[tuple[str, ...], ...]:
+        """Move partitions or take the trust from their statistics, in batches.
+
+        Returns:
+            Values of those that do not exist.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: The table is gone or the metastore refuses.
+        """
+        missing: list[tuple[str, ...]] = []
+        for batch in batches(changes, _WRITE_BATCH):
+            found = {
+                tuple(raw.values): raw
+                for raw in self._raw_partitions(database, table, [item.name for item in batch])
+            }
+            altered = []
+            for change in batch:
+                raw = found.get(change.values)
+                if raw is None:
+                    missing.append(change.values)
+                    continue
+                raw.sd.location = change.location or raw.sd.location
+                raw.parameters = dict(raw.parameters or {})
+                raw.parameters.pop(STATS_ACCURATE, None)
+                altered.append(raw)
+            self._alter_batch(database, table, altered)
+        return tuple(missing)
+
+    def close(self) -> None:
+        """Drop the connection. Safe to repeat."""
+        self._connection.close()
+
+    def _raw_table(self, database: str, table: str) -> Any:
+        what = f"read table {database}.{table}"
+        try:
+            return self._read(what, database, table)
+        except MethodMissingError:
+            # 4.0 has lost the old method, old servers lack the new one; learn it once.
+            other = _read_by_name if self._reader is _read_by_request else _read_by_request
+            self._reader = other
+        return self._read(what, database, table)
+
+    def _read(self, what: str, database: str, table: str) -> Any:
+        reader = self._reader
+        try:
+            return self._connection.call(
+                what, lambda client: reader(client, database, table), expected=(NoSuchObject,)
+            )
+        except NoSuchObject:
+            return None
+
+    def _require_table(self, database: str, table: str) -> Any:
+        raw = self._raw_table(database, table)
+        if raw is None:
+            raise TableMismatchError("the table is gone", where=f"{database}.{table}")
+        return raw
+
+    def _database(self, database: str) -> Any:
+        try:
+            return self._connection.call(
+                f"read database {database}",
+                lambda client: client.get_database(database),
+                expected=(NoSuchObject,),
+            )
+        except NoSuchObject:
+            return None
+
+    def _raw_partitions(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
+        found = self._connection.call(
+            f"read partitions of {database}.{table}",
+            lambda client: client.get_partitions_by_names(database, table, list(names)),
+        )
+        return list(found)
+
+    def _add_batch(
+        self, database: str, table: str, batch: Sequence[NewPartition]
+    ) -> list[tuple[str, ...]]:
+        """Values of `batch` that existed before."""
+        template = self._require_table(database, table)
+        request = ttypes.AddPartitionsRequest(
+            dbName=database,
+            tblName=table,
+            parts=[raw_partition(template, partition) for partition in batch],
+            ifNotExists=True,
+            needResult=True,
+        )
+        answer = self._connection.call(
+            f"add partitions to {database}.{table}",
+            lambda client: client.add_partitions_req(request),
+            # AlreadyExists in spite of the flag: another adds the same at this moment.
+            expected=(ServerFailure, InvalidObject, AlreadyExists),
+        )
+        added = {tuple(raw.values) for raw in answer.partitions or ()}
+        return [partition.values for partition in batch if partition.values not in added]
+
+    def _alter_batch(self, database: str, table: str, altered: list[Any]) -> None:
+        if not altered:
+            return
+        self._connection.call(
+            f"alter partitions of {database}.{table}",
+            lambda client: client.alter_partitions_with_environment_context(
+                database, table, altered, ttypes.EnvironmentContext(dict(_KEEP_STATS))
+            ),
+        )
+
+
+def _read_by_request(client: Any, database: str, table: str) -> Any:
+    # Without the capability the server hides insert-only tables behind a failure of its own;
+    # we want to see them, to refuse them by name.
+    able = ttypes.ClientCapabilities([ttypes.ClientCapability.INSERT_ONLY_TABLES])
+    request = ttypes.GetTableRequest(dbName=database, tblName=table, capabilities=able)
+    return client.get_table_req(request).table
+
+
+def _read_by_name(client: Any, database: str, table: str) -> Any:
+    return client.get_table(database, table)
+
+
+def _said(error: Exception) -> str:
+    return getattr(error, "message", None) or type(error).__name__

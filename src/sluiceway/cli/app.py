@@ -1,0 +1,200 @@
+"""The command `sluiceway`: finds the verb, runs it, turns errors into words and exit codes.
+
+A verb's module is imported when the verb is used, so that help and mistakes answer at once.
+"""
+
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import NoReturn
+
+from sluiceway import __version__
+from sluiceway.errors import NotInThisVersionError, SluicewayError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+_COMPLETION_OPTIONS = frozenset({"install_completion", "show_completion"})
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command of this version.
+
+    Attributes:
+        name: As typed.
+        help: One line.
+        module: Holds its Typer application under the name `app`.
+    """
+
+    name: str
+    help: str
+    module: str
+
+
+VERBS = (
+    Verb("run", "Keep a table filled from its topics.", "sluiceway.cli.run"),
+    Verb("validate", "Check a job file; needs no network.", "sluiceway.cli.validate"),
+    Verb("ledger", "Show what was committed.", "sluiceway.cli.ledger"),
+    Verb("verify", "Check the ledger against files and broker.", "sluiceway.cli.verify"),
+    Verb("lab", "Start, show and stop real servers to try it on.", "sluiceway.cli.lab"),
+    Verb("demo", "Show the whole product on this machine.", "sluiceway.cli.demo"),
+    Verb("version", "Show versions.", "sluiceway.cli.version"),
+)
+LATER_VERBS = frozenset(
+    [
+        "init",
+        "plan",
+        "doctor",
+        "preview",
+        "infer",
+        "submit",
+        "stop",
+        "logs",
+        "list",
+        "pack",
+        "status",
+        "partitions",
+        "offsets",
+        "dirty",
+        "backfill",
+        "compact",
+        "gc",
+        "dashboards",
+        "serve",
+        "schema",
+        "completion",
+    ]
+)
+
+
+def main() -> NoReturn:
+    """Run the process's own arguments and exit. The console script and `-m` call it, once."""
+    sys.exit(run_command(sys.argv[1:]))
+
+
+def run_command(args: Sequence[str]) -> int:
+    """Run one command. The only place where errors become exit codes.
+
+    Args:
+        args: Arguments after the program's name.
+
+    Returns:
+        The exit code: 0 ok, 1 failed, 2 usage, 3 job file, 5 environment, 7 state conflict,
+        130 interrupted.
+    """
+    try:
+        return _dispatch(list(args))
+    except SluicewayError as error:
+        _show_error(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the boundary of the process
+        _show_unexpected(error)
+        return EXIT_FAILED
+
+
+def _dispatch(args: list[str]) -> int:
+    if not args:
+        print(_help_text(), file=sys.stderr)
+        return EXIT_USAGE
+    name, rest = args[0], args[1:]
+    if name in ("--help", "-h"):
+        print(_help_text())
+        return 0
+    if name == "--version":
+        print(f"sluiceway {__version__}")
+        return 0
+    verb = next((verb for verb in VERBS if verb.name == name), None)
+    if verb is None:
+        return _refuse(name)
+    return _run(verb, rest)
+
+
+def _run(verb: Verb, args: list[str]) -> int:
+    import typer  # noqa: PLC0415 - not needed for help and mistakes
+
+    command = typer.main.get_command(import_module(verb.module).app)
+    # `completion` will be a verb of its own; Typer would add its options to every verb.
+    command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
+    try:
+        command.main(args=args, prog_name=f"sluiceway {verb.name}")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    return 0
+
+
+def _refuse(name: str) -> int:
+    if name in LATER_VERBS:
+        _show_error(
+            NotInThisVersionError(
+                f"the command `{name}` is not in this version",
+                hint="`sluiceway --help` lists those that are",
+            )
+        )
+        return EXIT_USAGE
+    known = [verb.name for verb in VERBS]
+    close = get_close_matches(name, known, n=1)
+    todo = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
+    kind = "option" if name.startswith("-") else "command"
+    print(f"{_paint('error')}: no {kind} `{name}`; {todo}", file=sys.stderr)
+    return EXIT_USAGE
+
+
+def _help_text() -> str:
+    width = max(len(verb.name) for verb in VERBS)
+    return "\n".join(
+        [
+            "Usage: sluiceway COMMAND [OPTIONS]",
+            "",
+            "Moves message queues into Hive tables, exactly once, on Spark.",
+            "",
+            "Commands:",
+            *(f"  {verb.name:<{width}}  {verb.help}" for verb in VERBS),
+            "",
+            "Options:",
+            "  -h, --help  Show this; after a command, show its options.",
+            "  --version   Show the version.",
+        ]
+    )
+
+
+def _show_error(error: SluicewayError) -> None:
+    place = f" {error.where}" if error.where else ""
+    print(f"{_paint(f'error[{error.code}]')}{place}: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    if _wants_traceback():
+        traceback.print_exception(error)
+
+
+def _show_unexpected(error: Exception) -> None:
+    summary = " ".join(str(error).split())
+    print(f"{_paint('error[SW000]')}: {type(error).__name__}: {summary}", file=sys.stderr)
+    if _wants_traceback():
+        traceback.print_exception(error)
+        return
+    try:
+        handle, path = tempfile.mkstemp(prefix="sluiceway-", suffix=".traceback")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            traceback.print_exception(error, file=file)
+    except OSError:
+        traceback.print_exception(error)
+        return
+    print(f"hint: this is a bug; its traceback is in {path}", file=sys.stderr)
+
+
+def _wants_traceback() -> bool:
+    return os.environ.get("SLUICEWAY_DEBUG") == "1"
+
+
+def _paint(text: str) -> str:
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return text if plain or not sys.stderr.isatty() else f"\033[1;31m{text}\033[0m"

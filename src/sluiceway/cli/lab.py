@@ -1,0 +1,178 @@
+"""`sluiceway lab`: real servers on this machine, for the demo, for tests and to try things."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluiceway.lab.lab import LabEndpoints, ServerStatus
+    from sluiceway.lab.progress import LabProgress, OnProgress
+
+_DEFAULT_FOLDER = Path(".sluiceway/lab")
+_UNHEALTHY_EXIT_CODE = 5
+_PLAIN_STEP_PERCENT = 25
+
+app = typer.Typer(
+    name="lab",
+    help="Start, show and end a real Kafka and Hive Metastore on this machine.",
+    no_args_is_help=True,
+)
+
+
+class StatusFormat(StrEnum):
+    """How `status` answers."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+FolderOption = Annotated[
+    Path,
+    typer.Option("--dir", help="The lab's own folder; another folder is another lab."),
+]
+
+
+@app.command()
+def up(folder: FolderOption = _DEFAULT_FOLDER) -> None:
+    """Start the servers that do not run, and wait until they answer."""
+    from sluiceway.lab.lab import Lab  # noqa: PLC0415 - keeps `--help` quick
+
+    with progress_on_stderr() as on_progress:
+        endpoints = Lab(folder).up(on_progress)
+    _print_endpoints(endpoints, folder)
+
+
+@app.command()
+def status(
+    folder: FolderOption = _DEFAULT_FOLDER,
+    output: Annotated[
+        StatusFormat, typer.Option("-o", "--output", help="How to answer.")
+    ] = StatusFormat.TABLE,
+) -> None:
+    """Show how each server is; of a dead one, the end of its log. Exit 5 when one is not well."""
+    from sluiceway.lab.lab import Lab, ServerState  # noqa: PLC0415 - keeps `--help` quick
+
+    servers = Lab(folder).status()
+    if output is StatusFormat.JSON:
+        print(json.dumps([_status_fields(server) for server in servers], indent=2))
+    else:
+        _print_status_table(servers)
+    if any(server.state in {ServerState.DEAD, ServerState.SILENT} for server in servers):
+        raise typer.Exit(_UNHEALTHY_EXIT_CODE)
+
+
+@app.command()
+def down(
+    folder: FolderOption = _DEFAULT_FOLDER,
+    remove_data: Annotated[
+        bool, typer.Option("--remove-data", help="Also remove its topics, tables and logs.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """End the servers of this lab; their data stays for the next `up`."""
+    from sluiceway.lab.lab import Lab  # noqa: PLC0415 - keeps `--help` quick
+
+    if remove_data and not yes:
+        typer.confirm(f"Remove all topics and tables in {folder}?", abort=True, err=True)
+    Lab(folder).down(remove_data=remove_data)
+    print("the lab is down", file=sys.stderr)
+
+
+@contextmanager
+def progress_on_stderr() -> Iterator["OnProgress"]:
+    """Show a lab's progress: a bar on a terminal, plain lines elsewhere.
+
+    Yields:
+        What to pass as `on_progress`.
+    """
+    if not sys.stderr.isatty():
+        yield _PlainProgress().show
+        return
+    from rich.console import Console  # noqa: PLC0415 - keeps `--help` quick
+    from rich.progress import (  # noqa: PLC0415
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        bar = bars.add_task("", visible=False)
+
+        def show(progress: "LabProgress") -> None:
+            downloading = progress.total_bytes > 0
+            bars.update(
+                bar,
+                description=progress.text,
+                completed=progress.done_bytes,
+                total=progress.total_bytes,
+                visible=downloading,
+            )
+            if not downloading:
+                console.print(progress.text)
+
+        yield show
+
+
+class _PlainProgress:
+    """One line a step; a download tells each quarter."""
+
+    def __init__(self) -> None:
+        self._last_line = ""
+
+    def show(self, progress: "LabProgress") -> None:
+        line = progress.text
+        if progress.total_bytes:
+            percent = 100 * progress.done_bytes // progress.total_bytes
+            percent -= percent % _PLAIN_STEP_PERCENT
+            line = f"{line}: {percent} % of {progress.total_bytes / 1e6:.0f} MB"
+        if line != self._last_line:
+            print(line, file=sys.stderr, flush=True)
+        self._last_line = line
+
+
+def _print_endpoints(endpoints: "LabEndpoints", folder: Path) -> None:
+    print(f"kafka      {endpoints.bootstrap_servers}")
+    print(f"metastore  {endpoints.metastore_uri}")
+    print(f"warehouse  {endpoints.warehouse}")
+    option = "" if folder == _DEFAULT_FOLDER else f" --dir {folder}"
+    print(
+        "\nTry next: put these addresses under `connections` of a job file, then\n"
+        "  sluiceway validate orders.yaml && sluiceway run orders.yaml\n"
+        f"  sluiceway lab status{option}\n"
+        f"  sluiceway lab down{option}",
+        file=sys.stderr,
+    )
+
+
+def _status_fields(server: "ServerStatus") -> dict[str, str | int | None]:
+    return {
+        "name": server.name,
+        "title": server.title,
+        "state": server.state.value,
+        "pid": server.pid,
+        "port": server.port,
+        "log_file": str(server.log_file),
+        "log_end": server.log_end,
+    }
+
+
+def _print_status_table(servers: "Sequence[ServerStatus]") -> None:
+    print(f"{'SERVER':<24}{'STATE':<10}{'PID':<9}{'PORT':<7}LOG")
+    for server in servers:
+        pid, port = server.pid or "-", server.port or "-"
+        print(f"{server.title:<24}{server.state.value:<10}{pid:<9}{port:<7}{server.log_file}")
+    for server in servers:
+        if server.log_end:
+            print(f"\n{server.title} is {server.state.value}; the end of its log:")
+            print("\n".join(f"  {line}" for line in server.log_end.splitlines()))

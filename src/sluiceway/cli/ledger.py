@@ -1,0 +1,77 @@
+"""`sluiceway ledger show`: what was committed, record by record."""
+
+import json
+import sys
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sluiceway.ledger.records import Record
+
+app = typer.Typer(no_args_is_help=True, help="Read a job's ledger.")
+
+_MICROS_PER_SECOND = 1_000_000
+
+
+@app.callback()
+def ledger() -> None:
+    """Read a job's ledger."""
+
+
+@app.command()
+def show(
+    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    start: Annotated[int, typer.Option("--from", help="First slot.", min=0)] = 0,
+    limit: Annotated[int, typer.Option(help="At most so many records.", min=1)] = 1000,
+    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+) -> None:
+    """Print the records of the log in slot order; as JSON, one whole record a line."""
+    from sluiceway.audit.open_table import open_table  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.ledger.log import LedgerLog  # noqa: PLC0415
+
+    if output not in ("table", "json"):
+        raise typer.BadParameter("expected table or json", param_hint="-o")
+    table = open_table(load_checked_job(job_file).spec)
+    table.metastore.close()
+    records = LedgerLog(table.storage, table.layout).records(start)
+    if output == "table":
+        sys.stdout.write(f"{'seq':>6} {'term':>4} {'type':<8} what\n")
+    for record, raw in islice(records, limit):
+        if output == "json":
+            sys.stdout.write(json.dumps(json.loads(raw)) + "\n")
+        else:
+            sys.stdout.write(
+                f"{record.seq:>6} {record.term:>4} {record.type.value:<8} {_describe(record)}\n"
+            )
+
+
+def _describe(record: "Record") -> str:
+    from sluiceway.ledger.records import DataRecord, FenceRecord  # noqa: PLC0415
+
+    body: Any = record.body
+    if isinstance(body, FenceRecord):
+        at = datetime.fromtimestamp(body.started_at_ms / 1000, UTC).isoformat(timespec="seconds")
+        return f"{body.host} pid {body.pid} took over at {at}"
+    if isinstance(body, DataRecord):
+        return _describe_data(body)
+    pins = ", ".join(f"{p.topic}[{p.partition}] {p.how} {p.start}" for p in body.partitions)
+    return f"reads {', '.join(body.topics)}: {pins}"
+
+
+def _describe_data(body: Any) -> str:
+    ranges = " ".join(f"{r.topic}[{r.partition}]:{r.start}-{r.end}" for r in body.ranges)
+    times = [r.max_event_time_us for r in body.ranges if r.max_event_time_us is not None]
+    newest = ""
+    if times:
+        seconds = max(times) / _MICROS_PER_SECOND
+        newest = f", newest {datetime.fromtimestamp(seconds, UTC).isoformat(timespec='seconds')}"
+    counts = body.counts
+    return (
+        f"epoch {body.epoch}: {counts.read:,} read, {counts.written:,} written, "
+        f"{counts.dirty:,} dirty in {len(body.files)} files{newest}; {ranges}"
+    )

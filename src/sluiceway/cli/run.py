@@ -1,0 +1,53 @@
+"""`sluiceway run`: fill the table until told to stop."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command()
+def run(
+    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    until_caught_up: Annotated[
+        bool, typer.Option("--until-caught-up", help="End at the log ends read at the start.")
+    ] = False,
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="10m", help="End gracefully after this time.")
+    ] = None,
+    log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error.", show_default=False)
+    ] = None,
+) -> None:
+    """Run a job in the foreground: read, commit, publish, again and again.
+
+    A first SIGINT or SIGTERM ends the epoch early, commits it and exits with 0. A second one
+    ends the process at once; nothing is lost, the next start goes on from the ledger.
+    """
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.job.run import RunOptions, run_job  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.progress import Progress  # noqa: PLC0415
+    from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
+
+    seconds = None
+    if for_ is not None:
+        try:
+            seconds = parse_duration_ms(for_) / 1000
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--for") from error
+    job = load_checked_job(job_file)
+    on_terminal = sys.stderr.isatty()
+    progress = Progress(sys.stderr if on_terminal else None)
+    # A person watching the line wants to hear of trouble only; a log collector wants everything.
+    level = log_level or ("warning" if on_terminal else "info")
+    log = stderr_log(level=level, before=progress.clear)
+    options = RunOptions(until_caught_up=until_caught_up, for_s=seconds)
+    run_job(job.spec, options, log, progress)
+    if on_terminal:
+        sys.stderr.write(
+            f"{progress.rows:,} rows in {progress.commits} commits, {progress.dirty:,} dirty\n"
+        )

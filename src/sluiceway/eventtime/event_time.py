@@ -1,0 +1,123 @@
+"""Event time of decoded rows, vectorised."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluiceway.types.dirty import DirtyReason, DirtyRow, shown
+from sluiceway.types.iso_time import (
+    MAX_TIME_US,
+    MIN_TIME_US,
+    parse_iso_timestamp,
+    read_iso_timestamps,
+)
+
+_UNIT_US = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimes:
+    """Event times of a batch.
+
+    Attributes:
+        micros: int64 since the epoch, UTC, one a row; null for dirty rows.
+        dirty: Rows without a readable time; `index` is the position in the batch.
+    """
+
+    micros: pa.Array
+    dirty: tuple[DirtyRow, ...]
+
+
+class EventTimeReader:
+    """Reads the event time from one field. Created once per task, used by one thread.
+
+    Args:
+        path: Keys from the top of the decoded row; the first is a column.
+        unit: `s`, `ms`, `us` or `ns` of a number, or `iso8601` of a text with an offset. A
+            timestamp column is taken as it is.
+        schema: Of the decoded rows.
+
+    Raises:
+        ValueError: The schema has no such field, or its type does not fit the unit.
+    """
+
+    def __init__(self, path: Sequence[str], unit: str, schema: pa.Schema) -> None:
+        self._path = tuple(path)
+        self._text = ".".join(path)
+        self._unit = unit
+        self._column, self._inner, kind = _resolve(self._path, schema)
+        fits = (
+            pa.types.is_timestamp(kind)
+            or (pa.types.is_integer(kind) and unit in _UNIT_US)
+            or (pa.types.is_string(kind) and unit == "iso8601")
+        )
+        if not fits:
+            raise ValueError(f"event time {self._text} is {kind}, which unit {unit} cannot read")
+
+    def read(self, rows: pa.RecordBatch) -> EventTimes:
+        """Event times of a batch. A time on a bound of 0001..9999 is readable."""
+        values = rows.column(self._column)
+        for name in self._inner:
+            values = pc.struct_field(values, name)
+        if pa.types.is_timestamp(values.type):
+            return self._judged(values.cast(pa.timestamp("us")).view(pa.int64()), values)
+        if pa.types.is_integer(values.type):
+            return self._judged(self._scaled(values.cast(pa.int64())), values)
+        return self._judged(_parsed(values), values)
+
+    def _scaled(self, numbers: pa.Array) -> pa.Array:
+        factor, divisor = _UNIT_US[self._unit]
+        if divisor > 1:
+            # Floor, so that a time before the epoch stays in its own microsecond.
+            whole = pc.divide(numbers, divisor)
+            below = pc.less(numbers, pc.multiply(whole, divisor))
+            return pc.subtract(whole, pc.cast(below, pa.int64()))
+        low, high = -(-MIN_TIME_US // factor), MAX_TIME_US // factor
+        sane = pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high))
+        return pc.multiply(pc.if_else(sane, numbers, None), factor)
+
+    def _judged(self, micros: pa.Array, values: pa.Array) -> EventTimes:
+        sane = pc.and_(pc.greater_equal(micros, MIN_TIME_US), pc.less_equal(micros, MAX_TIME_US))
+        micros = pc.if_else(sane, micros, None)
+        if micros.null_count == 0:
+            return EventTimes(micros, ())
+        missing = pc.indices_nonzero(pc.is_null(micros)).to_pylist()
+        return EventTimes(micros, tuple(self._dirty(row, values[row].as_py()) for row in missing))
+
+    def _dirty(self, row: int, value: object) -> DirtyRow:
+        if value is None:
+            message = f"the event time {self._text} is missing or null"
+            return DirtyRow(row, "event_time", DirtyReason.NULL, self._text, message)
+        message = f"{shown(value)} is no event time in {self._unit} between the years 1 and 9999"
+        return DirtyRow(row, "event_time", DirtyReason.BAD_TIME, self._text, message)
+
+
+def _resolve(path: tuple[str, ...], schema: pa.Schema) -> tuple[int, tuple[str, ...], pa.DataType]:
+    names = [name.lower() for name in schema.names]
+    if not path or path[0].lower() not in names:
+        raise ValueError(f"event time {'.'.join(path)} is not among the columns")
+    column = names.index(path[0].lower())
+    kind = schema.field(column).type
+    inner = []
+    for name in path[1:]:
+        children = {kind.field(i).name.lower(): kind.field(i) for i in range(kind.num_fields)}
+        if not pa.types.is_struct(kind) or name.lower() not in children:
+            raise ValueError(f"event time {'.'.join(path)} is not among the columns")
+        inner.append(children[name.lower()].name)
+        kind = children[name.lower()].type
+    return column, tuple(inner), kind
+
+
+def _parsed(texts: pa.Array) -> pa.Array:
+    micros, odd = read_iso_timestamps(texts)
+    if len(odd) == 0:
+        return micros
+    found = micros.to_pylist()
+    for row in odd.to_pylist():
+        try:
+            found[row] = parse_iso_timestamp(texts[row].as_py())
+        except ValueError:
+            found[row] = None
+    return pa.array(found, pa.int64())

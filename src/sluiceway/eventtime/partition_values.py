@@ -1,0 +1,179 @@
+"""Which partition each row belongs to, vectorised."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sluiceway.eventtime.partition_time import TimePattern
+from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow
+
+Values = tuple[str | None, ...]
+ValueProblem = Callable[[str, str | None], str | None]
+"""(partition column, value) -> why the value cannot be a folder, or None."""
+
+_TEXT_TYPES = (
+    pa.types.is_string,
+    pa.types.is_integer,
+    pa.types.is_boolean,
+    pa.types.is_date32,
+    pa.types.is_decimal,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAssignment:
+    """Partitions of a batch.
+
+    Attributes:
+        values: Distinct partition values, in the order of the partition columns; None is null.
+        codes: int32, one a row: its place in `values`; -1 for dirty rows.
+        dirty: Rows whose values cannot be a folder; `index` is the position in the batch.
+    """
+
+    values: list[Values]
+    codes: np.ndarray[tuple[int], np.dtype[np.int32]]
+    dirty: tuple[DirtyRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeColumn:
+    """A partition column by event time."""
+
+    name: str
+    pattern: TimePattern
+
+
+@dataclass(frozen=True, slots=True)
+class ValueColumn:
+    """A partition column by a column of the row."""
+
+    name: str
+    column: str
+
+
+class PartitionAssigner:
+    """Assigns rows to partitions. Created once per task, used by one thread.
+
+    Args:
+        columns: The partition columns, in path order; none puts all rows into one partition.
+        schema: Of the decoded rows.
+        problem: Says why a value cannot be a folder of the table.
+
+    Raises:
+        ValueError: A column is missing, or of a type whose text is not the same everywhere.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[TimeColumn | ValueColumn],
+        schema: pa.Schema,
+        problem: ValueProblem,
+    ) -> None:
+        self._columns = tuple(columns)
+        self._problem = problem
+        self._places = {
+            column.column: _place(column, schema)
+            for column in columns
+            if isinstance(column, ValueColumn)
+        }
+
+    def assign(self, rows: pa.RecordBatch, micros: pa.Array | None) -> PartitionAssignment:
+        """Partitions of a batch.
+
+        Args:
+            rows: Decoded rows.
+            micros: Their event times, without nulls; None when no column needs them.
+        """
+        if not self._columns or rows.num_rows == 0:
+            return PartitionAssignment([()], np.zeros(rows.num_rows, dtype=np.int32), ())
+        encoded = [self._encode(column, rows, micros) for column in self._columns]
+        values: list[Values] = [()]
+        combined = np.zeros(rows.num_rows, dtype=np.int64)
+        for codes, texts in encoded:
+            # Distinct after each column, so that no product of their numbers overflows.
+            mixed = combined * len(texts) + codes
+            distinct, combined = np.unique(mixed, return_inverse=True)
+            pairs = (divmod(number, len(texts)) for number in distinct.tolist())
+            values = [(*values[above], texts[code]) for above, code in pairs]
+        return self._without_problems(values, combined.astype(np.int32))
+
+    def _encode(
+        self, column: TimeColumn | ValueColumn, rows: pa.RecordBatch, micros: pa.Array | None
+    ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str | None]]:
+        """Codes from 0 into distinct texts."""
+        if isinstance(column, TimeColumn):
+            if micros is None:
+                raise ValueError(f"partition column {column.name} needs event times")
+            encoded = column.pattern.format(micros)
+        else:
+            encoded = rows.column(self._places[column.column]).dictionary_encode()
+        texts = _texts(encoded.dictionary)
+        # An empty text is the default partition, as in Hive.
+        texts = [text or None for text in texts]
+        codes = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
+        if encoded.indices.null_count:
+            texts.append(None)
+        return _merged(codes.astype(np.int64), texts)
+
+    def _without_problems(
+        self, values: list[Values], codes: np.ndarray[tuple[int], np.dtype[np.int32]]
+    ) -> PartitionAssignment:
+        problems = {
+            code: found for code, value in enumerate(values) if (found := self._judge(value))
+        }
+        if not problems:
+            return PartitionAssignment(values, codes, ())
+        dirty = []
+        for row in np.flatnonzero(np.isin(codes, list(problems))):
+            name, message = problems[int(codes[row])]
+            reason = DirtyReason.BAD_PARTITION_VALUE
+            dirty.append(
+                DirtyRow(int(row), "partition", reason, name, message[:MESSAGE_LIMIT_CHARS])
+            )
+            codes[row] = -1
+        return PartitionAssignment(values, codes, tuple(dirty))
+
+    def _judge(self, values: Values) -> tuple[str, str] | None:
+        for column, value in zip(self._columns, values, strict=True):
+            if value is None and isinstance(column, TimeColumn):
+                return column.name, "the zone has no such time between the years 1 and 9999"
+            message = self._problem(column.name, value)
+            if message is not None:
+                return column.name, message
+        return None
+
+
+def _place(column: ValueColumn, schema: pa.Schema) -> int:
+    names = [name.lower() for name in schema.names]
+    if column.column.lower() not in names:
+        raise ValueError(f"partition column {column.name}: there is no column {column.column}")
+    place = names.index(column.column.lower())
+    kind = schema.field(place).type
+    if not any(fits(kind) for fits in _TEXT_TYPES):
+        raise ValueError(
+            f"partition column {column.name} cannot be of type {kind}; "
+            "string, integer, decimal, boolean and date can"
+        )
+    return place
+
+
+def _texts(values: pa.Array) -> list[str | None]:
+    """Values as Hive and Spark write them in a folder's name."""
+    if pa.types.is_decimal(values.type):
+        return [format(value, "f") for value in values.to_pylist()]
+    texts: list[str | None] = values.cast(pa.string()).to_pylist()
+    return texts
+
+
+def _merged(
+    codes: np.ndarray[tuple[int], np.dtype[np.int64]], texts: list[str | None]
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str | None]]:
+    """Give equal texts one code, so that a partition has one file."""
+    distinct = list(dict.fromkeys(texts))
+    if len(distinct) == len(texts):
+        return codes, texts
+    numbers = {text: number for number, text in enumerate(distinct)}
+    places = np.array([numbers[text] for text in texts], dtype=np.int64)
+    return places[codes], distinct

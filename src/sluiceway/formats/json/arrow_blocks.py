@@ -1,0 +1,319 @@
+"""The fast path: a block of payloads through Arrow's JSON parser, keeping what it vouches for.
+
+Arrow's parser fails a whole block for one bad row, reads some things that are no JSON, and
+crashes the process on others. So payloads are looked at before, the rows it fails for are cut
+out, and the values are looked at after. What is left over is decided by the slow path.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import json as arrow_json
+
+from sluiceway.formats.json.arrow_columns import RowMarks, compile_column
+from sluiceway.formats.json.exact_rows import MAX_DEPTH, is_too_deep
+from sluiceway.formats.json.parse_schema import parse_schema
+from sluiceway.types.arrow_types import arrow_schema
+from sluiceway.types.schema import Schema
+
+Rows = npt.NDArray[np.int64]
+
+# Below this many rows the slow path costs less than another call of the parser.
+MIN_SPLIT_ROWS = 16
+# A parser call that fails costs about as much as this many rows on the slow path.
+ROWS_PER_FAILURE = 12
+FREE_FAILURES = 8
+# With more numbers in quotes than this a block is read in the wide form, which takes them.
+FREE_TEXTS = 3
+# The wide form costs half as much again as the narrow one; a narrow call that fails, all of it.
+# So after a failure the next blocks are read wide at once. No outcome depends on it.
+WIDE_BLOCKS = 8
+SCAN_BYTES = 256 * 1024
+
+_ROW_IN_MESSAGE = re.compile(r" in row (\d+)$")
+_NUMBER_AS_TEXT = re.compile(r"changed from number to string in row \d+$")
+# Numbers with so many places that Arrow looks for their power of ten behind its table's end:
+# some read as 0, and 1e-10000000 ends the process. Digits may hide in escapes of a string.
+_TINY_NUMBER = r"[:,\[ \t\r\n\"][+-]?(?:[0-9.]{20,}[eE]-|[0-9.]+[eE]-0*[1-9][0-9])"
+_ESCAPED_NUMBER = re.compile(rb"\\u00(?:[46]5|2[bBdDeE]|3[0-9])")
+# Without such an exponent a number needs this many zeros to read as zero in 32 bits.
+_UNDERFLOW = b"0" * 40
+_NUL, _OPEN, _CLOSE = 0x00, 0x7B, 0x7D
+# `[` and `{` differ in this one bit, and so do `E` and `e`.
+_CASE_BIT, _BRACKET, _EXPONENT, _MINUS, _POINT = 0xDF, 0x5B, 0x45, 0x2D, 0x2E
+_DIGITS = (0x30, 0x39)
+
+
+@dataclass(frozen=True, slots=True)
+class FastRows:
+    """What the fast path made of a block.
+
+    Attributes:
+        batches: Columns of the rows it vouches for.
+        rows: Their positions in the block, batch after batch.
+        suspects: All other positions, rising.
+    """
+
+    batches: list[pa.RecordBatch]
+    rows: list[Rows]
+    suspects: Rows
+
+
+class _Block:
+    """Payloads behind each other, a newline after each, as the parser reads them."""
+
+    def __init__(self, payloads: Sequence[bytes]) -> None:
+        self.payloads = payloads
+        self.data = b"\n".join((*payloads, b""))
+        self.bytes = np.frombuffer(self.data, np.uint8)
+        self.ends = np.cumsum(np.fromiter(map(len, payloads), np.int64, len(payloads)) + 1)
+        self.starts = np.concatenate((np.zeros(1, np.int64), self.ends[:-1]))
+
+    def rows_at(self, positions: Rows) -> Rows:
+        """Rows that hold these byte positions."""
+        return np.searchsorted(self.ends, positions, side="right").astype(np.int64)
+
+    def lengths(self, rows: Rows) -> Rows:
+        """Bytes of each row and its newline."""
+        lengths: Rows = self.ends[rows] - self.starts[rows]
+        return lengths
+
+    def take(self, rows: Rows) -> pa.Buffer:
+        """Joined payloads of some rows, which rise; no copy when they are neighbours."""
+        first, last = int(rows[0]), int(rows[-1])
+        if last - first == len(rows) - 1:
+            start = int(self.starts[first])
+            return pa.py_buffer(self.data).slice(start, int(self.ends[last]) - start)
+        return pa.py_buffer(b"\n".join((*itemgetter(*rows.tolist())(self.payloads), b"")))
+
+
+class BlockReader:
+    """Reads blocks of payloads. Created once a task, used by one thread.
+
+    Args:
+        schema: The table's columns.
+        narrow: What the parser is asked for first.
+        wide: What it is asked for where that failed.
+    """
+
+    def __init__(self, schema: Schema, narrow: pa.Schema, wide: pa.Schema) -> None:
+        self._target = arrow_schema(schema)
+        self._columns = [compile_column(field) for field in schema.fields]
+        self._wide_blocks = 0
+        self._narrow, self._wide = (
+            arrow_json.ParseOptions(explicit_schema=found, unexpected_field_behavior="ignore")
+            for found in (narrow, wide)
+        )
+
+    @classmethod
+    def for_schema(cls, schema: Schema) -> "BlockReader | None":
+        """Make the reader for a table. Called once a task.
+
+        Returns:
+            None when the fast path cannot read such a table.
+        """
+        narrow, wide = parse_schema(schema, wide=False), parse_schema(schema, wide=True)
+        return None if narrow is None or wide is None else cls(schema, narrow, wide)
+
+    def read(self, payloads: Sequence[bytes]) -> FastRows:
+        """Read a block.
+
+        Called for each block of a batch. A call of the parser costs some 200 us however few
+        the rows are, so blocks are large.
+
+        Args:
+            payloads: At least one and none of them empty; together below 1 GiB.
+
+        Returns:
+            The rows it vouches for and the others.
+        """
+        block = _Block(payloads)
+        rows, unreadable = np.arange(len(payloads)), _unreadable_rows(block)
+        salvage = _Salvage(self, block, wide=self._wide_blocks > 0)
+        salvage.run(np.delete(rows, unreadable) if len(unreadable) else rows)
+        self._wide_blocks = WIDE_BLOCKS if salvage.widened else max(0, self._wide_blocks - 1)
+        left = np.ones(len(payloads), bool)
+        for rows in salvage.rows:
+            left[rows] = False
+        return FastRows(salvage.batches, salvage.rows, np.flatnonzero(left))
+
+    def parse(self, data: pa.Buffer, *, wide: bool) -> pa.Table:
+        """Call Arrow's parser.
+
+        Args:
+            data: Objects with a newline after each.
+            wide: Which form of numbers to ask for.
+
+        Raises:
+            pa.ArrowInvalid: A payload is not JSON, or a value not of its column's type.
+        """
+        options = arrow_json.ReadOptions(block_size=len(data) + 1, use_threads=False)
+        form = self._wide if wide else self._narrow
+        return arrow_json.read_json(pa.BufferReader(data), options, form)
+
+    def convert(self, table: pa.Table, marks: RowMarks) -> pa.RecordBatch:
+        """Make the table's columns of parsed ones, marking the rows that are in doubt."""
+        arrays = [read(table, marks) for read in self._columns]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._target)
+
+
+class _Salvage:
+    """Reads all rows of a block that can be read, around those that make the parser fail."""
+
+    def __init__(self, reader: BlockReader, block: _Block, *, wide: bool) -> None:
+        self.batches: list[pa.RecordBatch] = []
+        self.rows: list[Rows] = []
+        self._reader = reader
+        self._block = block
+        self.widened = False
+        self._wide = wide
+        self._texts = 0
+        self._failures = 0
+        self._settled = 0
+
+    def run(self, rows: Rows) -> None:
+        """Read the rows. Those that are in no batch afterwards are suspects."""
+        segments = [rows]
+        while segments:
+            parsed: list[Rows] = []
+            while segments and not self._hopeless():
+                self._attempt(segments.pop(), segments, parsed)
+            # Rows before a failing one were parsed, but are not in hand: read them all at once.
+            segments = [np.concatenate(parsed)] if parsed else []
+            if segments and self._hopeless():
+                self._attempt(segments.pop(), [], [])
+
+    def _hopeless(self) -> bool:
+        return self._failures > FREE_FAILURES + self._settled // ROWS_PER_FAILURE
+
+    def _attempt(self, rows: Rows, segments: list[Rows], parsed: list[Rows]) -> None:
+        if len(rows) < MIN_SPLIT_ROWS:
+            return
+        failure = ""
+        try:
+            table = self._reader.parse(self._block.take(rows), wide=self._wide)
+            if table.num_rows == len(rows):
+                self._keep(rows, table)
+                return
+        except pa.ArrowInvalid as error:
+            failure = str(error)
+        self._failures += 1
+        self._cut(rows, failure, segments, parsed)
+
+    def _keep(self, rows: Rows, table: pa.Table) -> None:
+        marks = RowMarks()
+        batch = self._reader.convert(table, marks)
+        zeros = marks.zeros()
+        payloads = self._block.payloads
+        for zero in zeros[self._block.lengths(rows[zeros]) > len(_UNDERFLOW)].tolist():
+            if _UNDERFLOW in payloads[rows[zero]]:
+                marks.suspect(np.array([zero]))
+        doubted = marks.suspects()
+        self._settled += len(rows)
+        if len(doubted):
+            kept = np.delete(np.arange(len(rows)), doubted)
+            batch, rows = batch.take(pa.array(kept)), rows[kept]
+        self.batches.append(batch)
+        self.rows.append(rows)
+
+    def _cut(self, rows: Rows, failure: str, segments: list[Rows], parsed: list[Rows]) -> None:
+        named = _ROW_IN_MESSAGE.search(failure)
+        row = int(named[1]) if named else len(rows)
+        self._texts += _NUMBER_AS_TEXT.search(failure) is not None
+        if not self._wide and (not named or self._texts > FREE_TEXTS):
+            self._wide = self.widened = True
+            segments.append(rows)
+        elif row < len(rows):
+            self._settled += row
+            segments.append(rows[row + 1 :])
+            parsed.append(rows[:row])
+        else:
+            middle = len(rows) // 2
+            segments += [rows[middle:], rows[:middle]]
+
+
+def _unreadable_rows(block: _Block) -> Rows:
+    """Rows that must not reach Arrow's parser, rising.
+
+    It crashes on a payload that is `null` and on numbers with millions of places, stops at a
+    NUL as if there were no more rows, takes a second object in a payload for a row, and lets
+    bad UTF-8 through where no column looks.
+    """
+    first, last = block.bytes[block.starts], block.bytes[block.ends - 2]
+    brackets, minuses = _scan(block.bytes)
+    doubted = [
+        np.flatnonzero((first != _OPEN) | (last != _CLOSE)),
+        _rows_not_utf8(block),
+        _rows_too_deep(block, brackets),
+        _rows_with_tiny_numbers(block, minuses),
+    ]
+    if b"\0" in block.data:
+        doubted.append(block.rows_at(np.flatnonzero(block.bytes == _NUL)))
+    if b"\\" in block.data and b"\\u00" in block.data:
+        doubted.append(_rows_with_escaped_numbers(block))
+    return np.unique(np.concatenate(doubted))
+
+
+def _rows_not_utf8(block: _Block) -> Rows:
+    if block.data.isascii() or _is_utf8(block.data):
+        return np.empty(0, np.int64)
+    odd = [row for row, payload in enumerate(block.payloads) if not _is_utf8(payload)]
+    return np.array(odd, np.int64)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _rows_too_deep(block: _Block, brackets: Rows) -> Rows:
+    spans = brackets[MAX_DEPTH:] - brackets[:-MAX_DEPTH]
+    if not len(spans) or spans.min() > (block.ends - block.starts).max():
+        return np.empty(0, np.int64)
+    counts = np.bincount(block.rows_at(brackets))
+    candidates = np.flatnonzero(counts > MAX_DEPTH).tolist()
+    return np.array([row for row in candidates if is_too_deep(block.payloads[row])], np.int64)
+
+
+def _rows_with_tiny_numbers(block: _Block, minuses: Rows) -> Rows:
+    data = block.bytes
+    # Each payload that counts here starts with a brace, so there are bytes on both sides.
+    minuses = minuses[(minuses > 1) & (minuses < len(data) - 1)]
+    minuses = minuses[(data[minuses - 1] & _CASE_BIT) == _EXPONENT]
+    before, after = data[minuses - 2], data[minuses + 1]
+    candidates = minuses[((before == _POINT) | _is_digit(before)) & _is_digit(after)]
+    rows = np.unique(block.rows_at(candidates))
+    texts = pa.array([block.payloads[row] for row in rows.tolist()], pa.binary())
+    tiny = pc.match_substring_regex(texts, _TINY_NUMBER)
+    return np.compress(tiny.to_numpy(zero_copy_only=False), rows)
+
+
+def _rows_with_escaped_numbers(block: _Block) -> Rows:
+    found = [row for row, text in enumerate(block.payloads) if _ESCAPED_NUMBER.search(text)]
+    return np.array(found, np.int64)
+
+
+def _is_digit(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = (data >= _DIGITS[0]) & (data <= _DIGITS[1])
+    return found
+
+
+def _scan(data: npt.NDArray[np.uint8]) -> tuple[Rows, Rows]:
+    """Positions of opening brackets and of minuses, found in pieces that fit into the cache."""
+    scratch = np.empty(SCAN_BYTES, np.uint8)
+    brackets, minuses = [], []
+    for start in range(0, len(data), SCAN_BYTES):
+        piece = data[start : start + SCAN_BYTES]
+        folded = np.bitwise_and(piece, _CASE_BIT, out=scratch[: len(piece)])
+        brackets.append(np.flatnonzero(folded == _BRACKET) + start)
+        minuses.append(np.flatnonzero(piece == _MINUS) + start)
+    return np.concatenate(brackets), np.concatenate(minuses)

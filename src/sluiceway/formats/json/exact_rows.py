@@ -1,0 +1,141 @@
+"""The slow path: one payload -> one row, decided exactly, or the reason why it is dirty."""
+
+import json
+import re
+from typing import cast
+
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.json.exact_values import (
+    NonFiniteText,
+    NumberText,
+    compile_field,
+    object_of_pairs,
+)
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.schema import Schema
+
+MAX_DEPTH = 100
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_WHITESPACE = b" \t\r\n"
+# Possessive, and the end stands for a missing quote: linear on any input.
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)'
+_STRING_BYTES = re.compile(_STRING.encode(), re.DOTALL)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STRING_OR_NON_FINITE = re.compile(rf"{_STRING}|-?(?:NaN|Inf(?:inity)?)", re.DOTALL)
+_LONE_SURROGATE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|\\u([dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+_PARSER = json.JSONDecoder(
+    parse_int=NumberText,
+    parse_float=NumberText,
+    parse_constant=NonFiniteText,
+    object_pairs_hook=object_of_pairs,
+)
+
+
+def is_too_deep(payload: bytes) -> bool:
+    """True when arrays and objects are nested more than 100 levels, broken or not.
+
+    Called on both paths, so that they agree; cheap unless there are more than 100 brackets.
+
+    Args:
+        payload: The record's value.
+
+    Returns:
+        Whether brackets outside of strings open deeper than the limit.
+    """
+    if payload.count(b"[") + payload.count(b"{") <= MAX_DEPTH:
+        return False
+    depth = 0
+    for bracket in _STRING_BYTES.sub(b"", payload).translate(None, _NOT_BRACKETS):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+class ExactReader:
+    """Decides single payloads. Created once a task.
+
+    Args:
+        schema: The table's columns.
+
+    Raises:
+        ValueError: JSON cannot carry a column's type.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._readers = [
+            compile_field(field, field.path or (field.name,)) for field in schema.fields
+        ]
+
+    def read(self, payload: bytes) -> list[object]:
+        """Convert one payload.
+
+        Called for each row that the fast path does not vouch for.
+
+        Args:
+            payload: The record's value.
+
+        Returns:
+            One value a column, as `pa.array` takes it for the column's Arrow type.
+
+        Raises:
+            DirtyValueError: The row is dirty; says why and where.
+        """
+        holder = _parse_object(payload)
+        return [read(holder) for read in self._readers]
+
+
+def _parse_object(payload: bytes) -> dict[str, object]:
+    text = _decode_text(payload)
+    if is_too_deep(payload):
+        message = f"arrays and objects are nested deeper than {MAX_DEPTH} levels"
+        raise _undecodable(DirtyReason.TOO_DEEP, message)
+    found = _parse(text)
+    if "\\u" in text and any(match[1] for match in _LONE_SURROGATE.finditer(text)):
+        raise _undecodable(DirtyReason.ENCODING, "a string holds half of a surrogate pair")
+    if not isinstance(found, dict):
+        raise _undecodable(DirtyReason.NOT_AN_OBJECT, "the payload is JSON, but no object")
+    return cast("dict[str, object]", found)
+
+
+def _decode_text(payload: bytes) -> str:
+    if payload[:1] != b"{" and not payload.strip(_WHITESPACE):
+        raise _undecodable(DirtyReason.EMPTY, "the payload is empty")
+    if payload.startswith(BYTE_ORDER_MARK):
+        raise _undecodable(DirtyReason.ENCODING, "the payload starts with a byte order mark")
+    try:
+        return payload.decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"the payload is not UTF-8: {error.reason} at byte {error.start}"
+        raise _undecodable(DirtyReason.ENCODING, message) from error
+
+
+def _parse(text: str) -> object:
+    try:
+        return _PARSER.decode(text)
+    except json.JSONDecodeError as error:
+        first = error
+    if "NaN" not in text and "Inf" not in text:
+        raise _not_json(first) from first
+    # Spellings of NaN and infinity that only some parsers know are one thing to us, wherever
+    # they stand: no value for any column, no harm in a field that no column takes.
+    plain = _STRING_OR_NON_FINITE.sub(
+        lambda match: match[0] if match[0].startswith('"') else "NaN", text
+    )
+    try:
+        return _PARSER.decode(plain)
+    except json.JSONDecodeError:
+        raise _not_json(first) from first
+
+
+def _not_json(error: json.JSONDecodeError) -> DirtyValueError:
+    return _undecodable(DirtyReason.BROKEN, f"not JSON: {error.msg} at character {error.pos}")
+
+
+def _undecodable(reason: DirtyReason, message: str) -> DirtyValueError:
+    return DirtyValueError(reason, message, stage="decode")

@@ -1,0 +1,145 @@
+"""Names a process so that it can be recognised later, whatever happened to its pid."""
+
+import os
+import re
+import socket
+import subprocess
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+_PROC = Path("/proc")
+# Fields of /proc/<pid>/stat, counted from the state, which is the third.
+_STATE, _THREADS, _START_TICKS = 0, 17, 19
+_DEAD_STATES = frozenset("ZX")
+_ASK_TIMEOUT_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process, told apart from every other one that ever has or gets its pid.
+
+    Attributes:
+        host: Host name of the machine it runs on.
+        boot_id: What `boot_id()` gave there; empty when the machine could not tell.
+        pid: Process id.
+        start_ticks: When it started: clock ticks since the boot (Linux), else Unix seconds.
+    """
+
+    host: str
+    boot_id: str
+    pid: int
+    start_ticks: int
+
+
+def boot_id() -> str:
+    """Identify this boot of this machine and the pid namespace that pids belong to.
+
+    Two containers share the kernel's boot id, but a pid of one says nothing in the other, so
+    the namespace is part of it.
+
+    Returns:
+        An opaque text, the same for all processes that see each other; empty when unknown.
+    """
+    try:
+        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+        namespace = (_PROC / "self/ns/pid").readlink()
+    except OSError:
+        return _ask(["sysctl", "-n", "kern.boottime"])
+    return f"{boot}/{namespace}"
+
+
+def own_identity() -> ProcessIdentity:
+    """Identify the calling process.
+
+    Raises:
+        ProcessLookupError: The system does not tell when this process started.
+    """
+    identity = identity_of(os.getpid())
+    if identity is None:
+        raise ProcessLookupError("the system does not tell when this process started")
+    return identity
+
+
+def identity_of(pid: int) -> ProcessIdentity | None:
+    """Identify a process of this host.
+
+    Returns:
+        Its identity, or None when no such process runs (a zombie does not).
+    """
+    start_ticks = _start_ticks(pid)
+    if start_ticks is None:
+        return None
+    return ProcessIdentity(
+        host=socket.gethostname(), boot_id=boot_id(), pid=pid, start_ticks=start_ticks
+    )
+
+
+def is_alive(identity: ProcessIdentity) -> bool | None:
+    """Tell whether exactly this process still runs.
+
+    Returns:
+        True or False when it is known; None when it cannot be known from here: another host,
+        a boot that is not known, another pid namespace, a hidden process. The same host after
+        a reboot answers None too: host names are not unique enough to call it dead.
+    """
+    here = boot_id()
+    if identity.host != socket.gethostname() or not here or identity.boot_id != here:
+        return None
+    start_ticks = _start_ticks(identity.pid)
+    if start_ticks is not None:
+        return start_ticks == identity.start_ticks
+    return None if _is_hidden(identity.pid) else False
+
+
+def _start_ticks(pid: int) -> int | None:
+    if not (_PROC / "self/stat").exists():
+        return _start_seconds_from_ps(pid)
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The command name may hold spaces and brackets: fields count from its last bracket.
+    fields = stat.rpartition(")")[2].split()
+    # A first thread that has ended shows as a zombie while others still hold files and ports.
+    if fields[_STATE] in _DEAD_STATES and int(fields[_THREADS]) <= 1:
+        return None
+    return int(fields[_START_TICKS])
+
+
+def _start_seconds_from_ps(pid: int) -> int | None:
+    answer = _ask(["ps", "-o", "state=", "-o", "lstart=", "-p", str(pid)])
+    matched = re.fullmatch(r"(\S)\S*\s+(.+)", answer)
+    if matched is None or matched[1] in _DEAD_STATES:
+        return None
+    started = datetime.strptime(f"{matched[2].strip()} +0000", "%a %b %d %H:%M:%S %Y %z")
+    return int(started.timestamp())
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether the pid is in use although its entry cannot be read (procfs hidepid)."""
+    if (_PROC / str(pid)).exists():
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return not (_PROC / str(pid)).exists()
+
+
+def _ask(command: list[str]) -> str:
+    environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+    try:
+        done = subprocess.run(  # noqa: S603
+            command,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_ASK_TIMEOUT_S,
+            env=environment,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

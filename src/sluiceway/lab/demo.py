@@ -1,0 +1,325 @@
+"""The demo: real servers, a paced producer, the example job, a SIGKILL, and the proof."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sluiceway.audit.open_table import open_table
+from sluiceway.audit.run_verify import verify_job
+from sluiceway.audit.verify import VerifyReport
+from sluiceway.errors import LedgerMismatchError, UnhealthyEnvironmentError
+from sluiceway.host.java import find_java
+from sluiceway.job.query import query_through_metastore
+from sluiceway.lab.demo_files import independent_reader, orders_job
+from sluiceway.lab.lab import Lab, LabEndpoints
+from sluiceway.lab.progress import OnProgress
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import DataRecord
+from sluiceway.spec.loader import load_job
+
+if TYPE_CHECKING:
+    from sluiceway.spec.models import JobSpec
+
+TOPIC = "orders"
+PARTITIONS = 4
+EVENTS = 200_000
+PRODUCE_S = 25.0
+_START_TIMEOUT_S = 90.0
+_FINISH_TIMEOUT_S = 120.0
+_STOP_TIMEOUT_S = 60.0
+_LOG_TAIL_LINES = 20
+
+Say = Callable[[str], None]
+
+
+class DemoFailedError(UnhealthyEnvironmentError):
+    """A step of the demo did not come about; says which, with the end of the log."""
+
+    code = "SW490"
+    exit_code = 1
+
+
+@dataclass(slots=True)
+class DemoResult:
+    """What the demo found; `line()` is its closing JSON."""
+
+    commits_before_kill: int = 0
+    commits_after_kill: int = 0
+    kills: int = 0
+    independent: dict[str, object] = field(default_factory=dict)
+    verify: VerifyReport = field(default_factory=VerifyReport)
+    partitions: list[tuple[object, ...]] = field(default_factory=list)
+    sample: list[tuple[object, ...]] = field(default_factory=list)
+
+    def _number(self, name: str) -> int:
+        value = self.independent.get(name)
+        return value if isinstance(value, int) else -1
+
+    def ok(self) -> bool:
+        """Whether every row is there once, unchanged, and verify agrees."""
+        return (
+            self.independent.get("ok") is True
+            and self._number("read") == EVENTS
+            and self._number("read") == self._number("written") + self._number("dirty")
+            and self.verify.verified
+            and min(self.commits_before_kill, self.commits_after_kill) >= 1
+        )
+
+    def line(self) -> str:
+        """The closing line."""
+        return json.dumps(
+            {
+                "demo": "ok" if self.ok() else "failed",
+                "read": self._number("read"),
+                "written": self._number("written"),
+                "dirty": self._number("dirty"),
+                "late": 0,
+                "filtered": 0,
+                "lost": self._number("lost"),
+                "doubled": self._number("doubled"),
+                "kills": self.kills,
+                "commits_before_kill": self.commits_before_kill,
+                "commits_after_kill": self.commits_after_kill,
+                "verified": self.verify.verified,
+            }
+        )
+
+
+def run_demo(folder: Path | None, say: Say, on_progress: OnProgress, *, keep: bool) -> DemoResult:
+    """Run the demo once, in a folder of its own.
+
+    Args:
+        folder: Where the lab keeps its state; a temporary folder when left out.
+        say: Shows a line to the person who waits.
+        on_progress: Shows the lab's progress.
+        keep: Leave the servers running.
+
+    Raises:
+        SluicewayError: A step failed; the lab is down again unless `keep`.
+    """
+    find_java()
+    place = folder or Path(tempfile.mkdtemp(prefix="sluiceway-demo-"))
+    lab = Lab(place)
+    try:
+        say("1/6  starting a real Kafka broker and a real Hive Metastore")
+        endpoints = lab.up(on_progress)
+        return _Demo(place, endpoints, say).run()
+    finally:
+        if keep:
+            say(f"the lab goes on in {place}; `sluiceway lab down --dir {place}` ends it")
+        else:
+            lab.down(remove_data=folder is None)
+
+
+class _Demo:
+    def __init__(self, place: Path, endpoints: LabEndpoints, say: Say) -> None:
+        self._endpoints = endpoints
+        self._say = say
+        self._logs = place / "logs"
+        self._logs.mkdir(parents=True, exist_ok=True)
+        self._environment = {
+            **os.environ,
+            "SLUICEWAY_KAFKA": endpoints.bootstrap_servers,
+            "SLUICEWAY_METASTORE": endpoints.metastore_uri,
+        }
+        os.environ.update(
+            {key: self._environment[key] for key in ("SLUICEWAY_KAFKA", "SLUICEWAY_METASTORE")}
+        )
+        self._job_file = orders_job()
+        self._job: JobSpec = load_job(self._job_file).spec
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._result = DemoResult()
+
+    def run(self) -> DemoResult:
+        try:
+            self._create_topic()
+            self._say(
+                f"2/6  producing {EVENTS:,} orders over {PRODUCE_S:.0f} s, some of them broken"
+            )
+            # The driver starts first: Spark needs some seconds until it reads.
+            driver = self._start_driver("driver-1")
+            producer = self._start_producer()
+            self._say("3/6  running examples/orders.yaml; it will be killed between two commits")
+            self._wait_for_commits(driver, 2)
+            self._kill(driver)
+            self._say("4/6  starting it again; it knows nothing but the table")
+            driver = self._start_driver("driver-2")
+            self._finish(driver, producer)
+            self._say("5/6  verifying: our own check, then a reader that shares no code with us")
+            self._result.verify = verify_job(self._job, deep=True)
+            self._result.independent = self._read_independently()
+            self._say("6/6  reading the table with Spark SQL through the metastore")
+            self._query()
+        finally:
+            self._end_children()
+        return self._result
+
+    def _create_topic(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self._endpoints.bootstrap_servers})
+        for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
+            created.result()
+
+    def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
+        with (self._logs / f"{name}.log").open("wb") as log:
+            child = subprocess.Popen(  # noqa: S603 - our own commands
+                [sys.executable, "-m", *command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+            )
+        self._children.append(child)
+        return child
+
+    def _start_driver(self, name: str) -> subprocess.Popen[bytes]:
+        self._driver_log = name
+        return self._start(name, ["sluiceway", "run", str(self._job_file)])
+
+    def _start_producer(self) -> subprocess.Popen[bytes]:
+        servers = self._endpoints.bootstrap_servers
+        counts = ["--count", str(EVENTS), "--seconds", str(PRODUCE_S)]
+        return self._start(
+            "producer",
+            [
+                "sluiceway.lab.order_events",
+                "--bootstrap-servers",
+                servers,
+                "--topic",
+                TOPIC,
+                *counts,
+            ],
+        )
+
+    def _commits(self) -> tuple[int, int]:
+        """Data records in the ledger and rows read so far."""
+        try:
+            table = open_table(self._job)
+        except LedgerMismatchError:
+            return 0, 0
+        table.metastore.close()
+        bodies = [record.body for record, _ in LedgerLog(table.storage, table.layout).records()]
+        data = [body for body in bodies if isinstance(body, DataRecord)]
+        return len(data), sum(int(body.counts.read) for body in data)
+
+    def _wait_for_commits(self, driver: subprocess.Popen[bytes], wanted: int) -> None:
+        until = time.monotonic() + _START_TIMEOUT_S
+        while (commits := self._commits())[0] < wanted:
+            self._assert_lives(driver, until, f"{wanted} commits")
+            time.sleep(0.3)
+        self._say(f"     {commits[0]} commits, {commits[1]:,} rows so far")
+
+    def _kill(self, driver: subprocess.Popen[bytes]) -> None:
+        victims = [*process_tree(driver.pid), driver.pid]
+        for pid in victims:
+            _kill_quietly(pid)
+        driver.wait()
+        self._result.kills = 1
+        self._result.commits_before_kill = self._commits()[0]
+        self._say(f"     SIGKILL: the driver, its JVM and its workers ({len(victims)} processes)")
+
+    def _finish(self, driver: subprocess.Popen[bytes], producer: subprocess.Popen[bytes]) -> None:
+        until = time.monotonic() + _FINISH_TIMEOUT_S
+        shown = 0.0
+        while (commits := self._commits())[1] < EVENTS:
+            self._assert_lives(driver, until, f"{EVENTS} rows")
+            if producer.poll() not in (None, 0):
+                raise DemoFailedError("the producer failed", where=str(self._logs / "producer.log"))
+            if time.monotonic() - shown > 2.0:  # noqa: PLR2004 - seconds between two lines
+                shown = time.monotonic()
+                self._say(f"     {commits[1]:>9,} of {EVENTS:,} rows in {commits[0]} commits")
+            time.sleep(0.3)
+        driver.send_signal(signal.SIGTERM)
+        if driver.wait(_STOP_TIMEOUT_S) != 0:
+            raise self._failed("the driver did not stop cleanly")
+        total = self._commits()[0]
+        self._result.commits_after_kill = total - self._result.commits_before_kill
+        self._say(f"     all {EVENTS:,} rows in {total} commits; stopped with SIGTERM, exit 0")
+
+    def _assert_lives(self, driver: subprocess.Popen[bytes], until: float, what: str) -> None:
+        if driver.poll() is not None:
+            raise self._failed(f"the driver ended with {driver.returncode} before {what}")
+        if time.monotonic() > until:
+            raise self._failed(f"no {what} in time")
+
+    def _failed(self, what: str) -> DemoFailedError:
+        path = self._logs / f"{self._driver_log}.log"
+        tail = "\n".join(path.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+        return DemoFailedError(f"{what}; its log ends:\n{tail}", where=str(path))
+
+    def _read_independently(self) -> dict[str, object]:
+        servers, metastore = self._endpoints.bootstrap_servers, self._endpoints.metastore_uri
+        table = self._job.table.hive.name
+        done = subprocess.run(  # noqa: S603 - our own command
+            [
+                sys.executable, str(independent_reader()), "--bootstrap-servers", servers,
+                "--metastore", metastore, "--table", table, "--topic", TOPIC,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+        for detail in done.stderr.splitlines():
+            self._say(f"     {detail}")
+        try:
+            found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+        except (IndexError, ValueError) as error:
+            raise DemoFailedError(
+                f"the independent reader gave no result: {done.stderr[-500:]}"
+            ) from error
+        return {**found, "ok": done.returncode == 0}
+
+    def _query(self) -> None:
+        table = self._job.table.hive.name
+        self._result.partitions, self._result.sample = query_through_metastore(
+            self._endpoints.metastore_uri,
+            [
+                f"SELECT dt, hr, count(*) FROM {table} GROUP BY dt, hr ORDER BY dt, hr",  # noqa: S608
+                "SELECT order_id, status, amount, currency, geo.city, size(items), dt, hr "  # noqa: S608
+                f"FROM {table} WHERE geo IS NOT NULL ORDER BY order_id LIMIT 5",
+            ],
+        )
+
+    def _end_children(self) -> None:
+        for child in self._children:
+            if child.poll() is None:
+                for pid in [*process_tree(child.pid), child.pid]:
+                    _kill_quietly(pid)
+                child.wait()
+
+
+def process_tree(pid: int) -> list[int]:
+    """All descendants of a process, from /proc."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            stat = (entry / "stat").read_text(errors="replace")
+        except OSError:
+            continue
+        parent = int(stat.rpartition(")")[2].split()[1])
+        children.setdefault(parent, []).append(int(entry.name))
+    found: list[int] = []
+    queue = [pid]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def _kill_quietly(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

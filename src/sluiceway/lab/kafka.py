@@ -1,0 +1,160 @@
+"""A Kafka broker: one node that is broker and controller (KRaft)."""
+
+import base64
+import re
+import subprocess
+import uuid
+from pathlib import Path
+
+from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.host.java import JavaHome
+from sluiceway.lab.daemon import Launch
+from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_kafka_jars
+from sluiceway.lab.ports import LOOPBACK
+from sluiceway.lab.progress import OnProgress
+from sluiceway.lab.server import (
+    QUICK_JVM_FLAGS,
+    LabServer,
+    ServerSite,
+    accepts_connections,
+    server_environment,
+)
+from sluiceway.lab.state import make_private_folder, write_private_file
+
+_ASK_TIMEOUT_S = 3.0
+_FORMAT_TIMEOUT_S = 60.0
+# Retention is off: a test decides itself when records go. The sizes are for a 128 MB heap; with
+# the cleaner's defaults the broker does not start in it. After a crash a broker cannot register
+# again before its old session is over, so that is short.
+_SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+controller.listener.names=CONTROLLER
+log.dirs={data}
+auto.create.topics.enable=false
+default.replication.factor=1
+min.insync.replicas=1
+log.retention.ms=-1
+log.retention.bytes=-1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=5
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=5
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=500
+num.network.threads=2
+num.io.threads=4
+log.cleaner.dedupe.buffer.size=4194304
+log.cleaner.io.buffer.size=65536
+log.index.size.max.bytes=1048576
+"""
+
+
+class KafkaServer(LabServer):
+    """The broker of the lab.
+
+    Args:
+        cache: Folder for the downloaded jars.
+    """
+
+    name = "kafka"
+    title = "Kafka 4.1.1"
+    listeners = ("kafka", "kafka_controller")
+    grace_s = 20.0
+
+    def __init__(self, cache: Path) -> None:
+        self._pins = pinned_kafka_jars()
+        self._jars = jars_folder(cache, "kafka-4.1.1", self._pins)
+
+    def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
+        """Download the jars if the cache does not have them, and check their hashes."""
+        ensure_jars(self._jars, self._pins, java=java, on_progress=on_progress)
+
+    def prepare(self, site: ServerSite, java: JavaHome) -> None:
+        """Write `server.properties`; format the data folder the first time."""
+        make_private_folder(site.folder / "tmp")
+        settings = _SETTINGS.format(
+            host=LOOPBACK,
+            port=site.ports["kafka"],
+            controller_port=site.ports["kafka_controller"],
+            data=_escape(str(site.folder / "data")),
+        )
+        write_private_file(site.folder / "server.properties", settings)
+        if _cluster_id(site) is None:
+            self._format(site, java)
+
+    def launch(self, site: ServerSite, java: JavaHome) -> Launch:
+        """The broker's main class on the cached jars."""
+        command = self._command(site, java, "kafka.Kafka", "server.properties")
+        return Launch(command, site.folder, server_environment(java))
+
+    def answers(self, site: ServerSite) -> bool:
+        """Whether the broker lists its topics, and is the one that was formatted here."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415 - slow to import
+        from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+        port = site.ports["kafka"]
+        if not accepts_connections(port):
+            return False
+        client = AdminClient({"bootstrap.servers": f"{LOOPBACK}:{port}", "log_level": 0})
+        try:
+            metadata = client.list_topics(timeout=_ASK_TIMEOUT_S)
+        except KafkaException:
+            return False
+        return bool(metadata.brokers) and metadata.cluster_id == _cluster_id(site)
+
+    def _command(self, site: ServerSite, java: JavaHome, *main: str) -> list[str]:
+        return [
+            *(str(java.executable), "-Xmx128m", *QUICK_JVM_FLAGS),
+            f"-Djava.io.tmpdir={site.folder / 'tmp'}",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+            *("-cp", f"{self._jars}/*", *main),
+        ]
+
+    def _format(self, site: ServerSite, java: JavaHome) -> None:
+        main = ("kafka.tools.StorageTool", "format", "--ignore-formatted")
+        arguments = (f"--cluster-id={_new_cluster_id()}", "--config=server.properties")
+        done = subprocess.run(  # noqa: S603
+            self._command(site, java, *main, *arguments),
+            cwd=site.folder,
+            env=server_environment(java),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_FORMAT_TIMEOUT_S,
+            umask=0o077,
+        )
+        if done.returncode != 0:
+            last_lines = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
+            raise UnhealthyEnvironmentError(
+                f"the broker's data folder could not be formatted:\n{last_lines}",
+                where=str(site.folder / "data"),
+            )
+
+
+def _new_cluster_id() -> str:
+    """22 characters, as the broker's tools make them."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _cluster_id(site: ServerSite) -> str | None:
+    try:
+        properties = (site.folder / "data" / "meta.properties").read_text()
+    except FileNotFoundError:
+        return None
+    found = re.search(r"^cluster\.id=(\S+)$", properties, re.MULTILINE)
+    return found[1] if found else None
+
+
+def _escape(text: str) -> str:
+    """Text as the value of a Java properties file."""
+    return text.replace("\\", "\\\\")

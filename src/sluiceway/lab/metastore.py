@@ -1,0 +1,115 @@
+"""A Hive Metastore 2.3: the one in pyspark's own jars, on embedded Derby."""
+
+from xml.sax.saxutils import escape
+
+from sluiceway.host.java import JavaHome
+from sluiceway.lab.daemon import Launch
+from sluiceway.lab.jars import spark_jars_folder
+from sluiceway.lab.ports import LOOPBACK
+from sluiceway.lab.progress import OnProgress
+from sluiceway.lab.server import (
+    QUICK_JVM_FLAGS,
+    LabServer,
+    ServerSite,
+    accepts_connections,
+    server_environment,
+)
+from sluiceway.lab.state import make_private_folder, write_private_file
+
+WAREHOUSE_FOLDER = "warehouse"
+_ASK_TIMEOUT_MS = 10_000
+_OPENED_PACKAGES = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
+_LOG_SETTINGS = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
+"""
+
+
+class MetastoreServer(LabServer):
+    """The metastore of the lab.
+
+    It listens on all addresses of the machine: this release of the server cannot be bound to
+    loopback.
+    """
+
+    name = "metastore"
+    title = "Hive Metastore 2.3.10"
+    listeners = ("metastore",)
+    # It has nothing to flush that its database does not recover: no use in waiting long.
+    grace_s = 10.0
+
+    def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
+        """Check that pyspark's jars are there; nothing is downloaded."""
+        del java, on_progress
+        spark_jars_folder()
+
+    def prepare(self, site: ServerSite, java: JavaHome) -> None:
+        """Write its settings; the database makes itself at the first start."""
+        del java
+        for folder in ("conf", "tmp"):
+            make_private_folder(site.folder / folder)
+        settings = {
+            "javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=db;create=true",
+            "datanucleus.schema.autoCreateAll": "true",
+            "datanucleus.connectionPoolingType": "HikariCP",
+            "hive.metastore.schema.verification": "false",
+            "hive.metastore.warehouse.dir": f"file://{_warehouse(site)}",
+            "hive.metastore.server.min.threads": "8",
+            "hive.async.log.enabled": "false",
+        }
+        write_private_file(site.folder / "conf" / "hive-site.xml", _hive_site(settings))
+        write_private_file(site.folder / "conf" / "hive-log4j2.properties", _LOG_SETTINGS)
+
+    def launch(self, site: ServerSite, java: JavaHome) -> Launch:
+        """The metastore's main class on pyspark's jars."""
+        opened = (f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES)
+        command = [
+            *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS, *opened),
+            f"-Djava.io.tmpdir={site.folder / 'tmp'}",
+            f"-Dderby.stream.error.file={site.folder / 'derby.log'}",
+            *("-cp", f"conf:{spark_jars_folder()}/*"),
+            *("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p"),
+            str(site.ports["metastore"]),
+        ]
+        return Launch(command, site.folder, server_environment(java))
+
+    def answers(self, site: ServerSite) -> bool:
+        """Whether it describes its default database, and that lies in our warehouse."""
+        from pymetastore.hive_metastore import ThriftHiveMetastore  # noqa: PLC0415 - slow
+        from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415
+        from thrift.Thrift import TException  # noqa: PLC0415
+        from thrift.transport.TSocket import TSocket  # noqa: PLC0415
+        from thrift.transport.TTransport import TBufferedTransport  # noqa: PLC0415
+
+        port = site.ports["metastore"]
+        if not accepts_connections(port):
+            return False
+        socket = TSocket(LOOPBACK, port)
+        socket.setTimeout(_ASK_TIMEOUT_MS)
+        transport = TBufferedTransport(socket)
+        client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+        try:
+            transport.open()
+            location = str(client.get_database("default").locationUri)
+        except (TException, OSError):
+            return False
+        finally:
+            transport.close()
+        return location.removeprefix("file:").lstrip("/") == _warehouse(site).lstrip("/")
+
+
+def _warehouse(site: ServerSite) -> str:
+    return str(site.folder.parent / WAREHOUSE_FOLDER)
+
+
+def _hive_site(settings: dict[str, str]) -> str:
+    properties = "\n".join(
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>"
+        for name, value in settings.items()
+    )
+    return f'<?xml version="1.0"?>\n<configuration>\n{properties}\n</configuration>\n'

@@ -1,0 +1,82 @@
+"""What the lab needs to know of each kind of server."""
+
+import os
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from sluiceway.host.java import JavaHome
+from sluiceway.lab.daemon import Launch
+from sluiceway.lab.ports import LOOPBACK
+from sluiceway.lab.progress import OnProgress
+
+# Kept small and quick to start: these servers serve a laptop, not a cluster.
+QUICK_JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+_CONNECT_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSite:
+    """Where one server lives.
+
+    Attributes:
+        folder: Its own folder: settings, data, temporary files.
+        ports: Port of each of its listeners, by the names in `LabServer.listeners`.
+    """
+
+    folder: Path
+    ports: Mapping[str, int]
+
+
+class LabServer(ABC):
+    """One kind of server that the lab can run."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    listeners: ClassVar[tuple[str, ...]]
+    grace_s: ClassVar[float]
+
+    @abstractmethod
+    def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
+        """Get the software if it is not here yet. Called before every start.
+
+        Raises:
+            UnhealthyEnvironmentError: It cannot be had, or is not what was pinned.
+        """
+
+    @abstractmethod
+    def prepare(self, site: ServerSite, java: JavaHome) -> None:
+        """Write settings and, the first time, empty data. Called before every start.
+
+        Raises:
+            UnhealthyEnvironmentError: The data folder cannot be made.
+        """
+
+    @abstractmethod
+    def launch(self, site: ServerSite, java: JavaHome) -> Launch:
+        """How to start it at `site`."""
+
+    @abstractmethod
+    def answers(self, site: ServerSite) -> bool:
+        """Whether this very server answers a real request of its protocol now.
+
+        Called again and again during a start; may block for a few seconds.
+        """
+
+
+def server_environment(java: JavaHome) -> dict[str, str]:
+    """A server's whole environment; of ours only where things are, none of its secrets."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "USER") if name in os.environ}
+    return {**kept, "JAVA_HOME": str(java.path), "LC_ALL": "C.UTF-8"}
+
+
+def accepts_connections(port: int) -> bool:
+    """Whether something listens on the loopback port; cheap, asked before a real request."""
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=_CONNECT_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,313 @@
+"""Staged Parquet files: written by a task, then checked by it through a fresh handle."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from math import isfinite
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sluiceway.errors import StorageUnavailableError, TaskFailedError
+from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
+
+ROW_GROUP_BYTES = 64 << 20
+_ZSTD_LEVEL = 1
+_SAMPLE_ROWS = 2_000
+# Above this share of distinct values a dictionary is built only to be given up.
+_DICTIONARY_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A staged file that was closed and made durable.
+
+    Attributes:
+        path: Where it is staged.
+        rows: In it.
+        seal: Size and checksum.
+        column_bounds: Least and greatest value, as text, of top-level columns of integer,
+            float, decimal, date or timestamp type; columns of nulls only are left out.
+            Timestamps and dates in ISO 8601; NaN is outside of bounds.
+    """
+
+    path: str
+    rows: int
+    seal: FileSeal
+    column_bounds: dict[str, tuple[str, str]]
+
+
+class ParquetStagedFile:
+    """One Parquet file being written inside a task, by one thread.
+
+    Batches are kept until a row group is full, so memory is `buffered_bytes`; `flush` frees it.
+    Timestamps are written as INT96, which Hive, Spark and Presto all read alike.
+
+    Args:
+        writer: Where it goes; owned from here on.
+        schema: Of every batch.
+        compression: `zstd`, `snappy` or `gzip`.
+        row_group_bytes: Arrow bytes of a row group, before encoding.
+    """
+
+    def __init__(
+        self,
+        writer: StagedWriter,
+        schema: pa.Schema,
+        *,
+        compression: str = "zstd",
+        row_group_bytes: int = ROW_GROUP_BYTES,
+    ) -> None:
+        self._writer = writer
+        self._schema = schema
+        self._compression = compression
+        self._row_group_bytes = row_group_bytes
+        self._batches: list[pa.RecordBatch] = []
+        self._buffered_bytes = 0
+        self._rows = 0
+        self._parquet: Any = None
+        self._footers: list[Any] = []
+        self._time_bounds: dict[str, tuple[int, int]] = {}
+
+    @property
+    def path(self) -> str:
+        """Where the file is staged."""
+        return self._writer.path
+
+    @property
+    def rows(self) -> int:
+        """Rows taken so far."""
+        return self._rows
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Arrow bytes that wait for their row group."""
+        return self._buffered_bytes
+
+    @property
+    def written_bytes(self) -> int:
+        """Bytes handed to the storage so far, without what is buffered."""
+        return self._writer.handle().tell()
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take a batch; writes a row group when enough has come.
+
+        Raises:
+            TaskFailedError: The batch cannot be written; throw the file away.
+            StorageUnavailableError: The store failed; throw the file away.
+        """
+        if batch.num_rows == 0:
+            return
+        self._batches.append(batch)
+        self._rows += batch.num_rows
+        self._buffered_bytes += batch.nbytes
+        if self._buffered_bytes >= self._row_group_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is buffered as a row group, to free memory.
+
+        Raises:
+            TaskFailedError: The rows cannot be written; throw the file away.
+            StorageUnavailableError: The store failed; throw the file away.
+        """
+        if not self._batches:
+            return
+        try:
+            table = pa.Table.from_batches(self._batches, schema=self._schema)
+            self._opened(table).write_table(table, row_group_size=max(table.num_rows, 1))
+            self._widen_time_bounds(table)
+        except pa.ArrowException as error:
+            raise self._failure(error) from error
+        except OSError as error:
+            raise self._storage_failure(error) from error
+        self._batches = []
+        self._buffered_bytes = 0
+
+    def close(self) -> WrittenFile:
+        """Write the rest and the footer, make the file durable. Called once.
+
+        Raises:
+            TaskFailedError: The rows cannot be written; throw the file away.
+            StorageUnavailableError: The store failed; throw the file away.
+        """
+        self.flush()
+        try:
+            self._opened(self._schema.empty_table()).close()
+        except pa.ArrowException as error:
+            raise self._failure(error) from error
+        except OSError as error:
+            raise self._storage_failure(error) from error
+        footer = self._footers[0]
+        if footer.num_rows != self._rows:
+            raise TaskFailedError(f"{self.path}: footer has {footer.num_rows}, took {self._rows}")
+        seal = self._writer.seal()
+        bounds = {
+            name: (_bound_text(low), _bound_text(high))
+            for name, (low, high) in _footer_bounds(footer, self._schema).items()
+        }
+        for name, (low, high) in self._time_bounds.items():
+            bounds[name] = (_instant_text(low), _instant_text(high))
+        return WrittenFile(path=self.path, rows=self._rows, seal=seal, column_bounds=bounds)
+
+    def abort(self) -> None:
+        """Drop the file and what is buffered. Safe to repeat."""
+        self._batches = []
+        self._buffered_bytes = 0
+        if self._parquet is not None:
+            # Else its finaliser would write the footer later, into a handle that is gone.
+            with suppress(pa.ArrowException, OSError, ValueError, StorageUnavailableError):
+                self._parquet.close()
+        self._writer.abort()
+
+    def _opened(self, sample: pa.Table) -> Any:
+        if self._parquet is None:
+            self._parquet = pq.ParquetWriter(
+                self._writer.handle(),
+                self._schema,
+                compression=self._compression,
+                compression_level=_ZSTD_LEVEL if self._compression == "zstd" else None,
+                use_dictionary=dictionary_columns(sample) or False,
+                write_statistics=True,
+                use_deprecated_int96_timestamps=True,
+                store_schema=False,
+                metadata_collector=self._footers,
+            )
+        return self._parquet
+
+    def _widen_time_bounds(self, table: pa.Table) -> None:
+        # INT96 has no order in Parquet, so footers hold no bounds for it.
+        for field in self._schema:
+            if not pa.types.is_timestamp(field.type):
+                continue
+            in_micros = pa.timestamp("us", tz=field.type.tz)
+            micros = table[field.name].cast(in_micros, safe=False).cast(pa.int64())
+            found = pc.min_max(micros).as_py()
+            low, high = found["min"], found["max"]
+            if low is not None:
+                before = self._time_bounds.get(field.name, (low, high))
+                self._time_bounds[field.name] = (min(low, before[0]), max(high, before[1]))
+
+    def _failure(self, error: Exception) -> TaskFailedError:
+        return TaskFailedError(f"{self.path}: rows cannot be written as Parquet: {error}")
+
+    def _storage_failure(self, error: OSError) -> StorageUnavailableError:
+        return StorageUnavailableError(f"cannot write {self.path}: {error}")
+
+
+def dictionary_columns(sample: pa.Table) -> list[str]:
+    """Parquet paths of the columns for which a dictionary pays, by the first rows of a file.
+
+    Args:
+        sample: Rows; the first 2,000 are looked at. Empty: no column.
+    """
+    rows = sample.slice(0, _SAMPLE_ROWS)
+    found = []
+    for name in rows.column_names:
+        for path, values in _leaves(name, rows[name].combine_chunks()):
+            present = len(values) - values.null_count
+            if present == 0 or pa.types.is_boolean(values.type):
+                continue
+            if (
+                pa.types.is_dictionary(values.type)
+                or pc.count_distinct(values).as_py() <= present * _DICTIONARY_SHARE
+            ):
+                found.append(path)
+    return found
+
+
+def _leaves(path: str, values: Any) -> Iterator[tuple[str, Any]]:
+    """Columns as Parquet names and stores them, of a column with nested values."""
+    kind = values.type
+    if isinstance(values, pa.ChunkedArray):
+        values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], kind)
+    if pa.types.is_struct(kind):
+        children = zip(kind, values.flatten(), strict=True)
+        for field, child in children:
+            yield from _leaves(f"{path}.{field.name}", child)
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", values.keys)
+        yield from _leaves(f"{path}.key_value.value", values.items)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _leaves(f"{path}.list.element", values.flatten())
+    else:
+        yield path, values
+
+
+def _footer_bounds(footer: Any, schema: pa.Schema) -> dict[str, tuple[Any, Any]]:
+    """Bounds of simple top-level columns over all row groups, from the statistics."""
+    bounds: dict[str, tuple[Any, Any]] = {}
+    unknown: set[str] = set()
+    for group in range(footer.num_row_groups):
+        for index in range(footer.num_columns):
+            chunk = footer.row_group(group).column(index)
+            name = chunk.path_in_schema
+            position = schema.get_field_index(name)
+            if position < 0 or not _has_bounds(schema.field(position).type):
+                continue
+            found = chunk.statistics
+            if found is None or not found.has_min_max:
+                # Nulls only, or NaN only: the others' bounds still hold for numbers.
+                continue
+            low, high = found.min, found.max
+            if not (_is_simple(low) and _is_simple(high)):
+                unknown.add(name)
+                continue
+            before = bounds.get(name, (low, high))
+            bounds[name] = (min(low, before[0]), max(high, before[1]))
+    return {name: pair for name, pair in bounds.items() if name not in unknown}
+
+
+def _has_bounds(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_date(kind)
+    )
+
+
+def _is_simple(value: Any) -> bool:
+    if isinstance(value, float):
+        return isfinite(value)
+    return isinstance(value, int | Decimal | date)
+
+
+def _bound_text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _instant_text(micros: int) -> str:
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        return f"{micros}us"
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def verify_staged(storage: Storage, path: str, size_bytes: int, rows: int) -> None:
+    """Check a closed file through a fresh handle: its size, its footer, its number of rows.
+
+    Called by the task that wrote it, before it reports.
+
+    Raises:
+        TaskFailedError: The file is not as it was written; throw the attempt away.
+        StorageUnavailableError: The store failed.
+    """
+    status = storage.status(path)
+    found_bytes = status.size_bytes if status else None
+    if found_bytes != size_bytes:
+        raise TaskFailedError(f"{path}: expected {size_bytes} bytes, found {found_bytes}")
+    try:
+        with storage.open_read(path) as handle:
+            found_rows = pq.ParquetFile(handle).metadata.num_rows
+    except pa.ArrowException as error:
+        raise TaskFailedError(f"{path}: its footer cannot be read: {error}") from error
+    except OSError as error:
+        raise StorageUnavailableError(f"cannot read {path}: {error}") from error
+    if found_rows != rows:
+        raise TaskFailedError(f"{path}: expected {rows} rows, its footer says {found_rows}")

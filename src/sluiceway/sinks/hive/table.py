@@ -1,0 +1,263 @@
+"""The driver's view of a Hive table: found or created, checked, its partitions kept equal."""
+
+from collections.abc import Sequence
+
+from sluiceway.catalog.hive_table import HivePartition, HiveTable, NewPartition, PartitionChange
+from sluiceway.catalog.locations import (
+    is_absolute_location,
+    normalise_location,
+    qualify_location,
+    same_location,
+)
+from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.catalog.thrift_values import STATS_ACCURATE
+from sluiceway.errors import (
+    InvariantError,
+    JobFileError,
+    LedgerMismatchError,
+    TableMismatchError,
+)
+from sluiceway.sinks.contract import (
+    DesiredPartition,
+    ParkedPartition,
+    TableIdentity,
+    TableSink,
+    TableState,
+)
+from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.hive.partition_path import (
+    metastore_values,
+    partition_folder,
+    partition_name_problem,
+)
+from sluiceway.sinks.hive.table_check import (
+    COMPRESSIONS,
+    check_definition,
+    check_writable,
+    compression_of,
+    match_schema,
+    schema_of,
+    table_to_create,
+    warnings_of,
+)
+from sluiceway.storage.registry import open_storage
+
+LEDGER_PROPERTY = "sluiceway.ledger"
+
+
+class HiveTableSink(TableSink):
+    """A Hive table of Parquet files. Used on the driver, by one thread at a time.
+
+    Args:
+        options: The table.
+
+    Raises:
+        JobFileError: The metastore's URI, the location or the compression cannot be.
+    """
+
+    def __init__(self, options: HiveTableOptions) -> None:
+        _check_options(options)
+        self._options = options
+        self._client = MetastoreClient(options.metastore, options.timeout_s)
+        self._identity: TableIdentity | None = None
+        self._ledger: str | None = None
+        self._warnings: tuple[str, ...] = ()
+        self._compression = options.compression
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know of the table; filled by `open`."""
+        return self._warnings
+
+    @property
+    def compression(self) -> str:
+        """Compression of new files: the table's own property, else the job file's."""
+        return self._compression
+
+    def open(self) -> TableState:
+        """See `TableSink.open`."""
+        table = self._client.get_table(self._options.database, self._options.table)
+        if table is None:
+            table = self._create()
+        check_writable(table)
+        check_definition(table, self._options)
+        unfilled: tuple[str, ...] = ()
+        if self._options.schema is None:
+            schema = schema_of(table)
+        else:
+            schema, unfilled = match_schema(table, self._options.schema)
+        self._warnings = warnings_of(table, unfilled)
+        self._compression = compression_of(table, self._options.compression)
+        self._identity = self._identity_of(table)
+        self._ledger = table.parameters.get(LEDGER_PROPERTY)
+        return TableState(
+            identity=self._identity,
+            schema=schema,
+            partition_columns=tuple(column.name for column in table.partition_columns),
+            ledger=self._ledger,
+        )
+
+    def mark_ledger(self, state: TableState, ledger: str) -> None:
+        """See `TableSink.mark_ledger`.
+
+        Takes the trust from the table's statistics in the same step: Hive would answer
+        count(*) from them without looking at new files.
+        """
+        table = self._same_table(state.identity)
+        held = table.parameters.get(LEDGER_PROPERTY)
+        if held in (None, ledger):
+            table = self._client.alter_table_parameters(
+                table.database,
+                table.name,
+                put={LEDGER_PROPERTY: ledger},
+                remove=(STATS_ACCURATE,),
+            )
+            held = table.parameters.get(LEDGER_PROPERTY)
+        if held != ledger:
+            raise LedgerMismatchError(
+                f"the table's property {LEDGER_PROPERTY} is {held}, expected {ledger}",
+                where=str(table),
+                hint="another ledger feeds this table; a table has one",
+            )
+        self._ledger = ledger
+
+    def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
+        """See `TableSink.apply`.
+
+        Folders that do not exist are made here, never by the metastore: it would remove one
+        that it made, with all files in it, when its own transaction fails.
+        """
+        table = self._same_table(self._opened())
+        names = [column.name for column in table.partition_columns]
+        desired: dict[tuple[str, ...], DesiredPartition] = {}
+        parked: list[ParkedPartition] = []
+        for partition in partitions:
+            if len(partition.values) != len(names):
+                raise InvariantError(f"{partition.values} are not values of {names}")
+            problem = partition_name_problem(names, partition.values)
+            if problem:
+                parked.append(ParkedPartition(partition.values, problem))
+            elif names:
+                desired[metastore_values(partition.values)] = partition
+        missing = self._compare(table, desired, parked)
+        self._add(table, missing, parked)
+        return tuple(parked)
+
+    def close(self) -> None:
+        """See `TableSink.close`."""
+        self._client.close()
+
+    def _create(self) -> HiveTable:
+        options = self._options
+        where = f"{options.database}.{options.table}"
+        if not options.create:
+            raise TableMismatchError(
+                "the table does not exist", where=where, hint="create it, or set create: true"
+            )
+        if options.schema is None:
+            raise TableMismatchError(
+                "the table does not exist, so its columns cannot be taken from it",
+                where=where,
+                hint="create it, or declare the columns in the job file",
+            )
+        self._client.create_database_if_missing(options.database)
+        return self._client.create_table(table_to_create(options, options.schema))
+
+    def _identity_of(self, table: HiveTable) -> TableIdentity:
+        return TableIdentity(
+            catalog=self._client.uris,
+            database=table.database,
+            name=table.name,
+            created_at_s=table.created_at_s,
+            location=table.layout.location,
+        )
+
+    def _opened(self) -> TableIdentity:
+        if self._identity is None:
+            raise InvariantError("the table is used before it was opened")
+        return self._identity
+
+    def _same_table(self, identity: TableIdentity) -> HiveTable:
+        """The table as it is now, when it is still the one that was opened."""
+        table = self._client.get_table(identity.database, identity.name)
+        change = None
+        if table is None:
+            change = "was dropped"
+        elif table.created_at_s != identity.created_at_s:
+            change = f"was created again at {table.created_at_s}, not {identity.created_at_s}"
+        elif not same_location(table.layout.location, identity.location):
+            change = f"was moved from {identity.location} to {table.layout.location}"
+        elif self._ledger is not None and table.parameters.get(LEDGER_PROPERTY) != self._ledger:
+            change = f"has lost its property {LEDGER_PROPERTY}: it was created again or altered"
+        if table is None or change:
+            raise TableMismatchError(f"the table {change}", where=str(identity))
+        return table
+
+    def _compare(
+        self,
+        table: HiveTable,
+        desired: dict[tuple[str, ...], DesiredPartition],
+        parked: list[ParkedPartition],
+    ) -> list[NewPartition]:
+        """Partitions to add; parks odd ones and takes trust from statistics on the way."""
+        names = {values: _name(table, values) for values in desired}
+        held = self._client.get_partitions(table.database, table.name, list(names.values()))
+        missing, trusted = [], []
+        for values, partition in desired.items():
+            found = held.get(values)
+            if found is None:
+                location = qualify_location(partition.location, table.layout.location)
+                missing.append(NewPartition(values, location))
+            elif reason := _parking_reason(found, partition, table):
+                parked.append(ParkedPartition(partition.values, reason))
+            elif STATS_ACCURATE in found.parameters:
+                trusted.append(PartitionChange(names[values], values))
+        self._client.alter_partitions(table.database, table.name, trusted)
+        return missing
+
+    def _add(
+        self, table: HiveTable, missing: list[NewPartition], parked: list[ParkedPartition]
+    ) -> None:
+        for partition in missing:
+            _ensure_folder(partition.location)
+        outcome = self._client.add_partitions(table.database, table.name, missing)
+        parked.extend(
+            ParkedPartition(item.values, f"the metastore refuses it: {item.reason}")
+            for item in outcome.rejected
+        )
+        if outcome.existed:
+            # Someone else was faster: theirs has to be looked at like any other.
+            wanted = {item.values: DesiredPartition(item.values, item.location) for item in missing}
+            self._compare(table, {values: wanted[values] for values in outcome.existed}, parked)
+
+
+def _check_options(options: HiveTableOptions) -> None:
+    where = f"{options.database}.{options.table}"
+    if options.compression not in COMPRESSIONS:
+        raise JobFileError(
+            f"expected compression {', '.join(COMPRESSIONS)}, got {options.compression}",
+            where=where,
+        )
+    if options.location is not None and not is_absolute_location(
+        normalise_location(options.location)
+    ):
+        raise JobFileError(f"the location {options.location!r} is not absolute", where=where)
+
+
+def _name(table: HiveTable, values: tuple[str, ...]) -> str:
+    return partition_folder([column.name for column in table.partition_columns], values)
+
+
+def _parking_reason(found: HivePartition, desired: DesiredPartition, table: HiveTable) -> str:
+    """Why the metastore's partition must be left alone; empty when it is as desired."""
+    reasons = list(found.layout.differences(table.layout))
+    if not same_location(found.layout.location, desired.location):
+        reasons.append(f"location is {found.layout.location}, expected {desired.location}")
+    return "; ".join(reasons)
+
+
+def _ensure_folder(location: str) -> None:
+    # Normalised, a file: URI is a plain path, in which a % is part of a name.
+    storage, path = open_storage(normalise_location(location))
+    if storage.status(path) is None:
+        storage.make_folders(path)

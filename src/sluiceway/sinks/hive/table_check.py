@@ -1,0 +1,220 @@
+"""Whether rows can be written into a Hive table as it is. Values only, no I/O."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sluiceway.catalog.hive_table import (
+    PARQUET_INPUT_FORMAT,
+    PARQUET_OUTPUT_FORMAT,
+    PARQUET_SERDE,
+    HiveColumn,
+    HiveLayout,
+    HiveTable,
+)
+from sluiceway.catalog.locations import is_absolute_location, normalise_location, same_location
+from sluiceway.errors import TableMismatchError
+from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.types.hive_types import format_hive_type, parse_hive_type
+from sluiceway.types.schema import DataType, Field, Schema
+
+COMPRESSIONS = ("zstd", "snappy", "gzip")
+_COMPRESSION_KEY = "parquet.compression"
+_PLAIN_KINDS = ("EXTERNAL_TABLE", "MANAGED_TABLE")
+_SPARK_PROVIDERS = ("", "hive", "parquet")
+
+
+def table_to_create(options: HiveTableOptions, schema: Schema) -> HiveTable:
+    """The EXTERNAL Parquet table that a route asks for, so that DROP leaves files and ledger."""
+    columns = tuple(
+        HiveColumn(field.name.lower(), format_hive_type(field.type)) for field in schema.fields
+    )
+    return HiveTable(
+        database=options.database,
+        name=options.table,
+        kind="EXTERNAL_TABLE",
+        layout=HiveLayout(
+            location=options.location or "",
+            serde=PARQUET_SERDE,
+            input_format=PARQUET_INPUT_FORMAT,
+            output_format=PARQUET_OUTPUT_FORMAT,
+            columns=columns,
+        ),
+        partition_columns=tuple(
+            HiveColumn(column.name.lower(), column.hive_type)
+            for column in options.partition_columns
+        ),
+        parameters={"EXTERNAL": "TRUE", _COMPRESSION_KEY: options.compression.upper()},
+    )
+
+
+def check_writable(table: HiveTable) -> None:
+    """Refuse a table whose readers need more than Parquet files in partition folders.
+
+    Raises:
+        TableMismatchError: Says which property and what to do.
+    """
+    refusal = _refused_kind(table) or _refused_layout(table)
+    if refusal:
+        message, hint = refusal
+        raise TableMismatchError(message, where=str(table), hint=hint)
+
+
+def _refused_kind(table: HiveTable) -> tuple[str, str] | None:
+    parameters = {key.lower(): value for key, value in table.parameters.items()}
+    other_table = "name a plain Parquet table, or a new one"
+    if table.kind not in _PLAIN_KINDS:
+        return f"it is a {table.kind}, not a table with files", other_table
+    if parameters.get("transactional", "").lower() == "true":
+        return "it is transactional: Hive would not see the files", other_table
+    if handler := parameters.get("storage_handler"):
+        return f"its rows are kept by the storage handler {handler}", other_table
+    if parameters.get("table_type", "").upper() == "ICEBERG":
+        return "it is an Iceberg table: files alone do not become rows", other_table
+    provider = parameters.get("spark.sql.sources.provider", "")
+    if provider.lower() not in _SPARK_PROVIDERS:
+        return f"it is a Spark table of the provider {provider}", other_table
+    return None
+
+
+def _refused_layout(table: HiveTable) -> tuple[str, str] | None:
+    layout = table.layout
+    format_found = (layout.serde, layout.input_format, layout.output_format)
+    if format_found != (PARQUET_SERDE, PARQUET_INPUT_FORMAT, PARQUET_OUTPUT_FORMAT):
+        return (
+            f"it is not a Parquet table: SerDe {layout.serde}, input format "
+            f"{layout.input_format}, output format {layout.output_format}",
+            "this version writes STORED AS PARQUET only",
+        )
+    if layout.bucket_count > 0:
+        return f"it is bucketed into {layout.bucket_count}", "create it without CLUSTERED BY"
+    if layout.sort_columns:
+        return f"it is sorted by {', '.join(layout.sort_columns)}", "create it without SORTED BY"
+    if layout.skewed_columns:
+        return f"it is skewed by {', '.join(layout.skewed_columns)}", "create it without SKEWED BY"
+    by_index = "parquet.column.index.access"
+    if {**table.parameters, **layout.serde_parameters}.get(by_index, "").lower() == "true":
+        return f"it has {by_index}=true: columns would be found by position", "unset it"
+    if not is_absolute_location(normalise_location(layout.location)):
+        return (
+            f"its location {layout.location!r} is not absolute",
+            "give it a location from the root, as file:///warehouse/t",
+        )
+    return None
+
+
+def check_definition(table: HiveTable, options: HiveTableOptions) -> None:
+    """Refuse a table that is not the one of the job file.
+
+    Raises:
+        TableMismatchError: Other partition columns or another location.
+    """
+    ours = [(item.name.lower(), item.hive_type) for item in options.partition_columns]
+    theirs = [(item.name.lower(), item.type) for item in table.partition_columns]
+    if [(name, _folded(kind)) for name, kind in ours] != [
+        (name, _folded(kind)) for name, kind in theirs
+    ]:
+        raise TableMismatchError(
+            f"partition columns are ({_listed(theirs)}), the job file says ({_listed(ours)})",
+            where=str(table),
+            hint="change table.partition in the job file, or name another table",
+        )
+    if options.location and not same_location(options.location, table.layout.location):
+        raise TableMismatchError(
+            f"its location is {table.layout.location}, the job file says {options.location}",
+            where=str(table),
+            hint="leave the location out to take the table's",
+        )
+
+
+def schema_of(table: HiveTable) -> Schema:
+    """Columns of the table as our types.
+
+    Raises:
+        TableMismatchError: A column of a type that this version does not write.
+    """
+    fields = (_field_of(table, column) for column in table.layout.columns)
+    return Schema(tuple(fields))
+
+
+def match_schema(table: HiveTable, expected: Schema) -> tuple[Schema, tuple[str, ...]]:
+    """The expected columns under the table's spelling of their names.
+
+    Names are compared without case, as Hive does; columns are found by name, so their order
+    and further columns of the table do not matter.
+
+    Returns:
+        The columns in the order of `expected`, and names of columns that stay null.
+
+    Raises:
+        TableMismatchError: Columns are missing or of other types; names all of them.
+    """
+    held = {column.name.lower(): column for column in table.layout.columns}
+    problems, fields = [], []
+    for field in expected.fields:
+        column = held.pop(field.name.lower(), None)
+        wanted = format_hive_type(field.type)
+        if column is None:
+            problems.append(f"column {field.name} {wanted} is missing")
+        elif _folded(column.type) != _folded(wanted):
+            problems.append(f"column {column.name} is {column.type}, expected {wanted}")
+        else:
+            fields.append(_renamed(field, column.name))
+    if problems:
+        raise TableMismatchError(
+            "; ".join(problems),
+            where=str(table),
+            hint="change the table or the columns in the job file",
+        )
+    return Schema(tuple(fields)), tuple(column.name for column in held.values())
+
+
+def warnings_of(table: HiveTable, unfilled: Sequence[str]) -> tuple[str, ...]:
+    """What the user should know of a table that is accepted."""
+    found = []
+    external = table.parameters.get("EXTERNAL", "").upper() == "TRUE"
+    if table.kind == "MANAGED_TABLE" and not external:
+        found.append(
+            f"{table} is a managed table: DROP TABLE removes its files and its ledger; "
+            "ALTER TABLE ... SET TBLPROPERTIES ('EXTERNAL'='TRUE') keeps them"
+        )
+    if unfilled:
+        found.append(f"columns of {table} that stay null: {', '.join(unfilled)}")
+    return tuple(found)
+
+
+def compression_of(table: HiveTable, default: str) -> str:
+    """Compression of new files: the table's own, if it names one that is written here."""
+    named = table.parameters.get(_COMPRESSION_KEY, default).lower()
+    return named if named in COMPRESSIONS else default
+
+
+def _field_of(table: HiveTable, column: HiveColumn) -> Field:
+    return Field(column.name, _type_of(table, column))
+
+
+def _type_of(table: HiveTable, column: HiveColumn) -> DataType:
+    try:
+        return parse_hive_type(column.type)
+    except ValueError as error:
+        raise TableMismatchError(
+            f"column {column.name} has the type {column.type}, which is not written: {error}",
+            where=str(table),
+            hint="leave it to other writers and declare the columns in the job file",
+        ) from error
+
+
+def _renamed(field: Field, name: str) -> Field:
+    # A payload's key keeps its own case.
+    return replace(field, name=name, path=field.path or (field.name,))
+
+
+def _folded(hive_type: str) -> str:
+    """One spelling of a type; a type that we cannot read is compared as text."""
+    try:
+        return format_hive_type(parse_hive_type(hive_type)).lower()
+    except ValueError:
+        return "".join(hive_type.lower().split())
+
+
+def _listed(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in columns) or "none"

@@ -1,0 +1,259 @@
+"""What the driver asks the brokers: what there is, where logs begin and end."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from difflib import get_close_matches
+from typing import Any, Final
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from sluiceway.errors import (
+    JobFileError,
+    SluicewayError,
+    SourceUnavailableError,
+    TopicNotFoundError,
+)
+from sluiceway.sources.contract import (
+    DiscoveredPartition,
+    LogBounds,
+    SourceClient,
+    SourceIdentity,
+    SourcePartition,
+)
+from sluiceway.sources.kafka.failures import (
+    BrokerTrouble,
+    kafka_error,
+    login_refused,
+    request_failure,
+)
+from sluiceway.sources.kafka.settings import admin_settings
+
+_WAIT_STEP_S: Final = 0.05
+# The library's own time-out comes first; this is for a library that does not keep it.
+_GRACE_S: Final = 1.0
+_REPORT_TIMEOUT_S: Final = 5.0
+_NO_SUCH_TOPIC: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_UNKNOWN_TOPIC"})
+
+
+class KafkaSourceClient(SourceClient):
+    """The driver's connection to one cluster. Used by one thread.
+
+    Args:
+        bootstrap_servers: The brokers, `host:port` with commas between.
+        properties: The user's client properties, checked by `check_properties`.
+        request_timeout_s: Longest time that a call blocks.
+
+    Raises:
+        JobFileError: The library refuses the client properties.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, properties: Mapping[str, str], request_timeout_s: float
+    ) -> None:
+        self._where = bootstrap_servers
+        self._timeout_s = request_timeout_s
+        self._trouble = BrokerTrouble()
+        self._answered = False
+        self._reported: dict[tuple[str, SourcePartition], int] = {}
+        settings = admin_settings(bootstrap_servers, properties, self._trouble)
+        try:
+            self._admin: AdminClient | None = AdminClient(settings)
+        except KafkaException as failure:
+            raise JobFileError(
+                f"Kafka properties are not valid: {kafka_error(failure).str()}",
+                where=bootstrap_servers,
+            ) from failure
+
+    def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
+        """Describe all partitions of the topics; see the contract.
+
+        The leader epoch is None: the description of a topic does not have it.
+
+        Raises:
+            SourceUnavailableError: No broker answers.
+            TopicNotFoundError: Names the topics that are not there, and what is spelled alike.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+        """
+        admin = self._open_admin()
+        wanted = sorted(set(topics))
+        cluster = admin.describe_cluster(request_timeout=self._timeout_s)
+        described = admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout_s)
+        self._wait([cluster, *described.values()], self._timeout_s)
+        cluster_id = str(self._result(cluster, self._where).cluster_id)
+        self._assert_found(described)
+        return tuple(
+            DiscoveredPartition(
+                SourcePartition(topic, info.id),
+                SourceIdentity(cluster_id, _topic_id_text(description.topic_id)),
+                leader_epoch=None,
+            )
+            for topic in wanted
+            for description in [self._result(described[topic], topic)]
+            for info in sorted(description.partitions, key=lambda info: int(info.id))
+        )
+
+    def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        """Read first and last offsets; three requests a leader, however many partitions.
+
+        Raises:
+            SourceUnavailableError: A leader does not answer.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+        """
+        # In this order start <= end <= high watermark holds in a log that lives meanwhile.
+        start, stable, high = self._list_offsets(
+            partitions,
+            (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
+            (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+            (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
+        )
+        return {one: LogBounds(start[one], stable[one], high[one]) for one in partitions}
+
+    def offsets_at(
+        self, partitions: Sequence[SourcePartition], timestamp_ms: int
+    ) -> dict[SourcePartition, int]:
+        """First offset whose record time is >= `timestamp_ms`; the end offset when none is.
+
+        Raises:
+            SourceUnavailableError: A leader does not answer.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+        """
+        # The end is asked for first: a row that comes in between is then found or lies behind it.
+        end, found = self._list_offsets(
+            partitions,
+            (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
+            (OffsetSpec.for_timestamp(timestamp_ms), IsolationLevel.READ_COMMITTED),
+        )
+        return {one: found[one] if found[one] >= 0 else end[one] for one in partitions}
+
+    def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
+        """Tell lag tools how far the ledger is, without joining the group.
+
+        Offsets that do not rise over what this object reported are left out.
+
+        Raises:
+            SourceUnavailableError: The group's coordinator does not answer, or consumers have
+                joined the group.
+            UnhealthyEnvironmentError: The broker lacks the permission for the group.
+        """
+        risen = {
+            one: end for one, end in ends.items() if end > self._reported.get((group, one), -1)
+        }
+        if not risen:
+            return
+        timeout_s = min(self._timeout_s, _REPORT_TIMEOUT_S)
+        offsets = [TopicPartition(one.topic, one.partition, end) for one, end in risen.items()]
+        request = ConsumerGroupTopicPartitions(group, offsets)
+        answers = self._open_admin().alter_consumer_group_offsets(
+            [request], request_timeout=timeout_s
+        )
+        self._wait(answers.values(), timeout_s)
+        where = f"group {group}"
+        for answer in answers.values():
+            for one in self._result(answer, where).topic_partitions:
+                if one.error is not None:
+                    raise request_failure(one.error, self._trouble, where)
+        self._reported |= {(group, one): end for one, end in risen.items()}
+
+    def close(self) -> None:
+        """Release connections. Safe to repeat."""
+        # The library's client has no close of its own; it ends with its last reference.
+        self._admin = None
+
+    def _open_admin(self) -> AdminClient:
+        if self._admin is None:
+            raise SourceUnavailableError("the client was closed", where=self._where)
+        return self._admin
+
+    def _list_offsets(
+        self,
+        partitions: Sequence[SourcePartition],
+        *kinds: tuple[OffsetSpec, IsolationLevel],
+    ) -> list[dict[SourcePartition, int]]:
+        """Ask for several kinds of offsets of all partitions; a batch a kind, in this order."""
+        if not partitions:
+            return [{} for _ in kinds]
+        admin = self._open_admin()
+        deadline_s = time.monotonic() + self._timeout_s
+        found = []
+        for spec, isolation in kinds:
+            left_s = max(_WAIT_STEP_S, deadline_s - time.monotonic())
+            answers = admin.list_offsets(
+                {TopicPartition(one.topic, one.partition): spec for one in partitions},
+                isolation_level=isolation,
+                request_timeout=left_s,
+            )
+            self._wait(answers.values(), left_s)
+            found.append(
+                {
+                    one: int(self._result(answer, str(one)).offset)
+                    for asked, answer in answers.items()
+                    for one in [SourcePartition(asked.topic, asked.partition)]
+                }
+            )
+        return found
+
+    def _wait(self, answers: Iterable[Future[Any]], timeout_s: float) -> None:
+        """Wait for all answers, no longer than needed to know that there will be none."""
+        admin = self._open_admin()
+        waiting = set(answers)
+        deadline_s = time.monotonic() + timeout_s + _GRACE_S
+        while waiting and time.monotonic() < deadline_s:
+            waiting = wait(waiting, timeout=_WAIT_STEP_S).not_done
+            # Answers come by themselves; what the library says of its connections does not.
+            admin.poll(0)
+            if waiting and self._trouble.login and not self._answered:
+                raise login_refused(self._trouble.login, self._where)
+
+    def _result(self, answer: Future[Any], where: str) -> Any:
+        """Return one answer that `_wait` waited for."""
+        try:
+            result = answer.result(timeout=0)
+        except KafkaException as failure:
+            error = request_failure(kafka_error(failure), self._trouble, where)
+            raise error from failure
+        except TimeoutError as failure:
+            raise SourceUnavailableError("no answer in time", where=where) from failure
+        self._answered = True
+        self._trouble.clear()
+        return result
+
+    def _assert_found(self, described: Mapping[str, Future[Any]]) -> None:
+        missing = [topic for topic, answer in described.items() if _is_missing(answer)]
+        if not missing:
+            return
+        hint = "; ".join(filter(None, (self._alike(topic) for topic in missing)))
+        raise TopicNotFoundError(
+            f"the cluster has no topic {', '.join(missing)}",
+            where=self._where,
+            hint=hint or "topics are not created; check the name",
+        )
+
+    def _alike(self, topic: str) -> str:
+        try:
+            names = self._open_admin().list_topics(timeout=self._timeout_s).topics
+        except KafkaException as failure:
+            error: SluicewayError = request_failure(
+                kafka_error(failure), self._trouble, self._where
+            )
+            raise error from failure
+        own = [name for name in names if not name.startswith("__")]
+        alike = get_close_matches(topic, own, n=3)
+        return f"did you mean {' or '.join(alike)}?" if alike else ""
+
+
+def _is_missing(answer: Future[Any]) -> bool:
+    failure = answer.exception(timeout=0) if answer.done() else None
+    return isinstance(failure, KafkaException) and kafka_error(failure).name() in _NO_SUCH_TOPIC
+
+
+def _topic_id_text(topic_id: object) -> str:
+    """The id as Kafka's own tools write it: URL-safe base64 without padding."""
+    return str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")

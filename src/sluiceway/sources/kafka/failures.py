@@ -1,0 +1,126 @@
+"""librdkafka's errors in the terms of our tree."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException
+
+from sluiceway.errors import (
+    SluicewayError,
+    SourceUnavailableError,
+    TaskFailedError,
+    UnhealthyEnvironmentError,
+)
+from sluiceway.sources.kafka.settings import LIBRARY_LOG
+
+OFFSET_GONE: Final = frozenset(
+    {
+        "_AUTO_OFFSET_RESET",
+        "_LOG_TRUNCATION",
+        "OFFSET_OUT_OF_RANGE",
+    }
+)
+_REFUSED_LOGIN: Final = frozenset(
+    {
+        "_AUTHENTICATION",
+        "_SSL",
+        "SASL_AUTHENTICATION_FAILED",
+    }
+)
+_NOT_ALLOWED: Final = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
+# The library goes on by itself. The group's errors do not matter: none is ever joined.
+_LIBRARY_RETRIES: Final = frozenset(
+    {
+        "_ALL_BROKERS_DOWN",
+        "_TRANSPORT",
+        "_RESOLVE",
+        "_TIMED_OUT",
+        "_WAIT_COORD",
+        "COORDINATOR_NOT_AVAILABLE",
+        "COORDINATOR_LOAD_IN_PROGRESS",
+        "GROUP_AUTHORIZATION_FAILED",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "NOT_LEADER_FOR_PARTITION",
+        "REQUEST_TIMED_OUT",
+    }
+)
+
+
+@dataclass(slots=True)
+class BrokerTrouble:
+    """What the library last said about its connections; its error callback.
+
+    The library retries for ever and answers a call only with a time-out. Why it failed, a wrong
+    password above all, is told to this callback alone.
+
+    Attributes:
+        login: The last refused login or TLS handshake; empty when there was none.
+        connection: The last failed connection; empty when there was none.
+    """
+
+    login: str = ""
+    connection: str = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        """Take one error. Called by the library, from any of its threads."""
+        LIBRARY_LOG.debug("broker_trouble", extra={"error": error.name(), "reason": error.str()})
+        if error.name() in _REFUSED_LOGIN:
+            self.login = error.str()
+        else:
+            self.connection = error.str()
+
+    def clear(self) -> None:
+        """Forget it: a broker answered."""
+        self.login = ""
+        self.connection = ""
+
+
+def kafka_error(failure: KafkaException) -> KafkaError:
+    """Return the error inside the library's exception."""
+    error = failure.args[0]
+    if not isinstance(error, KafkaError):
+        raise TypeError(f"not a Kafka error: {error!r}") from failure
+    return error
+
+
+def is_retried_by_library(error: KafkaError) -> bool:
+    """Tell whether an error event of a consumer needs no reaction."""
+    return error.name() in _LIBRARY_RETRIES or error.retriable()
+
+
+def task_failure(error: KafkaError, where: str) -> SluicewayError:
+    """Build what a task raises for an error event that is not about a lost offset."""
+    if error.name() in _NOT_ALLOWED:
+        return not_allowed(error, where)
+    return TaskFailedError(f"reading failed: {error.name()}, {error.str()}", where=where)
+
+
+def request_failure(error: KafkaError, trouble: BrokerTrouble, where: str) -> SluicewayError:
+    """Build what the driver raises for a request that failed or was not answered."""
+    if error.name() in _NOT_ALLOWED or error.name() == "GROUP_AUTHORIZATION_FAILED":
+        return not_allowed(error, where)
+    if error.name() in _REFUSED_LOGIN:
+        return login_refused(error.str(), where)
+    if trouble.login:
+        return login_refused(trouble.login, where)
+    reason = f"; {trouble.connection}" if trouble.connection else ""
+    return SourceUnavailableError(f"no answer: {error.name()}, {error.str()}{reason}", where=where)
+
+
+def not_allowed(error: KafkaError, where: str) -> UnhealthyEnvironmentError:
+    """Build the error for a missing permission."""
+    return UnhealthyEnvironmentError(
+        f"the broker refused it: {error.name()}",
+        where=where,
+        hint="give the user Read and Describe on the topic, and Read on the reported group",
+    )
+
+
+def login_refused(reason: str, where: str) -> UnhealthyEnvironmentError:
+    """Build the error for a refused login or TLS handshake."""
+    return UnhealthyEnvironmentError(
+        f"authentication failed: {reason}",
+        where=where,
+        hint="check the connection's security.protocol, sasl.* and ssl.* properties",
+    )

@@ -1,0 +1,130 @@
+"""How far one split is read: which rows count, where its range ends, which jumps are doubtful."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from operator import gt, sub
+
+from sluiceway.errors import TaskFailedError
+from sluiceway.sources.contract import Split, SplitEnd
+
+# Longer holes than this are rare but for compaction, and worth a second look.
+TRUSTED_JUMP_OFFSETS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """Offsets [begin, end) of a log in which the consumer met no row."""
+
+    begin: int
+    end: int
+
+
+class SplitProgress:
+    """The range of one split, growing with what its consumer delivers.
+
+    Args:
+        split: What is to be read.
+    """
+
+    __slots__ = ("_jumps", "leader_epoch", "next_offset", "overran", "rows", "split")
+
+    def __init__(self, split: Split) -> None:
+        self.split = split
+        self.next_offset = split.start_offset
+        self.rows = 0
+        self.leader_epoch: int | None = None
+        self.overran = False
+        self._jumps: list[Jump] = []
+
+    @property
+    def done(self) -> bool:
+        """True when the split has a stop offset and it is reached."""
+        stop = self.split.stop_offset
+        return stop is not None and self.next_offset >= stop
+
+    def take(self, offsets: Sequence[int]) -> int:
+        """Count the rows of one fetch. Called with every fetch that holds rows of the split.
+
+        Args:
+            offsets: Of all rows of the fetch, in the order in which they came; not empty.
+
+        Returns:
+            How many of them belong to the range, from the first on; the others are at or after
+            the stop.
+
+        Raises:
+            TaskFailedError: Offsets do not rise strictly, or begin below what was already read.
+        """
+        if self.done:
+            self.overran = True
+            return 0
+        self._assert_rising(offsets)
+        stop = self.split.stop_offset
+        if stop is None or offsets[-1] < stop:
+            self._note_jumps(offsets)
+            self.rows += len(offsets)
+            self.next_offset = offsets[-1] + 1
+            return len(offsets)
+        kept = bisect_left(offsets, stop)
+        self._note_jumps([*offsets[:kept], stop])
+        self.rows += kept
+        self.next_offset = stop
+        self.overran = True
+        return kept
+
+    def reach_end(self, offset: int) -> None:
+        """Take the event that the log ends at `offset`. Called after the rows of the fetch.
+
+        An event from before the last row, or one that was told already, changes nothing.
+        """
+        stop = self.split.stop_offset
+        end = offset if stop is None else min(offset, stop)
+        if end > self.next_offset:
+            self._note_jump(self.next_offset, end)
+            self.next_offset = end
+
+    def take_jumps(self) -> list[Jump]:
+        """Hand over the jumps since the last call that nobody but this consumer vouches for."""
+        jumps, self._jumps = self._jumps, []
+        return jumps
+
+    def end(self) -> SplitEnd:
+        """How far the split is read."""
+        return SplitEnd(
+            end_offset=self.next_offset,
+            rows=self.rows,
+            gaps=self.next_offset - self.split.start_offset - self.rows,
+            leader_epoch=self.leader_epoch,
+        )
+
+    def _assert_rising(self, offsets: Sequence[int]) -> None:
+        first, last = offsets[0], offsets[-1]
+        if first < self.next_offset:
+            raise TaskFailedError(
+                f"offset {first} came, though all below {self.next_offset} were read",
+                where=str(self.split.partition),
+            )
+        if last - first == len(offsets) - 1 and offsets == list(range(first, last + 1)):
+            return
+        if not all(map(gt, islice(offsets, 1, None), offsets)):
+            raise TaskFailedError(
+                f"offsets between {first} and {last} do not rise strictly",
+                where=str(self.split.partition),
+            )
+
+    def _note_jumps(self, ends: Sequence[int]) -> None:
+        """Note the holes before each of `ends`: offsets of rows, or the stop behind them."""
+        self._note_jump(self.next_offset, ends[0])
+        holes = ends[-1] - ends[0] + 1 - len(ends)
+        if holes <= TRUSTED_JUMP_OFFSETS:
+            return
+        for row, step in enumerate(map(sub, islice(ends, 1, None), ends)):
+            if step > TRUSTED_JUMP_OFFSETS:
+                self._note_jump(ends[row] + 1, ends[row + 1])
+
+    def _note_jump(self, begin: int, end: int) -> None:
+        at_start = begin == self.split.start_offset and self.rows == 0
+        if end - begin > (0 if at_start else TRUSTED_JUMP_OFFSETS):
+            self._jumps.append(Jump(begin, end))

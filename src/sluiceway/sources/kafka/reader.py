@@ -1,0 +1,295 @@
+"""Reads splits inside a task: whole fetches, little Python per record."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
+
+from sluiceway.errors import InvariantError, SourceUnavailableError
+from sluiceway.sources.contract import (
+    RawRecord,
+    SourceBatch,
+    SourcePartition,
+    Split,
+    SplitEnd,
+    SplitReader,
+)
+from sluiceway.sources.kafka.consumer_cache import (
+    ConsumerCache,
+    ConsumerKey,
+    LeasedConsumer,
+    process_cache,
+)
+from sluiceway.sources.kafka.failures import (
+    OFFSET_GONE,
+    is_retried_by_library,
+    kafka_error,
+    task_failure,
+)
+from sluiceway.sources.kafka.jump_check import check_jumps, lost_offset
+from sluiceway.sources.kafka.progress import SplitProgress
+
+MAX_FETCH_ROWS: Final = 10_000
+# A fetch waits this long to become full: the price of whole batches in freshness.
+_FETCH_WAIT_S: Final = 0.05
+# With large records fewer are fetched at once; the library itself counts records only.
+_TARGET_FETCH_BYTES: Final = 16 * 1024 * 1024
+_FIRST_FETCH_ROWS: Final = 1_000
+_SAMPLE_STEP: Final = 100
+
+
+class KafkaBatch(SourceBatch):
+    """Records of one split from one fetch; what is rarely wanted is read when asked for."""
+
+    __slots__ = ("_messages", "_partition", "offsets", "split_index", "values")
+
+    def __init__(
+        self,
+        split_index: int,
+        partition: SourcePartition,
+        messages: list[Message],
+        offsets: list[int],
+    ) -> None:
+        self.split_index = split_index
+        self.values = list(map(Message.value, messages))
+        self.offsets = offsets
+        self._partition = partition
+        self._messages = messages
+
+    def timestamps_ms(self) -> list[int | None]:
+        """Record times in row order: of creation or of append, as the topic has it."""
+        return [_timestamp_ms(message) for message in self._messages]
+
+    def record(self, row: int) -> RawRecord:
+        """Everything about one row."""
+        message = self._messages[row]
+        return RawRecord(
+            partition=self._partition,
+            offset=self.offsets[row],
+            timestamp_ms=_timestamp_ms(message),
+            key=message.key(),
+            value=self.values[row],
+            headers=tuple(message.headers() or ()),
+        )
+
+
+class KafkaSplitReader(SplitReader):
+    """One consumer for all splits of a task, lent by the process's cache.
+
+    A split with a stop offset ends there when a row at or behind the stop, or the end of the log
+    at or behind it, was met; so it never waits for a row that a transaction marker replaced.
+
+    Args:
+        splits: At most one per source partition; of any topics.
+        bootstrap_servers: The brokers, `host:port` with commas between.
+        properties: The user's client properties, checked by `check_properties`.
+        owner: Ledger uuid and term of the driver that planned the splits.
+        cache: Where consumers rest between epochs; the process's own when left out.
+
+    Raises:
+        JobFileError: The library refuses the client properties.
+    """
+
+    def __init__(
+        self,
+        splits: Sequence[Split],
+        *,
+        bootstrap_servers: str,
+        properties: Mapping[str, str],
+        owner: str,
+        cache: ConsumerCache | None = None,
+    ) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._properties = dict(properties)
+        self._cache = cache or process_cache()
+        self._progress = [SplitProgress(split) for split in splits]
+        self._indexes = {split.partition: index for index, split in enumerate(splits)}
+        if len(self._indexes) < len(splits):
+            raise InvariantError("a task was given two splits of one source partition")
+        self._one_topic = len({partition.topic for partition in self._indexes}) <= 1
+        self._log_indexes: dict[object, int] = {
+            one.partition if self._one_topic else (one.topic, one.partition): index
+            for one, index in self._indexes.items()
+        }
+        self._fetch_rows = _FIRST_FETCH_ROWS
+        self._failed = False
+        open_splits = [p.split for p in self._progress if not p.done]
+        self._assigned = {split.partition for split in open_splits}
+        self._leased: LeasedConsumer | None = None
+        if open_splits:
+            key = ConsumerKey(
+                bootstrap_servers,
+                tuple(sorted(properties.items())),
+                frozenset(self._assigned),
+                owner,
+            )
+            self._leased = self._cache.acquire(key, open_splits)
+
+    def read(self, timeout_s: float) -> list[SourceBatch]:
+        """Return what has arrived; see the contract.
+
+        Connections that are lost are made again by the library for ever; until then there is
+        just nothing to return.
+
+        Raises:
+            SourceUnavailableError: The broker refused the login, or the end of a log could not
+                be looked up.
+            OffsetsLostError: The wanted offset is out of range, truncated or of another log.
+            TaskFailedError: Offsets came that cannot be, or the topic is not there any more.
+        """
+        leased = self._leased
+        if leased is None or self.finished():
+            return []
+        # Until all that was fetched is returned: rows in between are lost to this consumer.
+        self._failed = True
+        batches = self._read_until(leased, time.monotonic() + timeout_s)
+        self._failed = False
+        return batches
+
+    def finished(self) -> bool:
+        """True when every split has a stop offset and has reached it."""
+        return all(progress.done for progress in self._progress)
+
+    def ends(self) -> tuple[SplitEnd, ...]:
+        """How far each split was read, in the order of the splits."""
+        return tuple(progress.end() for progress in self._progress)
+
+    def close(self, *, reusable: bool) -> None:
+        """Give the consumer back to the cache, or close it. Safe to repeat.
+
+        One that held rows behind a stop offset is closed in any case: they came off its queue
+        and were not returned.
+        """
+        leased, self._leased = self._leased, None
+        if leased is None:
+            return
+        if not reusable or self._failed or any(p.overran for p in self._progress):
+            self._cache.discard(leased)
+            return
+        ends = {p.split.partition: p.next_offset for p in self._progress}
+        self._cache.release(leased, {one: ends[one] for one in self._assigned})
+
+    def _read_until(self, leased: LeasedConsumer, deadline_s: float) -> list[SourceBatch]:
+        while True:
+            left_s = max(0.0, deadline_s - time.monotonic())
+            batches = self._take(leased, self._fetch(leased, min(_FETCH_WAIT_S, left_s)))
+            if batches or self.finished():
+                leased.trouble.clear()
+                return batches
+            if time.monotonic() >= deadline_s:
+                _assert_login(leased)
+                return []
+
+    def _fetch(self, leased: LeasedConsumer, wait_s: float) -> list[Message]:
+        try:
+            messages: list[Message] = leased.consumer.consume(self._fetch_rows, wait_s)
+        except KafkaException as failure:
+            raise task_failure(kafka_error(failure), leased.key.bootstrap_servers) from failure
+        return messages
+
+    def _take(self, leased: LeasedConsumer, messages: list[Message]) -> list[SourceBatch]:
+        """Make batches of a fetch, note how far it went and check what is doubtful."""
+        errors = list(map(Message.error, messages))
+        events: list[tuple[Message, KafkaError]] = []
+        if any(errors):
+            events = [(m, e) for m, e in zip(messages, errors, strict=True) if e is not None]
+            messages = [m for m, e in zip(messages, errors, strict=True) if e is None]
+        batches: list[SourceBatch] = [
+            batch
+            for index, rows in self._group(messages)
+            if (batch := self._take_rows(index, rows)) is not None
+        ]
+        for message, error in events:
+            self._take_event(leased, message, error)
+        self._check_jumps()
+        self._drop_done(leased)
+        return batches
+
+    def _group(self, messages: list[Message]) -> Iterable[tuple[int, list[Message]]]:
+        """Split a fetch by log. They come in long runs, since each response is of one log."""
+        if not messages:
+            return ()
+        if len(self._indexes) == 1:
+            return ((0, messages),)
+        groups: dict[int, list[Message]] = {}
+        begin = 0
+        for log, run in groupby(self._logs(messages)):
+            end = begin + len(list(run))
+            groups.setdefault(self._log_indexes[log], []).extend(messages[begin:end])
+            begin = end
+        return groups.items()
+
+    def _logs(self, messages: list[Message]) -> Iterable[object]:
+        """What tells the messages' logs apart: keys of `_log_indexes`."""
+        numbers = map(Message.partition, messages)
+        if self._one_topic:
+            return numbers
+        return zip(map(Message.topic, messages), numbers, strict=True)
+
+    def _take_rows(self, index: int, messages: list[Message]) -> KafkaBatch | None:
+        progress = self._progress[index]
+        offsets: list[int] = list(map(Message.offset, messages))
+        kept = progress.take(offsets)
+        if kept == 0:
+            return None
+        if kept < len(messages):
+            del messages[kept:], offsets[kept:]
+        progress.leader_epoch = messages[-1].leader_epoch()
+        batch = KafkaBatch(index, progress.split.partition, messages, offsets)
+        self._fit_fetch(batch.values)
+        return batch
+
+    def _fit_fetch(self, values: Sequence[bytes | None]) -> None:
+        sample = values[::_SAMPLE_STEP]
+        mean_bytes = sum(len(value) for value in sample if value is not None) // len(sample)
+        self._fetch_rows = min(MAX_FETCH_ROWS, _TARGET_FETCH_BYTES // (mean_bytes + 1) + 1)
+
+    def _take_event(self, leased: LeasedConsumer, message: Message, error: KafkaError) -> None:
+        partition = SourcePartition(message.topic() or "", message.partition() or 0)
+        index = self._indexes.get(partition)
+        if index is None:
+            if not is_retried_by_library(error):
+                raise task_failure(error, str(partition))
+        elif error.name() == "_PARTITION_EOF":
+            self._progress[index].reach_end(message.offset())
+        elif error.name() in OFFSET_GONE:
+            wanted = self._progress[index].next_offset
+            raise lost_offset(leased.consumer, partition, wanted, error.str())
+        elif not is_retried_by_library(error):
+            raise task_failure(error, str(partition))
+
+    def _check_jumps(self) -> None:
+        jumps = {p.split.partition: found for p in self._progress if (found := p.take_jumps())}
+        if jumps:
+            check_jumps(self._bootstrap_servers, self._properties, jumps)
+
+    def _drop_done(self, leased: LeasedConsumer) -> None:
+        """Take logs that are read to their stop off the consumer: they cost nothing any more."""
+        done = {p.split.partition for p in self._progress if p.done} & self._assigned
+        if done:
+            leased.consumer.incremental_unassign(
+                [TopicPartition(one.topic, one.partition) for one in done]
+            )
+            self._assigned -= done
+
+
+def _assert_login(leased: LeasedConsumer) -> None:
+    if leased.trouble.login:
+        raise SourceUnavailableError(
+            f"authentication failed: {leased.trouble.login}",
+            where=leased.key.bootstrap_servers,
+            hint="check the connection's security.protocol, sasl.* and ssl.* properties",
+        )
+
+
+def _timestamp_ms(message: Message) -> int | None:
+    kind, timestamp_ms = message.timestamp()
+    return None if kind == TIMESTAMP_NOT_AVAILABLE else int(timestamp_ms)

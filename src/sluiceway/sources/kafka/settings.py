@@ -1,0 +1,128 @@
+"""librdkafka's settings: what the protocol needs, and which of the user's would break it."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import KafkaError
+
+from sluiceway.errors import JobFileError
+
+# librdkafka writes to stderr unless it is given a logger; a logger with a handler of its own
+# keeps Python's last-resort handler from doing the same.
+LIBRARY_LOG: Final = logging.getLogger("sluiceway.sources.kafka.librdkafka")
+LIBRARY_LOG.addHandler(logging.NullHandler())
+
+# Needed by the API and never used: partitions are assigned, no group is joined.
+_UNUSED_GROUP: Final = "sluiceway-assign-only"
+
+_OFFSETS: Final = "offsets are kept in the table's ledger only"
+_ISOLATION: Final = "rows of open and aborted transactions must never be read"
+_CODE: Final = "it would run code inside the workers"
+_ADDRESS: Final = "the brokers' addresses have a field of their own"
+
+REFUSED: Final[Mapping[str, str]] = {
+    "allow.auto.create.topics": "a mistyped topic must be reported, not created",
+    "auto.commit.enable": _OFFSETS,
+    "auto.commit.interval.ms": _OFFSETS,
+    "auto.offset.reset": "an offset that is gone must stop the route, not move it",
+    "bootstrap.servers": _ADDRESS,
+    "enable.auto.commit": _OFFSETS,
+    "enable.auto.offset.store": _OFFSETS,
+    "enable.partition.eof": "the end of a range is told by this event",
+    "group.id": "no group is joined; the name for lag tools has a field of its own",
+    "group.instance.id": "no group is joined",
+    "group.protocol": "no group is joined",
+    "isolation.level": _ISOLATION,
+    "metadata.broker.list": _ADDRESS,
+    "offset.store.method": _OFFSETS,
+    "offset.store.path": _OFFSETS,
+    "plugin.library.paths": _CODE,
+    "test.mock.num.brokers": "it would replace the brokers by a mock",
+    "transactional.id": "nothing is produced",
+    **dict.fromkeys(
+        (
+            "default.topic.config",
+            "error_cb",
+            "interceptors",
+            "logger",
+            "oauth_cb",
+            "on_commit",
+            "stats_cb",
+            "throttle_cb",
+        ),
+        "it is not a plain setting",
+    ),
+}
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Refuse client properties that would break the protocol. Called before any connection.
+
+    Args:
+        properties: librdkafka's names and values, as the user wrote them.
+
+    Raises:
+        JobFileError: Names every refused property and why.
+    """
+    refused = sorted(name for name in properties if name in REFUSED)
+    if refused:
+        reasons = "; ".join(f"{name}: {REFUSED[name]}" for name in refused)
+        raise JobFileError(
+            f"Kafka properties that this product sets itself ({reasons})",
+            hint="remove them",
+        )
+
+
+def admin_settings(
+    bootstrap_servers: str, properties: Mapping[str, str], on_error: Callable[[KafkaError], None]
+) -> dict[str, Any]:
+    """Settings of the driver's client: the user's, then ours."""
+    return {
+        **properties,
+        "bootstrap.servers": bootstrap_servers,
+        "logger": LIBRARY_LOG,
+        "error_cb": on_error,
+    }
+
+
+def consumer_settings(
+    bootstrap_servers: str, properties: Mapping[str, str], on_error: Callable[[KafkaError], None]
+) -> dict[str, Any]:
+    """Settings of a task's consumer: defaults, then the user's, then what must not change."""
+    return {**_TUNING, **properties, **_PROTOCOL} | {
+        "bootstrap.servers": bootstrap_servers,
+        "logger": LIBRARY_LOG,
+        "error_cb": on_error,
+    }
+
+
+_PROTOCOL: Final[Mapping[str, str | bool]] = {
+    "group.id": _UNUSED_GROUP,
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+    "enable.partition.eof": True,
+    "allow.auto.create.topics": False,
+}
+
+_TUNING: Final[Mapping[str, str | int | bool]] = {
+    # A full queue is looked at again after this pause; the default of a second stalls a reader.
+    "fetch.queue.backoff.ms": 5,
+    "fetch.wait.max.ms": 20,
+    "fetch.error.backoff.ms": 100,
+    # Memory of one consumer: this, and one response more.
+    "queued.max.messages.kbytes": 32_768,
+    "queued.min.messages": 50_000,
+    # First request per partition; a larger record makes the library ask for more by itself, up
+    # to fetch.max.bytes. Requests of 2 MiB cost the least CPU per record.
+    "fetch.message.max.bytes": 2_097_152,
+    # Brokers check each batch when it is appended and TCP guards the way; checking again costs
+    # CPU for every byte. A user who wants it sets it.
+    "check.crcs": False,
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 1_000,
+    "socket.keepalive.enable": True,
+    "socket.nagle.disable": True,
+}

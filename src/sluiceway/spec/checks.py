@@ -1,0 +1,242 @@
+"""What has to fit between the blocks of a job file.
+
+The checks read plain data and look away from parts of the wrong shape, which the models report.
+So they run even when the models refuse the file, and all problems come at once.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sluiceway.spec.models import META_NAMES
+from sluiceway.spec.positions import Path, Positions
+from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.type_text import is_nested, is_timestamp, struct_field
+from sluiceway.spec.values import MAX_PATH_KEYS
+
+_CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
+# Offsets, isolation and addresses are the product's to decide; the rest runs code in a task.
+OWN_KAFKA_OPTIONS = frozenset(
+    [
+        "allow.auto.create.topics",
+        "auto.commit.enable",
+        "auto.commit.interval.ms",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "default.topic.config",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.partition.eof",
+        "error_cb",
+        "group.id",
+        "group.instance.id",
+        "group.protocol",
+        "interceptors",
+        "isolation.level",
+        "logger",
+        "metadata.broker.list",
+        "oauth_cb",
+        "offset.store.method",
+        "offset.store.path",
+        "on_commit",
+        "plugin.library.paths",
+        "stats_cb",
+        "test.mock.num.brokers",
+        "throttle_cb",
+        "transactional.id",
+    ]
+)
+_WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("source",), "kafka"),
+    (("table", "hive"), "metastore"),
+)
+_OWN_SPARK_SETTINGS = {"spark.master": "run.master", "spark.app.name": "name"}
+
+
+def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """Check names, references and needs across blocks. Called once per load.
+
+    Args:
+        data: The file as plain data, without refused keys; may be of the wrong shape.
+        positions: Where things stand.
+    """
+    yield from _check_connections(data, positions)
+    yield from _check_options(data, positions)
+    yield from _check_names(data, positions)
+    yield from _check_columns(data, positions)
+    yield from _check_partitions(data, positions)
+    yield from _check_topics(data, positions)
+    yield from _check_event_time(data, positions)
+
+
+def _mapping(data: object, *path: str) -> Mapping[str, Any]:
+    for key in path:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data if isinstance(data, Mapping) else {}
+
+
+def _items(data: object, *path: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The mappings of a list with their paths."""
+    found = _mapping(data, *path[:-1]).get(path[-1])
+    for index, item in enumerate(found if isinstance(found, tuple) else ()):
+        if isinstance(item, Mapping):
+            yield (*path, index), item
+
+
+def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    connections = _mapping(data, "connections")
+    for name in connections:
+        if not _CONNECTION_NAME.fullmatch(name):
+            text = f"expected 1 to 64 letters, digits, `_`, `-`, got {quoted(name)}"
+            yield Problem(positions.key(("connections", name)), text, "rename the connection")
+    for parent, kind in _WANTED:
+        wanted = _mapping(data, *parent).get("connection")
+        if not isinstance(wanted, str) or _is_reported(connections.get(wanted), kind):
+            continue
+        fitting = [name for name, found in connections.items() if kind in _mapping(found)]
+        text = f"expected the name of a {kind} connection, got {quoted(wanted)}"
+        todo = f"write one of: {', '.join(fitting)}" if fitting else f"add a {kind} connection"
+        yield Problem(positions.value((*parent, "connection")), text, todo)
+
+
+def _is_reported(connection: object, kind: str) -> bool:
+    """Whether a connection is of the kind, or is there without any: reported where it stands."""
+    if connection is None:
+        return False
+    kinds = {"kafka", "metastore"} & _mapping(connection).keys()
+    return kind in kinds or not kinds
+
+
+def _check_options(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    for name in _mapping(data, "connections"):
+        options = ("connections", name, "kafka", "properties")
+        for key in OWN_KAFKA_OPTIONS & _mapping(data, *options).keys():
+            text = f"expected options that are yours to set, got {quoted(key)}"
+            todo = "remove it; the job file and the ledger decide it"
+            yield Problem(positions.key((*options, key)), text, todo)
+    path = ("run", "spark_conf")
+    for key in _mapping(data, *path):
+        if key in _OWN_SPARK_SETTINGS:
+            text = f"expected Spark settings that are yours to set, got {quoted(key)}"
+            todo = f"use {quoted(_OWN_SPARK_SETTINGS[key])} of the job file"
+            yield Problem(positions.key((*path, key)), text, todo)
+        elif not key.startswith("spark."):
+            text = f"expected a Spark setting, got {quoted(key)}"
+            yield Problem(positions.key((*path, key)), text, "begin it with `spark.`")
+
+
+def _names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
+    """All names that end up in the table, in the order in which they claim them."""
+    # A partition by the column of its own name moves that column out of the files: one name.
+    moved = {
+        str(partition["name"]).lower()
+        for _, partition in _items(data, "table", "partition_by")
+        if str(partition.get("column")).lower() == str(partition.get("name", "")).lower()
+    }
+    for part in ("columns", "partition_by"):
+        for path, item in _items(data, "table", part):
+            name = item.get("name")
+            if part == "columns" and str(name).lower() in moved:
+                moved.remove(str(name).lower())
+            elif isinstance(name, str):
+                yield name, (*path, "name")
+    meta = _mapping(data, "table").get("meta")
+    if isinstance(meta, tuple):
+        for index, field in enumerate(meta):
+            if isinstance(field, str) and field in META_NAMES:
+                yield META_NAMES[field], ("table", "meta", index)
+    for field, name in _mapping(meta).items():
+        if isinstance(name, str):
+            yield name, ("table", "meta", field)
+
+
+def _check_names(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    taken: dict[str, Path] = {}
+    for name, path in _names(data):
+        first = taken.setdefault(name.lower(), path)
+        if first is not path:
+            line = positions.value(first).line
+            text = f"expected names that differ in more than case, got {quoted(name)} again"
+            todo = f"rename one; Hive keeps columns and partitions together (line {line})"
+            yield Problem(positions.value(path), text, todo)
+
+
+def _check_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    for path, column in _items(data, "table", "columns"):
+        type_text = column.get("type")
+        if "unit" in column and isinstance(type_text, str) and not is_timestamp(type_text):
+            text = f"expected `unit` with the type timestamp only, got {quoted(type_text)}"
+            yield Problem(positions.key((*path, "unit")), text, "remove the unit")
+
+
+def _declared(data: Mapping[str, Any]) -> dict[str, str | None] | None:
+    """Types of the declared columns by lower-case name; None when the table decides."""
+    if not isinstance(_mapping(data, "table").get("columns"), tuple):
+        return None
+    return {
+        column["name"].lower(): column.get("type") if isinstance(column.get("type"), str) else None
+        for _, column in _items(data, "table", "columns")
+        if isinstance(column.get("name"), str)
+    }
+
+
+def _check_partitions(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    declared = _declared(data)
+    for path, partition in _items(data, "table", "partition_by"):
+        column = partition.get("column")
+        if not isinstance(column, str) or declared is None:
+            continue
+        at = positions.value((*path, "column"))
+        if column.lower() not in declared:
+            text = f"expected a declared column, got {quoted(column)}"
+            yield Problem(at, text, "declare it under table.columns")
+        elif is_nested(declared[column.lower()] or ""):
+            text = f"expected a column of a plain type, got {quoted(column)}"
+            yield Problem(at, text, "partition by a column that holds one value")
+
+
+def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    topics = _mapping(data, "source").get("topics")
+    seen: set[str] = set()
+    for index, topic in enumerate(topics if isinstance(topics, tuple) else ()):
+        if isinstance(topic, str) and topic in seen:
+            text = f"expected each topic once, got {quoted(topic)} again"
+            yield Problem(positions.value(("source", "topics", index)), text, "remove one")
+        seen.add(str(topic))
+
+
+def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    users = [path for path, item in _items(data, "table", "partition_by") if "event_time" in item]
+    if users and not positions.has(("event_time",)):
+        text = "expected an `event_time` block for this partition, got none"
+        todo = "add event_time: {field: ..., unit: ms}"
+        yield Problem(positions.key((*users[0], "event_time")), text, todo)
+    if not users and "event_time" in data and "partition_by" in _mapping(data, "table"):
+        text = "expected a partition that uses `event_time`, got none"
+        yield Problem(positions.key(("event_time",)), text, "add one or remove the block")
+    declared = _declared(data)
+    field = _mapping(data, "event_time").get("field")
+    if declared is None or not isinstance(field, str):
+        return
+    todo = _follow(declared, field)
+    if todo:
+        text = f"expected the path of a declared column, got {quoted(field)}"
+        yield Problem(positions.value(("event_time", "field")), text, todo)
+
+
+def _follow(declared: Mapping[str, str | None], field: str) -> str:
+    """What to do about a path that does not lead to one value of a declared column."""
+    first, *rest = field.split(".")
+    if len(rest) >= MAX_PATH_KEYS:
+        return ""  # The model refuses it; following it could take for ever.
+    if first.lower() not in declared:
+        return f"declare {quoted(first)} under table.columns"
+    type_text = declared[first.lower()]
+    for name in rest:
+        if type_text is None:
+            return ""
+        if struct_field(type_text, name) is None:
+            return f"{quoted(type_text)} has no field {quoted(name)}"
+        type_text = struct_field(type_text, name)
+    nested = type_text is not None and is_nested(type_text)
+    return f"name one value inside {quoted(field)}" if nested else ""

@@ -1,0 +1,163 @@
+"""A job file's path -> checked values, or one error that names everything wrong with it."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from sluiceway.errors import Fatal, JobFileError
+from sluiceway.spec.checks import cross_check
+from sluiceway.spec.document import MAX_BYTES, read_document
+from sluiceway.spec.models import JobSpec
+from sluiceway.spec.positions import Path, Positions
+from sluiceway.spec.problems import Problem, job_file_error, quoted
+from sluiceway.spec.references import resolve_references
+from sluiceway.spec.shape import Shape, look_at_shape
+from sluiceway.spec.values import NOT_YET
+
+_EXPECTED = {
+    "string_type": ("text", "put it into quotes"),
+    "int_type": ("a whole number", "write digits only"),
+    "bool_type": ("true or false", "write it without quotes"),
+    "tuple_type": ("a list", "write [a, b], or items that begin with `-`"),
+    "mapping_type": ("a mapping", "write keys and values"),
+    "dict_type": ("a mapping", "write keys and values"),
+    "model_type": ("a mapping", "write keys and values"),
+    "model_attributes_type": ("a mapping", "write keys and values"),
+    "too_short": ("at least one item", "add one"),
+    "too_long": ("fewer items", "split the job"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedJob:
+    """A valid job file.
+
+    Attributes:
+        spec: What it says.
+        positions: Where it says it, for later checks.
+        source_path: The file as the user named it.
+    """
+
+    spec: JobSpec
+    positions: Positions
+    source_path: FilePath
+
+    def wrong_value(self, path: Path, expected: str, todo: str) -> Problem:
+        """Make the problem of the value at `path`; later checks collect and raise them.
+
+        Args:
+            path: As `("table", "columns", 2, "type")`.
+            expected: What it should be.
+            todo: What the user does.
+        """
+        text = f"expected {expected}, got {self.positions.came(path)}"
+        return Problem(self.positions.value(path), text, todo)
+
+    def error(self, problems: list[Problem]) -> Fatal:
+        """Make the error that carries `problems`, at least one."""
+        return job_file_error(str(self.source_path), problems)
+
+
+def load_job(path: FilePath, *, environ: Mapping[str, str] | None = None) -> LoadedJob:
+    """Read and check a job file. Called once, at the edge; reads the file and its references.
+
+    Args:
+        path: The file.
+        environ: Environment for `${env:NAME}`; None takes the process's own.
+
+    Raises:
+        JobFileError: The file cannot be read or is not valid; holds every problem.
+        NotInThisVersionError: All that is wrong is that it asks for things of later versions.
+    """
+    return parse_job(_read(path), path, os.environ if environ is None else environ)
+
+
+def parse_job(content: bytes, path: FilePath, environ: Mapping[str, str]) -> LoadedJob:
+    """Check the bytes of a job file. As `load_job`, for bytes that are already read.
+
+    Raises:
+        JobFileError: The content is not valid; holds every problem.
+        NotInThisVersionError: All that is wrong is that it asks for things of later versions.
+    """
+    document = read_document(content)
+    if document.root is None:
+        raise job_file_error(str(path), document.problems)
+    root, unresolved = resolve_references(document.root, environ)
+    positions = Positions(root)
+    shape = look_at_shape(root, JobSpec)
+    spec, found = _validate(shape, positions)
+    if isinstance(shape.data, dict):
+        found.extend(cross_check(shape.data, positions))
+    # What stands where nothing could be put in is not judged a second time.
+    skipped = {problem.mark for problem in (*document.problems, *unresolved)}
+    judged = [problem for problem in (*shape.problems, *found) if problem.mark not in skipped]
+    problems = [*document.problems, *unresolved, *judged]
+    if spec is None or problems:
+        raise job_file_error(str(path), problems)
+    return LoadedJob(spec, positions, path)
+
+
+def _read(path: FilePath) -> bytes:
+    where = str(path)
+    try:
+        if not path.is_file():
+            found = "something that is no file" if path.exists() else "nothing"
+            raise JobFileError(
+                f"expected a job file, got {found}", where=where, hint="check the path"
+            )
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "a path that cannot be"
+        message = f"expected a readable job file, got: {reason}"
+        raise JobFileError(message, where=where, hint="check its permissions") from error
+
+
+def _validate(shape: Shape, positions: Positions) -> tuple[JobSpec | None, list[Problem]]:
+    try:
+        return JobSpec.model_validate(shape.data), []
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+        return None, list(_problems(details, shape, positions))
+
+
+def _problems(details: list[ErrorDetails], shape: Shape, positions: Positions) -> Iterator[Problem]:
+    for detail in details:
+        path = detail["loc"]
+        if not _is_known(detail, path, shape):
+            yield _problem(detail, path, positions)
+
+
+def _is_known(detail: ErrorDetails, path: Path, shape: Shape) -> bool:
+    """Whether the shape already has the problem that this one follows from."""
+    if any(path[:length] in shape.handled for length in range(len(path) + 1)):
+        return True
+    lost = path in shape.suggested or path[:-1] in shape.later_in
+    return detail["type"] == "missing" and lost
+
+
+def _problem(detail: ErrorDetails, path: Path, positions: Positions) -> Problem:
+    kind, context = detail["type"], detail.get("ctx", {})
+    if kind == "missing":
+        text = f"expected the key {quoted(str(path[-1]))}, got none"
+        return Problem(positions.key(path[:-1]), text, "add it")
+    if kind == NOT_YET:
+        text = f"{context['expected']} is not in this version"
+        return Problem(positions.value(path), text, context["todo"], not_yet=True)
+    expected, todo = _meaning(detail, context)
+    text = f"expected {expected}, got {positions.came(path)}"
+    return Problem(positions.value(path), text, todo)
+
+
+def _meaning(detail: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:
+    if "todo" in context:
+        return str(context["expected"]), str(context["todo"])
+    if detail["type"] == "literal_error":
+        choices = str(context["expected"]).replace("'", "`")
+        return choices, "choose one" if " or " in choices else f"write {choices}"
+    return _EXPECTED.get(detail["type"], (detail["msg"], "correct it"))

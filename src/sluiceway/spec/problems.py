@@ -1,0 +1,67 @@
+"""What is wrong with a job file, as values, and the error that carries all of it."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sluiceway.errors import Fatal, JobFileError, NotInThisVersionError
+
+MAX_SHOWN = 100
+_MAX_QUOTED = 60
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mark:
+    """A place in the file; both count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing that is wrong.
+
+    Attributes:
+        mark: Where.
+        text: What was expected and what came. Holds no secret.
+        todo: What to do.
+        not_yet: True when the design knows it and this version does not have it.
+    """
+
+    mark: Mark
+    text: str
+    todo: str
+    not_yet: bool = False
+
+
+def quoted(text: str) -> str:
+    """Text for a message: between backquotes, on one line, cut when long."""
+    line = " ".join(text.split())
+    return f"`{line if len(line) <= _MAX_QUOTED else line[: _MAX_QUOTED - 3] + '...'}`"
+
+
+def job_file_error(source: str, problems: Iterable[Problem]) -> Fatal:
+    """Make the error that names every problem, in file order.
+
+    Called by the loader, and by later checks that know the job file's positions.
+
+    Args:
+        source: The file as the user named it.
+        problems: At least one.
+
+    Returns:
+        NotInThisVersionError when all of them are of that kind, else JobFileError. Each line of
+        its message after the first is `file:line:column: expected, got; what to do`.
+    """
+    ordered = sorted(set(problems))
+    lines = [
+        f"{source}:{problem.mark.line}:{problem.mark.column}: {problem.text}; {problem.todo}"
+        for problem in ordered[:MAX_SHOWN]
+    ]
+    if len(ordered) > MAX_SHOWN:
+        lines.append(f"and {len(ordered) - MAX_SHOWN} more")
+    count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
+    message = "\n  ".join([count, *lines])
+    if all(problem.not_yet for problem in ordered):
+        return NotInThisVersionError(message, where=source)
+    return JobFileError(message, where=source)

@@ -1,0 +1,161 @@
+"""First look at a job file: which keys it has. What this version does not know is named here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Literal, get_args, get_origin
+
+from sluiceway.spec import document
+from sluiceway.spec.document import Entry, Node, Scalar
+from sluiceway.spec.models import Block
+from sluiceway.spec.positions import Path
+from sluiceway.spec.problems import Mark, Problem, quoted
+from sluiceway.spec.values import Secret, is_secret_key
+
+_MAX_COMPARED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a field holds: one block, a list of blocks, blocks by name, or free data."""
+
+    kind: Literal["block", "list", "named", "free"]
+    block: type[Block] = Block
+
+
+_FREE = Layout("free")
+_INNER: dict[Any, Literal["list", "named"]] = {tuple: "list", Mapping: "named"}
+
+
+def layout_of(annotation: Any) -> Layout:
+    """Read a model's field annotation; None beside another type means optional."""
+    if isinstance(annotation, type) and issubclass(annotation, Block):
+        return Layout("block", annotation)
+    origin = get_origin(annotation)
+    inner = [layout_of(argument) for argument in get_args(annotation)]
+    block = next((layout for layout in inner if layout.kind != "free"), None)
+    if block is None:
+        return _FREE
+    return Layout(_INNER[origin], block.block) if origin in _INNER else block
+
+
+@dataclass(slots=True)
+class Shape:
+    """Plain data without the keys that were refused, and what was refused.
+
+    Attributes:
+        data: For the models; lists are tuples.
+        problems: One for each refused key or value.
+        handled: Paths whose value has a problem already.
+        suggested: Keys that a misspelt one was probably meant to be.
+        later_in: Mappings that lost a key of a later version.
+    """
+
+    data: Any = None
+    problems: list[Problem] = field(default_factory=list)
+    handled: set[Path] = field(default_factory=set)
+    suggested: set[Path] = field(default_factory=set)
+    later_in: set[Path] = field(default_factory=set)
+
+
+def look_at_shape(root: Node, block: type[Block]) -> Shape:
+    """Check the keys of a tree against a block and make plain data of the rest.
+
+    Called once per load, after references are resolved.
+
+    Args:
+        root: The whole file.
+        block: What it should be.
+    """
+    shape = Shape()
+    shape.data = _plain(shape, root, (), Layout("block", block))
+    return shape
+
+
+def _plain(shape: Shape, node: Node, path: Path, layout: Layout) -> Any:
+    if isinstance(node, Scalar):
+        if node.value is None:
+            _refuse(shape, path, _nothing(node.mark))
+        return node.value
+    if isinstance(node, document.Sequence):
+        item = Layout("block", layout.block) if layout.kind == "list" else _FREE
+        return tuple(_plain(shape, n, (*path, i), item) for i, n in enumerate(node.items))
+    if layout.kind == "block":
+        return _block(shape, node, path, layout.block)
+    if layout.kind == "named":
+        named = Layout("block", layout.block)
+        return {e.key: _value(shape, e, (*path, e.key), named) for e in node.entries}
+    return {e.key: _option(shape, e, (*path, e.key)) for e in node.entries}
+
+
+def _value(shape: Shape, entry: Entry, path: Path, layout: Layout) -> Any:
+    """A key's value; where there is none, the key is the place to tell it."""
+    if isinstance(entry.value, Scalar) and entry.value.value is None:
+        _refuse(shape, path, _nothing(entry.mark))
+        return None
+    return _plain(shape, entry.value, path, layout)
+
+
+def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block]) -> dict[str, Any]:
+    known = {info.alias or name: info for name, info in block.model_fields.items()}
+    data = {}
+    for entry in node.entries:
+        inner = (*path, entry.key)
+        if entry.key in known:
+            layout = layout_of(known[entry.key].annotation)
+            data[entry.key] = _value(shape, entry, inner, layout)
+        elif entry.key in block.LATER:
+            shape.later_in.add(path)
+            _refuse(shape, inner, _later(entry.key, entry.mark))
+        else:
+            _refuse(shape, inner, _unknown(shape, entry, path, block))
+    _require_one(shape, node, data, block)
+    return data
+
+
+def _require_one(
+    shape: Shape, node: document.Mapping, data: Mapping[str, Any], block: type[Block]
+) -> None:
+    given = [key for key in block.ONE_OF if key in data]
+    # A misspelt or later key may have been the one; it has a problem of its own.
+    if len(given) > 1 or (block.ONE_OF and not given and len(data) == len(node.entries)):
+        came = " and ".join(map(quoted, given)) or "none"
+        text = f"expected exactly one of {', '.join(block.ONE_OF)}, got {came}"
+        shape.problems.append(Problem(node.mark, text, "keep one" if given else "add one"))
+
+
+def _option(shape: Shape, entry: Entry, path: Path) -> Any:
+    """A value of free data: text as it is written, secrets from references only."""
+    node = entry.value
+    if not isinstance(node, Scalar) or node.value is None:
+        return _value(shape, entry, path, _FREE)
+    text = node.value if isinstance(node.value, str) else node.text
+    if not is_secret_key(entry.key):
+        return text
+    if not node.sourced:
+        expected = f"expected {quoted(entry.key)} from a reference, got plain text"
+        todo = "write ${env:NAME} or ${file:/path}, and change the secret if others saw it"
+        _refuse(shape, path, Problem(node.mark, expected, todo))
+    return Secret(text)
+
+
+def _nothing(mark: Mark) -> Problem:
+    return Problem(mark, "expected a value, got nothing", "give one or remove it")
+
+
+def _later(key: str, mark: Mark) -> Problem:
+    return Problem(mark, f"{quoted(key)} is not in this version", "remove it", not_yet=True)
+
+
+def _unknown(shape: Shape, entry: Entry, parent: Path, block: type[Block]) -> Problem:
+    known = [info.alias or name for name, info in block.model_fields.items()]
+    choices = [*known, *sorted(block.LATER)]
+    close = get_close_matches(entry.key[:_MAX_COMPARED].lower(), choices, n=1)
+    shape.suggested.update((*parent, key) for key in close)
+    todo = f"did you mean {quoted(close[0])}?" if close else f"known here: {', '.join(known)}"
+    return Problem(entry.mark, f"unknown key {quoted(entry.key)}", todo)
+
+
+def _refuse(shape: Shape, path: Path, problem: Problem) -> None:
+    shape.problems.append(problem)
+    shape.handled.add(path)

@@ -1,0 +1,43 @@
+"""Just enough of a Hive type's text to follow a path into its structs.
+
+Types are parsed fully where the table's types are known; here they stay text.
+"""
+
+import re
+
+_STRUCT = re.compile(r"\s*struct\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
+_NESTED = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
+
+
+def is_timestamp(type_text: str) -> bool:
+    """Whether the type is a timestamp."""
+    return type_text.strip().lower() == "timestamp"
+
+
+def is_nested(type_text: str) -> bool:
+    """Whether the type is an array, map or struct."""
+    return _NESTED.match(type_text) is not None
+
+
+def struct_field(type_text: str, name: str) -> str | None:
+    """Type of a struct's field, or None when the text is no struct with that field."""
+    match = _STRUCT.fullmatch(type_text)
+    if match is None:
+        return None
+    for part in _split_fields(match[1]):
+        field, colon, inner = part.partition(":")
+        if colon and field.strip().strip("`").lower() == name.lower():
+            return inner
+    return None
+
+
+def _split_fields(text: str) -> list[str]:
+    """Split at the commas that are outside of `<>` and `()`."""
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "<(") - (character in ">)")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts

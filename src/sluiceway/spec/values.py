@@ -1,0 +1,235 @@
+"""Texts of a job file that mean something: names, durations, addresses, secrets."""
+
+import re
+from decimal import Decimal
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+NOT_YET = "not_in_this_version"
+MAX_PATH_KEYS = 50
+
+_UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
+_HOST_PORT = re.compile(
+    r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})"
+)
+_SECRET_KEY = re.compile(
+    r"password|passphrase|secret|token|credential|key\.pem|access\.key", re.IGNORECASE
+)
+_PUBLIC_KEYS = frozenset({"sasl.oauthbearer.token.endpoint.url"})
+_LATER_STORES = frozenset({"hdfs", "s3", "s3a", "s3n", "abfs", "abfss", "gs", "viewfs"})
+_MAX_PORT = 65_535
+_MAX_LINE = 4096
+_MAX_TYPE = 64 * 1024
+
+
+class Secret:
+    """Text that no log, error or report shows.
+
+    No dataclass: pydantic and `asdict` would take one apart and show what it holds.
+    """
+
+    __slots__ = ("_hidden",)
+
+    def __init__(self, hidden: str) -> None:
+        self._hidden = hidden
+
+    def reveal(self) -> str:
+        """The text itself. Called where it is handed to a client, nowhere else."""
+        return self._hidden
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other.reveal() == self._hidden
+
+    def __hash__(self) -> int:
+        return hash(self._hidden)
+
+    def __reduce__(self) -> tuple[type["Secret"], tuple[str]]:
+        return Secret, (self._hidden,)
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def __str__(self) -> str:
+        return "***"
+
+
+def wrong(expected: str, todo: str, *, kind: str = "expected") -> PydanticCustomError:
+    """Make what a validator raises: what was expected and what to do about it."""
+    # Both go in as context: a template would read braces in them as fields.
+    return PydanticCustomError(kind, "{expected}", {"expected": expected, "todo": todo})
+
+
+def not_yet(what: str, todo: str) -> PydanticCustomError:
+    """Make what a validator raises for a value of a later version."""
+    return wrong(what, todo, kind=NOT_YET)
+
+
+def is_secret_key(key: str) -> bool:
+    """Whether the option `key` of a client holds something that must not be written plainly."""
+    return _SECRET_KEY.search(key) is not None and key not in _PUBLIC_KEYS
+
+
+def named(pattern: str, expected: str) -> AfterValidator:
+    """Validator of text that has to match `pattern` as a whole."""
+    compiled = re.compile(pattern)
+
+    def check(text: str) -> str:
+        if not compiled.fullmatch(text):
+            raise wrong(expected, "rename it")
+        return text
+
+    return AfterValidator(check)
+
+
+JobName = Annotated[
+    str,
+    named("[a-z0-9][a-z0-9_-]{0,63}", "1 to 64 of a-z, 0-9, `_`, `-`, not beginning with `_`, `-`"),
+]
+ColumnName = Annotated[
+    str,
+    named("[A-Za-z_][A-Za-z0-9_]{0,127}", "a name of letters, digits and `_`, no digit first"),
+]
+
+
+def parse_duration_ms(text: object) -> int:
+    """Milliseconds of a duration as text: `500ms`, `10s`, `5m`, `1h`, `1d`.
+
+    Raises:
+        PydanticCustomError: It is no such text or no whole number of milliseconds.
+    """
+    match = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    value_ms = Decimal(match[1]) * _UNIT_MS[match[2]] if match else Decimal("0.5")
+    if value_ms != int(value_ms):
+        raise wrong("a duration such as `10s`, `500ms`, `5m`", "write a number and its unit")
+    return int(value_ms)
+
+
+def duration(least: str, most: str) -> tuple[BeforeValidator, AfterValidator]:
+    """Validators of a duration between two durations, both included."""
+    least_ms, most_ms = parse_duration_ms(least), parse_duration_ms(most)
+
+    def check(value_ms: int) -> int:
+        if not least_ms <= value_ms <= most_ms:
+            raise wrong(f"a duration from {least} to {most}", "choose one between them")
+        return value_ms
+
+    return BeforeValidator(parse_duration_ms), AfterValidator(check)
+
+
+def is_host_port(text: str) -> bool:
+    """Whether `text` is `host:port` or `[ipv6]:port`."""
+    match = _HOST_PORT.fullmatch(text)
+    return match is not None and 0 < int(match["port"]) <= _MAX_PORT
+
+
+def _check_bootstrap_servers(text: str) -> str:
+    servers = [server.strip() for server in text.split(",")]
+    if not all(is_host_port(server) for server in servers):
+        raise wrong("`host:port`, several with commas between", "give each broker its port")
+    return ",".join(servers)
+
+
+def _check_thrift_uri(text: str) -> str:
+    if not text.startswith("thrift://") or not is_host_port(text.removeprefix("thrift://")):
+        raise wrong("`thrift://host:port`", "name the metastore's host and port")
+    return text
+
+
+def _check_topic(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text) or text in {".", ".."}:
+        raise wrong(
+            "a topic name of letters, digits, `.`, `_`, `-`",
+            "list each topic by name; patterns are not in this version",
+        )
+    return text
+
+
+def _check_table_name(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", text, re.ASCII):
+        raise wrong("`database.table`, both of letters, digits and `_`", "name both")
+    return text
+
+
+def _check_location(text: str) -> str:
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", text)
+    if scheme and scheme[1].lower() in {
+        "hdfs",
+        "s3",
+        "s3a",
+        "s3n",
+        "abfs",
+        "abfss",
+        "gs",
+        "viewfs",
+    }:
+        raise not_yet(f"a table on {scheme[1]}", "use a folder of a local or mounted file system")
+    path = re.sub(r"^file:(//)?(?=/)", "", text)
+    plain = path.isprintable() and not (path != text and re.search("[%?#]", path))
+    parts = path.strip("/").split("/")
+    if not path.startswith("/") or path.startswith("//") or not plain or {"", ".", ".."} & {*parts}:
+        raise wrong("an absolute folder, as a path or `file:` URI", "write it without `.`, `..`")
+    return text
+
+
+def _check_time_zone(text: str) -> str:
+    if text == "UTC":
+        return text
+    try:
+        ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise wrong("an IANA time zone such as `UTC`, `Asia/Shanghai`", "correct it") from error
+    return text
+
+
+def _check_path(text: str) -> str:
+    parts = text.split(".")
+    if not all(parts) or len(parts) > MAX_PATH_KEYS or not text.isprintable():
+        raise wrong("keys with dots between, such as `geo.city`", "remove empty parts")
+    return text
+
+
+def _check_line(text: str) -> str:
+    if not text.strip() or len(text) > _MAX_LINE or not text.isprintable():
+        raise wrong("one line of text", "write something short")
+    return text
+
+
+def _check_type_text(text: str) -> str:
+    if not text.strip() or len(text) > _MAX_TYPE:
+        raise wrong("a Hive type such as `bigint`, `array<string>`", "write a type")
+    return text
+
+
+def _check_master(text: str) -> str:
+    if text.startswith("k8s://"):
+        raise not_yet("Kubernetes as master", "use local, spark:// or yarn")
+    local = re.fullmatch(r"local(\[[1-9][0-9]{0,3}\])?", text)
+    servers = text.removeprefix("spark://").split(",")
+    standalone = text.startswith("spark://") and all(is_host_port(server) for server in servers)
+    if not (local or standalone or text == "yarn"):
+        todo = "write `local` for all cores of this machine"
+        raise wrong("`local`, `local[N]`, `spark://host:port` or `yarn`", todo)
+    return text
+
+
+def _check_option(value: Any) -> str | Secret:
+    if not isinstance(value, str | Secret):
+        raise wrong("text, a number, true or false", "write one value")
+    return value
+
+
+BootstrapServers = Annotated[str, AfterValidator(_check_bootstrap_servers)]
+ThriftUri = Annotated[str, AfterValidator(_check_thrift_uri)]
+TopicName = Annotated[str, AfterValidator(_check_topic)]
+TableName = Annotated[str, AfterValidator(_check_table_name)]
+Location = Annotated[str, AfterValidator(_check_location)]
+TimeZone = Annotated[str, AfterValidator(_check_time_zone)]
+DottedPath = Annotated[str, AfterValidator(_check_path)]
+TypeText = Annotated[str, AfterValidator(_check_type_text)]
+Line = Annotated[str, AfterValidator(_check_line)]
+Master = Annotated[str, AfterValidator(_check_master)]
+Option = Annotated[str | Secret, BeforeValidator(_check_option)]

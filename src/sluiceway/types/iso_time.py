@@ -1,0 +1,156 @@
+"""ISO 8601 text -> days and microseconds, one text or a column at a time, with equal outcomes.
+
+The calendar is the proleptic Gregorian one, from 0001-01-01 to 9999-12-31. A leap second and
+24:00 are refused: they would have to become another instant.
+"""
+
+import re
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
+MIN_TIME_US = (date.min.toordinal() - EPOCH_ORDINAL) * 86_400_000_000
+MAX_TIME_US = (date.max.toordinal() + 1 - EPOCH_ORDINAL) * 86_400_000_000 - 1
+MICROSECOND_DIGITS = 6
+
+_MICROSECOND = timedelta(microseconds=1)
+_DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_TIME = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,18}))?)?"
+    r"(Z|([+-])([0-9]{2})(?::?([0-9]{2}))?)?"
+)
+# The shapes of which Arrow's own cast reads every match: it fails a whole column for one bad day.
+_YEAR = r"(?:[1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])"
+_LEAP_YEAR = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+_MONTH_DAY = (
+    r"(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])"
+    r"|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+)
+_DAY = rf"^(?:{_YEAR}-{_MONTH_DAY}|{_LEAP_YEAR}-02-29)"
+_PLAIN_DAY = rf"{_DAY}$"
+_PLAIN_INSTANT = (
+    rf"{_DAY}[T ](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+    r"(?:\.[0-9]{1,6})?(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])$"
+)
+
+
+def parse_iso_date(text: str) -> int:
+    """Read `yyyy-MM-dd`.
+
+    Called for single values; `read_iso_dates` is the same for a column.
+
+    Args:
+        text: Nothing around it, no time.
+
+    Returns:
+        Days since 1970-01-01.
+
+    Raises:
+        ValueError: Another shape, or no such day; says which.
+    """
+    found = _DATE.fullmatch(text)
+    if found is None:
+        raise ValueError("a date is written yyyy-MM-dd")
+    return date(int(found[1]), int(found[2]), int(found[3])).toordinal() - EPOCH_ORDINAL
+
+
+def parse_iso_timestamp(text: str, zone: tzinfo | None = None) -> int:
+    """Read `yyyy-MM-ddTHH:mm[:ss[.f]]` with `Z` or an offset; a space may stand for `T`.
+
+    Called for single values; `read_iso_timestamps` is the same for a column.
+
+    Args:
+        text: Nothing around it.
+        zone: Of texts without an offset; None refuses them.
+
+    Returns:
+        Microseconds since the epoch, UTC.
+
+    Raises:
+        ValueError: Another shape, no such time, no offset, digits beyond microseconds, a local
+            time that the zone has twice or never, or outside 0001 to 9999; says which.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise ValueError("a timestamp is written yyyy-MM-ddTHH:mm:ss with Z or an offset")
+    fraction = (found[5] or "").ljust(MICROSECOND_DIGITS, "0")
+    if fraction[MICROSECOND_DIGITS:].strip("0"):
+        raise ValueError("the time is finer than a microsecond")
+    wall = datetime.fromordinal(parse_iso_date(found[1]) + EPOCH_ORDINAL).replace(
+        hour=int(found[2]),
+        minute=int(found[3]),
+        second=int(found[4] or "0"),
+        microsecond=int(fraction[:MICROSECOND_DIGITS]),
+        tzinfo=UTC,
+    )
+    wall_us = (wall - EPOCH) // _MICROSECOND
+    time_us = wall_us - (_zone_offset_us(wall, zone) if not found[6] else _offset_us(found))
+    if not MIN_TIME_US <= time_us <= MAX_TIME_US:
+        raise ValueError("the time is outside of the years 0001 to 9999")
+    return time_us
+
+
+def read_iso_dates(texts: pa.StringArray) -> tuple[pa.Array, pa.Array]:
+    """Read a column of dates.
+
+    Called once a batch and column.
+
+    Args:
+        texts: Dates as text; nulls stay null.
+
+    Returns:
+        date32, null where the text was not understood, and the positions of those
+        (int64, rising). They may still be dates: `parse_iso_date` decides.
+    """
+    plain, odd = _split_by_shape(texts, _PLAIN_DAY)
+    return plain.cast(pa.date32()), odd
+
+
+def read_iso_timestamps(texts: pa.StringArray) -> tuple[pa.Array, pa.Array]:
+    """Read a column of timestamps that name their offset.
+
+    Called once a batch and column.
+
+    Args:
+        texts: Timestamps as text; nulls stay null.
+
+    Returns:
+        int64 microseconds UTC, null where the text was not understood, and the positions of
+        those (int64, rising). They may still be timestamps: `parse_iso_timestamp` decides.
+    """
+    plain, odd = _split_by_shape(texts, _PLAIN_INSTANT)
+    times_us = plain.cast(pa.timestamp("us", tz="UTC")).view(pa.int64())
+    bounds = pc.min_max(times_us).as_py()
+    if bounds["min"] is None or (bounds["min"] >= MIN_TIME_US and bounds["max"] <= MAX_TIME_US):
+        return times_us, odd
+    inside = pc.and_(pc.greater_equal(times_us, MIN_TIME_US), pc.less_equal(times_us, MAX_TIME_US))
+    unread = pc.and_(pc.is_valid(texts), pc.invert(pc.fill_null(inside, False)))  # noqa: FBT003
+    return pc.if_else(inside, times_us, None), pc.indices_nonzero(unread)
+
+
+def _split_by_shape(texts: pa.StringArray, shape: str) -> tuple[pa.Array, pa.Array]:
+    fits = pc.match_substring_regex(texts, shape)
+    if fits.true_count + fits.null_count == len(texts):
+        return texts, pa.array([], pa.uint64())
+    return pc.if_else(fits, texts, None), pc.indices_nonzero(pc.invert(fits))
+
+
+def _offset_us(found: re.Match[str]) -> int:
+    if found[6] == "Z":
+        return 0
+    offset = time(int(found[8]), int(found[9] or "0"))
+    minutes = offset.hour * 60 + offset.minute
+    return minutes * (-60_000_000 if found[7] == "-" else 60_000_000)
+
+
+def _zone_offset_us(wall: datetime, zone: tzinfo | None) -> int:
+    if zone is None:
+        raise ValueError("the time has neither Z nor an offset")
+    offsets = {wall.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1)}
+    if len(offsets) > 1:
+        raise ValueError("the zone has this local time twice or never; an offset is needed")
+    offset = offsets.pop()
+    return offset // _MICROSECOND if offset is not None else 0

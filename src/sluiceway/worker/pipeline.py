@@ -1,0 +1,273 @@
+"""From fetched batches to staged files: decode, event time, partition, write; every row counted."""
+
+import time
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sluiceway.eventtime.event_time import EventTimeReader
+from sluiceway.eventtime.partition_time import TimePattern
+from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
+from sluiceway.formats.contract import DirtyRow, RowDecoder
+from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
+from sluiceway.ledger.records import FileRecord, RowCounts
+from sluiceway.sinks.hive.partition_path import partition_value_problem
+from sluiceway.sources.contract import RawRecord, SourceBatch
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.dirty_file import dirty_batch
+from sluiceway.worker.meta_columns import meta_arrays, meta_fields
+from sluiceway.worker.plan import TaskPlan
+from sluiceway.worker.staged_files import StagedFiles
+
+
+@dataclass(slots=True)
+class SplitTotals:
+    """What the pipeline saw of one split."""
+
+    rows: int = 0
+    offset_sum: str = ZERO
+    max_event_time_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one attempt wrote."""
+
+    attempt: str
+    files: tuple[FileRecord, ...]
+    dirty_files: tuple[FileRecord, ...]
+    counts: RowCounts
+    dirty_reasons: dict[str, int]
+    totals: tuple[SplitTotals, ...]
+    timings_ms: dict[str, int]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Clean rows on their way: columns, and which fetched row each one is."""
+
+    columns: pa.RecordBatch
+    indices: pa.Array
+    event_times: pa.Array | None = None
+
+
+@dataclass(slots=True)
+class _Counted:
+    read: int = 0
+    written: int = 0
+    dirty: int = 0
+    skipped: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
+class RowPipeline:
+    """Takes fetched batches until it is closed or aborted. One task, one thread."""
+
+    def __init__(self, plan: TaskPlan, storage: Storage) -> None:
+        route = plan.route
+        self._route = route
+        self._splits = [split.partition for split in plan.splits]
+        self._decoder: RowDecoder = JsonDecoder(
+            route.schema, extra=route.extra, tombstones=route.tombstones
+        )
+        self._event_time = _event_time_reader(plan, self._decoder.arrow_schema)
+        self._assigner = _partition_assigner(plan, self._decoder.arrow_schema)
+        folders = {rule.name.lower() for rule in route.partitions}
+        names = self._decoder.arrow_schema.names
+        # What a partition column says is said by the folder alone, as Hive has it.
+        self._kept = [i for i, name in enumerate(names) if name.lower() not in folders]
+        kept_fields = [self._decoder.arrow_schema.field(i) for i in self._kept]
+        self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
+        self._files = StagedFiles(storage, plan, self._file_schema)
+        self._counted = _Counted()
+        self._totals = [SplitTotals() for _ in plan.splits]
+
+    def take(self, batches: Sequence[SourceBatch]) -> None:
+        """Decode, convert, route and write what one read returned.
+
+        Args:
+            batches: At most one a split; offsets rising within each.
+
+        Raises:
+            StorageUnavailableError: The store failed; the attempt is thrown away.
+            TaskFailedError: Rows cannot be written.
+        """
+        started = time.monotonic()
+        bounds = self._count_rows(batches)
+        self._counted.read += bounds[-1]
+        decoded = self._decoder.decode([value for batch in batches for value in batch.values])
+        self._counted.skipped += decoded.skipped
+        dirty = list(decoded.dirty)
+        rows = _Rows(decoded.rows, decoded.indices)
+        decoded_at = time.monotonic()
+        self._read_event_times(rows, dirty)
+        codes, values = self._assign(rows, dirty)
+        self._note_event_times(rows, bounds, batches)
+        routed_at = time.monotonic()
+        self._write(self._with_meta(rows, batches), codes, values)
+        self._write_dirty(dirty, bounds, batches)
+        self._counted.seconds["decode"] += decoded_at - started
+        self._counted.seconds["route"] += routed_at - decoded_at
+        self._counted.seconds["write"] += time.monotonic() - routed_at
+
+    def _count_rows(self, batches: Sequence[SourceBatch]) -> list[int]:
+        """Add the batches to their splits' totals; where each batch begins among all rows."""
+        bounds = [0]
+        for batch in batches:
+            bounds.append(bounds[-1] + len(batch.values))
+            totals = self._totals[batch.split_index]
+            totals.rows += len(batch.values)
+            number = self._splits[batch.split_index].partition
+            part = offset_sum(number, np.array(batch.offsets, dtype=np.int64))
+            totals.offset_sum = add_sums(totals.offset_sum, part)
+        return bounds
+
+    def close(self) -> Written:
+        """Close and check the files. Called once, after the last batch.
+
+        Raises:
+            StorageUnavailableError: The store failed; the attempt is thrown away.
+            TaskFailedError: A file is not what was written.
+        """
+        started = time.monotonic()
+        files, dirty_files = self._files.close()
+        counted = self._counted
+        counted.seconds["close"] += time.monotonic() - started
+        return Written(
+            attempt=self._files.attempt,
+            files=files,
+            dirty_files=dirty_files,
+            counts=RowCounts(
+                BigInt(counted.read),
+                BigInt(counted.written),
+                BigInt(counted.dirty),
+                BigInt(0),
+                BigInt(0),
+                BigInt(counted.skipped),
+            ),
+            dirty_reasons=dict(counted.reasons),
+            totals=tuple(self._totals),
+            timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
+        )
+
+    def abort(self) -> None:
+        """Drop what is open. Safe to repeat."""
+        self._files.abort()
+
+    def _read_event_times(self, rows: _Rows, dirty: list[DirtyRow]) -> None:
+        if self._event_time is None:
+            return
+        found = self._event_time.read(rows.columns)
+        rows.event_times = found.micros
+        _drop(rows, found.dirty, dirty)
+
+    def _assign(
+        self, rows: _Rows, dirty: list[DirtyRow]
+    ) -> tuple[NDArray[np.int32], list[tuple[str | None, ...]]]:
+        """Partition of each row, as codes into a list of values."""
+        found = self._assigner.assign(rows.columns, rows.event_times)
+        kept = _drop(rows, found.dirty, dirty)
+        return (found.codes if kept is None else found.codes[kept]), found.values
+
+    def _note_event_times(
+        self, rows: _Rows, bounds: list[int], batches: Sequence[SourceBatch]
+    ) -> None:
+        if rows.event_times is None or len(rows.event_times) == 0:
+            return
+        cuts = np.searchsorted(rows.indices.to_numpy(), bounds)
+        for batch, begin, end in zip(batches, cuts[:-1], cuts[1:], strict=True):
+            if end > begin:
+                newest = pc.max(rows.event_times.slice(begin, end - begin)).as_py()
+                totals = self._totals[batch.split_index]
+                totals.max_event_time_us = max(newest, totals.max_event_time_us or newest)
+
+    def _with_meta(self, rows: _Rows, batches: Sequence[SourceBatch]) -> pa.RecordBatch:
+        columns = [rows.columns.column(i) for i in self._kept]
+        if self._route.meta:
+            everything = sum(len(batch.values) for batch in batches) == len(rows.indices)
+            for array in meta_arrays(self._route.meta, batches, self._splits):
+                columns.append(array if everything else array.take(rows.indices))
+        return pa.RecordBatch.from_arrays(columns, schema=self._file_schema)
+
+    def _write(
+        self,
+        rows: pa.RecordBatch,
+        codes: NDArray[np.int32],
+        values: list[tuple[str | None, ...]],
+    ) -> None:
+        self._counted.written += rows.num_rows
+        if rows.num_rows == 0:
+            return
+        if len(values) == 1:
+            self._files.write(values[0], rows)
+            return
+        # Stable, so rows of one source partition keep their order in each file.
+        order = np.argsort(codes, kind="stable")
+        ordered = rows.take(pa.array(order))
+        cuts = np.searchsorted(codes[order], np.arange(len(values) + 1))
+        for value, begin, end in zip(values, cuts[:-1], cuts[1:], strict=True):
+            if end > begin:
+                self._files.write(value, ordered.slice(begin, end - begin))
+
+    def _write_dirty(
+        self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]
+    ) -> None:
+        if not dirty:
+            return
+        self._counted.dirty += len(dirty)
+        self._counted.reasons.update(row.reason.value for row in dirty)
+        dirty.sort(key=lambda row: row.index)
+        found = [(row, _record(row.index, bounds, batches)) for row in dirty]
+        self._files.write_dirty(dirty_batch(found, self._route.schema_version))
+
+
+def _event_time_reader(plan: TaskPlan, schema: pa.Schema) -> EventTimeReader | None:
+    rule = plan.route.event_time
+    return None if rule is None else EventTimeReader(rule.path, rule.unit, schema)
+
+
+def _partition_assigner(plan: TaskPlan, schema: pa.Schema) -> PartitionAssigner:
+    zone = plan.route.event_time.timezone if plan.route.event_time is not None else "UTC"
+    columns: list[TimeColumn | ValueColumn] = []
+    for rule in plan.route.partitions:
+        if rule.pattern is not None:
+            columns.append(TimeColumn(rule.name, TimePattern(rule.pattern, zone)))
+        else:
+            columns.append(ValueColumn(rule.name, rule.column or rule.name))
+    return PartitionAssigner(columns, schema, partition_value_problem)
+
+
+def _record(index: int, bounds: list[int], batches: Sequence[SourceBatch]) -> RawRecord:
+    number = bisect_right(bounds, index) - 1
+    return batches[number].record(index - bounds[number])
+
+
+def _drop(
+    rows: _Rows, found: Sequence[DirtyRow], dirty: list[DirtyRow]
+) -> NDArray[np.bool_] | None:
+    """Move rows that turned out dirty from `rows` to `dirty`, renumbered as fetched rows.
+
+    Returns:
+        Which rows stayed; None when all did.
+    """
+    if not found:
+        return None
+    kept = np.ones(len(rows.indices), dtype=np.bool_)
+    for row in found:
+        kept[row.index] = False
+        dirty.append(replace(row, index=rows.indices[row.index].as_py()))
+    mask = pa.array(kept)
+    rows.columns = rows.columns.filter(mask)
+    rows.indices = rows.indices.filter(mask)
+    if rows.event_times is not None:
+        rows.event_times = rows.event_times.filter(mask)
+    return kept

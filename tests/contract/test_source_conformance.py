@@ -1,0 +1,251 @@
+"""What every source must do, whatever it is; here run against Kafka."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import pytest
+
+from sluiceway.errors import OffsetsLostError, TopicNotFoundError
+from sluiceway.sources.contract import (
+    LogBounds,
+    SourceClient,
+    SourcePartition,
+    Split,
+    SplitReader,
+)
+from sluiceway.sources.kafka.client import KafkaSourceClient
+from sluiceway.sources.kafka.consumer_cache import ConsumerCache
+from sluiceway.sources.kafka.reader import KafkaSplitReader
+from tools.lab_fixture import TopicFactory
+from tools.split_reading import read_for, read_rows, read_to_stop
+from tools.topic_writer import TopicWriter
+
+REQUEST_TIMEOUT_S = 20.0
+
+
+class SourceUnderTest(Protocol):
+    """One real source: its client, its reader and a way to fill it."""
+
+    client: SourceClient
+
+    def new_topic(self, partitions: int) -> str: ...
+
+    def write(self, topic: str, values: Sequence[bytes], partition: int = 0) -> None: ...
+
+    def reader(self, splits: Sequence[Split]) -> SplitReader: ...
+
+
+@dataclass(slots=True)
+class KafkaUnderTest:
+    bootstrap_servers: str
+    make_topic: TopicFactory
+    client: SourceClient
+    cache: ConsumerCache
+    writer: TopicWriter
+
+    def new_topic(self, partitions: int) -> str:
+        return self.make_topic(partitions)
+
+    def write(self, topic: str, values: Sequence[bytes], partition: int = 0) -> None:
+        self.writer.write(topic, values, partition=partition)
+
+    def reader(self, splits: Sequence[Split]) -> SplitReader:
+        return KafkaSplitReader(
+            splits,
+            bootstrap_servers=self.bootstrap_servers,
+            properties={},
+            owner="conformance",
+            cache=self.cache,
+        )
+
+
+@pytest.fixture
+def source(bootstrap_servers: str, new_topic: TopicFactory) -> Iterator[SourceUnderTest]:
+    client = KafkaSourceClient(bootstrap_servers, {}, REQUEST_TIMEOUT_S)
+    cache = ConsumerCache()
+    yield KafkaUnderTest(
+        bootstrap_servers, new_topic, client, cache, TopicWriter(bootstrap_servers)
+    )
+    client.close()
+    cache.close()
+
+
+def _values(count: int, name: str = "row") -> list[bytes]:
+    return [f"{name}-{number}".encode() for number in range(count)]
+
+
+def test_discover_two_topics_lists_partitions_in_order(source: SourceUnderTest) -> None:
+    topics = sorted([source.new_topic(2), source.new_topic(3)])
+    found = source.client.discover(list(reversed(topics)))
+    partitions = [one.partition for one in found]
+    assert partitions == sorted(partitions)
+    assert {one.topic for one in partitions} == set(topics)
+    assert len(partitions) == 5
+    assert len({one.identity.cluster_id for one in found}) == 1
+    assert len({one.identity.topic_id for one in found}) == 2
+    assert source.client.discover(topics) == found
+
+
+def test_discover_unknown_topic_names_it(source: SourceUnderTest) -> None:
+    known = source.new_topic(1)
+    with pytest.raises(TopicNotFoundError, match="no_such_topic_here"):
+        source.client.discover([known, "no_such_topic_here"])
+
+
+def test_bounds_follow_what_is_written(source: SourceUnderTest) -> None:
+    topic = source.new_topic(2)
+    empty, filled = SourcePartition(topic, 0), SourcePartition(topic, 1)
+    source.write(topic, _values(7), partition=1)
+    assert source.client.bounds([empty, filled]) == {
+        empty: LogBounds(0, 0, 0),
+        filled: LogBounds(0, 7, 7),
+    }
+
+
+def test_bounds_of_nothing_is_nothing(source: SourceUnderTest) -> None:
+    assert source.client.bounds([]) == {}
+
+
+def test_offsets_at_gives_first_row_not_older_or_the_end(source: SourceUnderTest) -> None:
+    topic = source.new_topic(1)
+    log = SourcePartition(topic, 0)
+    source.write(topic, _values(3))
+    time.sleep(0.05)
+    between_ms = int(time.time() * 1000)
+    time.sleep(0.05)
+    source.write(topic, _values(2))
+    assert source.client.offsets_at([log], 0) == {log: 0}
+    assert source.client.offsets_at([log], between_ms) == {log: 3}
+    assert source.client.offsets_at([log], between_ms + 3_600_000) == {log: 5}
+
+
+def test_client_close_may_be_repeated(source: SourceUnderTest) -> None:
+    source.client.close()
+    source.client.close()
+    assert source.reader([]).finished()
+
+
+def test_reader_returns_every_row_once_in_order(source: SourceUnderTest) -> None:
+    topic = source.new_topic(2)
+    for partition in (0, 1):
+        source.write(topic, _values(500, f"p{partition}"), partition=partition)
+    splits = [Split(SourcePartition(topic, partition), 0) for partition in (1, 0)]
+    reader = source.reader(splits)
+    rows = read_rows(reader, 1_000)
+    ends = reader.ends()
+    reader.close(reusable=True)
+    for index, partition in enumerate((1, 0)):
+        assert rows.offsets(index) == list(range(500))
+        assert rows.values(index) == _values(500, f"p{partition}")
+    assert [(end.end_offset, end.rows, end.gaps) for end in ends] == [(500, 500, 0)] * 2
+
+
+def test_reader_one_read_has_at_most_one_batch_a_split(source: SourceUnderTest) -> None:
+    topic = source.new_topic(3)
+    for partition in range(3):
+        source.write(topic, _values(300), partition=partition)
+    reader = source.reader([Split(SourcePartition(topic, partition), 0) for partition in range(3)])
+    seen = 0
+    deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
+    while seen < 900 and time.monotonic() < deadline_s:
+        batches = reader.read(0.5)
+        indexes = [batch.split_index for batch in batches]
+        assert len(indexes) == len(set(indexes))
+        seen += sum(len(batch.offsets) for batch in batches)
+    reader.close(reusable=True)
+    assert seen == 900
+
+
+def test_reader_of_empty_log_returns_nothing_in_time(source: SourceUnderTest) -> None:
+    reader = source.reader([Split(SourcePartition(source.new_topic(1), 0), 0)])
+    began_s = time.monotonic()
+    assert reader.read(0.3) == []
+    assert 0.2 < time.monotonic() - began_s < 2.0
+    (end,) = reader.ends()
+    reader.close(reusable=True)
+    assert (end.end_offset, end.rows, end.gaps, end.leader_epoch) == (0, 0, 0, None)
+
+
+def test_reader_without_stop_is_never_finished(source: SourceUnderTest) -> None:
+    topic = source.new_topic(1)
+    source.write(topic, _values(3))
+    reader = source.reader([Split(SourcePartition(topic, 0), 0)])
+    read_rows(reader, 3)
+    assert not reader.finished()
+    reader.close(reusable=True)
+
+
+def test_reader_stops_before_the_stop_offset(source: SourceUnderTest) -> None:
+    topic = source.new_topic(1)
+    source.write(topic, _values(100))
+    reader = source.reader([Split(SourcePartition(topic, 0), 10, stop_offset=60)])
+    rows = read_to_stop(reader)
+    (end,) = reader.ends()
+    assert reader.read(0.1) == []
+    reader.close(reusable=True)
+    assert rows.offsets() == list(range(10, 60))
+    assert (end.end_offset, end.rows, end.gaps) == (60, 50, 0)
+
+
+def test_reader_with_start_at_stop_is_finished_at_once(source: SourceUnderTest) -> None:
+    topic = source.new_topic(1)
+    source.write(topic, _values(5))
+    reader = source.reader([Split(SourcePartition(topic, 0), 5, stop_offset=5)])
+    assert reader.finished()
+    assert reader.read(5.0) == []
+    (end,) = reader.ends()
+    reader.close(reusable=True)
+    assert (end.end_offset, end.rows, end.gaps) == (5, 0, 0)
+
+
+def test_readers_one_after_the_other_lose_and_double_nothing(source: SourceUnderTest) -> None:
+    topic = source.new_topic(1)
+    log = SourcePartition(topic, 0)
+    offsets: list[int] = []
+    start = 0
+    for written in (30, 1, 0, 40):
+        source.write(topic, _values(written))
+        reader = source.reader([Split(log, start)])
+        offsets += read_rows(reader, written).offsets()
+        start = reader.ends()[0].end_offset
+        reader.close(reusable=True)
+    assert offsets == list(range(71))
+
+
+def test_reader_start_behind_the_end_reports_lost_offsets(source: SourceUnderTest) -> None:
+    topic = source.new_topic(1)
+    source.write(topic, _values(5))
+    reader = source.reader([Split(SourcePartition(topic, 0), 500)])
+    with pytest.raises(OffsetsLostError, match=rf"{topic}\[0\]: offset 500 .* from 0 to 5"):
+        read_for(reader, 10.0)
+    reader.close(reusable=False)
+
+
+def test_batch_knows_times_and_whole_records(source: SourceUnderTest) -> None:
+    topic = source.new_topic(1)
+    before_ms = int(time.time() * 1000) - 5_000
+    source.write(topic, _values(3))
+    reader = source.reader([Split(SourcePartition(topic, 0), 1)])
+    (batch,) = read_rows(reader, 2).batches
+    reader.close(reusable=True)
+    times = batch.timestamps_ms()
+    assert len(times) == 2
+    assert all(time_ms is not None and time_ms > before_ms for time_ms in times)
+    record = batch.record(1)
+    assert (record.partition, record.offset) == (SourcePartition(topic, 0), 2)
+    assert (record.value, record.timestamp_ms) == (b"row-2", times[1])
+
+
+def test_reader_close_may_be_repeated(source: SourceUnderTest) -> None:
+    topic = source.new_topic(1)
+    source.write(topic, _values(3))
+    reader = source.reader([Split(SourcePartition(topic, 0), 0)])
+    read_rows(reader, 3)
+    reader.close(reusable=True)
+    reader.close(reusable=True)
+    reader.close(reusable=False)
+    again = source.reader([Split(SourcePartition(topic, 0), 0)])
+    assert read_rows(again, 3).offsets() == [0, 1, 2]
+    again.close(reusable=True)

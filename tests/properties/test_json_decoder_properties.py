@@ -1,0 +1,100 @@
+"""The decoder's fast path equals its slow path, and no row's outcome depends on its neighbours."""
+
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sluiceway.formats.contract import Decoded
+from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.schema import Field, Schema
+from tools.json_payloads import NUMBERS, SCHEMAS, PayloadMaker
+
+PAIRS = [(JsonDecoder(schema), JsonDecoder(schema, fast_path=False)) for schema in SCHEMAS]
+KINDS = ("tinyint", "bigint", "decimal(38,37)", "decimal(38,18)", "decimal(9,4)", "double", "float")
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=6,
+)
+
+
+def assert_equal_outcomes(found: Decoded, expected: Decoded) -> None:
+    assert found.dirty == expected.dirty
+    assert found.indices.equals(expected.indices)
+    assert found.rows.equals(expected.rows)
+    assert found.skipped == expected.skipped
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_json_fast_path_of_mutated_payloads_equals_slow_path(seed: int) -> None:
+    maker = PayloadMaker(seed)
+    for oddness in (0.02, 0.1, 0.5):
+        payloads = maker.batch(150, oddness)
+        for fast, slow in PAIRS:
+            found = fast.decode(payloads)
+            assert_equal_outcomes(found, slow.decode(payloads))
+            assert len(found.rows) + len(found.dirty) + found.skipped == len(payloads)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_json_batch_equals_its_payloads_one_by_one(seed: int) -> None:
+    payloads = PayloadMaker(1000 + seed).batch(60, 0.1)
+    for reader, _ in PAIRS:
+        found = reader.decode(payloads)
+        single = [reader.decode([payload]) for payload in payloads]
+        assert found.indices.to_pylist() == [row for row, one in enumerate(single) if one.rows]
+        assert found.rows.to_pylist() == [row for one in single for row in one.rows.to_pylist()]
+        assert [(row.index, row.reason, row.path, row.message) for row in found.dirty] == [
+            (index, row.reason, row.path, row.message)
+            for index, one in enumerate(single)
+            for row in one.dirty
+        ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.binary(max_size=40) | st.none(), max_size=60))
+def test_json_decoder_of_any_bytes_decides_every_payload(payloads: list[bytes | None]) -> None:
+    for fast, slow in PAIRS[:2]:
+        found = fast.decode(payloads)
+        assert_equal_outcomes(found, slow.decode(payloads))
+        assert len(found.rows) + len(found.dirty) + found.skipped == len(payloads)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.dictionaries(st.sampled_from("ilsdfb"), JSON_VALUES), min_size=16, max_size=20))
+def test_json_decoder_of_any_objects_equals_slow_path(objects: list[dict[str, object]]) -> None:
+    payloads: list[bytes | None] = [json.dumps(value).encode() for value in objects]
+    fast, slow = PAIRS[0]
+    assert_equal_outcomes(fast.decode(payloads), slow.decode(payloads))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(KINDS),
+    st.from_regex(r"-?(0|[1-9][0-9]{0,45})(\.[0-9]{1,45})?(e[+-]?[0-9]{1,3})?", fullmatch=True)
+    | st.sampled_from(NUMBERS),
+)
+def test_json_number_is_itself_or_dirty(hive: str, text: str) -> None:
+    reader = JsonDecoder(Schema((Field("v", parse_hive_type(hive)),)))
+    found = reader.decode([b'{"v":%s}' % text.encode()] * 20)
+    if found.dirty:
+        assert len(found.dirty) == 20
+        return
+    values = found.rows.column(0).to_pylist()
+    assert len(set(values)) == 1
+    if hive == "float":
+        assert abs(Decimal(values[0]) - Decimal(text)) <= abs(Decimal(text)) * Decimal(2) ** -24 + (
+            Decimal(2) ** -150
+        )
+    elif hive == "double":
+        assert values[0] == float(text)
+    else:
+        assert Decimal(values[0]) == Decimal(text)

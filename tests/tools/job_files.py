@@ -1,0 +1,70 @@
+"""Job files for tests on real servers."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluiceway.spec.loader import load_job
+from sluiceway.spec.models import JobSpec
+
+COLUMNS = """\
+    - {name: id, type: bigint, required: true}
+    - {name: ts, type: bigint, required: true}
+    - {name: city, type: string}
+    - {name: amount, type: "decimal(18,2)"}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """A small job on real servers: `id, ts, city, amount` by day and hour."""
+
+    path: Path
+    table: str
+
+    @property
+    def spec(self) -> JobSpec:
+        return load_job(self.path).spec
+
+
+def write_job(  # noqa: PLR0913 - a test names what it changes
+    folder: Path,
+    *,
+    bootstrap_servers: str,
+    metastore_uri: str,
+    topic: str,
+    table: str = "",
+    start: str = "earliest",
+    interval: str = "0.5s",
+    columns: str = COLUMNS,
+    partition_by: str = '[{name: dt, event_time: "yyyyMMdd"}, {name: hr, event_time: "HH"}]',
+    event_time: str = "{field: ts, unit: ms}",
+    tombstones: str = "skip",
+) -> JobFile:
+    name = table or f"ods.{topic.replace('-', '_')}"
+    text = f"""\
+version: 1
+name: {topic.replace("_", "-")}
+connections:
+  main: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
+  hms: {{metastore: {{uri: "{metastore_uri}"}}}}
+source: {{connection: main, topics: [{topic}], start: {start}}}
+format: {{json: {{tombstones: {tombstones}}}}}
+table:
+  hive: {{connection: hms, name: {name}}}
+  columns:
+{columns}
+  partition_by: {partition_by}
+  meta: [topic, partition, offset, timestamp]
+{f"event_time: {event_time}" if event_time else ""}
+run: {{interval: {interval}, master: "local[2]"}}
+"""
+    path = folder / f"{topic}.yaml"
+    path.write_text(text)
+    return JobFile(path, name)
+
+
+def event(number: int, *, ts_ms: int = 1_795_161_600_000, city: str | None = "Berlin") -> bytes:
+    """A convertible payload of the small job."""
+    body = {"id": number, "ts": ts_ms + number * 1000, "city": city, "amount": f"{number}.25"}
+    return json.dumps(body, ensure_ascii=False).encode()

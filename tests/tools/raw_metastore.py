@@ -1,0 +1,91 @@
+"""The metastore as another program uses it: generated thrift, nothing of the package."""
+
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
+
+_PARQUET = "org.apache.hadoop.hive.ql.io.parquet."
+_ORC = "org.apache.hadoop.hive.ql.io.orc."
+FORMATS = {
+    "parquet": (
+        f"{_PARQUET}serde.ParquetHiveSerDe",
+        f"{_PARQUET}MapredParquetInputFormat",
+        f"{_PARQUET}MapredParquetOutputFormat",
+    ),
+    "orc": (f"{_ORC}OrcSerde", f"{_ORC}OrcInputFormat", f"{_ORC}OrcOutputFormat"),
+}
+
+
+@contextmanager
+def raw_client(uri: str) -> Iterator[Any]:
+    """A connected thrift client of `thrift://host:port`."""
+    host, _, port = uri.removeprefix("thrift://").rpartition(":")
+    transport = TBufferedTransport(TSocket(host, int(port)))
+    transport.open()
+    try:
+        yield ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+    finally:
+        transport.close()
+
+
+def storage(
+    location: str | None, columns: Sequence[tuple[str, str]], *, format_name: str = "parquet"
+) -> Any:
+    """Thrift description of how rows are stored."""
+    serde, reader, writer = FORMATS[format_name]
+    return ttypes.StorageDescriptor(
+        cols=[ttypes.FieldSchema(name, kind, "") for name, kind in columns],
+        location=location,
+        inputFormat=reader,
+        outputFormat=writer,
+        compressed=False,
+        numBuckets=-1,
+        serdeInfo=ttypes.SerDeInfo(name="x", serializationLib=serde, parameters={}),
+        bucketCols=[],
+        sortCols=[],
+        parameters={},
+    )
+
+
+@contextmanager
+def proxy_without(uri: str, methods: Sequence[str]) -> Iterator[str]:
+    """URI of a metastore that does not know `methods` and asks the one at `uri` for the rest."""
+    with raw_client(uri) as client, socket.create_server(("127.0.0.1", 0)) as server:
+        processor = ThriftHiveMetastore.Processor(client)
+        for method in methods:
+            del processor._processMap[method]
+
+        def serve() -> None:
+            try:
+                while True:
+                    accepted, _ = server.accept()
+                    _answer_all(processor, accepted)
+            except OSError:
+                return  # the server's socket was shut down
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"thrift://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _answer_all(processor: Any, accepted: socket.socket) -> None:
+    wire = TSocket()
+    wire.setHandle(accepted)
+    transport = TBufferedTransport(wire)
+    protocol = TBinaryProtocol(transport)
+    try:
+        while True:
+            processor.process(protocol, protocol)
+    except TTransportException:
+        transport.close()

@@ -1,0 +1,101 @@
+"""Runs a route on real servers, with tasks in threads instead of Spark."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import duckdb
+
+from sluiceway.audit.open_table import open_table
+from sluiceway.audit.run_verify import verify_job
+from sluiceway.job.compile import compile_route
+from sluiceway.job.run import run_route
+from sluiceway.job.stop import StopSignal
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import Record
+from sluiceway.observe.log import stderr_log
+from sluiceway.observe.progress import Progress
+from sluiceway.observe.steps import Observer, ignore_step
+from tools.inline_runner import InlineRunner
+from tools.job_files import JobFile
+
+
+@dataclass(frozen=True, slots=True)
+class RouteRun:
+    """One job and what can be asked of its table."""
+
+    job: JobFile
+
+    def catch_up(self, *, observe: Observer = ignore_step, stop: StopSignal | None = None) -> None:
+        """Run the route to the log ends read at its start."""
+        self._run(observe, stop or StopSignal(), until_caught_up=True)
+
+    def run_until(self, stop: StopSignal, *, observe: Observer = ignore_step) -> None:
+        """Run the route until `stop`."""
+        self._run(observe, stop, until_caught_up=False)
+
+    def _run(self, observe: Observer, stop: StopSignal, *, until_caught_up: bool) -> None:
+        runner = InlineRunner()
+        try:
+            run_route(
+                compile_route(self.job.spec),
+                runner,
+                stop,
+                (stderr_log(level="warning"), Progress()),
+                until_caught_up=until_caught_up,
+                observe=observe,
+            )
+        finally:
+            runner.close()
+
+    def root(self) -> Path:
+        """Folder of the table."""
+        table = open_table(self.job.spec)
+        table.metastore.close()
+        return Path(table.layout.table_root)
+
+    def records(self) -> list[Record]:
+        """All records of the ledger."""
+        table = open_table(self.job.spec)
+        table.metastore.close()
+        return [record for record, _ in LedgerLog(table.storage, table.layout).records()]
+
+    def rows(self, columns: str = "_partition, _offset") -> list[tuple[object, ...]]:
+        """Rows of the metastore's partitions (or of the unpartitioned table), in order."""
+        globs = [f"{folder}/*.parquet" for folder in self._folders()]
+        if not globs or not any(Path(g).parent.glob("*.parquet") for g in globs):
+            return []
+        query = f"SELECT {columns} FROM read_parquet(?, hive_partitioning=false) ORDER BY ALL"  # noqa: S608
+        return list(duckdb.execute(query, [globs]).fetchall())
+
+    def partitions(self) -> dict[str, str]:
+        """Partition name -> location path, as the metastore has them."""
+        table = open_table(self.job.spec)
+        hive = table.config.hive
+        names = table.metastore.list_partition_names(hive.database, hive.table)
+        found = table.metastore.get_partitions(hive.database, hive.table, names)
+        table.metastore.close()
+        by_values = {tuple(values): part.layout.location for values, part in found.items()}
+        return {"/".join(values): urlsplit(place).path for values, place in by_values.items()}
+
+    def dirty(self, columns: str = 'partition, "offset", reason') -> list[tuple[object, ...]]:
+        """Published dirty rows, in order."""
+        glob = f"{self.root()}/_sluiceway/*/dirty/*.parquet"
+        if not list(self.root().glob("_sluiceway/*/dirty/*.parquet")):
+            return []
+        query = f"SELECT {columns} FROM read_parquet(?) ORDER BY ALL"  # noqa: S608
+        return list(duckdb.execute(query, [glob]).fetchall())
+
+    def assert_verified(self) -> None:
+        """`sluiceway verify --deep` finds nothing."""
+        report = verify_job(self.job.spec, deep=True)
+        assert report.problems == []
+
+    def _folders(self) -> list[str]:
+        if not self.job.spec.table.partition_by:
+            return [str(self.root())]
+        return list(self.partitions().values())
+
+
+MakeRun = Callable[..., RouteRun]

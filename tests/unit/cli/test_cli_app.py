@@ -1,0 +1,192 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import typer
+
+from sluiceway import __version__
+from sluiceway.cli import app as cli
+from sluiceway.cli.app import LATER_VERBS, VERBS, Verb, run_command
+from sluiceway.errors import FencedError, SluicewayError
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SLUICEWAY_DEBUG", raising=False)
+    monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://hms:9083")
+
+
+@pytest.fixture
+def failing_verb(monkeypatch: pytest.MonkeyPatch) -> type[BaseException]:
+    """A verb `fail` whose command raises what its argument names."""
+    raised: dict[str, BaseException] = {
+        "fenced": FencedError("slot 5 is taken", where="ods.orders", hint="stop the other driver"),
+        "bug": ZeroDivisionError("by zero"),
+        "interrupt": KeyboardInterrupt(),
+        "exit": typer.Exit(7),
+    }
+    app = typer.Typer()
+
+    @app.command()
+    def fail(kind: str) -> None:
+        raise raised[kind]
+
+    monkeypatch.setattr(cli, "VERBS", (Verb("fail", "Fails.", "failing"),))
+    monkeypatch.setitem(sys.modules, "failing", SimpleNamespace(app=app))
+    return SluicewayError
+
+
+def test_import_of_app_loads_nothing_heavy() -> None:
+    heavy = "{'pyspark', 'pyarrow', 'pandas', 'confluent_kafka', 'pydantic', 'ruamel', 'typer'}"
+    script = f"import sys, sluiceway.cli.app; print(sorted({heavy} & set(sys.modules)))"
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+    assert found.stdout.strip() == b"[]"
+
+
+@pytest.mark.parametrize("args", [["--help"], ["-h"]])
+def test_help_lists_every_verb(args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(args) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {verb.name} " in shown and verb.help in shown for verb in VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_help_of_each_verb_is_shown_without_completion_options(
+    verb: Verb, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command([verb.name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"sluiceway {verb.name}" in shown
+    assert "completion" not in shown
+
+
+def test_no_arguments_show_help_as_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([]) == 2
+    assert "Commands:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", sorted(LATER_VERBS))
+def test_later_verb_is_refused_as_such(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([name, "--any", "x"]) == 2
+    assert f"error[SW402]: the command `{name}` is not in this version" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "todo"),
+    [
+        ("validat", "no command `validat`; did you mean `validate`?"),
+        ("zzz", "no command `zzz`; known: run, validate"),
+        ("--versoin", "no option `--versoin`"),
+    ],
+)
+def test_unknown_verb_is_a_usage_error(
+    name: str, todo: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command([name]) == 2
+    assert todo in capsys.readouterr().err
+
+
+def test_wrong_option_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["validate", "--nope"]) == 2
+    assert "No such option" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("failing_verb")
+def test_known_error_is_told_with_code_place_hint_and_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command(["fail", "fenced"]) == 7
+    assert capsys.readouterr().err.splitlines() == [
+        "error[SW451] ods.orders: slot 5 is taken",
+        "hint: stop the other driver",
+    ]
+
+
+@pytest.mark.usefixtures("failing_verb")
+def test_unexpected_error_is_one_line_and_a_traceback_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run_command(["fail", "bug"]) == 1
+    first, hint = capsys.readouterr().err.splitlines()
+    assert first == "error[SW000]: ZeroDivisionError: by zero"
+    (file,) = tmp_path.iterdir()
+    assert str(file) in hint
+    assert "Traceback" in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.usefixtures("failing_verb")
+def test_unexpected_error_in_debug_shows_its_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SLUICEWAY_DEBUG", "1")
+    assert run_command(["fail", "bug"]) == 1
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("failing_verb")
+@pytest.mark.parametrize(("kind", "code"), [("interrupt", 130), ("exit", 7)])
+def test_interrupt_and_exit_give_their_codes(kind: str, code: int) -> None:
+    assert run_command(["fail", kind]) == code
+
+
+def test_process_exits_with_the_code_of_the_error(tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    job.write_text("version: 1\n")
+    ended = subprocess.run(
+        [sys.executable, "-m", "sluiceway", "validate", str(job)],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    assert ended.returncode == 3
+    assert ended.stdout == b""
+    assert f"{job}:1:1: expected the key `name`, got none".encode() in ended.stderr
+    assert b"\x1b" not in ended.stderr
+
+
+def test_validate_example_says_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["validate", str(EXAMPLE)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"OK {EXAMPLE}"
+    shown = dict(line.split(maxsplit=1) for line in lines[1:])
+    assert shown["topics"] == "orders from earliest"
+    assert shown["table"].startswith("ods.orders, created if missing")
+    assert shown["columns"].startswith("11: order_id, user_id, ts")
+    assert shown["partitions"] == "dt=yyyyMMdd/hr=HH of ts (ms, UTC)"
+
+
+def test_validate_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["validate", str(EXAMPLE), "-o", "json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["ok"] is True
+    assert summary["table"] == "ods.orders"
+    assert summary["partitions"][1] == {"name": "hr", "event_time": "HH", "column": None}
+
+
+def test_validate_wrong_column_types_are_all_told_with_their_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "job.yaml"
+    text = EXAMPLE.read_text().replace("user_id, type: bigint", "user_id, type: bigin")
+    job.write_text(text.replace("type: array<string>", "type: array<string"))
+    assert run_command(["validate", str(job)]) == 3
+    shown = capsys.readouterr().err
+    assert "error[SW401]" in shown
+    assert f"{job}:18:29: expected a Hive type, got `bigin`" in shown
+    assert f"{job}:26:26: expected a Hive type, got `array<string`" in shown
+
+
+def test_version_names_what_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["version", "-o", "json"]) == 0
+    versions = json.loads(capsys.readouterr().out)
+    assert versions["sluiceway"] == __version__
+    assert versions["pyspark"].startswith("4.1.")

@@ -1,0 +1,92 @@
+from datetime import date
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sluiceway.eventtime.partition_time import TimePattern
+from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.iso_time import MAX_TIME_US
+
+
+def no_slash(name: str, value: str | None) -> str | None:
+    return f"{name} has a slash" if value and "/" in value else None
+
+
+def assigned(values: list[object], kind: pa.DataType) -> list[str | None]:
+    rows = pa.RecordBatch.from_arrays([pa.array(values, kind)], names=["c"])
+    found = PartitionAssigner([ValueColumn("p", "c")], rows.schema, no_slash).assign(rows, None)
+    return [found.values[code][0] for code in found.codes]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "texts"),
+    [
+        (pa.string(), ["a", None, "", "a"], ["a", None, None, "a"]),
+        (pa.int8(), [-5, None], ["-5", None]),
+        (pa.int64(), [2**62], ["4611686018427387904"]),
+        (pa.bool_(), [True, False, None], ["true", "false", None]),
+        (pa.date32(), [date(2026, 11, 20), date(1, 1, 1)], ["2026-11-20", "0001-01-01"]),
+        (pa.decimal128(10, 2), [Decimal("1.50"), Decimal("-0.01")], ["1.50", "-0.01"]),
+        (pa.decimal128(12, 10), [Decimal("1e-10")], ["0.0000000001"]),
+    ],
+)
+def test_partition_value_of_a_column_is_its_hive_text(
+    kind: pa.DataType, values: list[object], texts: list[str | None]
+) -> None:
+    assert assigned(values, kind) == texts
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.float64(), pa.timestamp("us"), pa.list_(pa.int32()), pa.struct([("a", pa.int8())])]
+)
+def test_partition_column_of_an_unfit_type_is_refused(kind: pa.DataType) -> None:
+    with pytest.raises(ValueError, match="cannot be of type"):
+        PartitionAssigner([ValueColumn("p", "c")], pa.schema([("c", kind)]), no_slash)
+
+
+def test_partition_column_that_is_missing_is_refused() -> None:
+    with pytest.raises(ValueError, match="no column c"):
+        PartitionAssigner([ValueColumn("p", "c")], pa.schema([("d", pa.int8())]), no_slash)
+
+
+def test_partition_of_time_and_column_is_one_code_a_distinct_pair() -> None:
+    rows = pa.RecordBatch.from_pydict({"app": ["a", "b", "a", "a/b", "a"]})
+    hours = pa.array([0, 0, 1_800_000_000, 0, 3_600_000_000], pa.int64())
+    columns = (TimeColumn("hr", TimePattern("HH", "UTC")), ValueColumn("app", "app"))
+    found = PartitionAssigner(columns, rows.schema, no_slash).assign(rows, hours)
+    assert len(set(found.values)) == len(found.values)
+    pairs = [found.values[code] if code >= 0 else () for code in found.codes]
+    assert pairs == [("00", "a"), ("00", "b"), ("00", "a"), (), ("01", "a")]
+    (row,) = found.dirty
+    assert (row.index, row.stage, row.reason) == (3, "partition", DirtyReason.BAD_PARTITION_VALUE)
+    assert (row.path, row.message) == ("app", "app has a slash")
+
+
+def test_partition_of_a_time_that_the_zone_has_not_is_dirty() -> None:
+    rows = pa.RecordBatch.from_pydict({"x": [1, 2]})
+    columns = [TimeColumn("dt", TimePattern("yyyyMMdd", "Asia/Shanghai"))]
+    times = pa.array([0, MAX_TIME_US], pa.int64())
+    found = PartitionAssigner(columns, rows.schema, no_slash).assign(rows, times)
+    assert found.codes.tolist()[1] == -1
+    assert [row.index for row in found.dirty] == [1]
+
+
+def test_partition_of_many_columns_never_mixes_values() -> None:
+    random = np.random.default_rng(7)
+    names = [f"c{number}" for number in range(8)]
+    rows = pa.RecordBatch.from_pydict(
+        {name: [str(value) for value in random.permutation(2000)] for name in names}
+    )
+    columns = [ValueColumn(name, name) for name in names]
+    found = PartitionAssigner(columns, rows.schema, no_slash).assign(rows, None)
+    expected = [tuple(row.values()) for row in rows.to_pylist()]
+    assert [found.values[code] for code in found.codes] == expected
+
+
+def test_partition_without_columns_is_one() -> None:
+    rows = pa.RecordBatch.from_pydict({"x": [1, 2]})
+    found = PartitionAssigner([], rows.schema, no_slash).assign(rows, None)
+    assert (found.values, found.codes.tolist(), found.dirty) == ([()], [0, 0], ())

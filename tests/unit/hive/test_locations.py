@@ -1,0 +1,84 @@
+"""Locations: one place, many spellings."""
+
+import pytest
+
+from sluiceway.catalog.connection import parse_metastore_uris
+from sluiceway.catalog.locations import (
+    is_absolute_location,
+    normalise_location,
+    qualify_location,
+    same_location,
+)
+from sluiceway.errors import JobFileError
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "/x/y",
+        "/x/y/",
+        "//x//y",
+        "file:/x/y",
+        "file:///x/y",
+        "FILE:///x/y//",
+        "file://localhost/x/y",
+    ],
+)
+def test_normalise_file_spellings_are_one_path(spelling: str) -> None:
+    if spelling == "//x//y":  # an authority and a path, not a path
+        assert normalise_location(spelling) == "://x/y"
+        return
+    assert normalise_location(spelling) == "/x/y"
+
+
+def test_normalise_percent_is_part_of_the_name() -> None:
+    assert normalise_location("file:/t/q=a%2Fb") == "/t/q=a%2Fb"
+    assert not same_location("file:/t/q=a%2Fb", "/t/q=a/b")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("hdfs://ns/x", "HDFS://ns/x/", True),
+        ("hdfs://ns/x", "hdfs://namenode:8020/x", False),
+        ("hdfs://ns/x", "/x", False),
+        ("s3a://b/x", "s3://b/x", False),
+        ("file://host/x", "/x", False),
+        ("/x/q=08:00", "file:/x/q=08:00", True),
+        ("/X", "/x", False),
+        ("/", "file:///", True),
+    ],
+)
+def test_same_location_compares_places(one: str, other: str, *, same: bool) -> None:
+    assert same_location(one, other) is same
+
+
+@pytest.mark.parametrize(
+    ("location", "table", "expected"),
+    [
+        ("/t/p", "file:/t", "file:///t/p"),
+        ("/t/p", "hdfs://ns/t", "hdfs://ns/t/p"),
+        ("/t/p", "/t", "/t/p"),
+        ("s3a://b/p", "hdfs://ns/t", "s3a://b/p"),
+    ],
+)
+def test_qualify_takes_the_tables_file_system(location: str, table: str, expected: str) -> None:
+    assert qualify_location(location, table) == expected
+
+
+@pytest.mark.parametrize(
+    ("location", "absolute"),
+    [("/x", True), ("file:/x", True), ("hdfs://ns/x", True), ("x/y", False), ("file:x", False)],
+)
+def test_is_absolute_location(location: str, *, absolute: bool) -> None:
+    assert is_absolute_location(location) is absolute
+
+
+def test_parse_metastore_uris_reads_several() -> None:
+    assert parse_metastore_uris("thrift://a:9083, thrift://[::1]:1/") == (("a", 9083), ("::1", 1))
+
+
+@pytest.mark.parametrize("text", ["", "a:9083", "thrift://a", "thrift://:1", "http://a:1"])
+def test_parse_metastore_uris_odd_text_raises(text: str) -> None:
+    with pytest.raises(JobFileError, match="expected thrift://"):
+        parse_metastore_uris(text)

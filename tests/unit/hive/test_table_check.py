@@ -1,0 +1,152 @@
+"""Which tables are refused, and that the message says why."""
+
+from dataclasses import replace
+
+import pytest
+
+from sluiceway.catalog.hive_table import HiveColumn, HiveTable
+from sluiceway.errors import TableMismatchError
+from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
+from sluiceway.sinks.hive.table_check import (
+    check_definition,
+    check_writable,
+    compression_of,
+    match_schema,
+    schema_of,
+    table_to_create,
+    warnings_of,
+)
+from sluiceway.types.schema import (
+    DecimalType,
+    Field,
+    IntegerType,
+    ListType,
+    Schema,
+    StringType,
+    StructType,
+)
+
+SCHEMA = Schema(
+    (
+        Field("id", IntegerType(64), required=True),
+        Field("userName", StringType()),
+        Field("price", DecimalType(18, 2), path=("p", "amount")),
+        Field("tags", ListType(StructType((Field("k", StringType()),)))),
+    )
+)
+OPTIONS = HiveTableOptions(
+    metastore="thrift://h:1",
+    database="d",
+    table="t",
+    schema=SCHEMA,
+    partition_columns=(PartitionColumn("dt"), PartitionColumn("Country", "int")),
+    location="/wh/t",
+)
+TABLE = table_to_create(OPTIONS, SCHEMA)
+
+
+def test_table_to_create_is_external_parquet_and_passes_its_own_checks() -> None:
+    check_writable(TABLE)
+    check_definition(TABLE, OPTIONS)
+    assert TABLE.kind == "EXTERNAL_TABLE"
+    assert TABLE.parameters == {"EXTERNAL": "TRUE", "parquet.compression": "ZSTD"}
+    assert TABLE.layout.columns[3] == HiveColumn("tags", "array<struct<k:string>>")
+    assert [column.name for column in TABLE.partition_columns] == ["dt", "country"]
+    assert warnings_of(TABLE, ()) == ()
+
+
+def with_layout(**changes: object) -> HiveTable:
+    return replace(TABLE, layout=replace(TABLE.layout, **changes))  # type: ignore[arg-type]
+
+
+def with_parameter(key: str, value: str) -> HiveTable:
+    return replace(TABLE, parameters={**TABLE.parameters, key: value})
+
+
+@pytest.mark.parametrize(
+    ("table", "word"),
+    [
+        (replace(TABLE, kind="VIRTUAL_VIEW"), "VIRTUAL_VIEW"),
+        (replace(TABLE, kind="MATERIALIZED_VIEW"), "MATERIALIZED_VIEW"),
+        (with_parameter("transactional", "TRUE"), "transactional"),
+        (with_parameter("storage_handler", "org.hbase.X"), "org.hbase.X"),
+        (with_parameter("table_type", "ICEBERG"), "Iceberg"),
+        (with_parameter("spark.sql.sources.provider", "delta"), "delta"),
+        (with_layout(bucket_count=4), "bucketed into 4"),
+        (with_layout(sort_columns=("id",)), "sorted by id"),
+        (with_layout(skewed_columns=("id",)), "skewed by id"),
+        (with_layout(serde="org.apache.hadoop.hive.ql.io.orc.OrcSerde"), "OrcSerde"),
+        (with_layout(location="file:wh/t"), "not absolute"),
+        (with_parameter("parquet.column.index.access", "true"), "by position"),
+    ],
+)
+def test_check_writable_unfit_table_is_refused(table: HiveTable, word: str) -> None:
+    with pytest.raises(TableMismatchError, match=word) as caught:
+        check_writable(table)
+    assert caught.value.hint
+    assert caught.value.where == "d.t"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        (),
+        (HiveColumn("dt", "string"),),
+        (HiveColumn("country", "int"), HiveColumn("dt", "string")),
+        (HiveColumn("dt", "date"), HiveColumn("country", "int")),
+    ],
+)
+def test_check_definition_other_partition_columns_are_refused(
+    columns: tuple[HiveColumn, ...],
+) -> None:
+    with pytest.raises(TableMismatchError, match="the job file says"):
+        check_definition(replace(TABLE, partition_columns=columns), OPTIONS)
+
+
+def test_check_definition_other_location_is_refused() -> None:
+    check_definition(with_layout(location="file:///wh/t/"), OPTIONS)
+    with pytest.raises(TableMismatchError, match="/other"):
+        check_definition(with_layout(location="/other"), OPTIONS)
+
+
+def test_match_schema_takes_the_tables_names_and_keeps_the_payloads_keys() -> None:
+    schema, unfilled = match_schema(TABLE, SCHEMA)
+    assert [field.name for field in schema.fields] == ["id", "username", "price", "tags"]
+    assert schema.fields[1].path == ("userName",)
+    assert schema.fields[2].path == ("p", "amount")
+    assert schema.fields[0].required
+    assert unfilled == ()
+
+
+def test_match_schema_all_differences_are_named_at_once() -> None:
+    columns = (HiveColumn("id", "int"), HiveColumn("extra", "uniontype<int>"))
+    with pytest.raises(TableMismatchError) as caught:
+        match_schema(with_layout(columns=columns), SCHEMA)
+    assert "column id is int, expected bigint" in caught.value.message
+    assert "column userName string is missing" in caught.value.message
+    assert "column price decimal(18,2) is missing" in caught.value.message
+
+
+def test_match_schema_further_columns_stay_null_with_a_warning() -> None:
+    table = with_layout(columns=(*TABLE.layout.columns, HiveColumn("extra", "int")))
+    _, unfilled = match_schema(table, SCHEMA)
+    assert unfilled == ("extra",)
+    assert "extra" in warnings_of(table, unfilled)[0]
+
+
+def test_schema_of_table_reads_types_and_refuses_others() -> None:
+    assert schema_of(TABLE).fields[2].type == DecimalType(18, 2)
+    odd = with_layout(columns=(HiveColumn("u", "uniontype<int,string>"),))
+    with pytest.raises(TableMismatchError, match="column u has the type uniontype"):
+        schema_of(odd)
+
+
+def test_warnings_of_managed_table_says_what_drop_does() -> None:
+    managed = replace(TABLE, kind="MANAGED_TABLE", parameters={})
+    check_writable(managed)
+    assert "DROP TABLE" in warnings_of(managed, ())[0]
+
+
+def test_compression_of_follows_the_table_where_it_can() -> None:
+    assert compression_of(with_parameter("parquet.compression", "SNAPPY"), "zstd") == "snappy"
+    assert compression_of(with_parameter("parquet.compression", "LZO"), "gzip") == "gzip"

@@ -1,0 +1,144 @@
+"""Which rows of a fetch count, where a range ends and which jumps are looked at again."""
+
+import pytest
+
+from sluiceway.errors import TaskFailedError
+from sluiceway.sources.contract import SourcePartition, Split, SplitEnd
+from sluiceway.sources.kafka.progress import Jump, SplitProgress
+
+LOG = SourcePartition("orders", 3)
+
+
+def _progress(start: int, stop: int | None = None) -> SplitProgress:
+    return SplitProgress(Split(LOG, start, stop))
+
+
+def test_progress_contiguous_rows_are_counted_without_gaps() -> None:
+    progress = _progress(10)
+    assert progress.take([10, 11, 12]) == 3
+    assert progress.end() == SplitEnd(end_offset=13, rows=3, gaps=0, leader_epoch=None)
+    assert progress.take_jumps() == []
+
+
+def test_progress_nothing_read_ends_at_start() -> None:
+    assert _progress(10).end() == SplitEnd(end_offset=10, rows=0, gaps=0, leader_epoch=None)
+
+
+def test_progress_end_of_log_after_last_row_is_the_end_of_the_range() -> None:
+    progress = _progress(10)
+    progress.take([10, 11])
+    progress.reach_end(13)
+    assert progress.end() == SplitEnd(end_offset=13, rows=2, gaps=1, leader_epoch=None)
+
+
+@pytest.mark.parametrize("event_offset", [10, 12])
+def test_progress_end_of_log_before_last_row_changes_nothing(event_offset: int) -> None:
+    progress = _progress(10)
+    progress.take([10, 11])
+    progress.reach_end(event_offset)
+    assert progress.end().end_offset == 12
+
+
+def test_progress_stop_inside_fetch_drops_rows_and_cannot_be_continued() -> None:
+    progress = _progress(0, stop=3)
+    assert progress.take([0, 1, 2, 3, 4]) == 3
+    assert progress.done
+    assert progress.overran
+    assert progress.end() == SplitEnd(end_offset=3, rows=3, gaps=0, leader_epoch=None)
+    assert progress.take([5, 6]) == 0
+    assert progress.end().rows == 3
+
+
+def test_progress_stop_met_exactly_leaves_consumer_usable() -> None:
+    progress = _progress(0, stop=3)
+    assert progress.take([0, 1, 2]) == 3
+    assert progress.done
+    assert not progress.overran
+
+
+def test_progress_stop_in_a_hole_ends_at_the_stop() -> None:
+    progress = _progress(0, stop=5)
+    assert progress.take([0, 1, 9]) == 2
+    assert progress.end() == SplitEnd(end_offset=5, rows=2, gaps=3, leader_epoch=None)
+
+
+def test_progress_only_rows_behind_the_stop_ends_without_rows() -> None:
+    progress = _progress(0, stop=5)
+    assert progress.take([7, 8]) == 0
+    assert progress.end() == SplitEnd(end_offset=5, rows=0, gaps=5, leader_epoch=None)
+    assert progress.take_jumps() == [Jump(0, 5)]
+
+
+def test_progress_stop_reached_by_end_of_log_behind_it() -> None:
+    progress = _progress(0, stop=5)
+    progress.take([0, 1])
+    progress.reach_end(8)
+    assert progress.done
+    assert progress.end().end_offset == 5
+
+
+def test_progress_end_of_log_before_stop_goes_on() -> None:
+    progress = _progress(0, stop=5)
+    progress.take([0, 1])
+    progress.reach_end(3)
+    assert not progress.done
+    progress.take([3, 4])
+    assert progress.done
+
+
+def test_progress_start_at_stop_is_done_at_once() -> None:
+    assert _progress(5, stop=5).done
+
+
+@pytest.mark.parametrize("offsets", [[9, 10], [10, 10], [10, 12, 11], [10, 11, 13, 13]])
+def test_progress_offsets_that_cannot_be_fail_the_task(offsets: list[int]) -> None:
+    with pytest.raises(TaskFailedError, match=r"orders\[3\]"):
+        _progress(10).take(offsets)
+
+
+def test_progress_row_again_in_next_fetch_fails_the_task() -> None:
+    progress = _progress(10)
+    progress.take([10, 11])
+    with pytest.raises(TaskFailedError, match="offset 11 came"):
+        progress.take([11, 12])
+
+
+def test_progress_jump_at_start_is_doubtful_whatever_its_length() -> None:
+    progress = _progress(10)
+    progress.take([11, 12])
+    assert progress.take_jumps() == [Jump(10, 11)]
+    assert progress.take_jumps() == []
+
+
+def test_progress_end_of_log_above_start_is_doubtful_whatever_its_length() -> None:
+    progress = _progress(10)
+    progress.reach_end(11)
+    assert progress.take_jumps() == [Jump(10, 11)]
+
+
+@pytest.mark.parametrize(
+    ("next_row", "doubtful"), [(1_011, []), (1_012, [Jump(11, 1_012)])], ids=["1000", "1001"]
+)
+def test_progress_jump_between_rows_is_doubtful_above_1000_offsets(
+    next_row: int, doubtful: list[Jump]
+) -> None:
+    within, across, to_end = _progress(10), _progress(10), _progress(10)
+    within.take([10, next_row, next_row + 1])
+    across.take([10])
+    across.take([next_row])
+    to_end.take([10])
+    to_end.reach_end(next_row)
+    assert within.take_jumps() == across.take_jumps() == to_end.take_jumps() == doubtful
+
+
+def test_progress_many_short_holes_are_trusted() -> None:
+    progress = _progress(0)
+    progress.take(list(range(0, 10_000, 2)))
+    assert progress.take_jumps() == []
+    assert progress.end().gaps == 4_999
+
+
+def test_progress_jump_to_rows_behind_the_stop_ends_at_the_stop() -> None:
+    progress = _progress(0, stop=2_000)
+    progress.take([0, 5_000])
+    assert progress.take_jumps() == [Jump(1, 2_000)]

@@ -1,0 +1,51 @@
+"""Client properties: which are refused, and that ours win."""
+
+import logging
+
+import pytest
+from confluent_kafka import KafkaError
+
+from sluiceway.errors import JobFileError
+from sluiceway.sources.kafka.failures import BrokerTrouble
+from sluiceway.sources.kafka.settings import REFUSED, check_properties, consumer_settings
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_property_that_breaks_the_protocol_is_refused(name: str) -> None:
+    with pytest.raises(JobFileError, match=name):
+        check_properties({name: "x", "security.protocol": "SSL"})
+
+
+def test_refused_properties_are_all_named_at_once() -> None:
+    with pytest.raises(JobFileError, match=r"enable\.auto\.commit.*group\.id"):
+        check_properties({"group.id": "g", "enable.auto.commit": "true"})
+
+
+def test_harmless_properties_pass_and_reach_the_consumer() -> None:
+    properties = {"sasl.password": "secret", "fetch.wait.max.ms": "40", "client.rack": "a"}
+    check_properties(properties)
+    settings = consumer_settings("host:1", properties, BrokerTrouble())
+    assert properties.items() <= settings.items()
+
+
+def test_protocol_settings_win_over_the_users() -> None:
+    settings = consumer_settings("host:1", dict.fromkeys(REFUSED, "x"), BrokerTrouble())
+    assert settings["isolation.level"] == "read_committed"
+    assert settings["auto.offset.reset"] == "error"
+    assert settings["enable.auto.commit"] is False
+    assert settings["enable.partition.eof"] is True
+    assert settings["bootstrap.servers"] == "host:1"
+
+
+def test_trouble_keeps_refused_login_apart_from_lost_connections() -> None:
+    trouble = BrokerTrouble()
+    trouble(KafkaError(KafkaError._AUTHENTICATION, "bad password"))
+    trouble(KafkaError(KafkaError._TRANSPORT, "connection refused"))
+    assert (trouble.login, trouble.connection) == ("bad password", "connection refused")
+    trouble.clear()
+    assert (trouble.login, trouble.connection) == ("", "")
+
+
+def test_library_log_never_reaches_the_last_resort_handler() -> None:
+    log = logging.getLogger("sluiceway.sources.kafka.librdkafka")
+    assert any(isinstance(handler, logging.NullHandler) for handler in log.handlers)
