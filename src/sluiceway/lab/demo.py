@@ -24,7 +24,7 @@ from sluiceway.lab.demo_files import independent_reader, orders_job
 from sluiceway.lab.lab import Lab, LabEndpoints
 from sluiceway.lab.progress import OnProgress
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import DataRecord
+from sluiceway.ledger.records import DataRecord, Record
 from sluiceway.spec.loader import load_job
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ TOPIC = "orders"
 PARTITIONS = 4
 EVENTS = 200_000
 PRODUCE_S = 25.0
+COMMITS_BEFORE_KILL = 3
 _START_TIMEOUT_S = 90.0
 _FINISH_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 60.0
@@ -200,23 +201,34 @@ class _Demo:
             ],
         )
 
-    def _commits(self) -> tuple[int, int]:
-        """Data records in the ledger and rows read so far."""
+    def _records(self) -> list[Record]:
+        """The ledger so far; empty before the table exists."""
         try:
             table = open_table(self._job)
         except LedgerMismatchError:
-            return 0, 0
+            return []
         table.metastore.close()
-        bodies = [record.body for record, _ in LedgerLog(table.storage, table.layout).records()]
-        data = [body for body in bodies if isinstance(body, DataRecord)]
+        return [record for record, _ in LedgerLog(table.storage, table.layout).records()]
+
+    def _commits(self) -> tuple[int, int]:
+        """Data records in the ledger and rows read so far."""
+        data = [r.body for r in self._records() if isinstance(r.body, DataRecord)]
         return len(data), sum(int(body.counts.read) for body in data)
+
+    def _wait_until_it_owns_the_table(self, driver: subprocess.Popen[bytes]) -> None:
+        until = time.monotonic() + _START_TIMEOUT_S
+        while not self._records():
+            self._assert_lives(driver, until, "a first ledger record")
+            time.sleep(0.3)
 
     def _wait_for_commits(self, driver: subprocess.Popen[bytes], wanted: int) -> None:
         until = time.monotonic() + _START_TIMEOUT_S
         while (commits := self._commits())[0] < wanted:
             self._assert_lives(driver, until, f"{wanted} commits")
             time.sleep(0.3)
-        self._say(f"     {commits[0]} commits, {commits[1]:,} rows so far")
+        self._say(
+            f"     {commits[0]} commits, {commits[1]:,} rows; now SIGKILL between two commits"
+        )
 
     def _kill(self, driver: subprocess.Popen[bytes]) -> None:
         victims = [*process_tree(driver.pid), driver.pid]
@@ -225,7 +237,7 @@ class _Demo:
         driver.wait()
         self._result.kills = 1
         self._result.commits_before_kill = self._commits()[0]
-        self._say(f"     SIGKILL: the driver, its JVM and its workers ({len(victims)} processes)")
+        self._say(f"     killed: the driver, its JVM and its workers ({len(victims)} processes)")
 
     def _finish(self, driver: subprocess.Popen[bytes], producer: subprocess.Popen[bytes]) -> None:
         until = time.monotonic() + _FINISH_TIMEOUT_S

@@ -220,6 +220,11 @@ def dictionary_columns(sample: pa.Table) -> list[str]:
     return found
 
 
+def _repeats(values: pa.Array, present: int) -> bool:
+    distinct: int = pc.count_distinct(values).as_py()
+    return distinct <= present * _DICTIONARY_SHARE
+
+
 def _leaves(path: str, values: Any) -> Iterator[tuple[str, Any]]:
     """Columns as Parquet names and stores them, of a column with nested values."""
     kind = values.type
