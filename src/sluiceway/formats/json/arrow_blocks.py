@@ -79,11 +79,6 @@ class _Block:
         """Rows that hold these byte positions."""
         return np.searchsorted(self.ends, positions, side="right").astype(np.int64)
 
-    def lengths(self, rows: Rows) -> Rows:
-        """Bytes of each row and its newline."""
-        lengths: Rows = self.ends[rows] - self.starts[rows]
-        return lengths
-
     def take(self, rows: Rows) -> pa.Buffer:
         """Joined payloads of some rows, which rise; no copy when they are neighbours."""
         first, last = int(rows[0]), int(rows[-1])
@@ -211,7 +206,7 @@ class _Salvage:
         batch = self._reader.convert(table, marks)
         zeros = marks.zeros()
         payloads = self._block.payloads
-        for zero in zeros[self._block.lengths(rows[zeros]) > len(_UNDERFLOW)].tolist():
+        for zero in zeros.tolist():
             if _UNDERFLOW in payloads[rows[zero]]:
                 marks.suspect(np.array([zero]))
         doubted = marks.suspects()
@@ -291,6 +286,8 @@ def _rows_with_tiny_numbers(block: _Block, minuses: Rows) -> Rows:
     minuses = minuses[(data[minuses - 1] & _CASE_BIT) == _EXPONENT]
     before, after = data[minuses - 2], data[minuses + 1]
     candidates = minuses[((before == _POINT) | _is_digit(before)) & _is_digit(after)]
+    if not len(candidates):
+        return np.empty(0, np.int64)
     rows = np.unique(block.rows_at(candidates))
     texts = pa.array([block.payloads[row] for row in rows.tolist()], pa.binary())
     tiny = pc.match_substring_regex(texts, _TINY_NUMBER)

@@ -199,7 +199,7 @@ def _decimals(array: pa.Array, digits: tuple[int, int], marks: Marks) -> pa.Arra
 
 
 def _floats(array: pa.Array, bits: int, marks: Marks) -> pa.Array:
-    values = np.abs(np.asarray(pc.fill_null(array, 1.0)))
+    values = np.abs(np.asarray(pc.fill_null(array, 1.0) if array.null_count else array))
     # NaN is in no order, so it fails as infinity does.
     large = np.flatnonzero(~(values < FLOAT_EXACT_LIMIT[bits]))
     if len(large):
