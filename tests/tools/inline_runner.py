@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from sluiceway.job.runner import TaskRunner
-from sluiceway.worker.plan import TaskPlan, TaskResult
-from sluiceway.worker.task import run_task
+from sluiceway.job.runner import Bundle, TaskRunner
+from sluiceway.worker.bundle import run_bundle
+from sluiceway.worker.plan import TaskResult
 
 
 class InlineRunner(TaskRunner):
@@ -20,15 +20,15 @@ class InlineRunner(TaskRunner):
         return self._slots
 
     def run(
-        self, plans: Sequence[TaskPlan], *, wait: Callable[[], None], give_up_after_s: float
+        self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
     ) -> list[TaskResult]:
-        futures = [self._pool.submit(run_task, plan) for plan in plans]
+        futures = [self._pool.submit(run_bundle, bundle) for bundle in bundles]
         give_up_at = time.monotonic() + give_up_after_s
         while not all(future.done() for future in futures):
             _wait_a_little(futures)
             wait()
             assert time.monotonic() < give_up_at
-        return [future.result() for future in futures]
+        return [result for future in futures for result in future.result()]
 
     def close(self) -> None:
         self._pool.shutdown()

@@ -10,7 +10,7 @@ import duckdb
 from sluiceway.audit.open_table import open_table
 from sluiceway.audit.run_verify import verify_job
 from sluiceway.job.compile import compile_route
-from sluiceway.job.run import run_route
+from sluiceway.job.run import run_routes
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Record
@@ -38,12 +38,12 @@ class RouteRun:
     def _run(self, observe: Observer, stop: StopSignal, *, until_caught_up: bool) -> None:
         runner = InlineRunner()
         try:
-            run_route(
-                compile_route(self.job.spec),
+            run_routes(
+                [compile_route(self.job.spec)],
                 runner,
                 stop,
                 (stderr_log(level="warning"), Progress()),
-                until_caught_up=until_caught_up,
+                bounded=until_caught_up,
                 observe=observe,
             )
         finally:

@@ -157,9 +157,3 @@ def _readable_start(partition: SourcePartition, known: SourceState, place: LogBo
         where=str(partition),
         hint="raise the topic's retention; the lost range must be accepted by an operator",
     )
-
-
-def assign(planned: Sequence[PlannedSplit], slots: int) -> list[tuple[PlannedSplit, ...]]:
-    """Spread splits over at most `slots` tasks; stable, so that consumers can go on."""
-    tasks = max(1, min(slots, len(planned)))
-    return [tuple(planned[task::tasks]) for task in range(tasks)] if planned else []

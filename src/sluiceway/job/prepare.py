@@ -1,6 +1,6 @@
 """PREPARE: from what the tasks answered to the DATA record, every claim checked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sluiceway.errors import InvariantError, TaskFailedError
 from sluiceway.job.planner import PlannedSplit
@@ -21,7 +21,7 @@ from sluiceway.worker.plan import SplitResult, TaskResult
 def prepare_record(
     fold: Fold,
     epoch: int,
-    planned: Sequence[Sequence[PlannedSplit]],
+    planned: Mapping[int, Sequence[PlannedSplit]],
     results: Sequence[TaskResult],
     schema: str,
 ) -> DataRecord | None:

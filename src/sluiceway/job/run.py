@@ -1,10 +1,13 @@
 """Runs a job: one process, one SparkSession, its route."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sluiceway.job.compile import compile_route, revealed
 from sluiceway.job.config import RouteConfig
-from sluiceway.job.route import RouteDriver, RouteParts
+from sluiceway.job.loop import JobLoop, LoopParts
+from sluiceway.job.route_session import RouteParts, RouteSession
 from sluiceway.job.runner import TaskRunner
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import Log
@@ -15,6 +18,9 @@ from sluiceway.sinks.hive.table import HiveTableSink
 from sluiceway.sources.contract import SourceClient
 from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.spec.models import JobSpec
+
+if TYPE_CHECKING:
+    from sluiceway.worker.plan import KafkaAccess
 
 _REQUEST_TIMEOUT_S = 10.0
 
@@ -46,30 +52,46 @@ def run_job(spec: JobSpec, options: RunOptions, log: Log, progress: Progress) ->
     progress.waiting("starting Spark")
     runner = _start_spark(spec, log)
     try:
-        run_route(config, runner, stop, (log, progress), until_caught_up=options.until_caught_up)
+        run_routes([config], runner, stop, (log, progress), bounded=options.until_caught_up)
     finally:
         progress.clear()
         runner.close()
 
 
-def run_route(
-    config: RouteConfig,
+def run_routes(
+    configs: Sequence[RouteConfig],
     runner: TaskRunner,
     stop: StopSignal,
     eyes: tuple[Log, Progress],
     *,
-    until_caught_up: bool = False,
+    bounded: bool = False,
     observe: Observer = ignore_step,
 ) -> None:
-    """Run one route on a runner that its caller owns."""
+    """Run routes on a runner that its caller owns.
+
+    Raises:
+        SluicewayError: No route is left; the worst reason.
+    """
     log, progress = eyes
-    source, sink = open_source(config), open_sink(config)
+    sources: dict[KafkaAccess, SourceClient] = {}
+    for config in configs:
+        if config.kafka not in sources:
+            sources[config.kafka] = open_source(config)
+    sessions = [
+        RouteSession(
+            config,
+            RouteParts(
+                sources[config.kafka], open_sink(config), log, observe, progress, stop.sleep
+            ),
+        )
+        for config in configs
+    ]
     try:
-        parts = RouteParts(source, sink, runner, stop, log, observe, progress)
-        RouteDriver(config, parts).run(until_caught_up=until_caught_up)
+        parts = LoopParts(sources, runner, stop, log, progress)
+        JobLoop(sessions, parts, bounded=bounded).run()
     finally:
-        sink.close()
-        source.close()
+        for source in sources.values():
+            source.close()
 
 
 def open_source(config: RouteConfig) -> SourceClient:

@@ -7,25 +7,35 @@ from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.plan import TaskPlan, TaskResult
 
+Bundle = tuple[TaskPlan, ...]
+"""What one task runs: its share of one or many routes."""
+
 
 class TaskRunner(ABC):
     """Runs the tasks of one epoch at a time. Owned by one driver."""
 
     @abstractmethod
     def slots(self) -> int:
-        """How many tasks can run at once now. Asked before each epoch."""
+        """How many tasks can run at once now. Asked before each epoch.
+
+        Raises:
+            RunnerLostError: The runner is gone.
+        """
 
     @abstractmethod
     def run(
-        self, plans: Sequence[TaskPlan], *, wait: Callable[[], None], give_up_after_s: float
+        self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
     ) -> list[TaskResult]:
-        """Run all tasks and return what those that finished answered, in task order.
+        """Run all bundles and return what those that finished answered.
 
         Args:
-            plans: At most `slots()` tasks.
+            bundles: At most `slots()`, none empty.
             wait: Called every 50 to 100 ms while the tasks run; may raise to abandon the epoch.
             give_up_after_s: Then the tasks still running are cancelled; those that finished are
                 returned all the same.
+
+        Returns:
+            Answers of routes whose ends moved or that failed; at most one a route and task.
 
         Raises:
             TaskFailedError: No task finished; the epoch is planned again.
@@ -37,7 +47,7 @@ class TaskRunner(ABC):
         """Stop what was started. Safe to repeat."""
 
 
-def finished_results(plans: Sequence[TaskPlan]) -> list[TaskResult]:
+def finished_results(bundles: Sequence[Bundle]) -> list[TaskResult]:
     """Results that tasks have put by name, when the runner could not hand all of them over.
 
     Only the tasks that were launched are asked for, by name; nothing is listed.
@@ -45,8 +55,10 @@ def finished_results(plans: Sequence[TaskPlan]) -> list[TaskResult]:
     Raises:
         StorageUnavailableError: The store failed.
     """
-    if not plans:
-        return []
-    storage, _ = open_storage(plans[0].route.layout.table_root)
-    found = [storage.read(plan.result_path) for plan in plans]
-    return [decode(raw, TaskResult) for raw in found if raw is not None]
+    found = []
+    for plan in (plan for bundle in bundles for plan in bundle):
+        storage, _ = open_storage(plan.route.layout.table_root)
+        raw = storage.read(plan.result_path)
+        if raw is not None:
+            found.append(decode(raw, TaskResult))
+    return found

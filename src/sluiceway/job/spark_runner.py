@@ -1,6 +1,5 @@
 """Tasks on Spark: one job an epoch, one Spark task a task."""
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,10 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import RunnerLostError, TaskFailedError
-from sluiceway.job.runner import TaskRunner, finished_results
-from sluiceway.job.spark_task import RESULT_SCHEMA, run_spark_task
+from sluiceway.job.runner import Bundle, TaskRunner, finished_results
+from sluiceway.job.spark_task import RESULT_SCHEMA, packed, run_spark_task
 from sluiceway.types.strict_json import decode
-from sluiceway.worker.plan import TaskPlan, TaskResult
+from sluiceway.worker.plan import TaskResult
 
 _WAIT_S = 0.05
 _CANCEL_S = 10.0
@@ -28,7 +27,7 @@ class SparkRunner(TaskRunner):
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._jobs = ThreadPoolExecutor(1, thread_name_prefix="spark-job")
-        self._abandoned = threading.Event()
+        self._epoch = 0
 
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
@@ -38,23 +37,24 @@ class SparkRunner(TaskRunner):
             raise _lost(error) from error
 
     def run(
-        self, plans: Sequence[TaskPlan], *, wait: Callable[[], None], give_up_after_s: float
+        self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
     ) -> list[TaskResult]:
         """See `TaskRunner.run`."""
-        group = f"epoch-{plans[0].route.term}-{plans[0].epoch}"
-        future = self._jobs.submit(self._collect, tuple(plans), group)
+        self._epoch += 1
+        group = f"epoch-{self._epoch}"
+        future = self._jobs.submit(self._collect, bundles, group)
         give_up_at = time.monotonic() + give_up_after_s
         while True:
             try:
-                return sorted(future.result(_WAIT_S), key=lambda result: result.task)
+                return future.result(_WAIT_S)
             except NotDoneError:
                 wait()
             except (Py4JJavaError, PySparkException) as error:
-                return self._salvage(plans, _cause(error))
+                return self._salvage(bundles, _cause(error))
             except (Py4JNetworkError, Py4JError, OSError) as error:
                 raise _lost(error) from error
             if time.monotonic() >= give_up_at:
-                return self._cancel(plans, group, future)
+                return self._cancel(bundles, group, future)
 
     def close(self) -> None:
         """See `TaskRunner.close`."""
@@ -64,30 +64,34 @@ class SparkRunner(TaskRunner):
         except (Py4JError, OSError):
             return
 
-    def _collect(self, plans: tuple[TaskPlan, ...], group: str) -> list[TaskResult]:
+    def _collect(self, bundles: Sequence[Bundle], group: str) -> list[TaskResult]:
         context = self._session.sparkContext
-        context.setJobGroup(group, f"{group}: {len(plans)} tasks", interruptOnCancel=True)
-        tasks = self._session.range(0, len(plans), 1, numPartitions=len(plans))
-        rows = tasks.mapInArrow(partial(run_spark_task, plans), RESULT_SCHEMA).collect()
+        count = len(bundles)
+        context.setJobGroup(group, f"{group}: {count} tasks", interruptOnCancel=True)
+        tasks = self._session.range(0, count, 1, numPartitions=count)
+        run = partial(run_spark_task, packed(bundles))
+        rows = tasks.mapInArrow(run, RESULT_SCHEMA).collect()
         return [decode(bytes(row.result), TaskResult) for row in rows]
 
     def _cancel(
-        self, plans: Sequence[TaskPlan], group: str, future: Future[list[TaskResult]]
+        self, bundles: Sequence[Bundle], group: str, future: Future[list[TaskResult]]
     ) -> list[TaskResult]:
         """Stop the stragglers and take what the others have put by name."""
         try:
             self._session.sparkContext.cancelJobGroup(group)
             future.result(_CANCEL_S)
         except (NotDoneError, Py4JJavaError, PySparkException) as error:
-            return self._salvage(plans, f"cancelled after the straggler time-out: {_cause(error)}")
+            return self._salvage(
+                bundles, f"cancelled after the straggler time-out: {_cause(error)}"
+            )
         except (Py4JNetworkError, Py4JError, OSError) as error:
             raise _lost(error) from error
-        return finished_results(plans)
+        return finished_results(bundles)
 
-    def _salvage(self, plans: Sequence[TaskPlan], cause: str) -> list[TaskResult]:
-        results = finished_results(plans)
+    def _salvage(self, bundles: Sequence[Bundle], cause: str) -> list[TaskResult]:
+        results = finished_results(bundles)
         if not results:
-            raise TaskFailedError(f"no task of epoch {plans[0].epoch} finished: {cause}")
+            raise TaskFailedError(f"no task finished: {cause}")
         return results
 
 

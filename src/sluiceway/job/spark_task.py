@@ -1,37 +1,46 @@
 """The function that Spark's Python workers import and run."""
 
-from collections.abc import Iterator
+import pickle
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
 
+from sluiceway.job.runner import Bundle
 from sluiceway.types.strict_json import encode
-from sluiceway.worker.plan import TaskPlan
-from sluiceway.worker.task import run_task
+from sluiceway.worker.bundle import run_bundle
 
 RESULT_SCHEMA = "task int, result binary"
 
 
+def packed(bundles: Sequence[Bundle]) -> tuple[bytes, ...]:
+    """Bundles as bytes, one a task, so that a worker unpacks only its own."""
+    return tuple(zlib.compress(pickle.dumps(bundle), level=1) for bundle in bundles)
+
+
 def run_spark_task(
-    plans: tuple[TaskPlan, ...], batches: Iterator[pa.RecordBatch]
+    bundles: tuple[bytes, ...], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Run the one task of this Spark partition. Called once per attempt.
+    """Run the one bundle of this Spark partition. Called once per attempt.
 
     Args:
-        plans: All tasks of the epoch.
+        bundles: All bundles of the epoch, packed.
         batches: One row: the number of the task.
     """
     context = TaskContext.get()
     attempt = context.attemptNumber() if context is not None else 0
     for batch in batches:
         for number in batch.column(0).to_pylist():
-            # A retried attempt starts late; it reads nothing, so the others do not wait for it.
-            plan = plans[number] if attempt == 0 else replace(plans[number], deadline_s=0.0)
-            result = run_task(plan)
+            plans: Bundle = pickle.loads(zlib.decompress(bundles[number]))  # noqa: S301 - our own
+            if attempt > 0:
+                # A retried attempt starts late; it reads nothing, so the others do not wait.
+                plans = tuple(replace(plan, deadline_s=0.0) for plan in plans)
+            results = [encode(result) for result in run_bundle(plans)]
             yield pa.RecordBatch.from_pydict(
                 {
-                    "task": pa.array([number], pa.int32()),
-                    "result": pa.array([encode(result)], pa.binary()),
+                    "task": pa.array([number] * len(results), pa.int32()),
+                    "result": pa.array(results, pa.binary()),
                 }
             )

@@ -156,13 +156,15 @@ class TaskFailure:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What one attempt read and wrote; small.
+    """What one attempt read and wrote for one route; small.
 
     Attributes:
+        ledger: The route's ledger; a bundle answers for several.
         attempt: Its folder under stage/; the folder exists only when it wrote a file.
         consumer_reused: The consumer of an earlier epoch went on.
     """
 
+    ledger: str
     term: int
     epoch: int
     task: int

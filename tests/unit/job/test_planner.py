@@ -1,7 +1,7 @@
 import pytest
 
 from sluiceway.errors import OffsetsLostError
-from sluiceway.job.planner import assign, check_identities, plan_sources, plan_splits
+from sluiceway.job.planner import check_identities, plan_sources, plan_splits
 from sluiceway.ledger.fold import Fold
 from sluiceway.sources.contract import (
     DiscoveredPartition,
@@ -107,14 +107,3 @@ def test_retention_before_the_first_row_is_a_counted_gap_only_from_earliest() ->
 def test_truncated_log_halts() -> None:
     with pytest.raises(OffsetsLostError, match="truncated"):
         plan_splits(read_up_to(7), bounds(p0=(0, 6)), None)
-
-
-def test_splits_are_spread_over_the_slots_and_stay_where_they_were() -> None:
-    fold = fold_of(fence(), sources(0, 1, 2, 3, 4))
-    places = bounds(p0=(0, 9), p1=(0, 9), p2=(0, 9), p3=(0, 9), p4=(0, 9))
-    planned = plan_splits(fold, places, None)
-    tasks = assign(planned, 2)
-    assert [[p.split.partition.partition for p in task] for task in tasks] == [[0, 2, 4], [1, 3]]
-    assert assign(planned, 2) == tasks
-    assert len(assign(planned, 100)) == 5
-    assert assign([], 2) == []

@@ -1,0 +1,395 @@
+"""One route's side of the protocol, step by step; `JobLoop` owns the order of the steps.
+
+Each step may be the last one of this process: START + RECOVER of the next one continues from
+the ledger alone. Nothing here waits for the world except a put whose outcome is not known.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from sluiceway.errors import (
+    Fatal,
+    InvariantError,
+    SluicewayError,
+    SourceUnavailableError,
+    StorageUnavailableError,
+    TaskFailedError,
+)
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.planner import PlannedSplit, check_identities, plan_sources, plan_splits
+from sluiceway.job.prepare import check_staged_files, prepare_record
+from sluiceway.job.publish import Publisher
+from sluiceway.job.route_plan import route_plan
+from sluiceway.job.source_view import SourceView
+from sluiceway.job.takeover import OwnedLedger, TakeoverHooks, take_over
+from sluiceway.ledger.fold import Fold, PartitionState
+from sluiceway.ledger.records import DataRecord, SourcesRecord
+from sluiceway.observe.log import Log
+from sluiceway.observe.progress import Progress
+from sluiceway.observe.steps import Observer, Step
+from sluiceway.sinks.contract import DesiredPartition, TableSink
+from sluiceway.sinks.hive.partition_path import metastore_values
+from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult, stop_path
+
+_FIRST_RETRY_S = 2.0
+_LONGEST_RETRY_S = 15.0
+_SETTLE_S = 20.0
+_FAILED_EPOCHS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RouteParts:
+    """What a route works with.
+
+    Attributes:
+        sink: Owned by the session, which closes it.
+        source: Shared by the routes of a connection; closed by its owner.
+        sleep: Pause that a stop request ends.
+    """
+
+    source: SourceClient
+    sink: TableSink
+    log: Log
+    observe: Observer
+    progress: Progress
+    sleep: Callable[[float], None]
+
+
+@dataclass(slots=True)
+class _Held:
+    """What a session holds from START to its end."""
+
+    owned: OwnedLedger
+    publisher: Publisher
+    effects: EffectsApplier
+    plan: RoutePlan
+
+
+@dataclass(slots=True)
+class PlannedEpoch:
+    """What a route wants to read next."""
+
+    epoch: int
+    splits: list[PlannedSplit]
+    by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
+    started: float = field(default_factory=time.monotonic)
+
+
+class RouteSession:
+    """One route while its driver lives; used by one thread at a time.
+
+    Args:
+        config: What to do.
+        parts: What to do it with.
+    """
+
+    def __init__(self, config: RouteConfig, parts: RouteParts) -> None:
+        self.config = config
+        self._parts = parts
+        self._log = parts.log.bind(job=config.job, route=config.route)
+        self._held: _Held | None = None
+        self._next_epoch = 0
+        self._failed_epochs = 0
+        self._retry_s = _FIRST_RETRY_S
+        self._targets: dict[SourcePartition, int] | None = None
+        self.lag_records = 0
+        self.caught_up = False
+
+    # START and RECOVER
+
+    def start(self) -> None:
+        """Fence, recover, begin to apply effects. Repeated by the loop while it fails.
+
+        Raises:
+            SluicewayError: The class tells the loop what to do.
+        """
+        hooks = TakeoverHooks(self._parts.observe, self._on_put_wait, self._parts.sleep)
+        owned = take_over(self.config, self._parts.sink, hooks)
+        self._log.info(
+            "fenced",
+            term=owned.writer.term,
+            seq=owned.fold.next_seq - 1,
+            table=str(owned.state.identity),
+            ledger=owned.owner.ledger,
+        )
+        publisher = Publisher(owned.storage, owned.layout, self._log)
+        effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects)
+        try:
+            plan = route_plan(self.config, owned)
+            self._held = _Held(owned, publisher, effects, plan)
+            self._recover()
+        except BaseException:
+            self._held = None
+            publisher.close()
+            owned.lease.release()
+            raise
+        effects.start()
+        self._want_partitions(owned.fold.effects_through)
+
+    def _recover(self) -> None:
+        owned = self._now.owned
+        for seq, record in sorted(owned.fold.unpublished.items()):
+            self._publish(record)
+            self._log.info("recovered", seq=seq, epoch=record.epoch, files=len(record.files))
+        owned.writer.note_published()
+        self._parts.observe(Step.RECOVERED)
+
+    # Before the tasks
+
+    def due_sources(self, view: SourceView) -> SourcesRecord | None:
+        """What has to be pinned before anything new is read; None when all is.
+
+        Raises:
+            OffsetsLostError: The source is another one than was read.
+            TopicNotFoundError: A topic is gone.
+            TableMismatchError: The table was dropped.
+        """
+        held = self._now
+        if held.effects.failure is not None:
+            raise held.effects.failure
+        discovered = view.of(self.config.topics)
+        check_identities(held.owned.fold, discovered)
+        return plan_sources(
+            held.owned.fold, self.config.topics, self.config.start, discovered, view.bounds
+        )
+
+    def pin(self, record: SourcesRecord) -> None:
+        """Commit where new source partitions start.
+
+        Raises:
+            FencedError: Another driver has taken over.
+        """
+        committed = self._now.owned.writer.commit(record)
+        self._parts.observe(Step.PINNED)
+        self._log.info("sources_pinned", seq=committed.seq, partitions=len(record.partitions))
+
+    def plan(self, view: SourceView, *, bounded: bool) -> PlannedEpoch | None:
+        """Decide what to read next; None when there is nothing. All sources are pinned.
+
+        Args:
+            view: What the brokers say now.
+            bounded: Read to the log ends of the first call, then be caught up.
+
+        Raises:
+            OffsetsLostError: The source no longer has what the ledger needs.
+        """
+        fold = self._now.owned.fold
+        discovered = view.of(self.config.topics)
+        if bounded and self._targets is None:
+            self._targets = {
+                found.partition: view.bounds[found.partition].end_offset for found in discovered
+            }
+        splits = plan_splits(fold, view.bounds, self._targets)
+        self.lag_records = _lag(fold, view)
+        self.caught_up = bounded and not splits
+        if not splits:
+            return None
+        planned = PlannedEpoch(self._next_epoch, splits)
+        self._next_epoch += 1
+        self._parts.observe(Step.PLANNED)
+        return planned
+
+    def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
+        """Plans of the tasks that the loop has spread the splits over."""
+        return {
+            task: TaskPlan(
+                route=self._now.plan,
+                epoch=planned.epoch,
+                task=task,
+                splits=tuple(each.split for each in splits),
+                deadline_s=self.config.interval_s,
+            )
+            for task, splits in planned.by_task.items()
+        }
+
+    @property
+    def ledger(self) -> str:
+        """Which answers are this route's."""
+        return self._now.owned.owner.ledger
+
+    def end_epoch_early(self, planned: PlannedEpoch) -> None:
+        """Ask the tasks of the running epoch to close their files and answer.
+
+        Raises:
+            StorageUnavailableError: The store failed; the deadline ends them.
+        """
+        owned = self._now.owned
+        flag = stop_path(owned.layout, owned.writer.term, planned.epoch)
+        owned.storage.make_folders(flag.rpartition("/")[0])
+        owned.storage.overwrite(flag, b"")
+
+    # After the tasks
+
+    def finish(
+        self, planned: PlannedEpoch, answers: Sequence[TaskResult], view: SourceView
+    ) -> None:
+        """Prepare, commit, publish, report. The commit point is the put inside `commit`.
+
+        Args:
+            planned: What was asked for.
+            answers: This route's; tasks that did not finish have none and keep their ends.
+            view: What the brokers say after the tasks have read.
+
+        Raises:
+            SluicewayError: The class tells the loop what to do; what landed stays.
+        """
+        self._parts.observe(Step.WRITTEN)
+        ran = time.monotonic()
+        held = self._now
+        owned = held.owned
+        results = [answer for answer in answers if answer.failure is None]
+        record = prepare_record(
+            owned.fold, planned.epoch, planned.by_task, results, held.plan.schema_version
+        )
+        if record is not None:
+            check_staged_files(owned.storage, owned.layout, results)
+            # A topic created anew while it was read reads like the old one (commit rule 13).
+            check_identities(owned.fold, view.of(self.config.topics))
+            plan_splits(owned.fold, view.bounds, None)
+            self._parts.observe(Step.PREPARED)
+            before = owned.fold.next_seq
+            committed = owned.writer.commit(record)
+            self._parts.observe(Step.COMMITTED)
+            self._publish(record)
+            owned.writer.note_published()
+            self._parts.observe(Step.PUBLISHED)
+            self._want_partitions(before)
+            self._report()
+            self._log_epoch(record, committed.seq, results, (planned.started, ran))
+        self._judge([a.failure.to_error() for a in answers if a.failure is not None], record)
+
+    def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
+        """Raise what the loop has to react to; a commit begins the counting anew.
+
+        An outage may last. A task that keeps failing on its own rows is no outage: after some
+        epochs without a commit it halts the route.
+        """
+        for failure in failures:
+            self._log.warning("task_failed", code=failure.code, error=str(failure))
+        fatal = next((failure for failure in failures if isinstance(failure, Fatal)), None)
+        if fatal is not None:
+            raise fatal
+        if record is not None:
+            self._retry_s = _FIRST_RETRY_S
+            self._failed_epochs = 0
+        if failures:
+            raise failures[0]
+
+    def pause_s(self, error: SluicewayError) -> float | None:
+        """How long to leave the route alone after an error; None halts it."""
+        if isinstance(error, Fatal):
+            return None
+        if isinstance(error, TaskFailedError):
+            self._failed_epochs += 1
+            if self._failed_epochs >= _FAILED_EPOCHS:
+                return None
+        pause, self._retry_s = self._retry_s, min(self._retry_s * 1.5, _LONGEST_RETRY_S)
+        return pause
+
+    def _publish(self, record: DataRecord) -> None:
+        """Publish, however long the store takes: the record has landed."""
+        held = self._now
+        pause_s = _FIRST_RETRY_S
+        while True:
+            try:
+                held.publisher.publish(record)
+                break
+            except StorageUnavailableError as error:
+                self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_RETRY_S)
+        layout, term = held.owned.layout, held.owned.writer.term
+        held.publisher.drop_attempts(record, layout.results(term, record.epoch))
+
+    def _want_partitions(self, since: int) -> None:
+        """Ask the catalog for the partitions that records from slot `since` on have made."""
+        held = self._now
+        fold = held.owned.fold
+        if not self.config.partitions:
+            held.owned.writer.note_effects(fold.next_seq)
+            return
+        new = [state for state in fold.partitions.values() if state.first_seq >= since]
+        held.effects.want([_desired(held.owned, state) for state in new], fold.next_seq)
+        self._parts.observe(Step.APPLIED)
+
+    def _report(self) -> None:
+        """Tell lag tools; never read back, so a failure is only noted."""
+        ends = {
+            SourcePartition(topic, number): known.end
+            for (topic, number), known in self._now.owned.fold.sources.items()
+            if not known.retired
+        }
+        try:
+            self._parts.source.report(self.config.group, ends)
+        except SourceUnavailableError as error:
+            self._log.info("report_failed", error=str(error))
+        self._parts.observe(Step.REPORTED)
+
+    def _log_epoch(
+        self,
+        record: DataRecord,
+        seq: int,
+        results: list[TaskResult],
+        times: tuple[float, float],
+    ) -> None:
+        started, ran = times
+        now = time.monotonic()
+        counts = record.counts
+        self._parts.progress.epoch(seq, int(counts.read), int(counts.dirty), now - started)
+        self._log.info(
+            "committed",
+            seq=seq,
+            epoch=record.epoch,
+            read=counts.read,
+            written=counts.written,
+            dirty=counts.dirty,
+            skipped=counts.skipped,
+            files=len(record.files),
+            run_ms=int((ran - started) * 1000),
+            commit_ms=int((now - ran) * 1000),
+            consumers_reused=sum(result.consumer_reused for result in results),
+            tasks=len(results),
+        )
+
+    # END
+
+    def close(self) -> None:
+        """Leave the effects that are not applied to the next driver, release the lease."""
+        held, self._held = self._held, None
+        if held is not None:
+            if held.effects.failure is None and not held.effects.settle(_SETTLE_S):
+                self._log.warning("effects_left", hint="the next start applies them")
+            held.effects.close()
+            held.publisher.close()
+            held.owned.lease.release()
+        self._parts.sink.close()
+
+    @property
+    def started(self) -> bool:
+        """Whether START has been done."""
+        return self._held is not None
+
+    @property
+    def _now(self) -> _Held:
+        if self._held is None:
+            raise InvariantError(f"route {self.config.route} is used before it was started")
+        return self._held
+
+    def _on_put_wait(self, attempts: int, error: StorageUnavailableError) -> None:
+        self._log.warning("commit_unknown", attempts=attempts, error=str(error))
+
+
+def _desired(owned: OwnedLedger, state: PartitionState) -> DesiredPartition:
+    return DesiredPartition(metastore_values(state.values), owned.layout.final(state.folder))
+
+
+def _lag(fold: Fold, view: SourceView) -> int:
+    lag = 0
+    for (topic, number), known in fold.sources.items():
+        place = view.bounds.get(SourcePartition(topic, number))
+        if place is not None and not known.retired:
+            lag += max(0, place.end_offset - known.end)
+    return lag

@@ -1,0 +1,74 @@
+"""What the brokers say now, asked once for all routes of a connection."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from sluiceway.errors import TopicNotFoundError
+from sluiceway.sources.contract import (
+    DiscoveredPartition,
+    LogBounds,
+    SourceClient,
+    SourcePartition,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """Partitions and log ends of the topics asked for, read at one moment.
+
+    Attributes:
+        by_topic: Partitions of each topic that the cluster has, in order.
+        bounds: Of all these partitions.
+        missing: Topic -> why it is not there.
+    """
+
+    by_topic: Mapping[str, tuple[DiscoveredPartition, ...]]
+    bounds: Mapping[SourcePartition, LogBounds]
+    missing: Mapping[str, TopicNotFoundError]
+
+    def of(self, topics: Iterable[str]) -> tuple[DiscoveredPartition, ...]:
+        """Partitions of a route's topics.
+
+        Raises:
+            TopicNotFoundError: The cluster does not have one of them.
+        """
+        found: list[DiscoveredPartition] = []
+        for topic in topics:
+            if topic in self.missing:
+                raise self.missing[topic]
+            found += self.by_topic[topic]
+        return tuple(found)
+
+
+def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
+    """Ask a cluster about topics. Called before and after the tasks of each epoch.
+
+    Raises:
+        SourceUnavailableError: No broker answers.
+    """
+    wanted = sorted(set(topics))
+    missing: dict[str, TopicNotFoundError] = {}
+    try:
+        discovered = source.discover(wanted)
+    except TopicNotFoundError:
+        discovered, missing = _one_by_one(source, wanted)
+    by_topic: dict[str, list[DiscoveredPartition]] = {
+        topic: [] for topic in wanted if topic not in missing
+    }
+    for found in discovered:
+        by_topic[found.partition.topic].append(found)
+    bounds = source.bounds([found.partition for found in discovered]) if discovered else {}
+    return SourceView({topic: tuple(each) for topic, each in by_topic.items()}, bounds, missing)
+
+
+def _one_by_one(
+    source: SourceClient, topics: Iterable[str]
+) -> tuple[tuple[DiscoveredPartition, ...], dict[str, TopicNotFoundError]]:
+    found: list[DiscoveredPartition] = []
+    missing: dict[str, TopicNotFoundError] = {}
+    for topic in topics:
+        try:
+            found += source.discover([topic])
+        except TopicNotFoundError as error:
+            missing[topic] = error
+    return tuple(found), missing

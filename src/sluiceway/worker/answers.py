@@ -1,0 +1,129 @@
+"""What a task answers for one route."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
+from sluiceway.ledger.offset_sum import ZERO
+from sluiceway.ledger.records import NO_ROWS
+from sluiceway.sources.contract import Split, SplitEnd
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import BigInt, decode, encode
+from sluiceway.worker.pipeline import RowPipeline, SplitTotals
+from sluiceway.worker.plan import SplitResult, TaskFailure, TaskPlan, TaskResult
+
+
+@dataclass(slots=True)
+class TaskTimes:
+    """Where a route's time in a task went, and whether an earlier consumer went on."""
+
+    started: float = field(default_factory=time.monotonic)
+    fetch_s: float = 0.0
+    consumer_reused: bool = False
+
+
+def finished_result(
+    plan: TaskPlan, pipeline: RowPipeline, ends: Sequence[SplitEnd], times: TaskTimes
+) -> TaskResult:
+    """Close the files and describe what was read and written.
+
+    Raises:
+        StorageUnavailableError: The store failed; the attempt is thrown away.
+        TaskFailedError: A file is not what was written, or rows were miscounted.
+    """
+    written = pipeline.close()
+    splits = tuple(
+        _split_result(split, end, totals)
+        for split, end, totals in zip(plan.splits, ends, written.totals, strict=True)
+    )
+    return TaskResult(
+        ledger=plan.route.ledger,
+        term=plan.route.term,
+        epoch=plan.epoch,
+        task=plan.task,
+        attempt=written.attempt,
+        splits=splits,
+        files=written.files,
+        dirty_files=written.dirty_files,
+        counts=written.counts,
+        dirty_reasons=written.dirty_reasons,
+        timings_ms={
+            "fetch": int(times.fetch_s * 1000),
+            "task": int((time.monotonic() - times.started) * 1000),
+            **written.timings_ms,
+        },
+        consumer_reused=times.consumer_reused,
+        failure=None,
+    )
+
+
+def _split_result(split: Split, end: SplitEnd, totals: SplitTotals) -> SplitResult:
+    if end.rows != totals.rows:
+        raise TaskFailedError(
+            f"the reader counted {end.rows} rows, the pipeline {totals.rows}",
+            where=str(split.partition),
+        )
+    return SplitResult(
+        topic=split.partition.topic,
+        partition=split.partition.partition,
+        start=BigInt(split.start_offset),
+        end=BigInt(end.end_offset),
+        rows=BigInt(end.rows),
+        gaps=BigInt(end.gaps),
+        leader_epoch=end.leader_epoch,
+        max_event_time_us=(
+            None if totals.max_event_time_us is None else BigInt(totals.max_event_time_us)
+        ),
+        offset_sum=totals.offset_sum,
+    )
+
+
+def put_result(plan: TaskPlan, storage: Storage, result: TaskResult) -> TaskResult:
+    """Put the result by name, exclusively; the first attempt to finish wins.
+
+    Returns:
+        The winner's result.
+
+    Raises:
+        StorageUnavailableError: The store failed; the attempt is thrown away.
+    """
+    layout = plan.route.layout
+    storage.make_folders(layout.results(plan.route.term, plan.epoch))
+    storage.put_if_absent(plan.result_path, encode(result), tmp_folder=layout.stage)
+    raw = storage.read(plan.result_path)
+    if raw is None:
+        raise StorageUnavailableError("the result was put and is gone", where=plan.result_path)
+    return decode(raw, TaskResult)
+
+
+def failed_result(plan: TaskPlan, error: SluicewayError) -> TaskResult:
+    """Nothing was read for this route; why."""
+    return TaskResult(
+        ledger=plan.route.ledger,
+        term=plan.route.term,
+        epoch=plan.epoch,
+        task=plan.task,
+        attempt="",
+        splits=tuple(
+            SplitResult(
+                topic=split.partition.topic,
+                partition=split.partition.partition,
+                start=BigInt(split.start_offset),
+                end=BigInt(split.start_offset),
+                rows=BigInt(0),
+                gaps=BigInt(0),
+                leader_epoch=None,
+                max_event_time_us=None,
+                offset_sum=ZERO,
+            )
+            for split in plan.splits
+        ),
+        files=(),
+        dirty_files=(),
+        counts=NO_ROWS,
+        dirty_reasons={},
+        timings_ms={},
+        consumer_reused=False,
+        failure=TaskFailure.of(error),
+    )

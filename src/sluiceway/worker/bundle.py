@@ -1,0 +1,247 @@
+"""What one task runs: parts of one or many routes, read together, written apart.
+
+One route's failure is a value in that route's answer; the others of the bundle go on.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sluiceway.errors import (
+    OffsetsLostError,
+    SluicewayError,
+    SourceUnavailableError,
+    TaskFailedError,
+)
+from sluiceway.sources.contract import SourceBatch, SplitEnd, SplitReader
+from sluiceway.sources.kafka.consumer_cache import process_cache
+from sluiceway.sources.kafka.reader import KafkaSplitReader
+from sluiceway.storage.contract import Storage
+from sluiceway.storage.registry import open_storage
+from sluiceway.types.strict_json import decode
+from sluiceway.worker.answers import TaskTimes, failed_result, finished_result, put_result
+from sluiceway.worker.pipeline import RowPipeline
+from sluiceway.worker.plan import KafkaAccess, TaskPlan, TaskResult
+
+_READ_TIMEOUT_S = 0.2
+_STOP_POLL_S = 0.2
+
+
+@dataclass(slots=True)
+class _Part:
+    """One route's share of the bundle."""
+
+    plan: TaskPlan
+    storage: Storage
+    times: TaskTimes
+    pipeline: RowPipeline | None = None
+    ends: dict[int, SplitEnd] = field(default_factory=dict)
+    failure: SluicewayError | None = None
+    answer: TaskResult | None = None
+
+    def opened(self) -> RowPipeline:
+        """The pipeline, made when the first row comes: idle routes cost nothing."""
+        if self.pipeline is None:
+            self.pipeline = RowPipeline(self.plan, self.storage)
+        return self.pipeline
+
+    def fail(self, error: SluicewayError) -> None:
+        self.failure = self.failure or error
+        if self.pipeline is not None:
+            self.pipeline.abort()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One reader, and whose split each of its splits is."""
+
+    reader: SplitReader
+    owners: list[tuple[_Part, int]]
+    spoilt: bool = False
+
+
+def run_bundle(plans: Sequence[TaskPlan]) -> tuple[TaskResult, ...]:
+    """Run one attempt at one task of an epoch. Called once per attempt, in a Python worker.
+
+    Args:
+        plans: One a route, all of the same task and deadline.
+
+    Returns:
+        Answers of the routes whose ends moved or that failed; the others have nothing to say.
+    """
+    parts = [_begin(plan) for plan in plans]
+    open_parts = [part for part in parts if part.answer is None and part.failure is None]
+    deadline = time.monotonic() + max((plan.deadline_s for plan in plans), default=0.0)
+    readings = _open_readings([part for part in open_parts if part.plan.deadline_s > 0])
+    try:
+        _read_all(readings, deadline)
+        for reading in readings:
+            _take_ends(reading)
+        for part in open_parts:
+            _close(part)
+    except BaseException:
+        for reading in readings:
+            reading.reader.close(reusable=False)
+        for part in open_parts:
+            part.fail(TaskFailedError("the task was ended"))
+        raise
+    for reading in readings:
+        failed = reading.spoilt or any(part.failure for part, _ in reading.owners)
+        reading.reader.close(reusable=not failed)
+    return tuple(answer for part in parts if (answer := _answer(part)) is not None)
+
+
+def _begin(plan: TaskPlan) -> _Part:
+    storage, _ = open_storage(plan.route.layout.table_root)
+    part = _Part(plan, storage, TaskTimes())
+    try:
+        # A retry after an attempt that had finished: the first one to finish has won.
+        earlier = storage.read(plan.result_path)
+        part.answer = decode(earlier, TaskResult) if earlier is not None else None
+    except SluicewayError as error:
+        part.failure = error
+    return part
+
+
+def _open_readings(parts: Sequence[_Part]) -> list[_Reading]:
+    """One reader for all splits of a cluster; a second one where two routes share a log."""
+    groups: dict[tuple[KafkaAccess, int], list[tuple[_Part, int]]] = {}
+    seen: dict[tuple[KafkaAccess, object], int] = {}
+    for part in parts:
+        for index, split in enumerate(part.plan.splits):
+            key = (part.plan.route.kafka, split.partition)
+            seen[key] = seen.get(key, -1) + 1
+            groups.setdefault((part.plan.route.kafka, seen[key]), []).append((part, index))
+    readings = []
+    for (kafka, _), owners in groups.items():
+        try:
+            readings.append(_open_reading(kafka, owners))
+        except SluicewayError as error:
+            for part, _ in owners:
+                part.fail(error)
+    return readings
+
+
+def _open_reading(kafka: KafkaAccess, owners: list[tuple[_Part, int]]) -> _Reading:
+    before = process_cache().reuse_counts().reused
+    tokens = sorted({part.plan.route.owner_token for part, _ in owners})
+    reader = KafkaSplitReader(
+        [part.plan.splits[index] for part, index in owners],
+        bootstrap_servers=kafka.bootstrap_servers,
+        properties=dict(kafka.properties),
+        owner=",".join(tokens),
+    )
+    if process_cache().reuse_counts().reused > before:
+        for part, _ in owners:
+            part.times.consumer_reused = True
+    return _Reading(reader, owners)
+
+
+def _read_all(readings: Sequence[_Reading], deadline: float) -> None:
+    next_look = 0.0
+    live = [reading for reading in readings if not reading.reader.finished()]
+    while live and (left := deadline - time.monotonic()) > 0:
+        if time.monotonic() >= next_look:
+            next_look = time.monotonic() + _STOP_POLL_S
+            if _stop_asked(live[0]):
+                return
+        for reading in live:
+            _read_once(reading, min(left, _READ_TIMEOUT_S / len(live)))
+        live = [r for r in live if not r.spoilt and not r.reader.finished()]
+
+
+def _stop_asked(reading: _Reading) -> bool:
+    part, _ = reading.owners[0]
+    return part.storage.status(part.plan.stop_path) is not None
+
+
+def _read_once(reading: _Reading, timeout_s: float) -> None:
+    started = time.monotonic()
+    try:
+        batches = reading.reader.read(timeout_s)
+    except SluicewayError as error:
+        reading.spoilt = True
+        _blame(reading, error)
+        return
+    spent = time.monotonic() - started
+    for part, own in _by_part(reading, batches):
+        part.times.fetch_s += spent * len(own) / len(batches)
+        _take(part, own)
+
+
+def _by_part(
+    reading: _Reading, batches: Sequence[SourceBatch]
+) -> list[tuple[_Part, list[SourceBatch]]]:
+    grouped: dict[int, tuple[_Part, list[SourceBatch]]] = {}
+    for batch in batches:
+        part, index = reading.owners[batch.split_index]
+        batch.split_index = index
+        grouped.setdefault(id(part), (part, []))[1].append(batch)
+    return list(grouped.values())
+
+
+def _take(part: _Part, batches: list[SourceBatch]) -> None:
+    if part.failure is not None:
+        return
+    try:
+        part.opened().take(batches)
+    except SluicewayError as error:
+        part.fail(error)
+    except Exception as error:  # noqa: BLE001 - the task's boundary: one route, not the bundle
+        part.fail(_unexpected(error))
+
+
+def _blame(reading: _Reading, error: SluicewayError) -> None:
+    """A reader that failed ends all its routes' epochs; only the log it names is at fault."""
+    named = [
+        part
+        for part, index in reading.owners
+        if error.where.startswith(str(part.plan.splits[index].partition))
+    ]
+    own = isinstance(error, OffsetsLostError) and bool(named)
+    for part, _ in reading.owners:
+        if not own or part in named:
+            part.fail(error)
+        else:
+            part.fail(
+                SourceUnavailableError(
+                    "another route's log ended the reader; this one is read again", hint=""
+                )
+            )
+
+
+def _take_ends(reading: _Reading) -> None:
+    if reading.spoilt:
+        return
+    for (part, index), end in zip(reading.owners, reading.reader.ends(), strict=True):
+        part.ends[index] = end
+
+
+def _close(part: _Part) -> None:
+    if part.failure is not None:
+        return
+    splits = part.plan.splits
+    ends = [part.ends.get(i, SplitEnd(s.start_offset, 0, 0, None)) for i, s in enumerate(splits)]
+    moved = any(end.end_offset > s.start_offset for end, s in zip(ends, splits, strict=True))
+    if not moved:
+        return
+    try:
+        result = finished_result(part.plan, part.opened(), ends, part.times)
+        part.answer = put_result(part.plan, part.storage, result)
+    except SluicewayError as error:
+        part.fail(error)
+    except Exception as error:  # noqa: BLE001 - the task's boundary: one route, not the bundle
+        part.fail(_unexpected(error))
+
+
+def _unexpected(error: Exception) -> TaskFailedError:
+    return TaskFailedError(
+        f"{type(error).__name__}: {str(error)[:300]}",
+        hint="a bug, or rows that this version cannot take; nothing was committed of them",
+    )
+
+
+def _answer(part: _Part) -> TaskResult | None:
+    if part.failure is not None:
+        return failed_result(part.plan, part.failure)
+    return part.answer
