@@ -104,7 +104,7 @@ def test_open_missing_table_is_created_and_reopened_unchanged(
     created = new_sink(options).open()
     sink = new_sink(options)
     assert sink.open() == created
-    assert sink.warnings == ()
+    assert created.warnings == ()
     table = raw.get_table(options.database, "events")
     assert table.tableType == "EXTERNAL_TABLE"
     assert table.parameters["EXTERNAL"] == "TRUE"
@@ -192,9 +192,8 @@ def test_open_managed_table_is_accepted_with_a_warning(
     options: HiveTableOptions, new_sink: SinkFactory, raw: Any, warehouse: Path
 ) -> None:
     create_foreign(raw, options, warehouse, tableType="MANAGED_TABLE", parameters={})
-    sink = new_sink(options)
-    sink.open()
-    assert "DROP TABLE removes its files" in sink.warnings[0]
+    state = new_sink(options).open()
+    assert "DROP TABLE removes its files" in state.warnings[0]
 
 
 def test_mark_ledger_twice_keeps_foreign_properties_and_refuses_another(

@@ -8,6 +8,7 @@ from sluiceway.job.takeover import OwnedLedger
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import RoutePlan
+from sluiceway.worker.row_check import row_problem
 
 
 def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
@@ -17,6 +18,13 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         TableMismatchError: The columns cannot be filled as the job file says.
     """
     schema = payload_schema(config, owned.state.schema)
+    problem = row_problem(schema, config.event_time, config.partitions)
+    if problem is not None:
+        raise TableMismatchError(
+            f"rows cannot be made for it: {problem}",
+            where=str(owned.state.identity),
+            hint="correct columns, event_time or partition_by in the job file",
+        )
     return RoutePlan(
         ledger=owned.owner.ledger,
         term=owned.writer.term,
@@ -29,7 +37,7 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         meta=config.meta,
         event_time=config.event_time,
         partitions=config.partitions,
-        compression=config.hive.compression,
+        compression=owned.state.compression,
     )
 
 

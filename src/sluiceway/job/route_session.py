@@ -115,6 +115,8 @@ class RouteSession:
             table=str(owned.state.identity),
             ledger=owned.owner.ledger,
         )
+        for warning in owned.state.warnings:
+            self._log.warning("table", table=str(owned.state.identity), warning=warning)
         publisher = Publisher(owned.storage, owned.layout, self._log)
         effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects)
         try:

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sluiceway.errors import RunnerLostError, TaskFailedError
+from sluiceway.errors import RunnerLostError, StorageUnavailableError, TaskFailedError
 from sluiceway.job.runner import Bundle, TaskRunner, finished_results
 from sluiceway.job.spark_task import RESULT_SCHEMA, packed, run_spark_task
 from sluiceway.types.strict_json import decode
@@ -86,10 +86,13 @@ class SparkRunner(TaskRunner):
             )
         except (Py4JNetworkError, Py4JError, OSError) as error:
             raise _lost(error) from error
-        return finished_results(bundles)
+        return self._salvage(bundles, "cancelled after the straggler time-out")
 
     def _salvage(self, bundles: Sequence[Bundle], cause: str) -> list[TaskResult]:
-        results = finished_results(bundles)
+        try:
+            results = finished_results(bundles)
+        except StorageUnavailableError as error:
+            raise TaskFailedError(f"no result of a task can be read: {error}") from error
         if not results:
             raise TaskFailedError(f"no task finished: {cause}")
         return results

@@ -3,7 +3,6 @@
 import pickle
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -34,10 +33,7 @@ def run_spark_task(
     for batch in batches:
         for number in batch.column(0).to_pylist():
             plans: Bundle = pickle.loads(zlib.decompress(bundles[number]))  # noqa: S301 - our own
-            if attempt > 0:
-                # A retried attempt starts late; it reads nothing, so the others do not wait.
-                plans = tuple(replace(plan, deadline_s=0.0) for plan in plans)
-            results = [encode(result) for result in run_bundle(plans)]
+            results = [encode(result) for result in run_bundle(plans, attempt=attempt)]
             yield pa.RecordBatch.from_pydict(
                 {
                     "task": pa.array([number] * len(results), pa.int32()),

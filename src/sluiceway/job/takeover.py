@@ -80,7 +80,7 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     layout = LedgerLayout(root, config.route)
     owner = claim_table(storage, layout, state, config.job)
     storage.probe(layout.stage)
-    dead = wait_until_free(storage, layout.lease, sleep=hooks.sleep)
+    wait_until_free(storage, layout.lease, sleep=hooks.sleep)
     log = LedgerLog(storage, layout)
     fold = log.fold()
     check_ledger(state, owner, fold)
@@ -95,10 +95,14 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     hooks.observe(Step.FENCING)
     writer.fence(_fence(config, state, owner, driver, process), on_lost)
     hooks.observe(Step.FENCED)
-    del dead
     keeper = LeaseKeeper(storage, layout.lease, _lease(driver, writer.term, process))
     keeper.start()
-    sink.mark_ledger(state, ledger_property(owner))
+    try:
+        sink.mark_ledger(state, ledger_property(owner))
+    except BaseException:
+        # The next try must not meet a lease of our own that moves.
+        keeper.release()
+        raise
     return OwnedLedger(storage, layout, owner, writer, keeper, state)
 
 

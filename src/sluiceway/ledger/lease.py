@@ -103,7 +103,7 @@ class LeaseKeeper:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(DEAD_AFTER_S)
-        held = read_lease(self._storage, self._path)
+        held = self._try_read()
         # A fenced driver leaves its successor's lease alone.
         if held is not None and held.driver == self._lease.driver:
             self._lease = replace(self._lease, released=True)

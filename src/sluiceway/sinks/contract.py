@@ -38,12 +38,16 @@ class TableState:
         schema: Data columns, without partition columns.
         partition_columns: Names, in path order.
         ledger: Value of the table property `sluiceway.ledger`; None when absent.
+        compression: Of new files: the table's own property, else the job file's.
+        warnings: What a person should know of the table, in words.
     """
 
     identity: TableIdentity
     schema: Schema
     partition_columns: tuple[str, ...]
     ledger: str | None
+    compression: str = "zstd"
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

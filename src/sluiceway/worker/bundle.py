@@ -60,19 +60,23 @@ class _Reading:
     spoilt: bool = False
 
 
-def run_bundle(plans: Sequence[TaskPlan]) -> tuple[TaskResult, ...]:
+def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResult, ...]:
     """Run one attempt at one task of an epoch. Called once per attempt, in a Python worker.
 
     Args:
         plans: One a route, all of the same task and deadline.
+        attempt: How often the task has failed before. A retry starts late: it reads nothing, so
+            that the others need not wait for it, and hands over what an earlier attempt has put.
 
     Returns:
         Answers of the routes whose ends moved or that failed; the others have nothing to say.
     """
     parts = [_begin(plan) for plan in plans]
+    if attempt > 0:
+        return tuple(_after_retry(part) for part in parts)
     open_parts = [part for part in parts if part.answer is None and part.failure is None]
     deadline = time.monotonic() + max((plan.deadline_s for plan in plans), default=0.0)
-    readings = _open_readings([part for part in open_parts if part.plan.deadline_s > 0])
+    readings = _open_readings(open_parts)
     try:
         _read_all(readings, deadline)
         for reading in readings:
@@ -101,6 +105,15 @@ def _begin(plan: TaskPlan) -> _Part:
     except SluicewayError as error:
         part.failure = error
     return part
+
+
+def _after_retry(part: _Part) -> TaskResult:
+    if part.answer is None and part.failure is None:
+        part.failure = TaskFailedError(
+            f"an earlier attempt at task {part.plan.task} died",
+            hint="a worker that was killed, often for its memory, or a bug; see Spark's log",
+        )
+    return part.answer or failed_result(part.plan, part.failure or TaskFailedError(""))
 
 
 def _open_readings(parts: Sequence[_Part]) -> list[_Reading]:

@@ -24,7 +24,7 @@ from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.meta_columns import meta_arrays, meta_fields
-from sluiceway.worker.plan import TaskPlan
+from sluiceway.worker.plan import EventTimeRule, PartitionRule, TaskPlan
 from sluiceway.worker.staged_files import StagedFiles
 
 
@@ -80,7 +80,9 @@ class RowPipeline:
             route.schema, extra=route.extra, tombstones=route.tombstones
         )
         self._event_time = _event_time_reader(plan, self._decoder.arrow_schema)
-        self._assigner = _partition_assigner(plan, self._decoder.arrow_schema)
+        self._assigner = partition_assigner(
+            route.partitions, route.event_time, self._decoder.arrow_schema
+        )
         folders = {rule.name.lower() for rule in route.partitions}
         names = self._decoder.arrow_schema.names
         # What a partition column says is said by the folder alone, as Hive has it.
@@ -235,10 +237,17 @@ def _event_time_reader(plan: TaskPlan, schema: pa.Schema) -> EventTimeReader | N
     return None if rule is None else EventTimeReader(rule.path, rule.unit, schema)
 
 
-def _partition_assigner(plan: TaskPlan, schema: pa.Schema) -> PartitionAssigner:
-    zone = plan.route.event_time.timezone if plan.route.event_time is not None else "UTC"
+def partition_assigner(
+    partitions: Sequence[PartitionRule], event_time: EventTimeRule | None, schema: pa.Schema
+) -> PartitionAssigner:
+    """The assigner of a route's partition columns.
+
+    Raises:
+        ValueError: A column is missing, or cannot be a folder's text.
+    """
+    zone = event_time.timezone if event_time is not None else "UTC"
     columns: list[TimeColumn | ValueColumn] = []
-    for rule in plan.route.partitions:
+    for rule in partitions:
         if rule.pattern is not None:
             columns.append(TimeColumn(rule.name, TimePattern(rule.pattern, zone)))
         else:

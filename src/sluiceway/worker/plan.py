@@ -92,7 +92,6 @@ class TaskPlan:
 
     Attributes:
         deadline_s: Reading time from the task's start, on its own monotonic clock.
-        attempt: 0, or how often the task was retried; a retry reads nothing (commit rule 20).
     """
 
     route: RoutePlan

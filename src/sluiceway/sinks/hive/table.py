@@ -61,18 +61,6 @@ class HiveTableSink(TableSink):
         self._client = MetastoreClient(options.metastore, options.timeout_s)
         self._identity: TableIdentity | None = None
         self._ledger: str | None = None
-        self._warnings: tuple[str, ...] = ()
-        self._compression = options.compression
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What the user should know of the table; filled by `open`."""
-        return self._warnings
-
-    @property
-    def compression(self) -> str:
-        """Compression of new files: the table's own property, else the job file's."""
-        return self._compression
 
     def open(self) -> TableState:
         """See `TableSink.open`."""
@@ -86,8 +74,6 @@ class HiveTableSink(TableSink):
             schema = schema_of(table)
         else:
             schema, unfilled = match_schema(table, self._options.schema)
-        self._warnings = warnings_of(table, unfilled)
-        self._compression = compression_of(table, self._options.compression)
         self._identity = self._identity_of(table)
         self._ledger = table.parameters.get(LEDGER_PROPERTY)
         return TableState(
@@ -95,6 +81,8 @@ class HiveTableSink(TableSink):
             schema=schema,
             partition_columns=tuple(column.name for column in table.partition_columns),
             ledger=self._ledger,
+            compression=compression_of(table, self._options.compression),
+            warnings=warnings_of(table, unfilled),
         )
 
     def mark_ledger(self, state: TableState, ledger: str) -> None:
@@ -152,7 +140,9 @@ class HiveTableSink(TableSink):
         where = f"{options.database}.{options.table}"
         if not options.create:
             raise TableMismatchError(
-                "the table does not exist", where=where, hint="create it, or set create: true"
+                "the table does not exist",
+                where=where,
+                hint="create it, or write create: if_missing",
             )
         if options.schema is None:
             raise TableMismatchError(

@@ -116,7 +116,7 @@ def check_definition(table: HiveTable, options: HiveTableOptions) -> None:
         raise TableMismatchError(
             f"partition columns are ({_listed(theirs)}), the job file says ({_listed(ours)})",
             where=str(table),
-            hint="change table.partition in the job file, or name another table",
+            hint="change table.partition_by in the job file, or name another table",
         )
     if options.location and not same_location(options.location, table.layout.location):
         raise TableMismatchError(
