@@ -1,5 +1,6 @@
 """All checks of one job's table, in order."""
 
+from sluiceway.audit.offset_check import origin_columns
 from sluiceway.audit.open_table import OpenTable, open_table
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.catalog.locations import normalise_location
@@ -21,7 +22,12 @@ def verify_job(spec: JobSpec, *, deep: bool) -> VerifyReport:
     """
     table = open_table(spec)
     try:
-        verifier = Verifier(table.storage, table.layout, deep=deep)
+        verifier = Verifier(
+            table.storage,
+            table.layout,
+            deep=deep,
+            origin=origin_columns({column.kind: column.column for column in table.config.meta}),
+        )
         verifier.check_table()
         _check_partitions(table, verifier)
         source = open_source(table.config)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import StateConflictError, TopicNotFoundError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
@@ -24,7 +25,8 @@ class Problem:
     """One thing that is not as the ledger says.
 
     Attributes:
-        kind: `chain`, `file_missing`, `file_changed`, `file_unknown`, `source`, `partition`.
+        kind: `chain`, `file_missing`, `file_changed`, `file_unknown`, `offsets`, `source`,
+            `partition`.
         where: Path, slot or source partition.
         message: What was expected and what was found.
     """
@@ -70,9 +72,18 @@ class VerifyReport:
 class Verifier:
     """Checks one route. Reads only; may run beside a live driver."""
 
-    def __init__(self, storage: Storage, layout: LedgerLayout, *, deep: bool = False) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        layout: LedgerLayout,
+        *,
+        deep: bool = False,
+        origin: OriginColumns | None = None,
+    ) -> None:
         self._storage = storage
         self._layout = layout
+        self._origin = origin
+        self._places: dict[str, str] = {}
         self._named: dict[str, FileRecord] = {}
         self.report = VerifyReport(deep=deep)
         self.fold = Fold()
@@ -122,6 +133,17 @@ class Verifier:
             report.dirty_files += 1
             report.dirty_rows += int(file.rows)
             self._check_file(file)
+        self._check_offsets(record)
+
+    def _check_offsets(self, record: DataRecord) -> None:
+        """Deep: the files hold exactly the offsets that were read."""
+        in_files = record.counts.written + record.counts.dirty == record.counts.read
+        files = (*record.files, *record.dirty_files)
+        readable = all(file.final in self._places for file in files)
+        if not (self.report.deep and self._origin is not None and in_files and readable):
+            return
+        for message in offset_problems(self._storage, record, self._origin, self._places):
+            self.report.add("offsets", f"epoch {record.epoch}", message)
 
     def _check_file(self, file: FileRecord) -> None:
         final = self._layout.final(file.final)
@@ -150,6 +172,8 @@ class Verifier:
             return
         if rows != file.rows:
             self.report.add("file_changed", path, f"has {rows} rows, committed {file.rows}")
+            return
+        self._places[file.final] = path
         if self.report.deep and (found := file_crc32c(local_path(path))) != file.crc32c:
             self.report.add("file_changed", path, f"has crc32c {found}, committed {file.crc32c}")
 

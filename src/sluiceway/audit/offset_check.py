@@ -1,0 +1,106 @@
+"""Are the rows of an epoch's files exactly the offsets that its record says were read?
+
+Possible when the table keeps topic, partition and offset of each row, and the epoch had no rows
+that are in no file by rule (tombstones, filtered rows).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
+from sluiceway.ledger.records import DataRecord
+from sluiceway.storage.contract import Storage
+
+DIRTY_COLUMNS = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class OriginColumns:
+    """Names of the table's columns that say where a row came from."""
+
+    topic: str
+    partition: str
+    offset: str
+
+
+def origin_columns(meta: Mapping[str, str]) -> OriginColumns | None:
+    """The columns of a route, or None when it does not keep all three.
+
+    Args:
+        meta: topic, partition, offset, timestamp -> column name, as far as kept.
+    """
+    names = [meta.get(name) for name in DIRTY_COLUMNS]
+    if None in names:
+        return None
+    return OriginColumns(*(name for name in names if name is not None))
+
+
+def offset_problems(
+    storage: Storage,
+    record: DataRecord,
+    columns: OriginColumns,
+    paths: Mapping[str, str],
+) -> list[str]:
+    """Source partitions whose rows in the files are not those that were read.
+
+    Called by `verify --deep`, once a record.
+
+    Args:
+        storage: Of the table.
+        record: The epoch.
+        columns: Where a row's origin is kept.
+        paths: Final name of a file (as in the record) -> where it is now.
+
+    Returns:
+        One message a source partition; empty when all is right.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    found: dict[tuple[str, int], str] = {}
+    wanted = [columns.topic, columns.partition, columns.offset]
+    for file in record.files:
+        _add(found, _origins(storage, paths[file.final], wanted))
+    for file in record.dirty_files:
+        _add(found, _origins(storage, paths[file.final], list(DIRTY_COLUMNS)))
+    problems = []
+    for span in record.ranges:
+        read = found.pop((span.topic, span.partition), ZERO)
+        if read != span.offset_sum:
+            problems.append(
+                f"{span.topic}[{span.partition}] [{span.start}, {span.end}): "
+                f"the files do not hold the {span.rows} rows that were read"
+            )
+    problems += [f"{topic}[{number}]: rows of a log that was not read" for topic, number in found]
+    return problems
+
+
+def _origins(
+    storage: Storage, path: str, names: list[str]
+) -> Iterable[tuple[str, int, NDArray[np.int64]]]:
+    """(topic, partition, offsets) of a file's rows."""
+    with storage.open_read(path) as stream:
+        table = pq.read_table(stream, columns=names, partitioning=None)
+    topics = table.column(0).combine_chunks().dictionary_encode()
+    if isinstance(topics, pa.ChunkedArray):
+        topics = topics.unify_dictionaries().combine_chunks()
+    for code, topic in enumerate(topics.dictionary.to_pylist()):
+        of_topic = table.filter(pc.equal(topics.indices, code))
+        numbers = of_topic.column(1).to_numpy()
+        offsets = of_topic.column(2).to_numpy()
+        for number in np.unique(numbers):
+            yield topic, int(number), offsets[numbers == number]
+
+
+def _add(
+    found: dict[tuple[str, int], str], origins: Iterable[tuple[str, int, NDArray[np.int64]]]
+) -> None:
+    for topic, number, offsets in origins:
+        key = (topic, number)
+        found[key] = add_sums(found.get(key, ZERO), offset_sum(number, offsets))

@@ -1,0 +1,1 @@
+"""A small, safe, typed expression language for choices about single rows."""

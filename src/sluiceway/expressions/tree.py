@@ -1,0 +1,79 @@
+"""What was parsed: nodes that know where they stand and not yet their types."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from sluiceway.types.schema import DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value that is written out; None is null."""
+
+    at: int
+    value: int | Decimal | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column, or a field in a struct of one."""
+
+    at: int
+    path: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator over its operands, left to right.
+
+    Attributes:
+        name: `and`, `or` (two operands and more), `not`, `negate`, `is null`, `between`, `in`
+            (the value, then what it is compared with), `+`, `-`, `*` or a comparison.
+    """
+
+    at: int
+    name: str
+    operands: "tuple[Node, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """A text against a pattern with % and _."""
+
+    at: int
+    operand: "Node"
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """An exact conversion to a plain type."""
+
+    at: int
+    operand: "Node"
+    type: DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function by its name in lower case."""
+
+    at: int
+    name: str
+    arguments: "tuple[Node, ...]"
+
+
+Node = Literal | Column | Operator | Like | Cast | Call
+
+
+def children(node: Node) -> "tuple[Node, ...]":
+    """Nodes right below `node`."""
+    match node:
+        case Operator():
+            return node.operands
+        case Call():
+            return node.arguments
+        case Like() | Cast():
+            return (node.operand,)
+        case _:
+            return ()
