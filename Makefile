@@ -6,10 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow lock bench-slope dist clean
+.PHONY: help install demo test lint unit slow lock bench-slope bench-driver e2e-routes dist clean
 
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(STAMP) ## Create .venv and install everything, by version and hash
 
@@ -43,6 +43,12 @@ slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
 
 bench-slope: $(STAMP) ## CPU per record and records per second, between 1 M and 4 M standard events
 	@$(BIN)/python -m bench.ingest_slope
+
+bench-driver: $(STAMP) ## What an epoch costs the driver at 1, 80 and 1,000 mostly idle routes
+	@$(BIN)/python -m bench.driver_cost
+
+e2e-routes: $(STAMP) ## 80 routes: poisoned topic, dropped table, new topics, 5 kills; every row once
+	@$(BIN)/python -m bench.e2e_routes
 
 lock: $(STAMP) ## Resolve the lock anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

@@ -1,13 +1,13 @@
 """What every source must do, whatever it is; here run against Kafka."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pytest
 
-from sluiceway.errors import OffsetsLostError, TopicNotFoundError
+from sluiceway.errors import OffsetsLostError, SourceUnavailableError, TopicNotFoundError
 from sluiceway.sources.contract import (
     LogBounds,
     SourceClient,
@@ -23,6 +23,7 @@ from tools.split_reading import read_for, read_rows, read_to_stop
 from tools.topic_writer import TopicWriter
 
 REQUEST_TIMEOUT_S = 20.0
+T = TypeVar("T")
 
 
 class SourceUnderTest(Protocol):
@@ -72,6 +73,18 @@ def source(bootstrap_servers: str, new_topic: TopicFactory) -> Iterator[SourceUn
     cache.close()
 
 
+def _when_ready(ask: Callable[[], T]) -> T:
+    """A cluster that has just started has no coordinator of groups for a while."""
+    deadline_s = time.monotonic() + 2 * REQUEST_TIMEOUT_S
+    while True:
+        try:
+            return ask()
+        except SourceUnavailableError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.2)
+
+
 def _values(count: int, name: str = "row") -> list[bytes]:
     return [f"{name}-{number}".encode() for number in range(count)]
 
@@ -92,6 +105,26 @@ def test_discover_unknown_topic_names_it(source: SourceUnderTest) -> None:
     known = source.new_topic(1)
     with pytest.raises(TopicNotFoundError, match="no_such_topic_here"):
         source.client.discover([known, "no_such_topic_here"])
+
+
+def test_list_topics_names_all_but_the_internal_ones_in_order(source: SourceUnderTest) -> None:
+    topics = sorted([source.new_topic(1), source.new_topic(2)])
+    listed = source.client.list_topics()
+    assert set(topics) <= set(listed)
+    assert list(listed) == sorted(set(listed))
+    assert not [name for name in listed if name.startswith("__")]
+
+
+def test_committed_is_what_was_reported_of_the_group(source: SourceUnderTest) -> None:
+    topic = source.new_topic(3)
+    logs = [SourcePartition(topic, number) for number in range(3)]
+    source.write(topic, _values(9), partition=1)
+    group = f"g-{topic}"
+    assert _when_ready(lambda: source.client.committed(group, logs)) == {}
+    _when_ready(lambda: source.client.report(group, {logs[0]: 0, logs[1]: 7}))
+    assert source.client.committed(group, logs) == {logs[0]: 0, logs[1]: 7}
+    assert source.client.committed(group, logs[1:2]) == {logs[1]: 7}
+    assert source.client.committed(group, []) == {}
 
 
 def test_bounds_follow_what_is_written(source: SourceUnderTest) -> None:

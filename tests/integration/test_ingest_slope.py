@@ -12,6 +12,7 @@ import pytest
 
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.spec.loader import parse_job
+from sluiceway.spec.start import EARLIEST
 
 COUNT = 240
 
@@ -63,12 +64,12 @@ def test_job_text_is_the_job_that_is_meant(slope: Any, tmp_path: Path) -> None:
     plan = slope.read_plan(["--interval", "5s", "--rounds", "1"])
     endpoints = LabEndpoints("127.0.0.1:9", "thrift://127.0.0.1:8", tmp_path)
     text = slope.job_text(plan, endpoints, topic="events", name="slope-1-0", location=tmp_path)
-    spec = parse_job(text.encode(), tmp_path / "job.yaml", {}).spec
+    (spec,) = parse_job(text.encode(), tmp_path / "job.yaml", {}).spec.routes
     columns = spec.table.columns or ()
     assert {column.name: column.type for column in columns} == slope.SHAPES["standard"].columns
     assert [column.name for column in columns if column.required] == ["id", "ts"]
     assert (spec.table.hive.table, spec.source.topics) == ("slope_1_0", ("events",))
-    assert spec.source.start == "earliest"
+    assert spec.source.start_at == EARLIEST
     assert spec.run.interval_ms == 5_000
 
 

@@ -12,8 +12,22 @@ from sluiceway.spec.values import parse_duration_ms
 
 EXAMPLE = (Path(__file__).parents[2] / "examples" / "orders.yaml").read_bytes()
 ENVIRON = {"SLUICEWAY_KAFKA": "k1:9092", "SLUICEWAY_METASTORE": "thrift://hms:9083"}
-LINES = EXAMPLE.splitlines(keepends=True)
-TOKENS = re.findall(rb"\w+|\s+|[^\w\s]", EXAMPLE)
+ROUTES = b"""
+routes:
+  - {topics: [orders, refunds], table: ods.orders, source: {start: {group: old}}}
+  - {topics: "app_(?P<app>.*)", table: "ods.app_{app}"}
+  - topics: "ev_.*"
+    name: events
+    table: {hive: {name: ods.events, location: /x}, columns: [{name: ts, type: int}]}
+    source: {start: {offsets: {ev_a: {0: 12}}}}
+  - {topics: [t], table: ods.t, source: {start: {timestamp: "2026-11-20T08:00:00Z"}}}
+"""
+SHARED = EXAMPLE.replace(b", topics: [orders]", b"").replace(b", name: ods.orders", b"")
+LINES = (SHARED + ROUTES).splitlines(keepends=True)
+TOKENS = {
+    name: re.findall(rb"\w+|\s+|[^\w\s]", text)
+    for name, text in (("one", EXAMPLE), ("many", SHARED + ROUTES))
+}
 PLACE = re.compile(r"  job\.yaml:[1-9]\d*:[1-9]\d*: \S.*; \S.*|  and \d+ more")
 PIECES = st.sampled_from(
     [b"null", b"[]", b"{}", b"-", b": ", b"\t", b"&a ", b"*a", b"!!int ", b"'", b'"', b"\\U", b"{",
@@ -33,9 +47,13 @@ def check(content: bytes) -> None:
         assert wrong == []
 
 
+def test_file_with_routes_is_valid() -> None:
+    assert len(parse_job(SHARED + ROUTES, Path("job.yaml"), ENVIRON).spec.routes) == 4
+
+
 @given(st.data())
 def test_any_token_replaced_gives_a_job_or_places(data: st.DataObject) -> None:
-    tokens = list(TOKENS)
+    tokens = list(TOKENS[data.draw(st.sampled_from(["one", "many"]))])
     for _ in range(data.draw(st.integers(1, 4))):
         tokens[data.draw(st.integers(0, len(tokens) - 1))] = data.draw(
             PIECES | st.binary(max_size=3) | st.text(max_size=3).map(lambda text: text.encode())

@@ -64,6 +64,47 @@ run: {{interval: {interval}, master: "local[2]"}}
     return JobFile(path, name)
 
 
+def write_routes(
+    folder: Path,
+    routes: str,
+    *,
+    bootstrap_servers: str,
+    metastore_uri: str,
+    start: str = "earliest",
+) -> JobFile:
+    """A job with the small table's columns for all routes.
+
+    Args:
+        folder: Where the file goes.
+        routes: Items of the block, each on a line that begins with `- `.
+        bootstrap_servers: The broker.
+        metastore_uri: The metastore.
+        start: Of all routes that say nothing else.
+    """
+    text = f"""\
+version: 1
+name: many
+connections:
+  main: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
+  hms: {{metastore: {{uri: "{metastore_uri}"}}}}
+source: {{connection: main, start: {start}}}
+format: {{json: {{tombstones: skip}}}}
+table:
+  hive: {{connection: hms}}
+  columns:
+{COLUMNS}
+  partition_by: [{{name: dt, event_time: "yyyyMMdd"}}, {{name: hr, event_time: "HH"}}]
+  meta: [topic, partition, offset, timestamp]
+event_time: {{field: ts, unit: ms}}
+run: {{interval: 0.5s, discover_interval: 0.5s, master: "local[2]"}}
+routes:
+{routes}
+"""
+    path = folder / "many.yaml"
+    path.write_text(text)
+    return JobFile(path, "")
+
+
 def event(number: int, *, ts_ms: int = 1_795_161_600_000, city: str | None = "Berlin") -> bytes:
     """A convertible payload of the small job."""
     body = {"id": number, "ts": ts_ms + number * 1000, "city": city, "amount": f"{number}.25"}

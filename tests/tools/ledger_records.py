@@ -47,7 +47,7 @@ def sources(
         PinnedPartition("orders", number, "c1", "t1", BigInt(start), how, retired)
         for number in partitions
     )
-    return SourcesRecord(("orders",), "earliest", pins)
+    return SourcesRecord(("orders",), "", "earliest", pins)
 
 
 def span(

@@ -1,4 +1,4 @@
-"""Runs a route on real servers, with tasks in threads instead of Spark."""
+"""Runs a job on real servers, with tasks in threads instead of Spark."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,10 +7,13 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from sluiceway.audit.open_table import open_table
-from sluiceway.audit.run_verify import verify_job
-from sluiceway.job.compile import compile_route
-from sluiceway.job.run import run_routes
+from sluiceway.audit.open_table import OpenTable, open_table
+from sluiceway.audit.pick_route import job_routes, pick_route
+from sluiceway.audit.run_verify import verify_route
+from sluiceway.job.compile import compile_routes
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.run import Eyes, run_routes
+from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Record
@@ -23,26 +26,45 @@ from tools.job_files import JobFile
 
 @dataclass(frozen=True, slots=True)
 class RouteRun:
-    """One job and what can be asked of its table."""
+    """A job, and what can be asked of one of its tables.
+
+    Attributes:
+        route: Which one; None is the only one.
+    """
 
     job: JobFile
+    route: str | None = None
+
+    def of(self, route: str) -> "RouteRun":
+        """The same job, seen from another of its routes."""
+        return RouteRun(self.job, route)
 
     def catch_up(self, *, observe: Observer = ignore_step, stop: StopSignal | None = None) -> None:
-        """Run the route to the log ends read at its start."""
-        self._run(observe, stop or StopSignal(), until_caught_up=True)
+        """Run the job to the log ends read at its start."""
+        eyes = Eyes(stderr_log(level="warning"), Progress())
+        self._run(observe, stop or StopSignal(), eyes, until_caught_up=True)
 
-    def run_until(self, stop: StopSignal, *, observe: Observer = ignore_step) -> None:
-        """Run the route until `stop`."""
-        self._run(observe, stop, until_caught_up=False)
+    def run_until(
+        self,
+        stop: StopSignal,
+        *,
+        observe: Observer = ignore_step,
+        board: StatusBoard | None = None,
+    ) -> None:
+        """Run the job until `stop`; `board` shows its routes meanwhile."""
+        eyes = Eyes(stderr_log(level="warning"), Progress(), board or StatusBoard())
+        self._run(observe, stop, eyes, until_caught_up=False)
 
-    def _run(self, observe: Observer, stop: StopSignal, *, until_caught_up: bool) -> None:
+    def _run(
+        self, observe: Observer, stop: StopSignal, eyes: Eyes, *, until_caught_up: bool
+    ) -> None:
         runner = InlineRunner()
         try:
             run_routes(
-                [compile_route(self.job.spec)],
+                compile_routes(self.job.spec),
                 runner,
                 stop,
-                (stderr_log(level="warning"), Progress()),
+                eyes,
                 bounded=until_caught_up,
                 observe=observe,
             )
@@ -51,13 +73,13 @@ class RouteRun:
 
     def root(self) -> Path:
         """Folder of the table."""
-        table = open_table(self.job.spec)
+        table = self._open()
         table.metastore.close()
         return Path(table.layout.table_root)
 
     def records(self) -> list[Record]:
         """All records of the ledger."""
-        table = open_table(self.job.spec)
+        table = self._open()
         table.metastore.close()
         return [record for record, _ in LedgerLog(table.storage, table.layout).records()]
 
@@ -71,7 +93,7 @@ class RouteRun:
 
     def partitions(self) -> dict[str, str]:
         """Partition name -> location path, as the metastore has them."""
-        table = open_table(self.job.spec)
+        table = self._open()
         hive = table.config.hive
         names = table.metastore.list_partition_names(hive.database, hive.table)
         found = table.metastore.get_partitions(hive.database, hive.table, names)
@@ -89,13 +111,20 @@ class RouteRun:
 
     def assert_verified(self) -> None:
         """`sluiceway verify --deep` finds nothing."""
-        report = verify_job(self.job.spec, deep=True)
+        report = verify_route(self._config(), deep=True)
         assert report.problems == []
 
     def _folders(self) -> list[str]:
-        if not self.job.spec.table.partition_by:
+        if not self._config().partitions:
             return [str(self.root())]
         return list(self.partitions().values())
+
+    def _config(self) -> RouteConfig:
+        routes = job_routes(self.job.spec, stderr_log(level="warning"))
+        return pick_route(routes, self.route)
+
+    def _open(self) -> OpenTable:
+        return open_table(self._config())
 
 
 MakeRun = Callable[..., RouteRun]

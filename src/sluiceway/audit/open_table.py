@@ -1,13 +1,11 @@
-"""From a job file to the parts that a check of its table needs."""
+"""From a route to the parts that a check of its table needs."""
 
 from dataclasses import dataclass
 
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import LedgerMismatchError
-from sluiceway.job.compile import compile_route
 from sluiceway.job.config import RouteConfig
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.spec.models import JobSpec
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 
@@ -22,15 +20,14 @@ class OpenTable:
     layout: LedgerLayout
 
 
-def open_table(spec: JobSpec) -> OpenTable:
-    """Find the table of a job and where its ledger lies. Changes nothing.
+def open_table(config: RouteConfig) -> OpenTable:
+    """Find the table of a route and where its ledger lies. Changes nothing.
 
     Raises:
         LedgerMismatchError: The table does not exist.
         MetastoreUnavailableError: The metastore does not answer.
         UnhealthyEnvironmentError: Its location is on a store that this version cannot read.
     """
-    config = compile_route(spec)
     metastore = MetastoreClient(config.hive.metastore, config.hive.timeout_s)
     table = metastore.get_table(config.hive.database, config.hive.table)
     if table is None:

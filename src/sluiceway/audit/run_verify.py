@@ -1,9 +1,15 @@
-"""All checks of one job's table, in order."""
+"""All checks of one route's table, in order."""
+
+from collections.abc import Sequence
 
 from sluiceway.audit.offset_check import origin_columns
 from sluiceway.audit.open_table import OpenTable, open_table
+from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.catalog.locations import normalise_location
+from sluiceway.errors import SluicewayError
+from sluiceway.job.compile import compile_routes
+from sluiceway.job.config import RouteConfig
 from sluiceway.job.run import open_source
 from sluiceway.sinks.hive.partition_path import metastore_values, partition_folder
 from sluiceway.spec.models import JobSpec
@@ -11,16 +17,43 @@ from sluiceway.storage.local import local_path
 
 
 def verify_job(spec: JobSpec, *, deep: bool) -> VerifyReport:
-    """Compare a job's ledger with its files, its broker and its metastore. Changes nothing.
+    """Verify a job that has one route, with listed topics; see `verify_route`.
+
+    Raises:
+        JobFileError: It has more routes.
+        SluicewayError: Something could not be asked; nothing is concluded then.
+    """
+    return verify_route(pick_route(compile_routes(spec).routes, None), deep=deep)
+
+
+def verify_routes(
+    routes: Sequence[RouteConfig], *, deep: bool
+) -> dict[str, VerifyReport | SluicewayError]:
+    """Verify several routes; one that cannot be looked at does not stop the others.
+
+    Returns:
+        By the route's name: what was found, or why nothing is concluded.
+    """
+    found: dict[str, VerifyReport | SluicewayError] = {}
+    for config in routes:
+        try:
+            found[config.route] = verify_route(config, deep=deep)
+        except SluicewayError as error:
+            found[config.route] = error
+    return found
+
+
+def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
+    """Compare a route's ledger with its files, its broker and its metastore. Changes nothing.
 
     Args:
-        spec: The job.
+        config: The route.
         deep: Also read every file whole and compare its checksum.
 
     Raises:
         SluicewayError: Something could not be asked; nothing is concluded then.
     """
-    table = open_table(spec)
+    table = open_table(config)
     try:
         verifier = Verifier(
             table.storage,

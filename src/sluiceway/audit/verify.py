@@ -52,6 +52,7 @@ class VerifyReport:
     dirty_rows: int = 0
     offsets: int = 0
     gaps: int = 0
+    filtered: int = 0
     skipped: int = 0
     partitions: int = 0
     deep: bool = False
@@ -124,6 +125,7 @@ class Verifier:
         for span in record.ranges:
             report.offsets += int(span.end - span.start)
             report.gaps += int(span.gaps)
+        report.filtered += int(record.counts.filtered)
         report.skipped += int(record.counts.skipped)
         for file in record.files:
             report.files += 1

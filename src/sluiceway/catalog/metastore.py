@@ -1,5 +1,6 @@
 """Thin client of the Hive Metastore (2.3 to 4.0), idempotent and in batches."""
 
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -38,6 +39,9 @@ _READ_BATCH = 500
 # A server makes and looks at each partition's folder: smaller, so that a batch ends in time.
 _WRITE_BATCH = 200
 _KEEP_STATS = {"DO_NOT_UPDATE_STATS": "true"}
+# Of several creations of one database at once, a server lets one through and, for the others,
+# removes the folder that they thought they had made: with every table that is in it by then.
+_creating_database = threading.Lock()
 
 
 def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
@@ -81,20 +85,22 @@ class MetastoreClient:
             MetastoreUnavailableError: The metastore does not answer.
             TableMismatchError: It refuses.
         """
-        found = self._database(database)
-        if found is None:
-            wanted = ttypes.Database(name=database, description="", parameters={})
-            with suppress(AlreadyExists):  # another was faster; it is read back below
-                self._connection.call(
-                    f"create database {database}",
-                    lambda client: client.create_database(wanted),
-                    expected=(AlreadyExists,),
-                )
-            found = self._database(database)
+        with _creating_database:
+            found = self._database(database) or self._create_database(database)
         if found is None:
             raise TableMismatchError(f"database {database} was created and is gone again")
         location: str = found.locationUri or ""
         return location
+
+    def _create_database(self, database: str) -> Any:
+        wanted = ttypes.Database(name=database, description="", parameters={})
+        with suppress(AlreadyExists):  # another process was faster
+            self._connection.call(
+                f"create database {database}",
+                lambda client: client.create_database(wanted),
+                expected=(AlreadyExists,),
+            )
+        return self._database(database)
 
     def create_table(self, table: HiveTable) -> HiveTable:
         """Create the table; one that is there already must be the same.

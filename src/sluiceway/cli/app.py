@@ -41,6 +41,7 @@ class Verb:
 VERBS = (
     Verb("run", "Keep a table filled from its topics.", "sluiceway.cli.run"),
     Verb("validate", "Check a job file; needs no network.", "sluiceway.cli.validate"),
+    Verb("status", "Show how each route is.", "sluiceway.cli.status"),
     Verb("ledger", "Show what was committed.", "sluiceway.cli.ledger"),
     Verb("verify", "Check the ledger against files and broker.", "sluiceway.cli.verify"),
     Verb("lab", "Start, show and stop real servers to try it on.", "sluiceway.cli.lab"),
@@ -59,7 +60,6 @@ LATER_VERBS = frozenset(
         "logs",
         "list",
         "pack",
-        "status",
         "partitions",
         "offsets",
         "dirty",

@@ -1,34 +1,49 @@
-"""A job file with its column types checked too: what every command that takes one loads."""
+"""A job file with its types and expressions checked too: what every command loads."""
 
 from pathlib import Path
 
+from sluiceway.job.choices import choice_problems
 from sluiceway.spec.loader import LoadedJob, load_job
 from sluiceway.spec.problems import Problem
 from sluiceway.types.hive_types import parse_hive_type
 
 
 def load_checked_job(path: Path) -> LoadedJob:
-    """Load a job file and parse its column types, which the job file's own layer cannot.
+    """Load a job file and check types, constants and expressions, which its own layer cannot.
 
     Raises:
         JobFileError: The file is not valid; holds every problem with its line.
         NotInThisVersionError: It asks for things of later versions.
     """
-    job = load_job(path)
+    return check_job(load_job(path))
+
+
+def check_job(job: LoadedJob) -> LoadedJob:
+    """Check types, constants and expressions of a job that is loaded already, and return it.
+
+    Raises:
+        JobFileError: The job is not valid; holds every problem with its line.
+    """
     problems = [
         problem
-        for index, column in enumerate(job.spec.table.columns or ())
-        if (problem := _type_problem(job, index, column.type)) is not None
+        for number, route in enumerate(job.spec.routes)
+        for index, column in enumerate(route.table.columns or ())
+        if (problem := _type_problem(job, number, index, column.type)) is not None
+    ]
+    problems += [
+        job.wrong_value(problem.path, problem.expected, problem.todo, route=number)
+        for number, route in enumerate(job.spec.routes)
+        for problem in choice_problems(route)
     ]
     if problems:
         raise job.error(problems)
     return job
 
 
-def _type_problem(job: LoadedJob, index: int, text: str) -> Problem | None:
+def _type_problem(job: LoadedJob, route: int, index: int, text: str) -> Problem | None:
     try:
         parse_hive_type(text)
     except ValueError as error:
         place = ("table", "columns", index, "type")
-        return job.wrong_value(place, "a Hive type", f"correct it: {error}")
+        return job.wrong_value(place, "a Hive type", f"correct it: {error}", route=route)
     return None

@@ -26,17 +26,24 @@ def ledger() -> None:
 def show(
     job_file: Annotated[Path, typer.Argument(help="The job file.")],
     start: Annotated[int, typer.Option("--from", help="First slot.", min=0)] = 0,
+    route: Annotated[
+        str | None,
+        typer.Option("--route", help="Which route, when there are several.", show_default=False),
+    ] = None,
     limit: Annotated[int, typer.Option(help="At most so many records.", min=1)] = 1000,
     output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
 ) -> None:
     """Print the records of the log in slot order; as JSON, one whole record a line."""
     from sluiceway.audit.open_table import open_table  # noqa: PLC0415
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.ledger.log import LedgerLog  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
     if output not in ("table", "json"):
         raise typer.BadParameter("expected table or json", param_hint="-o")
-    table = open_table(load_checked_job(job_file).spec)
+    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    table = open_table(pick_route(routes, route))
     table.metastore.close()
     records = LedgerLog(table.storage, table.layout).records(start)
     if output == "table":
@@ -60,7 +67,8 @@ def _describe(record: "Record") -> str:
     if isinstance(body, DataRecord):
         return _describe_data(body)
     pins = ", ".join(f"{p.topic}[{p.partition}] {p.how} {p.start}" for p in body.partitions)
-    return f"reads {', '.join(body.topics)}: {pins}"
+    what = f"`{body.pattern}`, now " if body.pattern else ""
+    return f"reads {what}{', '.join(body.topics) or 'nothing'}: {pins}"
 
 
 def _describe_data(body: Any) -> str:

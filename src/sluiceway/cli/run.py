@@ -18,6 +18,16 @@ def run(
     for_: Annotated[
         str | None, typer.Option("--for", metavar="10m", help="End gracefully after this time.")
     ] = None,
+    health_port: Annotated[
+        int | None,
+        typer.Option(
+            "--health-port",
+            help="Serve /healthz and /readyz on this loopback port; 0 takes a free one.",
+            min=0,
+            max=65535,
+            show_default=False,
+        ),
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error.", show_default=False)
     ] = None,
@@ -28,9 +38,10 @@ def run(
     ends the process at once; nothing is lost, the next start goes on from the ledger.
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.job.run import RunOptions, run_job  # noqa: PLC0415
+    from sluiceway.job.run import Eyes, RunOptions, run_job  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
     from sluiceway.observe.progress import Progress  # noqa: PLC0415
+    from sluiceway.service.health import health_served  # noqa: PLC0415
     from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
 
     seconds = None
@@ -46,7 +57,12 @@ def run(
     level = log_level or ("warning" if on_terminal else "info")
     log = stderr_log(level=level, before=progress.clear)
     options = RunOptions(until_caught_up=until_caught_up, for_s=seconds)
-    run_job(job.spec, options, log, progress)
+    eyes = Eyes(log, progress)
+    port = job.spec.run.health_port if health_port is None else health_port
+    with health_served(port, eyes.board, log) as served:
+        if on_terminal and served is not None:
+            sys.stderr.write(f"health: http://127.0.0.1:{served}/healthz\n")
+        run_job(job.spec, options, eyes)
     if on_terminal:
         sys.stderr.write(
             f"{progress.rows:,} rows in {progress.commits} commits, {progress.dirty:,} dirty\n"

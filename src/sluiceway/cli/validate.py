@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from sluiceway.spec.models import JobSpec, TableSpec
+    from sluiceway.spec.models import JobSpec, RouteSpec, TableSpec
 
 app = typer.Typer()
 
@@ -43,14 +43,20 @@ def validate(
 
 
 def _summary(spec: "JobSpec") -> dict[str, Any]:
-    table = spec.table
+    """One route stands beside the job's own values, several stand in a list."""
+    job = {"job": spec.name, "owner": spec.owner, "interval_ms": spec.run.interval_ms}
+    routes = [_route_summary(route) for route in spec.routes]
+    return {**job, **routes[0]} if len(routes) == 1 else {**job, "routes": routes}
+
+
+def _route_summary(route: "RouteSpec") -> dict[str, Any]:
+    table = route.table
     return {
-        "job": spec.name,
-        "owner": spec.owner,
-        "route": spec.name,
-        "topics": list(spec.source.topics),
-        "start": spec.source.start,
-        "table": f"{table.hive.database}.{table.hive.table}",
+        "route": route.route or None,
+        "topics": list(route.source.names),
+        "pattern": route.source.pattern or None,
+        "start": str(route.source.start_at),
+        "table": table.hive.name if table.hive.is_template else table.hive.name.lower(),
         "create": table.hive.create,
         "columns": None
         if table.columns is None
@@ -63,23 +69,39 @@ def _summary(spec: "JobSpec") -> dict[str, Any]:
             {"name": part.name, "event_time": part.event_time, "column": part.column}
             for part in table.partition_by
         ],
-        "interval_ms": spec.run.interval_ms,
     }
 
 
 def _table(file: str, spec: "JobSpec") -> str:
-    table, hive = spec.table, spec.table.hive
+    commits = f"a commit every {spec.run.interval_ms / 1000:g} s"
+    lines = [
+        f"OK {file}",
+        _line("job", spec.name + (f", owner {spec.owner}" if spec.owner else "")),
+    ]
+    if len(spec.routes) > 1:
+        lines.append(_line("routes", f"{len(spec.routes)}, {commits}"))
+    for route in spec.routes:
+        lines.extend(_route_lines(route, commits))
+    return "\n".join([*lines, ""])
+
+
+def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
+    hive = route.table.hive
+    name = hive.name if hive.is_template else hive.name.lower()
     created = "created if missing" if hive.create == "if_missing" else "has to exist"
+    topics = f"all like `{route.source.pattern}`" if route.source.pattern else ""
     rows = {
-        "job": spec.name + (f", owner {spec.owner}" if spec.owner else ""),
-        "route": f"{spec.name}, a commit every {spec.run.interval_ms / 1000:g} s",
-        "topics": f"{', '.join(spec.source.topics)} from {spec.source.start}",
-        "table": f"{hive.database}.{hive.table}, {created}, {hive.file_format} {hive.compression}",
-        "columns": _columns(table),
-        "partitions": _partitions(spec),
+        "route": f"{route.route or 'one for each table'}, {commits}",
+        "topics": f"{topics or ', '.join(route.source.names)} from {route.source.start_at}",
+        "table": f"{name}, {created}, {hive.file_format} {hive.compression}",
+        "columns": _columns(route.table),
+        "partitions": _partitions(route),
     }
-    lines = [f"{name:<12}{text}" for name, text in rows.items()]
-    return "\n".join([f"OK {file}", *lines, ""])
+    return [_line(name, text) for name, text in rows.items()]
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<12}{text}"
 
 
 def _columns(table: "TableSpec") -> str:
@@ -91,7 +113,7 @@ def _columns(table: "TableSpec") -> str:
     return f"{len(table.columns)}: {names}{suffix}"
 
 
-def _partitions(spec: "JobSpec") -> str:
+def _partitions(spec: "RouteSpec") -> str:
     parts = [
         f"{part.name}={part.event_time or f'<{part.column}>'}" for part in spec.table.partition_by
     ]

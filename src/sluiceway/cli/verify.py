@@ -4,12 +4,13 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 if TYPE_CHECKING:
     from sluiceway.audit.verify import VerifyReport
+    from sluiceway.errors import SluicewayError
 
 app = typer.Typer()
 
@@ -23,25 +24,66 @@ def verify(
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every file whole and compare its checksum.")
     ] = False,
+    route: Annotated[
+        str | None, typer.Option("--route", help="Only this route.", show_default=False)
+    ] = None,
     output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
 ) -> None:
-    """Check that the table holds exactly what its ledger says; exit with 7 when not.
+    """Check that the tables hold exactly what their ledgers say; exit with 7 when not.
 
     Reads the whole log (chain, ranges without gap or overlap, sums), every file's footer, the
     metastore's partitions and the broker's log ends. Changes nothing; a live driver may go on.
     """
-    from sluiceway.audit.run_verify import verify_job  # noqa: PLC0415
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
+    from sluiceway.audit.run_verify import verify_route, verify_routes  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
     if output not in ("table", "json"):
         raise typer.BadParameter("expected table or json", param_hint="-o")
-    report = verify_job(load_checked_job(job_file).spec, deep=deep)
-    if output == "json":
-        sys.stdout.write(json.dumps({**asdict(report), "verified": report.verified}) + "\n")
+    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    if route is not None or len(routes) == 1:
+        report = verify_route(pick_route(routes, route), deep=deep)
+        if output == "json":
+            sys.stdout.write(json.dumps(_as_json(report)) + "\n")
+        else:
+            _print(report)
+        code = _code(report)
     else:
-        _print(report)
-    if not report.verified:
-        raise typer.Exit(_NOT_AS_THE_LEDGER_SAYS)
+        reports = verify_routes(routes, deep=deep)
+        if output == "json":
+            each = {name: _as_json(report) for name, report in reports.items()}
+            verified = all(one["verified"] for one in each.values())
+            sys.stdout.write(json.dumps({"routes": each, "verified": verified}) + "\n")
+        else:
+            _print_all(reports)
+        code = max(map(_code, reports.values()), default=0)
+    if code:
+        raise typer.Exit(code)
+
+
+def _code(report: "VerifyReport | SluicewayError") -> int:
+    if isinstance(report, Exception):
+        return report.exit_code
+    return 0 if report.verified else _NOT_AS_THE_LEDGER_SAYS
+
+
+def _as_json(report: "VerifyReport | SluicewayError") -> dict[str, Any]:
+    if isinstance(report, Exception):
+        return {"error": report.code, "message": str(report), "verified": False}
+    return {**asdict(report), "verified": report.verified}
+
+
+def _print_all(reports: "dict[str, VerifyReport | SluicewayError]") -> None:
+    for name, report in reports.items():
+        sys.stdout.write(f"route {name}\n")
+        if isinstance(report, Exception):
+            sys.stdout.write(f"NOT LOOKED AT [{report.code}] {report}\n\n")
+        else:
+            _print(report)
+            sys.stdout.write("\n")
+    good = sum(_code(report) == 0 for report in reports.values())
+    sys.stdout.write(f"{good} of {len(reports)} routes verified\n")
 
 
 def _print(report: "VerifyReport") -> None:
@@ -49,7 +91,7 @@ def _print(report: "VerifyReport") -> None:
     write(f"records     {report.records:>12,}  chain {_word(report, 'chain')}\n")
     write(
         f"offsets     {report.offsets:>12,}  = {report.rows:,} rows + {report.dirty_rows:,} dirty "
-        f"+ {report.skipped:,} skipped + {report.gaps:,} gaps\n"
+        f"+ {report.filtered:,} filtered + {report.skipped:,} skipped + {report.gaps:,} gaps\n"
     )
     how = "size, rows and checksum" if report.deep else "size and rows"
     files = report.files + report.dirty_files

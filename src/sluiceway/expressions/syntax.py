@@ -10,6 +10,7 @@ from sluiceway.types.schema import DataType
 
 MAX_DEPTH = 50
 MAX_NODES = 200
+_MAX_DIGITS = 38
 
 _OR, _AND, _NOT, _COMPARE, _CONCAT, _ADD, _MULTIPLY, _NEGATE = range(1, 9)
 _COMPARISONS = frozenset(["=", "!=", "<", "<=", ">", ">=", "is", "in", "between", "like", "not"])
@@ -180,8 +181,9 @@ class _Parser:
             return node
         if token.text == "-" and token.kind == "symbol":
             operand = self.expression(_NEGATE)
-            if isinstance(operand, Literal) and _is_number(operand.value):
-                return Literal(token.at, _minus(operand.value))
+            number = _minus(operand.value) if isinstance(operand, Literal) else None
+            if number is not None:
+                return Literal(token.at, number)
             return Operator(token.at, "negate", (operand,))
         raise ExpressionError(f"expected a value, got {token.shown()}", token.at)
 
@@ -221,9 +223,9 @@ class _Parser:
                 numbers.append(self._digits())
             self._expect(")")
             text += f"({','.join(numbers)})"
+        if first.kind != "word":
+            raise ExpressionError(f"expected a type's name, got {first.shown()}", first.at)
         try:
-            if first.kind != "word":
-                raise ValueError("expected a type's name")  # noqa: TRY301
             return parse_hive_type(text)
         except ValueError as error:
             raise ExpressionError(f"expected a type to cast to: {error}", first.at) from error
@@ -265,14 +267,8 @@ def _number(token: Token) -> int | Decimal:
     return int(token.text)
 
 
-_MAX_DIGITS = 38
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | Decimal) and not isinstance(value, bool)
-
-
-def _minus(value: int | Decimal | str | bool | None) -> int | Decimal:
+def _minus(value: object) -> int | Decimal | None:
+    """The negative of a number; None for anything else."""
     if isinstance(value, Decimal):
         return value.copy_negate()
-    return -value if isinstance(value, int) else 0
+    return -value if isinstance(value, int) and not isinstance(value, bool) else None

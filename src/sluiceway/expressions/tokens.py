@@ -105,4 +105,4 @@ def _unknown(text: str, at: int) -> ExpressionError:
     for begin, message in _BROKEN:
         if text[at] == begin:
             return ExpressionError(message, at)
-    return ExpressionError(f"no expression has {ascii(text[at])}", at)
+    return ExpressionError(f"no expression has {text[at]!a}", at)

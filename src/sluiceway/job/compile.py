@@ -1,12 +1,12 @@
 """From the job file to the values that a driver works with. No I/O."""
 
-from sluiceway.errors import JobFileError
-from sluiceway.job.config import RouteConfig
+from sluiceway.job.choices import row_choices, row_columns
+from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sources.kafka.settings import check_properties
-from sluiceway.spec.models import ColumnSpec, JobSpec
+from sluiceway.spec.models import JobSpec, RouteSpec
 from sluiceway.spec.values import Secret
-from sluiceway.types.hive_types import format_hive_type, parse_hive_type
+from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
     DataType,
     Field,
@@ -15,7 +15,14 @@ from sluiceway.types.schema import (
     StringType,
     TimestampType,
 )
-from sluiceway.worker.plan import EventTimeRule, KafkaAccess, MetaColumn, PartitionRule
+from sluiceway.worker.plan import (
+    EventTimeRule,
+    KafkaAccess,
+    MetaColumn,
+    PartitionRule,
+    RowColumn,
+)
+from sluiceway.worker.row_choices import payload_fields
 
 META_TYPES: dict[str, DataType] = {
     "topic": StringType(),
@@ -25,27 +32,47 @@ META_TYPES: dict[str, DataType] = {
 }
 
 
-def compile_route(spec: JobSpec) -> RouteConfig:
-    """The job file's one route.
+def compile_routes(spec: JobSpec) -> CompiledJob:
+    """All routes of a job file: those with listed topics, and templates for the patterns.
+
+    Raises:
+        JobFileError: A column type is not known, or a client property would break the protocol.
+    """
+    compiled = [(route, compile_route(route)) for route in spec.routes]
+    return CompiledJob(
+        routes=tuple(config for route, config in compiled if not route.source.pattern),
+        templates=tuple(
+            RouteTemplate(config, route.table.hive.name)
+            for route, config in compiled
+            if route.source.pattern
+        ),
+        discover_interval_s=spec.run.discover_interval_ms / 1000,
+    )
+
+
+def compile_route(spec: RouteSpec) -> RouteConfig:
+    """One route of a job file; one with a pattern has no topics yet.
 
     Raises:
         JobFileError: A column type is not known, or a client property would break the protocol.
     """
     properties = {key: revealed(value) for key, value in spec.kafka.properties.items()}
     check_properties(properties)
-    columns = declared_columns(spec)
+    columns = row_columns(spec)
     event_time = spec.event_time
     return RouteConfig(
         job=spec.name,
-        route=spec.name,
-        topics=spec.source.topics,
-        start=spec.source.start,
+        route=spec.route,
+        topics=spec.source.names,
+        pattern=spec.source.pattern,
+        start=spec.source.start_at,
         kafka=KafkaAccess(
             spec.kafka.bootstrap_servers,
             tuple(sorted(properties.items())),
         ),
         hive=_hive_options(spec, columns),
-        columns=columns,
+        columns=None if columns is None else Schema(payload_fields(columns)),
+        choices=row_choices(columns, spec.where),
         extra=spec.format.json_.extra,
         tombstones=spec.format.json_.tombstones,
         meta=tuple(MetaColumn(column.field, column.name) for column in spec.table.meta),
@@ -63,28 +90,7 @@ def compile_route(spec: JobSpec) -> RouteConfig:
     )
 
 
-def declared_columns(spec: JobSpec) -> Schema | None:
-    """Columns of the job file as types; None when they come from the table."""
-    if spec.table.columns is None:
-        return None
-    return Schema(tuple(_field(column) for column in spec.table.columns))
-
-
-def _field(column: ColumnSpec) -> Field:
-    try:
-        kind = parse_hive_type(column.type)
-    except ValueError as error:
-        raise JobFileError(f"column {column.name}: {error}") from error
-    return Field(
-        name=column.name,
-        type=kind,
-        required=column.required,
-        path=tuple(column.path.split(".")) if column.path else (),
-        time_unit=column.unit,
-    )
-
-
-def _hive_options(spec: JobSpec, columns: Schema | None) -> HiveTableOptions:
+def _hive_options(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> HiveTableOptions:
     return HiveTableOptions(
         metastore=spec.metastore.uri,
         database=spec.table.hive.database,
@@ -100,20 +106,21 @@ def _hive_options(spec: JobSpec, columns: Schema | None) -> HiveTableOptions:
     )
 
 
-def _table_schema(spec: JobSpec, columns: Schema | None) -> Schema | None:
-    """Columns of the table's files: payload without what its folders say, then meta columns."""
+def _table_schema(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> Schema | None:
+    """Columns of the table's files: the rows' without what its folders say, then meta columns."""
     if columns is None:
         return None
     folders = {part.name.lower() for part in spec.table.partition_by}
-    payload = tuple(field for field in columns.fields if field.name.lower() not in folders)
+    written = (column.field for column in columns if column.written)
+    rows = tuple(field for field in written if field.name.lower() not in folders)
     meta = tuple(Field(column.name, META_TYPES[column.field]) for column in spec.table.meta)
-    return Schema((*payload, *meta))
+    return Schema((*rows, *meta))
 
 
-def _partition_type(column: str | None, columns: Schema | None) -> str:
+def _partition_type(column: str | None, columns: tuple[RowColumn, ...] | None) -> str:
     if column is None or columns is None:
         return "string"
-    types = {field.name.lower(): field.type for field in columns.fields}
+    types = {of.field.name.lower(): of.field.type for of in columns}
     return format_hive_type(types[column.lower()])
 
 

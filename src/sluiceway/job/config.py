@@ -1,11 +1,24 @@
 """What a driver needs to know of a job file, as values."""
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from sluiceway.ledger.fold import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.spec.routes import default_route_name
+from sluiceway.spec.start import StartAt
+from sluiceway.spec.topic_pattern import render
+from sluiceway.spec.values import is_table_name
 from sluiceway.types.schema import Schema
-from sluiceway.worker.plan import EventTimeRule, KafkaAccess, MetaColumn, PartitionRule
+from sluiceway.worker.plan import (
+    NO_CHOICES,
+    EventTimeRule,
+    KafkaAccess,
+    MetaColumn,
+    PartitionRule,
+    RowChoices,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,8 +26,11 @@ class RouteConfig:
     """One route: topics into one table.
 
     Attributes:
-        start: `earliest` or `latest`, for source partitions that the ledger does not know.
+        topics: Literal names, or those that match `pattern` now.
+        pattern: Pattern of topic names; empty when they are listed in the job file.
+        start: For source partitions that the ledger does not know.
         columns: Declared payload columns; None takes them from the table.
+        choices: What the rows are made of them.
         interval_s: Reading time of an epoch.
         straggler_timeout_s: How long after that a task may take to close its files.
     """
@@ -22,7 +38,8 @@ class RouteConfig:
     job: str
     route: str
     topics: tuple[str, ...]
-    start: str
+    pattern: str
+    start: StartAt
     kafka: KafkaAccess
     hive: HiveTableOptions
     columns: Schema | None
@@ -33,8 +50,95 @@ class RouteConfig:
     partitions: tuple[PartitionRule, ...]
     interval_s: float
     straggler_timeout_s: float
+    choices: RowChoices = NO_CHOICES
 
     @property
     def group(self) -> str:
         """Consumer group under which progress is reported to lag tools."""
         return f"sluiceway-{self.job}-{self.route}"
+
+    @property
+    def subscription(self) -> Subscription:
+        """What is read, as the ledger keeps it."""
+        return Subscription(self.topics, self.pattern, str(self.start))
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedTopic:
+    """A topic that matches a pattern and gets no table, and why."""
+
+    topic: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """What a template makes of the topics that there are."""
+
+    routes: tuple[RouteConfig, ...]
+    refused: tuple[RefusedTopic, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RouteTemplate:
+    """Routes that come with their topics: a pattern, and a table named by what it matches.
+
+    Attributes:
+        route: All that its routes share; its topics and table are filled in. A name that is
+            not empty is that of its one route.
+        table: `database.table`, with groups of the pattern as `ods.app_{1}`.
+    """
+
+    route: RouteConfig
+    table: str
+
+    def expand(self, topics: tuple[str, ...]) -> Expansion:
+        """Make one route of each table that the topics give.
+
+        Called at start and each time the topics are looked for. Topics are named by others:
+        a name becomes part of a table's only when the whole is a plain identifier.
+
+        Args:
+            topics: All that the cluster has, internal ones left out.
+
+        Returns:
+            Routes in the order of their tables, topics sorted; and the topics that give none.
+        """
+        pattern = re.compile(self.route.pattern)
+        by_table: dict[str, list[str]] = {}
+        refused = []
+        for topic in sorted(topics):
+            match = pattern.fullmatch(topic)
+            if match is None:
+                continue
+            table = render(self.table, match).lower()
+            if is_table_name(table):
+                by_table.setdefault(table, []).append(topic)
+            else:
+                refused.append(RefusedTopic(topic, f"{table[:200]!r} is no name of a table"))
+        routes = tuple(self._route(table, tuple(by_table[table])) for table in sorted(by_table))
+        return Expansion(routes, tuple(refused))
+
+    def _route(self, name: str, topics: tuple[str, ...]) -> RouteConfig:
+        database, _, table = name.partition(".")
+        return replace(
+            self.route,
+            route=self.route.route or default_route_name(name),
+            topics=topics,
+            hive=replace(self.route.hive, database=database, table=table),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledJob:
+    """A job as its driver runs it.
+
+    Attributes:
+        routes: Those whose topics are listed.
+        templates: Those that topics bring along.
+        discover_interval_s: How often topics are looked for.
+    """
+
+    routes: tuple[RouteConfig, ...]
+    templates: tuple[RouteTemplate, ...] = ()
+    discover_interval_s: float = 30.0

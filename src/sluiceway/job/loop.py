@@ -5,16 +5,19 @@ not known yet is left out of the next epoch; the others go on.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
+from sluiceway.errors import Fatal, SluicewayError, StorageUnavailableError, TaskFailedError
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.discovery import Discovery
 from sluiceway.job.route_session import PlannedEpoch, RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
 from sluiceway.job.source_view import SourceView, look
+from sluiceway.job.status import RouteState, RouteStatus
+from sluiceway.job.status_board import StatusBoard, StatusFiles
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
@@ -27,16 +30,8 @@ if TYPE_CHECKING:
 _PARALLEL_ROUTES = 16
 _COMMIT_GRACE_S = 2.0
 _IDLE_S = 0.2
-
-
-class RouteState(StrEnum):
-    """Where a route is; `status` shows it."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    WAITING = "waiting"
-    HALTED = "halted"
-    CAUGHT_UP = "caught_up"
+_BEATS_MISSED = 3
+_NO_ROUTE_S = 30.0
 
 
 @dataclass(slots=True)
@@ -46,6 +41,7 @@ class _Seat:
     Attributes:
         due: Monotonic time before which a waiting route is left alone.
         work: What runs for the route in the pool now.
+        topics: What a pattern's route reads when its work is done; None when nothing changed.
     """
 
     session: RouteSession
@@ -53,6 +49,7 @@ class _Seat:
     due: float = 0.0
     error: SluicewayError | None = None
     work: "Future[None] | None" = None
+    topics: tuple[str, ...] | None = None
 
     def free(self) -> bool:
         return self.work is None and time.monotonic() >= self.due
@@ -64,33 +61,39 @@ class LoopParts:
 
     Attributes:
         sources: One client a cluster connection.
+        discovery: Makes routes of topics, as they come and go.
+        open_session: Makes the session of a route.
     """
 
     sources: dict[KafkaAccess, SourceClient]
     runner: TaskRunner
     stop: StopSignal
     log: Log
+    discovery: Discovery
+    open_session: Callable[[RouteConfig], RouteSession]
     progress: Progress = field(default_factory=Progress)
+    board: StatusBoard = field(default_factory=StatusBoard)
 
 
 class JobLoop:
     """Runs routes until a stop, until all have caught up, or until none is left.
 
     Args:
-        sessions: The routes.
+        routes: Those with listed topics; `parts.discovery` brings the others.
         parts: What they share.
-        bounded: End at the log ends that each route meets first.
+        bounded: End at the log ends that each route meets first; topics are looked for once.
     """
 
     def __init__(
-        self, sessions: Sequence[RouteSession], parts: LoopParts, *, bounded: bool = False
+        self, routes: Sequence[RouteConfig], parts: LoopParts, *, bounded: bool = False
     ) -> None:
-        self._seats = [_Seat(session) for session in sessions]
+        self._seats = [_Seat(parts.open_session(config)) for config in routes]
+        self._discovered: dict[str, _Seat] = {}
         self._parts = parts
         self._bounded = bounded
-        self._pool = ThreadPoolExecutor(
-            min(_PARALLEL_ROUTES, max(1, len(sessions))), thread_name_prefix="route"
-        )
+        self._status_files = StatusFiles(parts.board, parts.log)
+        # Threads are made when there is work for them.
+        self._pool = ThreadPoolExecutor(_PARALLEL_ROUTES, thread_name_prefix="route")
 
     def run(self) -> None:
         """Start, read and commit, again and again. Called once.
@@ -99,14 +102,19 @@ class JobLoop:
             Fatal: No route is left; the worst reason.
             RunnerLostError: The runner is gone; a new process goes on.
         """
+        self._status_files.start()
         try:
             while not self._parts.stop.asked() and self._some_left():
                 self._settle(0.0)
+                self._discover()
+                self._note()
                 self._start_due()
                 if not self._epoch():
                     self._pause()
             self._settle(None)
         finally:
+            self._note()
+            self._status_files.close()
             # Closing may wait for the catalog, so all routes do it side by side.
             list(self._pool.map(RouteSession.close, [seat.session for seat in self._seats]))
             self._pool.shutdown()
@@ -115,10 +123,32 @@ class JobLoop:
             raise max(
                 (error for error in halted if error is not None), key=lambda error: error.exit_code
             )
+        failure = self._parts.discovery.failure
+        if not self._seats and isinstance(failure, Fatal):
+            raise failure
+
+    def snapshot(self) -> tuple[RouteStatus, ...]:
+        """All routes as they are now. Any thread may ask; the loop does not wait for it."""
+        return self._parts.board.snapshot()
+
+    def _note(self) -> None:
+        """Let others see how the routes are, and that the loop goes round."""
+        for seat in self._seats:
+            self._parts.board.note(seat.session, seat.state, seat.error)
+        configs = [seat.session.config for seat in self._seats]
+        longest = max((config.interval_s for config in configs), default=_NO_ROUTE_S)
+        grace = max((config.straggler_timeout_s for config in configs), default=0.0)
+        self._parts.board.beat(_BEATS_MISSED * longest + grace)
 
     def _some_left(self) -> bool:
         done = (RouteState.HALTED, RouteState.CAUGHT_UP)
-        return any(seat.state not in done for seat in self._seats)
+        if any(seat.state not in done for seat in self._seats):
+            return True
+        discovery = self._parts.discovery
+        if isinstance(discovery.failure, Fatal):
+            return False
+        # Without a route yet, a job waits for the first topic.
+        return discovery.pending or not (self._seats or self._bounded)
 
     def _count(self, state: RouteState) -> int:
         return sum(seat.state is state for seat in self._seats)
@@ -132,7 +162,42 @@ class JobLoop:
             soonest = min(dues, default=0.0) - time.monotonic()
             self._parts.stop.sleep(max(_IDLE_S, min(soonest, 1.0)))
 
-    # Routes that start, wait or end
+    # Routes that come, start, wait or end
+
+    def _discover(self) -> None:
+        """Seat the routes of new topics; hand the others the topics that they have now."""
+        if self._parts.discovery.due(once=self._bounded):
+            for config in self._parts.discovery.look():
+                self._place(config)
+        for seat in self._discovered.values():
+            if seat.topics is not None and seat.work is None:
+                seat.session.take_topics(seat.topics)
+                seat.topics = None
+
+    def _place(self, config: RouteConfig) -> None:
+        seat = self._discovered.get(config.route)
+        if seat is not None:
+            seat.topics = config.topics
+            return
+        self._parts.log.info(
+            "route_found",
+            job=config.job,
+            route=config.route,
+            table=f"{config.hive.database}.{config.hive.table}",
+            topics=len(config.topics),
+        )
+        try:
+            seat = _Seat(self._parts.open_session(config))
+        except SluicewayError as error:
+            self._refuse(config, error)
+            return
+        self._discovered[config.route] = seat
+        self._seats.append(seat)
+
+    def _refuse(self, config: RouteConfig, error: SluicewayError) -> None:
+        self._parts.log.error(
+            "route_refused", route=config.route, code=error.code, error=str(error)
+        )
 
     def _start_due(self) -> None:
         for seat in self._seats:
@@ -203,14 +268,17 @@ class JobLoop:
         answers = self._run_tasks(planned)
         if answers is None:
             return True
-        views = self._look([seat for seat in ready if id(seat) in planned])
-        for seat in ready:
-            epoch = planned.get(id(seat))
+        by_ledger: dict[str, list[TaskResult]] = {}
+        for answer in answers:
+            by_ledger.setdefault(answer.ledger, []).append(answer)
+        # Idle routes have no answer and nothing to finish; among many, most are idle.
+        answered = [s for s in ready if id(s) in planned and s.session.ledger in by_ledger]
+        views = self._look(answered)
+        for seat in answered:
             view = views.get(seat.session.config.kafka)
-            if epoch is None or view is None:
-                continue
-            own = [answer for answer in answers if answer.ledger == seat.session.ledger]
-            seat.work = self._pool.submit(seat.session.finish, epoch, own, view)
+            if view is not None:
+                epoch, own = planned[id(seat)], by_ledger[seat.session.ledger]
+                seat.work = self._pool.submit(seat.session.finish, epoch, own, view)
         self._settle(_COMMIT_GRACE_S)
         return True
 
@@ -264,6 +332,7 @@ class JobLoop:
 
         def end_early() -> None:
             nonlocal asked
+            self._parts.board.beat()
             if self._parts.stop.asked() and not asked:
                 asked = True
                 self._end_early(seats, planned)

@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sluiceway.errors import OffsetsLostError
-from sluiceway.ledger.fold import Fold, SourceState
+from sluiceway.errors import OffsetsLostError, SourceUnavailableError
+from sluiceway.job.start_offsets import ResolvedStart
+from sluiceway.ledger.fold import Fold, SourceState, Subscription
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
@@ -25,23 +26,44 @@ class PlannedSplit:
     range_start: int
 
 
+def new_partitions(
+    fold: Fold, wanted: Subscription, discovered: Sequence[DiscoveredPartition]
+) -> tuple[SourcePartition, ...]:
+    """Partitions that begin where the job file's start says, in order.
+
+    Not those that appeared under an unchanged subscription (a listed topic, or an unchanged
+    pattern): they begin at their own earliest offset, or rows before the look would be lost.
+    """
+    return tuple(
+        found.partition
+        for found in discovered
+        if (found.partition.topic, found.partition.partition) not in fold.sources
+        and not _was_subscribed(fold.subscription, wanted, found.partition.topic)
+    )
+
+
+def _was_subscribed(before: Subscription | None, wanted: Subscription, topic: str) -> bool:
+    if before is None:
+        return False
+    return topic in before.topics or (bool(wanted.pattern) and before.pattern == wanted.pattern)
+
+
 def plan_sources(
     fold: Fold,
-    topics: tuple[str, ...],
-    start: str,
+    wanted: Subscription,
     discovered: Sequence[DiscoveredPartition],
     bounds: Bounds,
+    starts: Mapping[SourcePartition, ResolvedStart],
 ) -> SourcesRecord | None:
     """The SOURCES record that is due, or None (commit rule 5).
 
     Args:
         fold: State of the ledger.
-        topics: The subscription now.
-        start: `earliest` or `latest`.
+        wanted: The subscription now.
         discovered: All partitions of the topics.
         bounds: Of at least the partitions that are new.
+        starts: Where those of `new_partitions` begin.
     """
-    subscribed_before = fold.subscription[0] if fold.subscription else ()
     pins = []
     for found in discovered:
         key = (found.partition.topic, found.partition.partition)
@@ -49,29 +71,28 @@ def plan_sources(
         if known is not None and not known.retired:
             continue
         if known is not None:
-            pins.append(_pin(found, known.end, "resumed"))
-        elif found.partition.topic in subscribed_before:
-            pins.append(_pin(found, bounds[found.partition].start_offset, "discovered"))
+            pins.append(_pin(found, ResolvedStart(known.end, "resumed")))
+        elif found.partition in starts:
+            pins.append(_pin(found, starts[found.partition]))
         else:
-            place = bounds[found.partition]
-            offset = place.start_offset if start == "earliest" else place.end_offset
-            pins.append(_pin(found, offset, start))
+            first = bounds[found.partition].start_offset
+            pins.append(_pin(found, ResolvedStart(first, "discovered")))
     for (topic, partition), known in fold.sources.items():
-        if topic not in topics and not known.retired:
+        if topic not in wanted.topics and not known.retired:
             pins.append(_retirement(topic, partition, known))
-    if not pins and fold.subscription == (topics, start):
+    if not pins and fold.subscription == wanted:
         return None
-    return SourcesRecord(topics, start, tuple(pins))
+    return SourcesRecord(wanted.topics, wanted.pattern, wanted.start, tuple(pins))
 
 
-def _pin(found: DiscoveredPartition, offset: int, how: str) -> PinnedPartition:
+def _pin(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:
     return PinnedPartition(
         found.partition.topic,
         found.partition.partition,
         found.identity.cluster_id,
         found.identity.topic_id,
-        BigInt(offset),
-        how,
+        BigInt(start.offset),
+        start.how,
         retired=False,
     )
 
@@ -123,12 +144,18 @@ def plan_splits(
 
     Raises:
         OffsetsLostError: The log starts after the committed end or ends before it.
+        SourceUnavailableError: The cluster does not describe a partition that is read.
     """
     planned = []
     for (topic, number), known in sorted(fold.sources.items()):
         if known.retired:
             continue
         partition = SourcePartition(topic, number)
+        if partition not in bounds:
+            raise SourceUnavailableError(
+                "the cluster does not describe it now; it is looked for again",
+                where=str(partition),
+            )
         start = _readable_start(partition, known, bounds[partition])
         stop = None if targets is None else targets.get(partition, known.end)
         if stop is not None and known.end >= stop:

@@ -7,7 +7,7 @@ from sluiceway.job.config import RouteConfig
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import Schema
-from sluiceway.worker.plan import RoutePlan
+from sluiceway.worker.plan import NO_CHOICES, RoutePlan, RowChoices
 from sluiceway.worker.row_check import row_problem
 
 
@@ -18,7 +18,7 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         TableMismatchError: The columns cannot be filled as the job file says.
     """
     schema = payload_schema(config, owned.state.schema)
-    problem = row_problem(schema, config.event_time, config.partitions)
+    problem = row_problem(schema, config.event_time, config.partitions, config.choices)
     if problem is not None:
         raise TableMismatchError(
             f"rows cannot be made for it: {problem}",
@@ -31,13 +31,14 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         layout=owned.layout,
         kafka=config.kafka,
         schema=schema,
-        schema_version=schema_fingerprint(schema),
+        schema_version=schema_fingerprint(schema, config.choices),
         extra=config.extra,
         tombstones=config.tombstones,
         meta=config.meta,
         event_time=config.event_time,
         partitions=config.partitions,
         compression=owned.state.compression,
+        choices=config.choices,
     )
 
 
@@ -58,11 +59,13 @@ def payload_schema(config: RouteConfig, table: Schema) -> Schema:
     return Schema(fields)
 
 
-def schema_fingerprint(schema: Schema) -> str:
-    """Short name of a schema, the same for equal columns."""
+def schema_fingerprint(schema: Schema, choices: RowChoices) -> str:
+    """Short name of a schema and what is made of it, the same for equal columns and choices."""
     text = ";".join(
         f"{'.'.join(field.path) or field.name}>{field.name}:{format_hive_type(field.type)}"
         f":{field.required}:{field.time_unit}"
         for field in schema.fields
     )
+    if choices != NO_CHOICES:
+        text += f"|{choices!r}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -5,8 +5,8 @@ the ledger alone. Nothing here waits for the world except a put whose outcome is
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sluiceway.errors import (
     Fatal,
@@ -18,13 +18,21 @@ from sluiceway.errors import (
 )
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.effects import EffectsApplier
-from sluiceway.job.planner import PlannedSplit, check_identities, plan_sources, plan_splits
+from sluiceway.job.planner import (
+    PlannedSplit,
+    check_identities,
+    new_partitions,
+    plan_sources,
+    plan_splits,
+)
 from sluiceway.job.prepare import check_staged_files, prepare_record
 from sluiceway.job.publish import Publisher
+from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_plan import route_plan
 from sluiceway.job.source_view import SourceView
+from sluiceway.job.start_offsets import ResolvedStart, resolve_start
 from sluiceway.job.takeover import OwnedLedger, TakeoverHooks, take_over
-from sluiceway.ledger.fold import Fold, PartitionState
+from sluiceway.ledger.fold import PartitionState, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
@@ -32,6 +40,7 @@ from sluiceway.observe.steps import Observer, Step
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 from sluiceway.sinks.hive.partition_path import metastore_values
 from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.storage.contract import Storage
 from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult, stop_path
 
 _FIRST_RETRY_S = 2.0
@@ -95,6 +104,7 @@ class RouteSession:
         self._failed_epochs = 0
         self._retry_s = _FIRST_RETRY_S
         self._targets: dict[SourcePartition, int] | None = None
+        self.meter = RouteMeter(config.interval_s)
         self.lag_records = 0
         self.caught_up = False
 
@@ -128,6 +138,7 @@ class RouteSession:
             publisher.close()
             owned.lease.release()
             raise
+        self.meter.advance(owned.fold)
         effects.start()
         self._want_partitions(owned.fold.effects_through)
 
@@ -146,17 +157,36 @@ class RouteSession:
 
         Raises:
             OffsetsLostError: The source is another one than was read.
-            TopicNotFoundError: A topic is gone.
+            TopicNotFoundError: A topic that is listed by name is gone.
             TableMismatchError: The table was dropped.
+            SourceUnavailableError: The source does not say where the start is.
         """
         held = self._now
         if held.effects.failure is not None:
             raise held.effects.failure
-        discovered = view.of(self.config.topics)
-        check_identities(held.owned.fold, discovered)
-        return plan_sources(
-            held.owned.fold, self.config.topics, self.config.start, discovered, view.bounds
-        )
+        fold, wanted = held.owned.fold, self._subscription(view)
+        discovered = view.of(wanted.topics)
+        check_identities(fold, discovered)
+        new = new_partitions(fold, wanted, discovered)
+        starts = resolve_start(self.config.start, new, view.bounds, self._parts.source)
+        if self.config.start.kind == "group" and new and not _taken_over(starts):
+            self._log.warning("group_has_no_offsets", group=self.config.start.group)
+        return plan_sources(fold, wanted, discovered, view.bounds, starts)
+
+    def take_topics(self, topics: tuple[str, ...]) -> None:
+        """Read these topics from the next epoch on. Called between epochs, for a pattern's route.
+
+        Args:
+            topics: All that match now; those that are gone are retired in the ledger.
+        """
+        if topics != self.config.topics:
+            self._log.info("topics_changed", topics=len(topics), before=len(self.config.topics))
+            self.config = replace(self.config, topics=topics)
+
+    def _subscription(self, view: SourceView) -> Subscription:
+        """What is read now: a topic of a pattern may go, a listed one may not."""
+        wanted = self.config.subscription
+        return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
     def pin(self, record: SourcesRecord) -> None:
         """Commit where new source partitions start.
@@ -164,7 +194,9 @@ class RouteSession:
         Raises:
             FencedError: Another driver has taken over.
         """
-        committed = self._now.owned.writer.commit(record)
+        owned = self._now.owned
+        committed = owned.writer.commit(record)
+        self.meter.advance(owned.fold)
         self._parts.observe(Step.PINNED)
         self._log.info("sources_pinned", seq=committed.seq, partitions=len(record.partitions))
 
@@ -179,13 +211,13 @@ class RouteSession:
             OffsetsLostError: The source no longer has what the ledger needs.
         """
         fold = self._now.owned.fold
-        discovered = view.of(self.config.topics)
+        discovered = view.of(self._subscription(view).topics)
         if bounded and self._targets is None:
             self._targets = {
                 found.partition: view.bounds[found.partition].end_offset for found in discovered
             }
         splits = plan_splits(fold, view.bounds, self._targets)
-        self.lag_records = _lag(fold, view)
+        self.lag_records = self.meter.look(fold, view.bounds)
         self.caught_up = bounded and not splits
         if not splits:
             return None
@@ -249,11 +281,12 @@ class RouteSession:
         if record is not None:
             check_staged_files(owned.storage, owned.layout, results)
             # A topic created anew while it was read reads like the old one (commit rule 13).
-            check_identities(owned.fold, view.of(self.config.topics))
+            check_identities(owned.fold, view.of(self._subscription(view).topics))
             plan_splits(owned.fold, view.bounds, None)
             self._parts.observe(Step.PREPARED)
             before = owned.fold.next_seq
             committed = owned.writer.commit(record)
+            self.meter.commit(owned.fold, record.counts)
             self._parts.observe(Step.COMMITTED)
             self._publish(record)
             owned.writer.note_published()
@@ -348,6 +381,7 @@ class RouteSession:
             read=counts.read,
             written=counts.written,
             dirty=counts.dirty,
+            filtered=counts.filtered,
             skipped=counts.skipped,
             files=len(record.files),
             run_ms=int((ran - started) * 1000),
@@ -374,6 +408,11 @@ class RouteSession:
         """Whether START has been done."""
         return self._held is not None
 
+    def status_place(self) -> tuple[Storage, str] | None:
+        """Where the route's status is written; None while it holds no ledger. For any thread."""
+        held = self._held
+        return None if held is None else (held.owned.storage, held.owned.layout.status)
+
     @property
     def _now(self) -> _Held:
         if self._held is None:
@@ -384,14 +423,9 @@ class RouteSession:
         self._log.warning("commit_unknown", attempts=attempts, error=str(error))
 
 
+def _taken_over(starts: Mapping[SourcePartition, ResolvedStart]) -> bool:
+    return any(start.how == "group" for start in starts.values())
+
+
 def _desired(owned: OwnedLedger, state: PartitionState) -> DesiredPartition:
     return DesiredPartition(metastore_values(state.values), owned.layout.final(state.folder))
-
-
-def _lag(fold: Fold, view: SourceView) -> int:
-    lag = 0
-    for (topic, number), known in fold.sources.items():
-        place = view.bounds.get(SourcePartition(topic, number))
-        if place is not None and not known.retired:
-            lag += max(0, place.end_offset - known.end)
-    return lag

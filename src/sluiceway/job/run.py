@@ -1,14 +1,20 @@
-"""Runs a job: one process, one SparkSession, its route."""
+"""Runs a job: one process, one SparkSession, its routes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sluiceway.job.compile import compile_route, revealed
-from sluiceway.job.config import RouteConfig
+from sluiceway.job.compile import compile_routes, revealed
+from sluiceway.job.config import CompiledJob, RouteConfig
+from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.route_session import RouteParts, RouteSession
 from sluiceway.job.runner import TaskRunner
+from sluiceway.job.status import RunSummary
+from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
@@ -27,68 +33,106 @@ _REQUEST_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How long a run goes on.
+    """How long a run goes on, and what it takes of its process.
 
     Attributes:
         until_caught_up: End at the log ends read at the start.
         for_s: End gracefully after this time; None goes on.
+        signals: SIGINT and SIGTERM end the run gracefully; only ever in the main thread.
+        borrow_session: Use the SparkSession that the process has, if any, and leave it running.
     """
 
     until_caught_up: bool = False
     for_s: float | None = None
+    signals: bool = True
+    borrow_session: bool = False
 
 
-def run_job(spec: JobSpec, options: RunOptions, log: Log, progress: Progress) -> None:
-    """Run a job in the foreground until it stops or halts. Called once per process.
+@dataclass(frozen=True, slots=True)
+class Eyes:
+    """Who looks on while a job runs.
+
+    Attributes:
+        board: Shows the routes to other threads.
+    """
+
+    log: Log
+    progress: Progress
+    board: StatusBoard = field(default_factory=StatusBoard)
+
+
+def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes) -> RunSummary:
+    """Run a job in the foreground until it stops or halts.
+
+    Returns:
+        What was done for each route; some may have halted.
 
     Raises:
         SluicewayError: Why it could not go on; everything committed is safe.
     """
-    config = compile_route(spec)
+    job = compile_routes(spec)
     stop = StopSignal()
-    stop.listen()
-    if options.for_s is not None:
-        stop.stop_after(options.for_s)
-    progress.waiting("starting Spark")
-    runner = _start_spark(spec, log)
+    with _listening(stop, wanted=options.signals):
+        if options.for_s is not None:
+            stop.stop_after(options.for_s)
+        eyes.progress.waiting("starting Spark")
+        runner = _start_spark(spec, eyes.log, borrow=options.borrow_session)
+        try:
+            run_routes(job, runner, stop, eyes, bounded=options.until_caught_up)
+        finally:
+            eyes.progress.clear()
+            runner.close()
+    return eyes.board.summary()
+
+
+@contextmanager
+def _listening(stop: StopSignal, *, wanted: bool) -> Iterator[None]:
+    """Signals ask for a stop inside the block and do what they did before after it."""
+    if not wanted or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    woken = signal.set_wakeup_fd(-1)
     try:
-        run_routes([config], runner, stop, (log, progress), bounded=options.until_caught_up)
+        stop.listen()
+        yield
     finally:
-        progress.clear()
-        runner.close()
+        for number, handler in handlers.items():
+            # None: set by something other than Python, which cannot be set from here.
+            if handler is not None:
+                signal.signal(number, handler)
+        signal.set_wakeup_fd(woken)
 
 
 def run_routes(
-    configs: Sequence[RouteConfig],
+    job: CompiledJob,
     runner: TaskRunner,
     stop: StopSignal,
-    eyes: tuple[Log, Progress],
+    eyes: Eyes,
     *,
     bounded: bool = False,
     observe: Observer = ignore_step,
 ) -> None:
-    """Run routes on a runner that its caller owns.
+    """Run a job's routes on a runner that its caller owns.
 
     Raises:
         SluicewayError: No route is left; the worst reason.
     """
-    log, progress = eyes
+    log, progress = eyes.log, eyes.progress
     sources: dict[KafkaAccess, SourceClient] = {}
-    for config in configs:
-        if config.kafka not in sources:
-            sources[config.kafka] = open_source(config)
-    sessions = [
-        RouteSession(
-            config,
-            RouteParts(
-                sources[config.kafka], open_sink(config), log, observe, progress, stop.sleep
-            ),
-        )
-        for config in configs
-    ]
+
+    def open_session(config: RouteConfig) -> RouteSession:
+        source, sink = sources[config.kafka], open_sink(config)
+        parts = RouteParts(source, sink, log, observe, progress, stop.sleep)
+        return RouteSession(config, parts)
+
     try:
-        parts = LoopParts(sources, runner, stop, log, progress)
-        JobLoop(sessions, parts, bounded=bounded).run()
+        for config in (*job.routes, *(template.route for template in job.templates)):
+            if config.kafka not in sources:
+                sources[config.kafka] = open_source(config)
+        discovery = Discovery(job, sources, log)
+        parts = LoopParts(sources, runner, stop, log, discovery, open_session, progress, eyes.board)
+        JobLoop(job.routes, parts, bounded=bounded).run()
     finally:
         for source in sources.values():
             source.close()
@@ -106,11 +150,15 @@ def open_sink(config: RouteConfig) -> TableSink:
     return HiveTableSink(config.hive)
 
 
-def _start_spark(spec: JobSpec, log: Log) -> TaskRunner:
+def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> TaskRunner:
     # Imported here: Spark costs a second to import, and tools never need it.
-    from sluiceway.job.session import start_session  # noqa: PLC0415
+    from sluiceway.job.session import running_session, start_session  # noqa: PLC0415
     from sluiceway.job.spark_runner import SparkRunner  # noqa: PLC0415
 
+    running = running_session() if borrow else None
+    if running is not None:
+        log.info("spark_borrowed", master=running.sparkContext.master)
+        return SparkRunner(running, owned=False)
     conf = {key: revealed(value) for key, value in spec.run.spark_conf.items()}
     session, log_path = start_session(f"sluiceway-{spec.name}", spec.run.master, conf)
     log.info("spark_started", master=spec.run.master, log=str(log_path))

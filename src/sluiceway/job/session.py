@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import UnhealthyEnvironmentError
@@ -23,6 +24,24 @@ def spark_master(master: str) -> str:
         return f"local[{os.cpu_count() or 1},{_LOCAL_RETRIES}]"
     match = re.fullmatch(r"local\[(\d+|\*)\]", master)
     return f"local[{match[1]},{_LOCAL_RETRIES}]" if match else master
+
+
+def running_session() -> SparkSession | None:
+    """The SparkSession that this process has already; None when there is none.
+
+    Raises:
+        UnhealthyEnvironmentError: It is a client of Spark Connect, which cannot run the tasks.
+    """
+    try:
+        session = SparkSession.active()
+    except PySparkException:
+        return None
+    if not isinstance(session, SparkSession):
+        raise UnhealthyEnvironmentError(
+            "the active SparkSession is a client of Spark Connect",
+            hint="run in a process with a session of its own, or stop the client's first",
+        )
+    return session
 
 
 def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[SparkSession, Path]:

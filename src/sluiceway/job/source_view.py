@@ -1,6 +1,6 @@
 """What the brokers say now, asked once for all routes of a connection."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluiceway.errors import TopicNotFoundError
@@ -26,6 +26,10 @@ class SourceView:
     bounds: Mapping[SourcePartition, LogBounds]
     missing: Mapping[str, TopicNotFoundError]
 
+    def present(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """Those of a route's topics that the cluster has."""
+        return tuple(topic for topic in topics if topic not in self.missing)
+
     def of(self, topics: Iterable[str]) -> tuple[DiscoveredPartition, ...]:
         """Partitions of a route's topics.
 
@@ -47,11 +51,13 @@ def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
         SourceUnavailableError: No broker answers.
     """
     wanted = sorted(set(topics))
+    if not wanted:
+        return SourceView({}, {}, {})
     missing: dict[str, TopicNotFoundError] = {}
     try:
         discovered = source.discover(wanted)
     except TopicNotFoundError:
-        discovered, missing = _one_by_one(source, wanted)
+        discovered, missing = _without_missing(source, wanted)
     by_topic: dict[str, list[DiscoveredPartition]] = {
         topic: [] for topic in wanted if topic not in missing
     }
@@ -61,9 +67,24 @@ def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
     return SourceView({topic: tuple(each) for topic, each in by_topic.items()}, bounds, missing)
 
 
+def _without_missing(
+    source: SourceClient, wanted: Sequence[str]
+) -> tuple[tuple[DiscoveredPartition, ...], dict[str, TopicNotFoundError]]:
+    """Ask for those that are listed at once, for the others one by one: few are missing."""
+    listed = set(source.list_topics())
+    suspects = [topic for topic in wanted if topic not in listed]
+    rest = [topic for topic in wanted if topic in listed]
+    found, missing = _one_by_one(source, suspects)
+    try:
+        return (*(source.discover(rest) if rest else ()), *found), missing
+    except TopicNotFoundError:
+        more, gone = _one_by_one(source, rest)
+        return (*more, *found), missing | gone
+
+
 def _one_by_one(
     source: SourceClient, topics: Iterable[str]
-) -> tuple[tuple[DiscoveredPartition, ...], dict[str, TopicNotFoundError]]:
+) -> tuple[list[DiscoveredPartition], dict[str, TopicNotFoundError]]:
     found: list[DiscoveredPartition] = []
     missing: dict[str, TopicNotFoundError] = {}
     for topic in topics:
@@ -71,4 +92,4 @@ def _one_by_one(
             found += source.discover([topic])
         except TopicNotFoundError as error:
             missing[topic] = error
-    return tuple(found), missing
+    return found, missing

@@ -22,10 +22,16 @@ _CAUSE_CHARACTERS = 500
 
 
 class SparkRunner(TaskRunner):
-    """Runs epochs in one SparkSession, which it owns and stops."""
+    """Runs epochs in one SparkSession.
 
-    def __init__(self, session: SparkSession) -> None:
+    Args:
+        session: Used by this runner, from a thread of its own.
+        owned: Whether `close` stops it.
+    """
+
+    def __init__(self, session: SparkSession, *, owned: bool = True) -> None:
         self._session = session
+        self._owned = owned
         self._jobs = ThreadPoolExecutor(1, thread_name_prefix="spark-job")
         self._epoch = 0
 
@@ -59,6 +65,8 @@ class SparkRunner(TaskRunner):
     def close(self) -> None:
         """See `TaskRunner.close`."""
         self._jobs.shutdown(wait=False, cancel_futures=True)
+        if not self._owned:
+            return
         try:
             self._session.stop()
         except (Py4JError, OSError):

@@ -10,15 +10,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.audit.open_table import open_table
-from sluiceway.audit.run_verify import verify_job
+from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
 from sluiceway.errors import LedgerMismatchError, UnhealthyEnvironmentError
 from sluiceway.host.java import find_java
+from sluiceway.job.compile import compile_route
 from sluiceway.job.query import query_through_metastore
 from sluiceway.lab.demo_files import independent_reader, orders_job
 from sluiceway.lab.lab import Lab, LabEndpoints
@@ -26,9 +26,6 @@ from sluiceway.lab.progress import OnProgress
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord, Record
 from sluiceway.spec.loader import load_job
-
-if TYPE_CHECKING:
-    from sluiceway.spec.models import JobSpec
 
 TOPIC = "orders"
 PARTITIONS = 4
@@ -137,7 +134,7 @@ class _Demo:
             {key: self._environment[key] for key in ("SLUICEWAY_KAFKA", "SLUICEWAY_METASTORE")}
         )
         self._job_file = orders_job()
-        self._job: JobSpec = load_job(self._job_file).spec
+        (self._route,) = load_job(self._job_file).spec.routes
         self._children: list[subprocess.Popen[bytes]] = []
         self._result = DemoResult()
 
@@ -157,7 +154,7 @@ class _Demo:
             driver = self._start_driver("driver-2")
             self._finish(driver, producer)
             self._say("5/6  verifying: our own check, then a reader that shares no code with us")
-            self._result.verify = verify_job(self._job, deep=True)
+            self._result.verify = verify_route(compile_route(self._route), deep=True)
             self._result.independent = self._read_independently()
             self._say("6/6  reading the table with Spark SQL through the metastore")
             self._query()
@@ -204,7 +201,7 @@ class _Demo:
     def _records(self) -> list[Record]:
         """The ledger so far; empty before the table exists."""
         try:
-            table = open_table(self._job)
+            table = open_table(compile_route(self._route))
         except LedgerMismatchError:
             return []
         table.metastore.close()
@@ -270,7 +267,7 @@ class _Demo:
 
     def _read_independently(self) -> dict[str, object]:
         servers, metastore = self._endpoints.bootstrap_servers, self._endpoints.metastore_uri
-        table = self._job.table.hive.name
+        table = self._route.table.hive.name
         done = subprocess.run(  # noqa: S603 - our own command
             [
                 sys.executable, str(independent_reader()), "--bootstrap-servers", servers,
@@ -291,7 +288,7 @@ class _Demo:
         return {**found, "ok": done.returncode == 0}
 
     def _query(self) -> None:
-        table = self._job.table.hive.name
+        table = self._route.table.hive.name
         self._result.partitions, self._result.sample = query_through_metastore(
             self._endpoints.metastore_uri,
             [

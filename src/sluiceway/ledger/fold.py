@@ -26,6 +26,15 @@ PartitionKey = tuple[str, int]
 """(topic, partition number)."""
 
 
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """What a route reads, as its last SOURCES record has it."""
+
+    topics: tuple[str, ...]
+    pattern: str
+    start: str
+
+
 @dataclass(slots=True)
 class SourceState:
     """Committed end of one source partition."""
@@ -62,7 +71,7 @@ class Fold:
     fence: FenceRecord | None = None
     first_fence: FenceRecord | None = None
     last_epoch: int = -1
-    subscription: tuple[tuple[str, ...], str] | None = None
+    subscription: Subscription | None = None
     sources: dict[PartitionKey, SourceState] = field(default_factory=dict)
     partitions: dict[str, PartitionState] = field(default_factory=dict)
     counts: RowCounts = NO_ROWS
@@ -209,7 +218,7 @@ class Fold:
 
     @_take.register
     def _(self, body: SourcesRecord, record: Record) -> None:
-        self.subscription = (body.topics, body.start)
+        self.subscription = Subscription(body.topics, body.pattern, body.start)
         for pin in body.partitions:
             self._pin(pin)
 

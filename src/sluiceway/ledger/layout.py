@@ -44,6 +44,11 @@ class LedgerLayout:
         return f"{self.root}/lease.json"
 
     @property
+    def status(self) -> str:
+        """Advice about how the live driver fares."""
+        return f"{self.root}/status.json"
+
+    @property
     def hint(self) -> str:
         """Advice about the tail."""
         return f"{self.root}/hint.json"

@@ -67,8 +67,10 @@ class PinnedPartition:
     """Where the first read of a source partition starts, resolved once for ever.
 
     Attributes:
-        how: `earliest`, `latest`, `discovered` (appeared under an unchanged subscription, starts at
-            its own earliest offset) or `resumed` (subscribed again, goes on at its committed end).
+        how: `earliest`, `latest`, `timestamp` (first row not older than the start's time),
+            `offsets` (as the start says), `group` (taken over from a consumer group),
+            `discovered` (appeared under an unchanged subscription, starts at its own earliest
+            offset) or `resumed` (subscribed again, goes on at its committed end).
         retired: No longer read: gone from the subscription or the cluster.
     """
 
@@ -83,9 +85,16 @@ class PinnedPartition:
 
 @dataclass(frozen=True, slots=True)
 class SourcesRecord:
-    """The subscription and the source partitions that are new or retired."""
+    """The subscription and the source partitions that are new or retired.
+
+    Attributes:
+        topics: Listed in the job file, or those that matched `pattern` then.
+        pattern: Pattern of topic names; empty when they are listed.
+        start: Canonical text of the job file's start.
+    """
 
     topics: tuple[str, ...]
+    pattern: str
     start: str
     partitions: tuple[PinnedPartition, ...]
 

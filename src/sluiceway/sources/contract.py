@@ -73,6 +73,17 @@ class SourceClient(ABC):
         """
 
     @abstractmethod
+    def list_topics(self) -> tuple[str, ...]:
+        """Names of all topics but the source's internal ones, in order.
+
+        Called at start and once a discovery interval, when a route has a topic pattern. The names
+        are others' text: nothing is promised of them.
+
+        Raises:
+            SourceUnavailableError: No broker answers.
+        """
+
+    @abstractmethod
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets of all given partitions from their leaders.
 
@@ -88,6 +99,20 @@ class SourceClient(ABC):
 
         Raises:
             SourceUnavailableError: A leader does not answer.
+        """
+
+    @abstractmethod
+    def committed(
+        self, group: str, partitions: Sequence[SourcePartition]
+    ) -> dict[SourcePartition, int]:
+        """Read a consumer group's committed offsets: the first that it has not done.
+
+        Called when a route takes a group over, before its first read. Partitions for which the
+        group has committed nothing are left out.
+
+        Raises:
+            SourceUnavailableError: The group's coordinator does not answer, or a transaction that
+                commits offsets of the group is still open.
         """
 
     @abstractmethod

@@ -8,9 +8,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic_core import PydanticCustomError
+
 from sluiceway.spec.models import META_NAMES
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.topic_pattern import (
+    MAX_TOPIC_NAME,
+    compile_topic_pattern,
+    groups_in,
+    missing_groups,
+)
 from sluiceway.spec.type_text import is_nested, is_timestamp, struct_field
 from sluiceway.spec.values import MAX_PATH_KEYS
 
@@ -66,6 +74,8 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     yield from _check_columns(data, positions)
     yield from _check_partitions(data, positions)
     yield from _check_topics(data, positions)
+    yield from _check_template(data, positions)
+    yield from _check_start(data, positions)
     yield from _check_event_time(data, positions)
 
 
@@ -203,6 +213,47 @@ def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
             text = f"expected each topic once, got {quoted(topic)} again"
             yield Problem(positions.value(("source", "topics", index)), text, "remove one")
         seen.add(str(topic))
+
+
+def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """A table's name takes groups from the topic pattern, and is then no single table."""
+    topics = _mapping(data, "source").get("topics")
+    hive = _mapping(data, "table", "hive")
+    name = hive.get("name")
+    if not isinstance(name, str) or not groups_in(name):
+        return
+    path = ("table", "hive", "name")
+    pattern = _pattern(topics)
+    if isinstance(topics, tuple):
+        text = f"expected a plain name for topics that are listed, got {quoted(name)}"
+        yield Problem(positions.value(path), text, "write the pattern as text, not as a list")
+    for group in missing_groups(name, pattern) if pattern else ():
+        text = f"expected groups of the pattern, got {quoted('{' + group + '}')}"
+        todo = f"{quoted(str(topics))} has {pattern.groups if pattern else 0}; {{0}} is all of it"
+        yield Problem(positions.value(path), text, todo)
+    if "location" in hive:
+        text = f"expected no location for the tables of {quoted(name)}"
+        yield Problem(positions.key(("table", "hive", "location")), text, "remove it")
+
+
+def _pattern(topics: object) -> re.Pattern[str] | None:
+    """The compiled pattern; None for a list and for one that the model refuses."""
+    try:
+        return compile_topic_pattern(topics) if isinstance(topics, str) else None
+    except PydanticCustomError:
+        return None
+
+
+def _check_start(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """Offsets of a topic that is not read would be a misspelt one, silently left out."""
+    topics = _mapping(data, "source").get("topics")
+    for topic in _mapping(data, "source", "start", "offsets"):
+        pattern = _pattern(topics)
+        listed = topic in topics if isinstance(topics, tuple) else pattern is None
+        if not listed and (pattern is None or not pattern.fullmatch(topic[:MAX_TOPIC_NAME])):
+            text = f"expected offsets of topics that are read, got {quoted(topic)}"
+            path = ("source", "start", "offsets", topic)
+            yield Problem(positions.key(path), text, "correct the name or remove it")
 
 
 def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:

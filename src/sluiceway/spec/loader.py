@@ -11,11 +11,21 @@ from pydantic_core import ErrorDetails
 
 from sluiceway.errors import Fatal, JobFileError
 from sluiceway.spec.checks import cross_check
-from sluiceway.spec.document import MAX_BYTES, read_document
-from sluiceway.spec.models import JobSpec
+from sluiceway.spec.document import MAX_BYTES, Node, read_document
+from sluiceway.spec.document import Mapping as MappingNode
+from sluiceway.spec.models import JobFileBlocks, JobSpec, RouteSpec
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, job_file_error, quoted
 from sluiceway.spec.references import resolve_references
+from sluiceway.spec.route_checks import check_routes
+from sluiceway.spec.routes import (
+    OWN_PATHS,
+    RouteTree,
+    default_route_name,
+    file_defaults,
+    has_routes,
+    route_trees,
+)
 from sluiceway.spec.shape import Shape, look_at_shape
 from sluiceway.spec.values import NOT_YET
 
@@ -39,24 +49,26 @@ class LoadedJob:
 
     Attributes:
         spec: What it says.
-        positions: Where it says it, for later checks.
+        positions: Where it says it, for later checks; one for each route of `spec`.
         source_path: The file as the user named it.
     """
 
     spec: JobSpec
-    positions: Positions
+    positions: tuple[Positions, ...]
     source_path: FilePath
 
-    def wrong_value(self, path: Path, expected: str, todo: str) -> Problem:
+    def wrong_value(self, path: Path, expected: str, todo: str, *, route: int = 0) -> Problem:
         """Make the problem of the value at `path`; later checks collect and raise them.
 
         Args:
             path: As `("table", "columns", 2, "type")`.
             expected: What it should be.
             todo: What the user does.
+            route: Position of the route in `spec.routes`.
         """
-        text = f"expected {expected}, got {self.positions.came(path)}"
-        return Problem(self.positions.value(path), text, todo)
+        positions = self.positions[route]
+        text = f"expected {expected}, got {positions.came(path)}"
+        return Problem(positions.value(path), text, todo)
 
     def error(self, problems: list[Problem]) -> Fatal:
         """Make the error that carries `problems`, at least one."""
@@ -88,18 +100,77 @@ def parse_job(content: bytes, path: FilePath, environ: Mapping[str, str]) -> Loa
     if document.root is None:
         raise job_file_error(str(path), document.problems)
     root, unresolved = resolve_references(document.root, environ)
+    whole = look_at_shape(root, JobFileBlocks)
+    if isinstance(root, MappingNode) and has_routes(root):
+        routes, found = _read_routes(root, whole)
+    else:
+        routes, found = _read_one(root, whole)
+    # What stands where nothing could be put in is not judged a second time.
+    skipped = {problem.mark for problem in (*document.problems, *unresolved)}
+    judged = [problem for problem in (*whole.problems, *found) if problem.mark not in skipped]
+    problems = [*document.problems, *unresolved, *judged]
+    if not routes or problems:
+        raise job_file_error(str(path), problems)
+    first = routes[0].spec
+    spec = JobSpec(first.name, first.owner, first.run, tuple(route.spec for route in routes))
+    return LoadedJob(spec, tuple(route.positions for route in routes), path)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadRoute:
+    """A route that the models accept."""
+
+    spec: RouteSpec
+    positions: Positions
+
+
+def _read_one(root: Node, shape: Shape) -> tuple[list[_ReadRoute], list[Problem]]:
+    """The file is one route, which has the job's name."""
     positions = Positions(root)
-    shape = look_at_shape(root, JobSpec)
     spec, found = _validate(shape, positions)
     if isinstance(shape.data, dict):
         found.extend(cross_check(shape.data, positions))
-    # What stands where nothing could be put in is not judged a second time.
-    skipped = {problem.mark for problem in (*document.problems, *unresolved)}
-    judged = [problem for problem in (*shape.problems, *found) if problem.mark not in skipped]
-    problems = [*document.problems, *unresolved, *judged]
-    if spec is None or problems:
-        raise job_file_error(str(path), problems)
-    return LoadedJob(spec, positions, path)
+    if spec is None:
+        return [], found
+    name = "" if spec.table.hive.is_template else spec.name
+    return [_ReadRoute(spec.model_copy(update={"route": name}), positions)], found
+
+
+def _read_routes(root: MappingNode, whole: Shape) -> tuple[list[_ReadRoute], list[Problem]]:
+    """Each route is read as a job file of its own; the rest of the file is their defaults."""
+    trees, found = route_trees(root)
+    found.extend(_default_problems(root))
+    routes = []
+    for tree in trees:
+        shape, positions = look_at_shape(tree.root, RouteSpec), Positions(tree.root)
+        # What is missing of these is told where the whole file or the route is looked at.
+        shape.suggested |= whole.suggested | OWN_PATHS
+        spec, problems = _validate(shape, positions)
+        found.extend((*shape.problems, *problems))
+        if isinstance(shape.data, dict):
+            found.extend(cross_check(shape.data, positions))
+        if spec is not None:
+            routes.append(_ReadRoute(_named(spec, tree), positions))
+    found.extend(check_routes(trees))
+    return routes, found
+
+
+def _named(spec: RouteSpec, tree: RouteTree) -> RouteSpec:
+    if spec.table.hive.is_template:
+        return spec
+    name = tree.name or default_route_name(spec.table.hive.name)
+    return spec.model_copy(update={"route": name})
+
+
+def _default_problems(root: MappingNode) -> Iterator[Problem]:
+    """What is wrong with values that every route may have overridden."""
+    shape, positions = look_at_shape(file_defaults(root), JobFileBlocks), Positions(root)
+    try:
+        RouteSpec.model_validate(shape.data)
+    except ValidationError as error:
+        details = error.errors(include_url=False, include_input=False)
+        present = [detail for detail in details if detail["type"] != "missing"]
+        yield from _problems(present, shape, positions)
 
 
 def _read(path: FilePath) -> bytes:
@@ -118,9 +189,9 @@ def _read(path: FilePath) -> bytes:
         raise JobFileError(message, where=where, hint="check its permissions") from error
 
 
-def _validate(shape: Shape, positions: Positions) -> tuple[JobSpec | None, list[Problem]]:
+def _validate(shape: Shape, positions: Positions) -> tuple[RouteSpec | None, list[Problem]]:
     try:
-        return JobSpec.model_validate(shape.data), []
+        return RouteSpec.model_validate(shape.data), []
     except ValidationError as error:
         details = error.errors(include_url=False, include_input=False)
         return None, list(_problems(details, shape, positions))

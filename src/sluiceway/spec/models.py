@@ -1,21 +1,40 @@
 """The job file as frozen values. Built by the loader only, which also checks across blocks."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+)
 
 from sluiceway.errors import JobFileError
+from sluiceway.spec.start import (
+    EARLIEST,
+    LATEST,
+    StartAt,
+    parse_start_offsets,
+    parse_start_time_ms,
+)
 from sluiceway.spec.time_pattern import check_time_pattern
+from sluiceway.spec.topic_pattern import compile_topic_pattern, groups_in
 from sluiceway.spec.values import (
     BootstrapServers,
     ColumnName,
     DottedPath,
+    ExpressionText,
     JobName,
     Line,
     Location,
     Master,
     Option,
+    PlainValue,
+    Port,
     TableName,
     ThriftUri,
     TimeZone,
@@ -79,10 +98,47 @@ class ConnectionSpec(Block):
     metastore: MetastoreConnection | None = None
 
 
-def _check_start(value: object) -> object:
-    if isinstance(value, dict) and value.keys() <= {"timestamp", "offsets", "group"}:
-        raise not_yet("a start by timestamp, offsets or group", "write earliest or latest")
-    return value
+class StartSpec(Block):
+    """A start that is no word; exactly one of the keys is given."""
+
+    ONE_OF = ("timestamp", "offsets", "group")
+    timestamp: Annotated[int | None, BeforeValidator(parse_start_time_ms)] = None
+    offsets: Annotated[
+        tuple[tuple[str, int, int], ...] | None, BeforeValidator(parse_start_offsets)
+    ] = None
+    group: Line | None = None
+
+    def start(self) -> StartAt:
+        """The start as a value."""
+        if self.timestamp is not None:
+            return StartAt("timestamp", timestamp_ms=self.timestamp)
+        if self.offsets is not None:
+            return StartAt("offsets", offsets=self.offsets)
+        return StartAt("group", group=self.group or "")
+
+
+def _start(value: object) -> StartAt:
+    if isinstance(value, dict):
+        return StartSpec.model_validate(value).start()
+    found = {"earliest": EARLIEST, "latest": LATEST}.get(str(value))
+    if found is None:
+        kinds = "`earliest`, `latest`, or a mapping with timestamp, offsets or group"
+        raise wrong(kinds, "choose one")
+    return found
+
+
+_MAX_TOPICS = 1000
+_TOPIC_NAMES = TypeAdapter(tuple[TopicName, ...], config=ConfigDict(strict=True))
+
+
+def _topics(value: object) -> tuple[str, ...] | str:
+    if isinstance(value, str):
+        compile_topic_pattern(value)
+        return value
+    if isinstance(value, tuple) and not 0 < len(value) <= _MAX_TOPICS:
+        todo = "add one" if not value else "split the route"
+        raise wrong("at least one item" if not value else f"{_MAX_TOPICS} items at most", todo)
+    return _TOPIC_NAMES.validate_python(value)
 
 
 class SourceSpec(Block):
@@ -90,14 +146,28 @@ class SourceSpec(Block):
 
     Attributes:
         connection: Name of a Kafka connection.
-        topics: Literal names.
+        topics: Literal names, or one pattern that has to match a whole name.
         start: Where source partitions begin that the ledger does not know.
     """
 
-    LATER = frozenset({"pattern"})
     connection: str
-    topics: tuple[TopicName, ...] = Field(min_length=1, max_length=1000)
-    start: Annotated[Literal["earliest", "latest"], BeforeValidator(_check_start)] = "latest"
+    topics: Annotated[tuple[str, ...] | str, BeforeValidator(_topics)]
+    start: Annotated[StartAt | StartSpec, BeforeValidator(_start)] = LATEST
+
+    @property
+    def start_at(self) -> StartAt:
+        """The start; the other half of the annotation only tells which keys it has."""
+        return self.start.start() if isinstance(self.start, StartSpec) else self.start
+
+    @property
+    def pattern(self) -> str:
+        """The pattern; empty when topics are listed."""
+        return self.topics if isinstance(self.topics, str) else ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The listed topics; none when there is a pattern."""
+        return () if isinstance(self.topics, str) else self.topics
 
 
 def _later(*values: str, todo: str) -> BeforeValidator:
@@ -135,7 +205,7 @@ class HiveTable(Block):
 
     Attributes:
         connection: Name of a metastore connection.
-        name: `database.table`.
+        name: `database.table`; may hold groups of the topic pattern, as `ods.app_{1}`.
         create: Whether a missing table is created.
         location: Root folder of a table that is created.
     """
@@ -148,6 +218,11 @@ class HiveTable(Block):
         Literal["parquet"], _later("orc", "text", "textfile", todo="write parquet")
     ] = "parquet"
     compression: Literal["zstd", "snappy", "gzip"] = "zstd"
+
+    @property
+    def is_template(self) -> bool:
+        """Whether the name is made from a topic's."""
+        return bool(groups_in(self.name))
 
     @property
     def database(self) -> str:
@@ -169,6 +244,10 @@ class ColumnSpec(Block):
         path: Dotted keys to the value; None means the name.
         required: A null or missing value makes the row dirty.
         unit: For a timestamp read from a number.
+        constant: The one value of all rows.
+        default: What stands for a missing or null value.
+        expression: What it is computed from, instead of being in the payload.
+        transient: Is there for expressions, `where`, event time and partitions; not in the table.
     """
 
     LATER = frozenset({"on_lossy", "on_overflow", "format", "timezone"})
@@ -177,6 +256,10 @@ class ColumnSpec(Block):
     path: DottedPath | None = None
     required: bool = False
     unit: TimeUnit | None = None
+    constant: PlainValue | None = None
+    default: PlainValue | None = None
+    expression: ExpressionText | None = None
+    transient: bool = False
 
 
 class PartitionSpec(Block):
@@ -263,8 +346,10 @@ class RunSpec(Block):
     Attributes:
         interval_ms: Length of an epoch.
         straggler_timeout_ms: How long a slow task is waited for after an epoch's deadline.
+        discover_interval_ms: How often topic patterns and new partitions are looked for.
         master: Spark master.
         spark_conf: Further Spark settings.
+        health_port: Port of the health endpoints on the loopback address; 0 takes a free one.
     """
 
     LATER = frozenset({"memory_per_task", "max_rate"})
@@ -272,8 +357,12 @@ class RunSpec(Block):
     straggler_timeout_ms: Annotated[int, *duration("1s", "1h")] = Field(
         default=60_000, alias="straggler_timeout"
     )
+    discover_interval_ms: Annotated[int, *duration("0.5s", "1h")] = Field(
+        default=30_000, alias="discover_interval"
+    )
     master: Master = "local"
     spark_conf: Mapping[str, Option] = Field(default_factory=dict)
+    health_port: Port | None = None
 
 
 class ReadySpec(Block):
@@ -283,10 +372,10 @@ class ReadySpec(Block):
     visible: Annotated[Literal["on_commit"], _later("on_ready", todo="write on_commit")]
 
 
-class JobSpec(Block):
-    """A whole job file."""
+class JobBlocks(Block):
+    """The blocks of a job file, but for its routes."""
 
-    LATER = frozenset({"files", "dirty", "transform", "routes", "retention"})
+    LATER = frozenset({"files", "dirty", "transform", "retention"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -294,9 +383,39 @@ class JobSpec(Block):
     source: SourceSpec
     format: FormatSpec
     table: TableSpec
+    where: ExpressionText | None = None
     event_time: EventTimeSpec | None = None
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
+
+
+class RouteEntry(Block):
+    """A route as it is written: its topics, its table, and the blocks that it changes."""
+
+    LATER = JobBlocks.LATER
+    name: JobName | None = None
+    topics: tuple[str, ...] | str
+    table: TableSpec | str
+    source: SourceSpec | None = None
+    format: FormatSpec | None = None
+    where: ExpressionText | None = None
+    event_time: EventTimeSpec | None = None
+
+
+class JobFileBlocks(JobBlocks):
+    """All keys of a job file."""
+
+    routes: tuple[RouteEntry, ...] = ()
+
+
+class RouteSpec(JobBlocks):
+    """A job file as one of its routes sees it: every block is there, its own where it has one.
+
+    Attributes:
+        route: The route's name; empty when its tables are made from topics and name it.
+    """
+
+    route: str = ""
 
     @property
     def kafka(self) -> KafkaConnection:
@@ -321,3 +440,17 @@ class JobSpec(Block):
         if connection is None or connection.metastore is None:
             raise JobFileError("table.hive.connection names no metastore connection")
         return connection.metastore
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """A whole job file.
+
+    Attributes:
+        routes: At least one; a file without the block `routes` is one route.
+    """
+
+    name: str
+    owner: str | None
+    run: RunSpec
+    routes: tuple[RouteSpec, ...]

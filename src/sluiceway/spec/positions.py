@@ -28,6 +28,10 @@ class Positions:
         entry, node = self._find(path)
         return entry.mark if entry else node.mark
 
+    def node(self, path: Path) -> Node:
+        """What the file has at `path`, or the deepest part of it that is there."""
+        return self._find(path)[1]
+
     def came(self, path: Path) -> str:
         """What the file has at `path`, for a message; references stay as they are written."""
         node = self._find(path)[1]

@@ -19,6 +19,8 @@ _HOST_PORT = re.compile(
 _SECRET_KEY = re.compile(
     r"password|passphrase|secret|token|credential|key\.pem|access\.key", re.IGNORECASE
 )
+_TABLE_NAME = re.compile(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", re.ASCII)
+_GROUP = re.compile(r"\{\w{1,64}\}", re.ASCII)
 _PUBLIC_KEYS = frozenset({"sasl.oauthbearer.token.endpoint.url"})
 _LATER_STORES = frozenset({"hdfs", "s3", "s3a", "s3n", "abfs", "abfss", "gs", "viewfs"})
 _MAX_PORT = 65_535
@@ -143,13 +145,19 @@ def _check_topic(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", text) or text in {".", ".."}:
         raise wrong(
             "a topic name of letters, digits, `.`, `_`, `-`",
-            "list each topic by name; patterns are not in this version",
+            "list each topic by name, or write one pattern as text instead of a list",
         )
     return text
 
 
+def is_table_name(text: str) -> bool:
+    """Whether `text` is `database.table`, both plain identifiers."""
+    return _TABLE_NAME.fullmatch(text) is not None
+
+
 def _check_table_name(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", text, re.ASCII):
+    # Groups of a topic pattern stand for text of a topic; what they give is checked again.
+    if not is_table_name(_GROUP.sub("a", text)):
         raise wrong("`database.table`, both of letters, digits and `_`", "name both")
     return text
 
@@ -216,10 +224,28 @@ def _check_master(text: str) -> str:
     return text
 
 
+def _check_port(port: int) -> int:
+    if not 0 <= port <= _MAX_PORT:
+        raise wrong(f"a port, 0 to {_MAX_PORT}", "0 takes a free one")
+    return port
+
+
 def _check_option(value: Any) -> str | Secret:
     if not isinstance(value, str | Secret):
         raise wrong("text, a number, true or false", "write one value")
     return value
+
+
+def _check_plain_value(value: Any) -> str | float | bool:
+    if not isinstance(value, str | int | float):
+        raise wrong("text, a number, true or false", "write one value")
+    return value
+
+
+def _check_expression_text(text: str) -> str:
+    if not text.strip() or len(text) > _MAX_LINE:
+        raise wrong("an expression of at most 4096 characters", "write something short")
+    return text
 
 
 BootstrapServers = Annotated[str, AfterValidator(_check_bootstrap_servers)]
@@ -232,4 +258,7 @@ DottedPath = Annotated[str, AfterValidator(_check_path)]
 TypeText = Annotated[str, AfterValidator(_check_type_text)]
 Line = Annotated[str, AfterValidator(_check_line)]
 Master = Annotated[str, AfterValidator(_check_master)]
+Port = Annotated[int, AfterValidator(_check_port)]
 Option = Annotated[str | Secret, BeforeValidator(_check_option)]
+PlainValue = Annotated[str | int | float | bool, BeforeValidator(_check_plain_value)]
+ExpressionText = Annotated[str, AfterValidator(_check_expression_text)]

@@ -24,7 +24,8 @@ from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.meta_columns import meta_arrays, meta_fields
-from sluiceway.worker.plan import EventTimeRule, PartitionRule, TaskPlan
+from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, TaskPlan
+from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.staged_files import StagedFiles
 
 
@@ -64,6 +65,7 @@ class _Counted:
     read: int = 0
     written: int = 0
     dirty: int = 0
+    filtered: int = 0
     skipped: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -79,15 +81,19 @@ class RowPipeline:
         self._decoder: RowDecoder = JsonDecoder(
             route.schema, extra=route.extra, tombstones=route.tombstones
         )
-        self._event_time = _event_time_reader(plan, self._decoder.arrow_schema)
-        self._assigner = partition_assigner(
-            route.partitions, route.event_time, self._decoder.arrow_schema
-        )
-        folders = {rule.name.lower() for rule in route.partitions}
-        names = self._decoder.arrow_schema.names
+        self._chooser: RowChooser | None = None
+        row_schema = self._decoder.arrow_schema
+        if route.choices != NO_CHOICES:
+            self._chooser = RowChooser(route.schema, route.choices)
+            row_schema = self._chooser.arrow_schema
+        self._event_time = _event_time_reader(plan, row_schema)
+        self._assigner = partition_assigner(route.partitions, route.event_time, row_schema)
         # What a partition column says is said by the folder alone, as Hive has it.
-        self._kept = [i for i, name in enumerate(names) if name.lower() not in folders]
-        kept_fields = [self._decoder.arrow_schema.field(i) for i in self._kept]
+        left_out = {rule.name.lower() for rule in route.partitions}
+        left_out |= {of.field.name.lower() for of in route.choices.columns if not of.written}
+        names = row_schema.names
+        self._kept = [i for i, name in enumerate(names) if name.lower() not in left_out]
+        kept_fields = [row_schema.field(i) for i in self._kept]
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
         self._files = StagedFiles(storage, plan, self._file_schema)
         self._counted = _Counted()
@@ -111,6 +117,7 @@ class RowPipeline:
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
         decoded_at = time.monotonic()
+        self._choose(rows, dirty)
         self._read_event_times(rows, dirty)
         codes, values = self._assign(rows, dirty)
         self._note_event_times(rows, bounds, batches)
@@ -153,7 +160,7 @@ class RowPipeline:
                 BigInt(counted.written),
                 BigInt(counted.dirty),
                 BigInt(0),
-                BigInt(0),
+                BigInt(counted.filtered),
                 BigInt(counted.skipped),
             ),
             dirty_reasons=dict(counted.reasons),
@@ -164,6 +171,19 @@ class RowPipeline:
     def abort(self) -> None:
         """Drop what is open. Safe to repeat."""
         self._files.abort()
+
+    def _choose(self, rows: _Rows, dirty: list[DirtyRow]) -> None:
+        """Fill in the columns that the payload does not have; leave out what `where` does."""
+        if self._chooser is None:
+            return
+        chosen = self._chooser.apply(rows.columns)
+        rows.columns = chosen.columns
+        kept = _drop(rows, chosen.dirty, dirty)
+        if chosen.matching is None:
+            return
+        matching = chosen.matching if kept is None else chosen.matching[kept]
+        self._counted.filtered += int(np.count_nonzero(~matching))
+        _keep(rows, matching)
 
     def _read_event_times(self, rows: _Rows, dirty: list[DirtyRow]) -> None:
         if self._event_time is None:
@@ -274,9 +294,13 @@ def _drop(
     for row in found:
         kept[row.index] = False
         dirty.append(replace(row, index=rows.indices[row.index].as_py()))
+    _keep(rows, kept)
+    return kept
+
+
+def _keep(rows: _Rows, kept: NDArray[np.bool_]) -> None:
     mask = pa.array(kept)
     rows.columns = rows.columns.filter(mask)
     rows.indices = rows.indices.filter(mask)
     if rows.event_times is not None:
         rows.event_times = rows.event_times.filter(mask)
-    return kept

@@ -7,7 +7,7 @@ from sluiceway import errors
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import FileRecord, RowCounts
 from sluiceway.sources.contract import Split
-from sluiceway.types.schema import Schema
+from sluiceway.types.schema import Field, Schema
 from sluiceway.types.strict_json import BigInt
 
 
@@ -59,11 +59,48 @@ class MetaColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class RowColumn:
+    """A column of the rows and where its values come from: the payload, if nothing else is said.
+
+    Attributes:
+        field: Name, type, and the place in the payload.
+        constant: JSON of the one value that all rows have.
+        default: JSON of the value that stands for a missing one.
+        expression: What it is computed from.
+        written: False for a column that is only there for others to be made from.
+    """
+
+    field: Field
+    constant: str | None = None
+    default: str | None = None
+    expression: str | None = None
+    written: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowChoices:
+    """What is made of decoded rows.
+
+    Attributes:
+        columns: All columns in their order; none means those of the payload as they are.
+        where: Condition that a row has to meet to be written.
+    """
+
+    columns: tuple[RowColumn, ...] = ()
+    where: str | None = None
+
+
+NO_CHOICES = RowChoices()
+"""Rows are as the payload has them."""
+
+
+@dataclass(frozen=True, slots=True)
 class RoutePlan:
     """What is the same for all tasks of a route while its driver lives.
 
     Attributes:
         schema: Columns that come from the payload.
+        choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
     """
 
@@ -79,6 +116,7 @@ class RoutePlan:
     event_time: EventTimeRule | None
     partitions: tuple[PartitionRule, ...]
     compression: str
+    choices: RowChoices = NO_CHOICES
 
     @property
     def owner_token(self) -> str:

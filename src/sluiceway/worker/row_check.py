@@ -1,14 +1,19 @@
 """Can rows of this schema be read, dated and partitioned at all? Asked before any task runs."""
 
 from sluiceway.eventtime.event_time import EventTimeReader
+from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.types.schema import Schema
 from sluiceway.worker.pipeline import partition_assigner
-from sluiceway.worker.plan import EventTimeRule, PartitionRule
+from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, RowChoices
+from sluiceway.worker.row_choices import RowChooser
 
 
 def row_problem(
-    schema: Schema, event_time: EventTimeRule | None, partitions: tuple[PartitionRule, ...]
+    schema: Schema,
+    event_time: EventTimeRule | None,
+    partitions: tuple[PartitionRule, ...],
+    choices: RowChoices = NO_CHOICES,
 ) -> str | None:
     """Why no task could fill the table, or None. Called by `validate` and at a route's start.
 
@@ -16,12 +21,14 @@ def row_problem(
         schema: Columns that come from the payload.
         event_time: Where the event time is.
         partitions: The partition columns.
+        choices: What the rows are made of the payload's columns.
     """
     try:
-        decoder = JsonDecoder(schema)
+        JsonDecoder(schema)
+        rows = RowChooser(schema, choices).arrow_schema
         if event_time is not None:
-            EventTimeReader(event_time.path, event_time.unit, decoder.arrow_schema)
-        partition_assigner(partitions, event_time, decoder.arrow_schema)
-    except ValueError as error:
+            EventTimeReader(event_time.path, event_time.unit, rows)
+        partition_assigner(partitions, event_time, rows)
+    except (ValueError, ExpressionError) as error:
         return str(error)
     return None

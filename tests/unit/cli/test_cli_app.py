@@ -172,6 +172,38 @@ def test_validate_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) ->
     assert summary["partitions"][1] == {"name": "hr", "event_time": "HH", "column": None}
 
 
+ROUTES = """
+routes:
+  - {topics: [orders, refunds], table: ods.orders}
+  - {topics: "app_(.*)", table: "ods.app_{1}", source: {start: {group: old}}}
+  - {topics: [x], table: {hive: {name: ods.x}, columns: [{name: ts, type: bigin}]}}
+"""
+
+
+def test_validate_many_routes_shows_each_and_places_a_wrong_type_in_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = tmp_path / "job.yaml"
+    shared = EXAMPLE.read_text().replace(", topics: [orders]", "").replace(", name: ods.orders", "")
+    job.write_text(shared + ROUTES)
+    assert run_command(["validate", str(job)]) == 3
+    last = (shared + ROUTES).count("\n")
+    assert f"{job}:{last}:75: expected a Hive type, got `bigin`" in capsys.readouterr().err
+    job.write_text(shared + ROUTES.replace("bigin}", "bigint}"))
+    assert run_command(["validate", str(job), "-o", "json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    shown = [(r["route"], r["topics"], r["pattern"], r["start"]) for r in summary["routes"]]
+    assert shown == [
+        ("ods-orders", ["orders", "refunds"], None, "earliest"),
+        (None, [], "app_(.*)", "group old"),
+        ("ods-x", ["x"], None, "earliest"),
+    ]
+    assert run_command(["validate", str(job)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "routes      3, a commit every 2 s" in lines
+    assert "topics      all like `app_(.*)` from group old" in lines
+
+
 def test_validate_wrong_column_types_are_all_told_with_their_places(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

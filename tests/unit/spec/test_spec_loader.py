@@ -8,7 +8,8 @@ from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.sources.kafka.settings import REFUSED
 from sluiceway.spec.checks import OWN_KAFKA_OPTIONS
 from sluiceway.spec.loader import load_job, parse_job
-from sluiceway.spec.models import JobSpec, MetaColumn
+from sluiceway.spec.models import MetaColumn, RouteSpec
+from sluiceway.spec.start import EARLIEST, LATEST
 from sluiceway.spec.values import Secret
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
@@ -28,8 +29,10 @@ table:
 """
 
 
-def load(text: str, **environ: str) -> JobSpec:
-    return parse_job(text.encode(), Path("job.yaml"), environ).spec
+def load(text: str, **environ: str) -> RouteSpec:
+    """The one route of a job file."""
+    (route,) = parse_job(text.encode(), Path("job.yaml"), environ).spec.routes
+    return route
 
 
 def problems_of(text: str, **environ: str) -> list[str]:
@@ -49,11 +52,12 @@ def replaced(old: str, new: str) -> str:
 
 def test_load_example_gives_what_it_says() -> None:
     job = load_job(EXAMPLE, environ=ENVIRON)
-    spec = job.spec
+    (spec,) = job.spec.routes
+    assert (job.spec.name, spec.name, spec.route) == ("orders",) * 3
     assert job.source_path == EXAMPLE
     assert spec.kafka.bootstrap_servers == "k1:9092"
     assert spec.metastore.uri == "thrift://hms:9083"
-    assert spec.source.start == "earliest"
+    assert spec.source.start_at == EARLIEST
     assert spec.run.interval_ms == 2000
     assert spec.event_time is not None
     assert (spec.event_time.field, spec.event_time.unit) == ("ts", "ms")
@@ -64,7 +68,7 @@ def test_load_example_gives_what_it_says() -> None:
 
 def test_load_small_file_takes_defaults() -> None:
     spec = load(SMALL)
-    assert spec.source.start == "latest"
+    assert spec.source.start_at == LATEST
     assert (spec.run.interval_ms, spec.run.straggler_timeout_ms) == (10_000, 60_000)
     assert spec.run.master == "local"
     assert spec.format.json_.tombstones == "dirty"
@@ -129,8 +133,6 @@ def test_missing_key_is_told_at_its_block() -> None:
         ("version: 1\n", "version: 1\ndirty: {store: beside}\n", "2:1: `dirty`"),
         ("version: 1\n", "version: 1\ntransform: {sql: x}\n", "2:1: `transform`"),
         ("version: 1\n", "version: 1\nretention: null\n", "2:1: `retention`"),
-        ("topics: [a, b]", 'pattern: "a.*"', "6:28: `pattern`"),
-        ("topics: [a, b]", "topics: [a], start: {timestamp: 5}", "6:48: a start by timestamp"),
         ("{json: {}}", "{avro: {}}", "7:10: `avro`"),
         ("{json: {}}", "{json: {extra: keep}}", "7:24: `keep`"),
         ("hive: {connection: hms, name: Ods.Small}", "iceberg: {name: x}", "9:3: `iceberg`"),
@@ -204,7 +206,17 @@ def test_later_feature_beside_a_mistake_is_a_job_file_error() -> None:
         ("thrift://hms:9083", "http://hms:9083", "5:26: expected `thrift://host:port`"),
         ("[a, b]", '["a.*"]', "6:37: expected a topic name of letters"),
         ("[a, b]", "[]", "6:36: expected at least one item, got an empty list"),
-        ("[a, b]", "a", "6:36: expected a list, got `a`"),
+        ("[a, b]", "5", "6:36: expected a list, got `5`"),
+        ("[a, b]", "(a", "6:36: expected a regular expression such as `app_(.*)`, got `(a`"),
+        ("Ods.Small", '"ods.{1}"', "9:33: expected a plain name for topics that are listed"),
+        ("b]", "b], start: noon", "6:51: expected `earliest`, `latest`, or a mapping"),
+        ("b]", "b], start: {timestamp: 5}", "6:63: expected a time such as"),
+        ("b]", "b], start: {timestamp: '2026-11-20'}", "6:63: expected a time such as"),
+        ("b]", "b], start: {offsets: {a: 5}}", "6:61: expected topics, each with its"),
+        ("b]", "b], start: {offsets: {a: {0: -1}}}", "6:61: expected an offset as a whole"),
+        ("b]", "b], start: {offsets: {c: {0: 1}}}", "6:62: expected offsets of topics that"),
+        ("b]", "b], start: {grup: x}", "6:52: unknown key `grup`; did you mean `group`?"),
+        ("b]", "b], start: {}", "6:51: expected exactly one of timestamp, offsets, group"),
         ("type: bigint}", "type: bigint, required: 1}", "10:48: expected true or false, got `1`"),
         ("Ods.Small}", "Ods.Small, location: a/b}", "9:54: expected an absolute folder"),
         ("Ods.Small}", "Ods.Small, location: /a/../b}", "9:54: expected an absolute folder"),

@@ -34,6 +34,7 @@ from sluiceway.sources.kafka.failures import (
     login_refused,
     request_failure,
 )
+from sluiceway.sources.kafka.group_offsets import group_offsets
 from sluiceway.sources.kafka.settings import admin_settings
 
 _WAIT_STEP_S: Final = 0.05
@@ -59,6 +60,7 @@ class KafkaSourceClient(SourceClient):
         self, bootstrap_servers: str, properties: Mapping[str, str], request_timeout_s: float
     ) -> None:
         self._where = bootstrap_servers
+        self._properties = dict(properties)
         self._timeout_s = request_timeout_s
         self._trouble = BrokerTrouble()
         self._answered = False
@@ -100,6 +102,15 @@ class KafkaSourceClient(SourceClient):
             for info in sorted(description.partitions, key=lambda info: int(info.id))
         )
 
+    def list_topics(self) -> tuple[str, ...]:
+        """Names of all topics but those that begin with `__`; see the contract.
+
+        Raises:
+            SourceUnavailableError: No broker answers.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+        """
+        return tuple(sorted(name for name in self._topic_names() if not name.startswith("__")))
+
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets; three requests a leader, however many partitions.
 
@@ -132,6 +143,21 @@ class KafkaSourceClient(SourceClient):
             (OffsetSpec.for_timestamp(timestamp_ms), IsolationLevel.READ_COMMITTED),
         )
         return {one: found[one] if found[one] >= 0 else end[one] for one in partitions}
+
+    def committed(
+        self, group: str, partitions: Sequence[SourcePartition]
+    ) -> dict[SourcePartition, int]:
+        """Read a consumer group's committed offsets, without joining it; see the contract.
+
+        Raises:
+            SourceUnavailableError: The coordinator does not answer, or a transaction is open.
+            UnhealthyEnvironmentError: The broker lacks the permission for the group.
+        """
+        if not partitions:
+            return {}
+        self._open_admin()
+        access = (self._where, self._properties)
+        return group_offsets(access, group, partitions, self._timeout_s)
 
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
         """Tell lag tools how far the ledger is, without joining the group.
@@ -237,16 +263,20 @@ class KafkaSourceClient(SourceClient):
         )
 
     def _alike(self, topic: str) -> str:
+        own = [name for name in self._topic_names() if not name.startswith("__")]
+        alike = get_close_matches(topic, own, n=3)
+        return f"did you mean {' or '.join(alike)}?" if alike else ""
+
+    def _topic_names(self) -> list[str]:
         try:
-            names = self._open_admin().list_topics(timeout=self._timeout_s).topics
+            names = list(self._open_admin().list_topics(timeout=self._timeout_s).topics)
         except KafkaException as failure:
             error: SluicewayError = request_failure(
                 kafka_error(failure), self._trouble, self._where
             )
             raise error from failure
-        own = [name for name in names if not name.startswith("__")]
-        alike = get_close_matches(topic, own, n=3)
-        return f"did you mean {' or '.join(alike)}?" if alike else ""
+        self._answered = True
+        return names
 
 
 def _is_missing(answer: Future[Any]) -> bool:

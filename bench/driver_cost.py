@@ -1,0 +1,456 @@
+"""What an epoch costs the driver, by the number of mostly idle routes of its job.
+
+Runs the real `JobLoop` with its sessions and ledgers (local files) on a simulated source, table
+and runner. The cost of an epoch is the time from the answers of its tasks to the tasks of the
+next one: finish, look, plan, spread. One route in a hundred has new rows in each epoch, and a
+real file for them. Left out, because they are simulated: requests to brokers and the metastore,
+starting tasks.
+
+`python -m bench.driver_cost [--routes 1,80,1000] [--epochs 15]` tells what it measures on
+standard error and ends with one JSON line. `--profile` shows where the main thread's time goes.
+"""
+
+import argparse
+import cProfile
+import json
+import math
+import os
+import pstats
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from sluiceway.job.compile import compile_routes
+from sluiceway.job.config import CompiledJob, RouteConfig
+from sluiceway.job.discovery import Discovery
+from sluiceway.job.loop import JobLoop, LoopParts
+from sluiceway.job.route_session import RouteParts, RouteSession
+from sluiceway.job.runner import Bundle, TaskRunner
+from sluiceway.job.stop import StopSignal
+from sluiceway.ledger.records import NO_ROWS, FileRecord, RowCounts
+from sluiceway.observe.log import stderr_log
+from sluiceway.observe.progress import Progress
+from sluiceway.observe.steps import ignore_step
+from sluiceway.sinks.contract import (
+    DesiredPartition,
+    ParkedPartition,
+    TableIdentity,
+    TableSink,
+    TableState,
+)
+from sluiceway.sources.contract import (
+    DiscoveredPartition,
+    LogBounds,
+    SourceClient,
+    SourceIdentity,
+    SourcePartition,
+)
+from sluiceway.spec.loader import parse_job
+from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
+
+LOG_PARTITIONS = 3
+SLOTS = 2
+TASK_S = 0.5
+WARM_UP = 3
+ACTIVE_SHARE = 100
+ROWS_OF_ACTIVE = 30
+NOISE = 1.1
+PROFILE_LINES = 30
+NO_SUM = "0" * 32
+
+
+class MemorySource(SourceClient):
+    """Topics of three partitions whose ends a test moves."""
+
+    def __init__(self, topics: Sequence[str]) -> None:
+        self._topics = tuple(topics)
+        self.ends: dict[SourcePartition, int] = {}
+
+    def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
+        """See `SourceClient.discover`."""
+        return tuple(
+            DiscoveredPartition(
+                SourcePartition(topic, number), SourceIdentity("cluster", f"id-{topic}"), 0
+            )
+            for topic in topics
+            for number in range(LOG_PARTITIONS)
+        )
+
+    def list_topics(self) -> tuple[str, ...]:
+        """See `SourceClient.list_topics`."""
+        return self._topics
+
+    def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        """See `SourceClient.bounds`."""
+        ends = self.ends
+        return {one: LogBounds(0, ends.get(one, 0), ends.get(one, 0)) for one in partitions}
+
+    def offsets_at(
+        self, partitions: Sequence[SourcePartition], timestamp_ms: int
+    ) -> dict[SourcePartition, int]:
+        """See `SourceClient.offsets_at`."""
+        del timestamp_ms
+        return {one: self.ends.get(one, 0) for one in partitions}
+
+    def committed(
+        self, group: str, partitions: Sequence[SourcePartition]
+    ) -> dict[SourcePartition, int]:
+        """See `SourceClient.committed`."""
+        del group, partitions
+        return {}
+
+    def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
+        """See `SourceClient.report`."""
+
+    def close(self) -> None:
+        """See `SourceClient.close`."""
+
+
+@dataclass(slots=True)
+class CatalogCalls:
+    """How often all sinks were asked; as long as a metastore takes to answer."""
+
+    answer_s: float
+    applied: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def one(self) -> None:
+        """A call that looks at the table."""
+        with self.lock:
+            self.applied += 1
+        time.sleep(self.answer_s)
+
+
+class MemorySink(TableSink):
+    """A table that is always as it should be."""
+
+    def __init__(self, config: RouteConfig, root: Path, calls: CatalogCalls) -> None:
+        self._config = config
+        self._location = str(root / config.hive.table)
+        self._calls = calls
+
+    def open(self) -> TableState:
+        """See `TableSink.open`."""
+        hive = self._config.hive
+        assert hive.schema is not None  # noqa: S101 - the job file lists the columns
+        return TableState(
+            TableIdentity(hive.metastore, hive.database, hive.table, 1, self._location),
+            hive.schema,
+            tuple(column.name for column in hive.partition_columns),
+            None,
+        )
+
+    def mark_ledger(self, state: TableState, ledger: str) -> None:
+        """See `TableSink.mark_ledger`."""
+
+    def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
+        """See `TableSink.apply`."""
+        del partitions
+        self._calls.one()
+        return ()
+
+    def close(self) -> None:
+        """See `TableSink.close`."""
+
+
+class InstantRunner(TaskRunner):
+    """Answers for a few routes, after a while in which the driver is left alone.
+
+    Attributes:
+        gaps_s: Time from the answers of each epoch to the tasks of the next one.
+        planned: Routes of each epoch.
+        cpu_s: Of the process so far, at the end of each epoch.
+        background_s: CPU that the driver's other threads used while the tasks ran.
+    """
+
+    def __init__(self, source: MemorySource, epochs: int, stop: StopSignal) -> None:
+        self._source = source
+        self._epochs = epochs
+        self._stop = stop
+        self._storage = LocalStorage()
+        self._turns: list[tuple[float, float]] = []
+        self._own_s: list[tuple[float, float]] = []
+        self._next = 0
+        self.planned: list[int] = []
+        self.cpu_s: list[float] = []
+        self.background_s: list[float] = []
+
+    @property
+    def gaps_s(self) -> list[float]:
+        """Driver time between the epochs, without those that start the routes."""
+        gaps = [after[0] - before[1] for before, after in pairwise(self._turns)]
+        return gaps[WARM_UP:]
+
+    @property
+    def loop_cpu_s(self) -> list[float]:
+        """The same of the loop's own thread, as CPU: a busy machine does not change it."""
+        return [after[0] - before[1] for before, after in pairwise(self._own_s)][WARM_UP:]
+
+    def first_with(self, routes: int) -> float:
+        """When the first epoch with so many routes began; the last one's begin if none had."""
+        full = [number for number, count in enumerate(self.planned) if count >= routes]
+        return self._turns[full[0] if full else -1][0]
+
+    def slots(self) -> int:
+        """See `TaskRunner.slots`."""
+        return SLOTS
+
+    def run(
+        self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
+    ) -> list[TaskResult]:
+        """See `TaskRunner.run`."""
+        began, own_s = time.monotonic(), time.thread_time()
+        del give_up_after_s
+        plans: dict[str, list[TaskPlan]] = {}
+        for bundle in bundles:
+            for plan in bundle:
+                plans.setdefault(plan.route.ledger, []).append(plan)
+        self.planned.append(len(plans))
+        ledgers = list(plans)
+        active = max(1, len(ledgers) // ACTIVE_SHARE)
+        chosen = [ledgers[(self._next + number) % len(ledgers)] for number in range(active)]
+        self._next += active
+        answers = [self._answer(plan) for ledger in chosen for plan in plans[ledger]]
+        before_s = time.process_time()
+        time.sleep(TASK_S)
+        self.background_s.append(time.process_time() - before_s)
+        wait()
+        if len(self._turns) == self._epochs + WARM_UP:
+            self._stop.ask()
+        self._turns.append((began, time.monotonic()))
+        self._own_s.append((own_s, time.thread_time()))
+        self.cpu_s.append(time.process_time())
+        return answers
+
+    def close(self) -> None:
+        """See `TaskRunner.close`."""
+
+    def _answer(self, plan: TaskPlan) -> TaskResult:
+        route = plan.route
+        attempt = f"{route.term}-{plan.epoch}-{os.urandom(16).hex()}"
+        name = f"{route.layout.route}-{attempt}-{plan.task}.parquet"
+        folder = route.layout.attempt(attempt)
+        self._storage.make_folders(folder)
+        writer = self._storage.create_staged(f"{folder}/{name}")
+        writer.handle().write(b"rows")
+        seal = writer.seal()
+        rows = ROWS_OF_ACTIVE * len(plan.splits)
+        file = FileRecord(
+            staged=f"{attempt}/{name}",
+            final=f"dt=20261120/hr=08/{name}",
+            values=("20261120", "08"),
+            rows=BigInt(rows),
+            size_bytes=BigInt(seal.size_bytes),
+            crc32c=seal.crc32c,
+            bounds={},
+        )
+        counts = RowCounts(BigInt(rows), BigInt(rows), *(BigInt(0),) * 4)
+        return TaskResult(
+            ledger=route.ledger,
+            term=route.term,
+            epoch=plan.epoch,
+            task=plan.task,
+            attempt=attempt,
+            splits=tuple(self._moved(split.partition, split.start_offset) for split in plan.splits),
+            files=(file,),
+            dirty_files=(),
+            counts=NO_ROWS.plus(counts),
+            dirty_reasons={},
+            timings_ms={},
+            consumer_reused=True,
+            failure=None,
+        )
+
+    def _moved(self, partition: SourcePartition, start: int) -> SplitResult:
+        end = start + ROWS_OF_ACTIVE
+        self._source.ends[partition] = end
+        return SplitResult(
+            topic=partition.topic,
+            partition=partition.partition,
+            start=BigInt(start),
+            end=BigInt(end),
+            rows=BigInt(ROWS_OF_ACTIVE),
+            gaps=BigInt(0),
+            leader_epoch=0,
+            max_event_time_us=None,
+            offset_sum=NO_SUM,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What was measured at one number of routes.
+
+    Attributes:
+        driver_ms: Median over the epochs.
+        slowest_ms: The slowest of them.
+        loop_cpu_ms: CPU of the loop's own thread in that time; median.
+        cpu_ms: Of the whole process from epoch to epoch, with leases and effects; median.
+        background: Share of a CPU that leases and effects use while the tasks run; median.
+        start_s: From the loop's start to the tasks of the first epoch with all routes.
+        load_s: From the text of the job file to its routes.
+        absent: Routes that were missing from a measured epoch, at most.
+        catalog_calls: From the start to the end.
+        threads: The most there were at once.
+    """
+
+    routes: int
+    driver_ms: float
+    slowest_ms: float
+    loop_cpu_ms: float
+    cpu_ms: float
+    background: float
+    start_s: float
+    load_s: float
+    absent: int
+    catalog_calls: int
+    threads: int
+
+
+def job_text(routes: int) -> bytes:
+    """A job file with so many routes; JSON is YAML."""
+    columns = [{"name": name, "type": "bigint"} for name in ("id", "ts")]
+    job = {
+        "version": 1,
+        "name": "driver-cost",
+        "connections": {
+            "broker": {"kafka": {"bootstrap_servers": "simulated:1"}},
+            "hms": {"metastore": {"uri": "thrift://simulated:1"}},
+        },
+        "source": {"connection": "broker", "start": "earliest"},
+        "format": {"json": {"extra": "ignore"}},
+        "table": {
+            "hive": {"connection": "hms"},
+            "columns": columns,
+            "partition_by": [
+                {"name": "dt", "event_time": "yyyyMMdd"},
+                {"name": "hr", "event_time": "HH"},
+            ],
+        },
+        "event_time": {"field": "ts", "unit": "ms"},
+        "routes": [
+            {"topics": [f"topic_{number}"], "table": f"ods.t_{number}"} for number in range(routes)
+        ],
+    }
+    return json.dumps(job).encode()
+
+
+def measure(routes: int, epochs: int, folder: Path, answer_s: float) -> Cost:
+    """Run a job of so many routes for so many epochs; its ledgers come into the folder."""
+    began = time.monotonic()
+    job = compile_routes(parse_job(job_text(routes), folder / "job.yaml", {}).spec)
+    load_s = time.monotonic() - began
+    source = MemorySource([topic for config in job.routes for topic in config.topics])
+    stop, calls = StopSignal(), CatalogCalls(answer_s)
+    runner = InstantRunner(source, epochs, stop)
+    threads = 0
+
+    def watch() -> None:
+        nonlocal threads
+        while not stop.asked():
+            threads = max(threads, threading.active_count())
+            time.sleep(TASK_S)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    began = time.monotonic()
+    try:
+        _run(job, runner, source, stop, lambda config: MemorySink(config, folder, calls))
+    finally:
+        stop.ask()
+        watcher.join()
+    cpu = [after - before for before, after in pairwise(runner.cpu_s)]
+    return Cost(
+        routes=routes,
+        driver_ms=round(statistics.median(runner.gaps_s) * 1000, 2),
+        slowest_ms=round(max(runner.gaps_s) * 1000, 2),
+        loop_cpu_ms=round(statistics.median(runner.loop_cpu_s) * 1000, 2),
+        cpu_ms=round(statistics.median(cpu[WARM_UP:]) * 1000, 2),
+        background=round(statistics.median(runner.background_s[WARM_UP:]) / TASK_S, 3),
+        start_s=round(runner.first_with(routes) - began, 2),
+        load_s=round(load_s, 2),
+        absent=routes - min(runner.planned[WARM_UP:]),
+        catalog_calls=calls.applied,
+        threads=threads,
+    )
+
+
+def _run(
+    job: CompiledJob,
+    runner: InstantRunner,
+    source: MemorySource,
+    stop: StopSignal,
+    open_sink: Callable[[RouteConfig], TableSink],
+) -> None:
+    with Path(os.devnull).open("w") as stream:
+        log = stderr_log(stream=stream)
+        progress = Progress()
+
+        def open_session(config: RouteConfig) -> RouteSession:
+            parts = RouteParts(source, open_sink(config), log, ignore_step, progress, stop.sleep)
+            return RouteSession(config, parts)
+
+        sources: dict = {job.routes[0].kafka: source}  # type: ignore[type-arg]
+        discovery = Discovery(job, sources, log)
+        parts = LoopParts(sources, runner, stop, log, discovery, open_session, progress)
+        JobLoop(job.routes, parts).run()
+
+
+def closing_line(costs: Sequence[Cost]) -> str:
+    """The figures as one line of JSON; linear is what a route costs no more among more."""
+    shares = [cost.driver_ms / cost.routes for cost in costs]
+    linear = all(after <= before * NOISE for before, after in pairwise(shares))
+    return json.dumps(
+        {
+            "routes": [cost.routes for cost in costs],
+            "driver_ms": [cost.driver_ms for cost in costs],
+            "at_most_linear": linear,
+            f"idle_{costs[-1].routes}_s": round(costs[-1].driver_ms / 1000, 3),
+            "growth": [round(exponent(*pair), 2) for pair in pairwise(costs)],
+            "runs": [asdict(cost) for cost in costs],
+        }
+    )
+
+
+def exponent(fewer: Cost, more: Cost) -> float:
+    """Of the power of the number of routes with which the cost grows: 1 is linear."""
+    return math.log(more.driver_ms / fewer.driver_ms) / math.log(more.routes / fewer.routes)
+
+
+def main() -> int:
+    """Measure each number of routes, print the closing line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.driver_cost")
+    parser.add_argument("--routes", default="1,80,1000", help="numbers of routes, rising")
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--catalog-ms", type=float, default=3.0, help="of one catalog call")
+    parser.add_argument("--profile", action="store_true")
+    given = parser.parse_args()
+    costs = []
+    for routes in map(int, given.routes.split(",")):
+        with tempfile.TemporaryDirectory(prefix="driver-cost-") as folder:
+            profile = cProfile.Profile()
+            if given.profile:
+                profile.enable()
+            cost = measure(routes, given.epochs, Path(folder), given.catalog_ms / 1000)
+            profile.disable()
+        print(json.dumps(asdict(cost)), file=sys.stderr, flush=True)
+        if given.profile:
+            pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(
+                PROFILE_LINES
+            )
+        costs.append(cost)
+    print(closing_line(costs))
+    linear = json.loads(closing_line(costs))["at_most_linear"]
+    return 0 if linear else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""Runs a job in the caller's own process: for notebooks, schedulers and tests."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sluiceway.cli.job_file import check_job, load_checked_job
+from sluiceway.job.run import Eyes, RunOptions, run_job
+from sluiceway.job.status import RouteSummary, RunSummary
+from sluiceway.observe.log import stderr_log
+from sluiceway.observe.progress import Progress
+from sluiceway.service.health import health_served
+from sluiceway.spec.loader import LoadedJob, parse_job
+from sluiceway.spec.values import parse_duration_ms
+
+__all__ = ["RouteSummary", "RunSummary", "run"]
+
+
+def run(
+    job: str | Path | Mapping[str, Any],
+    *,
+    until_caught_up: bool = False,
+    for_: str | float | None = None,
+    signals: bool = True,
+    log_level: str = "warning",
+) -> RunSummary:
+    """Run a job and return when it ends; without a limit, that is when it is told to stop.
+
+    Uses the process's SparkSession when there is one, as it is, and leaves it running; starts
+    one and stops it otherwise. Exactly once holds as for `sluiceway run`: a call that raises, or
+    whose process dies, has lost and doubled nothing, and the next one goes on.
+
+    Args:
+        job: Path of a job file, or what such a file holds.
+        until_caught_up: End at the log ends read at the start.
+        for_: End gracefully after this time: seconds, or text as `10m`.
+        signals: SIGINT and SIGTERM end the run gracefully while it lasts. Only in the main
+            thread; elsewhere the process's handlers are left alone in any case.
+        log_level: Of the JSON lines on standard error: debug, info, warning or error.
+
+    Returns:
+        Rows and commits of this run for each route. A route that halted beside others says why.
+
+    Raises:
+        JobFileError: The job is not valid.
+        SluicewayError: No route could go on; the class and code tell why.
+        ValueError: An argument is not what it should be.
+    """
+    log = stderr_log(level=log_level)
+    options = RunOptions(until_caught_up, _seconds(for_), signals=signals, borrow_session=True)
+    spec = _load(job).spec
+    eyes = Eyes(log, Progress())
+    with health_served(spec.run.health_port, eyes.board, log):
+        return run_job(spec, options, eyes)
+
+
+def _load(job: str | Path | Mapping[str, Any]) -> LoadedJob:
+    if not isinstance(job, Mapping):
+        return load_checked_job(Path(job))
+    try:
+        # JSON is YAML; so a mapping is checked by the same rules as a file.
+        content = json.dumps(job, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a job holds texts, numbers, lists and mappings only: {error}") from error
+    return check_job(parse_job(content, Path("<job>"), os.environ))
+
+
+def _seconds(for_: str | float | None) -> float | None:
+    if isinstance(for_, str):
+        return parse_duration_ms(for_) / 1000
+    if for_ is not None and not for_ > 0:
+        raise ValueError(f"expected a time greater than 0, got {for_}")
+    return for_

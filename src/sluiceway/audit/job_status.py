@@ -1,0 +1,226 @@
+"""How the routes of a job are, seen from outside: leases, ledgers and what drivers wrote."""
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from sluiceway.audit.open_table import OpenTable, open_table
+from sluiceway.audit.pick_route import job_routes
+from sluiceway.errors import LedgerMismatchError, SluicewayError, SourceUnavailableError
+from sluiceway.host.process import is_alive
+from sluiceway.job.compile import compile_routes
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.route_meter import lag_records
+from sluiceway.job.run import open_source
+from sluiceway.job.source_view import look
+from sluiceway.job.status import RouteState, RouteStatus, decode_status
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.observe.log import Log
+from sluiceway.spec.models import JobSpec
+
+if TYPE_CHECKING:
+    from sluiceway.worker.plan import KafkaAccess
+
+_PARALLEL_ROUTES = 8
+_WATCH_INTERVAL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRoute:
+    """A route from outside.
+
+    Attributes:
+        driver: Process that runs it now; None when none does.
+        fold: Its ledger, when that was read.
+    """
+
+    config: RouteConfig
+    status: RouteStatus
+    driver: str | None = None
+    fold: Fold | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it runs, or has stopped because it was told to."""
+        bad = (RouteState.WAITING, RouteState.HALTED, RouteState.UNKNOWN)
+        return self.status.state not in bad and self.status.message is None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenJob:
+    """A job from outside.
+
+    Attributes:
+        problem: Why routes may be missing; None when none are.
+    """
+
+    routes: tuple[SeenRoute, ...]
+    problem: SluicewayError | None = None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether all routes are known and well."""
+        return self.problem is None and all(route.is_well for route in self.routes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A route's table, its lease and what its last driver wrote."""
+
+    table: OpenTable
+    lease: Lease | None
+    status: RouteStatus | None
+
+
+def job_status(spec: JobSpec, log: Log) -> SeenJob:
+    """Look at all routes of a job. Changes nothing; drivers go on.
+
+    A driver on another host is watched until its lease moves, at most ten seconds in all.
+
+    Args:
+        spec: The job.
+        log: Told of brokers that do not answer.
+
+    Raises:
+        JobFileError: A column type or a client property is not valid.
+    """
+    problem: SluicewayError | None = None
+    try:
+        routes = job_routes(spec, log)
+    except SourceUnavailableError as error:
+        problem, routes = error, compile_routes(spec).routes
+    with ThreadPoolExecutor(_PARALLEL_ROUTES) as pool:
+        found = list(pool.map(_find, routes))
+        alive = _alive([one for one in found if isinstance(one, _Found)])
+        seen = list(pool.map(_see, found, routes, repeat(alive)))
+    return SeenJob(tuple(_with_lags(seen, log)), problem)
+
+
+def _find(config: RouteConfig) -> _Found | SluicewayError:
+    """The route's table; what says nothing without it is the answer else."""
+    try:
+        table = open_table(config)
+        table.metastore.close()
+        lease = read_lease(table.storage, table.layout.lease)
+        raw = table.storage.read(table.layout.status)
+    except SluicewayError as error:
+        return error
+    return _Found(table, lease, decode_status(raw) if raw is not None else None)
+
+
+def _alive(found: Sequence[_Found]) -> set[str]:
+    """Drivers that live: by their process on this host, by a lease that moves on others."""
+    alive = set[str]()
+    unsure: list[_Found] = []
+    for one in found:
+        if one.lease is None or one.lease.released:
+            continue
+        lives = is_alive(one.lease.process())
+        if lives is None:
+            unsure.append(one)
+        elif lives:
+            alive.add(one.lease.driver)
+    give_up_at = time.monotonic() + DEAD_AFTER_S
+    while unsure and time.monotonic() < give_up_at:
+        time.sleep(_WATCH_INTERVAL_S)
+        alive |= {one.lease.driver for one in unsure if one.lease is not None and _moves(one)}
+        unsure = [one for one in unsure if one.lease and one.lease.driver not in alive]
+    return alive
+
+
+def _moves(one: _Found) -> bool:
+    try:
+        now = read_lease(one.table.storage, one.table.layout.lease)
+    except SluicewayError:
+        return False
+    return now is not None and now != one.lease and not now.released
+
+
+def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> SeenRoute:
+    blank = RouteStatus(
+        route=config.route,
+        table=f"{config.hive.database}.{config.hive.table}",
+        as_of_ms=time.time_ns() // 1_000_000,
+    )
+    if isinstance(one, LedgerMismatchError):
+        return SeenRoute(config, replace(blank, state=RouteState.STOPPED, message=str(one)))
+    if isinstance(one, SluicewayError):
+        return SeenRoute(config, _unknown(blank, one, "where its ledger is, is not known: "))
+    lease = one.lease
+    runs = lease is not None and not lease.released and lease.driver in alive
+    if runs and lease is not None:
+        driver = f"{lease.host} pid {lease.pid}"
+        if one.status is not None and one.status.term == lease.term:
+            return SeenRoute(config, one.status, driver)
+    try:
+        fold = LedgerLog(one.table.storage, one.table.layout).fold()
+    except SluicewayError as error:
+        return SeenRoute(config, _unknown(blank, error, ""))
+    status = _of_ledger(blank, fold)
+    if runs:
+        return SeenRoute(config, replace(status, state=RouteState.STARTING), driver, fold)
+    return SeenRoute(config, _stopped(status, one), None, fold)
+
+
+def _unknown(blank: RouteStatus, error: SluicewayError, why: str) -> RouteStatus:
+    return replace(blank, state=RouteState.UNKNOWN, code=error.code, message=f"{why}{error}")
+
+
+def _of_ledger(blank: RouteStatus, fold: Fold) -> RouteStatus:
+    if fold.next_seq == 0:
+        return blank
+    return replace(
+        blank,
+        term=fold.term,
+        last_seq=fold.next_seq - 1,
+        rows_read=int(fold.counts.read),
+        rows_written=int(fold.counts.written),
+        rows_dirty=int(fold.counts.dirty),
+    )
+
+
+def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
+    """A stopped route, and why it stopped if that was not by request."""
+    status = replace(status, state=RouteState.STOPPED)
+    last = one.status
+    if last is not None and last.term == status.term:
+        status = replace(status, since_ms=last.as_of_ms, last_commit_ms=last.last_commit_ms)
+        if last.state is RouteState.HALTED:
+            return replace(status, code=last.code, message=last.message)
+    if one.lease is not None and not one.lease.released:
+        gone = f"its driver ended without a stop: {one.lease.host} pid {one.lease.pid}"
+        return replace(status, message=f"{gone}; the next start goes on from the ledger")
+    return status
+
+
+def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
+    """Ask the brokers for the lag of routes that no driver measures."""
+    by_access: dict[KafkaAccess, list[SeenRoute]] = {}
+    for route in seen:
+        if route.fold is not None and route.fold.sources:
+            by_access.setdefault(route.config.kafka, []).append(route)
+    lags: dict[str, int] = {}
+    for routes in by_access.values():
+        source = open_source(routes[0].config)
+        topics = {topic for route in routes if route.fold for topic, _ in route.fold.sources}
+        try:
+            bounds = look(source, topics).bounds
+        except SluicewayError as error:
+            log.warning("lag_not_known", code=error.code, error=str(error))
+            continue
+        finally:
+            source.close()
+        for route in routes:
+            if route.fold is not None:
+                lags[route.status.route] = lag_records(route.fold, bounds)
+    return [
+        replace(route, status=replace(route.status, lag_records=lags[route.status.route]))
+        if route.status.route in lags
+        else route
+        for route in seen
+    ]

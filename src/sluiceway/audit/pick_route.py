@@ -1,0 +1,69 @@
+"""Which routes a job has now, for commands that look at their tables."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sluiceway.errors import JobFileError
+from sluiceway.job.compile import compile_routes
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.discovery import Discovery
+from sluiceway.job.run import open_source
+from sluiceway.observe.log import Log
+from sluiceway.spec.models import JobSpec
+
+if TYPE_CHECKING:
+    from sluiceway.sources.contract import SourceClient
+    from sluiceway.worker.plan import KafkaAccess
+
+_SHOWN = 20
+
+
+def job_routes(spec: JobSpec, log: Log) -> tuple[RouteConfig, ...]:
+    """All routes of a job: those with listed topics, then those of its patterns.
+
+    Asks the brokers for their topics when there are patterns; a pattern's route whose topics are
+    all gone is not found any more.
+
+    Args:
+        spec: The job.
+        log: Told of topics that match and get no table.
+
+    Raises:
+        SourceUnavailableError: The topics cannot be listed.
+        JobFileError: A column type or a client property is not valid.
+    """
+    job = compile_routes(spec)
+    sources: dict[KafkaAccess, SourceClient] = {}
+    try:
+        for template in job.templates:
+            if template.route.kafka not in sources:
+                sources[template.route.kafka] = open_source(template.route)
+        discovery = Discovery(job, sources, log)
+        found = discovery.look()
+    finally:
+        for source in sources.values():
+            source.close()
+    if discovery.failure is not None:
+        raise discovery.failure
+    return (*job.routes, *found)
+
+
+def pick_route(routes: Sequence[RouteConfig], name: str | None) -> RouteConfig:
+    """The route of this name; without a name, the only one.
+
+    Raises:
+        JobFileError: There is none of this name, or there are several and no name.
+    """
+    names = [config.route for config in routes]
+    known = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    if name is None and len(routes) == 1:
+        return routes[0]
+    if name is None:
+        raise JobFileError(
+            f"the job has {len(routes)} routes",
+            hint=f"choose one with --route: {known}" if names else "no topic matches its patterns",
+        )
+    found = next((config for config in routes if config.route == name), None)
+    if found is None:
+        raise JobFileError(f"the job has no route `{name}`", hint=f"its routes: {known}")
+    return found

@@ -1,0 +1,106 @@
+"""Compiled expressions: from a text and a schema to values of batches."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from sluiceway.expressions.expression_error import ExpressionError
+from sluiceway.expressions.steps import REASONS, Codes, Evaluated, Step, evaluate
+from sluiceway.expressions.syntax import parse_expression
+from sluiceway.expressions.type_check import check_types
+from sluiceway.expressions.widening import widened
+from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow
+from sluiceway.types.schema import BooleanType, DataType, Schema
+
+__all__ = [
+    "Codes",
+    "Evaluated",
+    "Expression",
+    "compile_condition",
+    "compile_expression",
+    "dirty_row",
+]
+
+_MEANINGS: dict[DirtyReason, str] = {
+    DirtyReason.OVERFLOW: "a number has too many digits for its type",
+    DirtyReason.SCALE: "a number has places that its type has not",
+    DirtyReason.NOT_INTEGRAL: "a number that should be whole is not",
+    DirtyReason.BAD_TEXT: "a text is no value of the type that it is cast to",
+    DirtyReason.BAD_TIME: "a text or time is outside of the calendar, or is no time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An expression that was checked against a schema. Used by one thread.
+
+    Attributes:
+        text: As written.
+        type: Of its values.
+    """
+
+    text: str
+    type: DataType
+    step: Step
+
+    def evaluate(
+        self, batch: pa.RecordBatch, failures: Mapping[int, Codes] | None = None
+    ) -> Evaluated:
+        """Values for all rows of a batch.
+
+        Called once a batch.
+
+        Args:
+            batch: With the columns of the schema that it was checked against, in their order.
+            failures: By column, rows whose values there are none; 0 in all others.
+
+        Returns:
+            An array of `type`, and which rows have no exact value and why.
+        """
+        found = evaluate(self.step, batch, failures or {})
+        if isinstance(found.value, pa.Scalar):
+            return Evaluated(pa.repeat(found.value, batch.num_rows), found.failed)
+        if found.failed is None or not found.failed.any():
+            return Evaluated(found.value)
+        return found
+
+
+def dirty_row(index: int, code: int, path: str) -> DirtyRow:
+    """What a row without an exact value becomes. Called for dirty rows only.
+
+    Args:
+        index: Of the row.
+        code: Its entry in `Evaluated.failed`, not 0.
+        path: Name of the column, or `where`.
+    """
+    reason = REASONS[code] or DirtyReason.BAD_TEXT
+    message = f"the expression has no exact value: {_MEANINGS[reason]}"
+    return DirtyRow(index, "convert", reason, path, message[:MESSAGE_LIMIT_CHARS])
+
+
+def compile_expression(text: str, schema: Schema, expected: DataType | None = None) -> Expression:
+    """Parse an expression and check it against a schema.
+
+    Called on the driver for checks, and in each task once per expression.
+
+    Args:
+        text: The expression.
+        schema: Columns that it may refer to: those of the batches, in their order.
+        expected: Type that its values are to have; None takes the expression's own.
+
+    Raises:
+        ExpressionError: It is no expression, or its types do not fit; says where.
+    """
+    node = parse_expression(text)
+    step = check_types(node, schema)
+    if expected is not None:
+        step = widened(step, expected, node.at)
+    if step.type is None:
+        raise ExpressionError("expected a value with a type, got null", node.at)
+    return Expression(text, step.type, step)
+
+
+def compile_condition(text: str, schema: Schema) -> Expression:
+    """Parse a condition: an expression that is true or not. As `compile_expression`."""
+    return compile_expression(text, schema, BooleanType())

@@ -1,0 +1,155 @@
+"""What the functions take, and the steps that they become."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pyarrow.compute as pc
+
+from sluiceway.expressions.expression_error import ExpressionError
+from sluiceway.expressions.local_time import PARTS, part_of_time, time_zone
+from sluiceway.expressions.logic import choose, first_not_null
+from sluiceway.expressions.steps import Constant, Kernel, Step, operation, per_row
+from sluiceway.expressions.texts import concatenate, cut_text, replace_text
+from sluiceway.expressions.tree import Call
+from sluiceway.expressions.widening import common_type, shown_type, typed, widened
+from sluiceway.types.schema import BooleanType, DataType, IntegerType, StringType, TimestampType
+
+Steps = tuple[Step, ...]
+Rule = Callable[[Call, Steps], Step]
+
+_TEXT = StringType()
+_INT32 = IntegerType(32)
+_MAX_PLACE = 1 << 31
+
+
+def call_function(call: Call, arguments: Steps) -> Step:
+    """The step of a call. Called once per call and expression.
+
+    Raises:
+        ExpressionError: There is no such function, or its arguments do not fit.
+    """
+    rule = RULES.get(call.name)
+    if rule is None:
+        known = ", ".join(sorted(RULES.keys() - {"||"}))
+        text = f"there is no function {call.name[:40]}; there are {known} and cast"
+        raise ExpressionError(text, call.at)
+    return rule(call, arguments)
+
+
+def wanted(step: Step, data_type: DataType, at: int, what: str) -> Step:
+    """A step that has to be of one type; nulls take it.
+
+    Raises:
+        ExpressionError: It is of another one.
+    """
+    step = typed(step, data_type)
+    if step.type != data_type:
+        text = f"{what} takes {shown_type(data_type)}, got {shown_type(step.type)}"
+        raise ExpressionError(text, at)
+    return step
+
+
+def _count(call: Call, arguments: Steps, expected: int) -> None:
+    if len(arguments) != expected:
+        text = f"{call.name} takes {expected} arguments, got {len(arguments)}"
+        raise ExpressionError(text, call.at)
+
+
+def _text_rule(result: DataType, kernel: Kernel) -> Rule:
+    def rule(call: Call, arguments: Steps) -> Step:
+        _count(call, arguments, 1)
+        text = wanted(arguments[0], _TEXT, call.arguments[0].at, call.name)
+        return operation(result, kernel, text)
+
+    return rule
+
+
+def _concat(call: Call, arguments: Steps) -> Step:
+    if not arguments:
+        raise ExpressionError("concat takes 1 argument or more, got none", call.at)
+    texts = [
+        wanted(step, _TEXT, node.at, call.name)
+        for node, step in zip(call.arguments, arguments, strict=True)
+    ]
+    return operation(_TEXT, concatenate, *texts)
+
+
+def _coalesce(call: Call, arguments: Steps) -> Step:
+    kind = common_type(arguments, call.at)
+    choices = [
+        widened(step, kind, node.at) for node, step in zip(call.arguments, arguments, strict=True)
+    ]
+    return operation(kind, first_not_null, *choices)
+
+
+def _if(call: Call, arguments: Steps) -> Step:
+    _count(call, arguments, 3)
+    condition = wanted(arguments[0], BooleanType(), call.arguments[0].at, "the condition of if")
+    kind = common_type(arguments[1:], call.at)
+    branches = [
+        widened(step, kind, node.at)
+        for node, step in zip(call.arguments[1:], arguments[1:], strict=True)
+    ]
+    return operation(kind, choose, condition, *branches)
+
+
+def _replace(call: Call, arguments: Steps) -> Step:
+    _count(call, arguments, 3)
+    text = wanted(arguments[0], _TEXT, call.arguments[0].at, "replace")
+    search, by = (_literal_text(call, arguments, place) for place in (1, 2))
+    if not search:
+        raise ExpressionError("replace takes a text to search for, got ''", call.arguments[1].at)
+    return operation(_TEXT, partial(replace_text, search, by), text)
+
+
+def _substring(call: Call, arguments: Steps) -> Step:
+    _count(call, arguments, 3)
+    text = wanted(arguments[0], _TEXT, call.arguments[0].at, "substring")
+    first, count = (
+        _literal_number(call, arguments, place, least) for place, least in ((1, 1), (2, 0))
+    )
+    return operation(_TEXT, partial(cut_text, first - 1, count), text)
+
+
+def _literal_text(call: Call, arguments: Steps, place: int) -> str:
+    step = arguments[place]
+    value = step.value.as_py() if isinstance(step, Constant) else None
+    if not isinstance(value, str):
+        at = call.arguments[place].at
+        raise ExpressionError(f"{call.name} takes a literal text as argument {place + 1}", at)
+    return value
+
+
+def _literal_number(call: Call, arguments: Steps, place: int, least: int) -> int:
+    step = arguments[place]
+    value = step.value.as_py() if isinstance(step, Constant) else None
+    if not isinstance(value, int) or isinstance(value, bool) or not least <= value < _MAX_PLACE:
+        text = f"{call.name} takes a literal integer from {least} as argument {place + 1}"
+        raise ExpressionError(text, call.arguments[place].at)
+    return value
+
+
+def _time_part(call: Call, arguments: Steps) -> Step:
+    _count(call, arguments, 2)
+    instant = wanted(arguments[0], TimestampType(), call.arguments[0].at, call.name)
+    name = _literal_text(call, arguments, 1)
+    try:
+        zone = time_zone(name)
+    except ValueError as error:
+        raise ExpressionError(str(error), call.arguments[1].at) from error
+    return operation(_INT32, partial(part_of_time, call.name, zone), instant)
+
+
+RULES: dict[str, Rule] = {
+    "||": _concat,
+    "coalesce": _coalesce,
+    "concat": _concat,
+    "if": _if,
+    "length": _text_rule(_INT32, per_row(pc.utf8_length)),
+    "lower": _text_rule(_TEXT, per_row(pc.utf8_lower)),
+    "replace": _replace,
+    "substring": _substring,
+    "trim": _text_rule(_TEXT, per_row(partial(pc.utf8_trim, characters=" "))),
+    "upper": _text_rule(_TEXT, per_row(pc.utf8_upper)),
+    **dict.fromkeys(PARTS, _time_part),
+}

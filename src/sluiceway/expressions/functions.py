@@ -1,0 +1,223 @@
+"""The operators and functions of the language, as data: what the documentation is made from."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function or operator.
+
+    Attributes:
+        name: As in a call; operators have their symbols.
+        form: How it is written.
+        result: Type of its result, in words.
+        meaning: What it yields.
+        example: An expression without columns.
+        gives: The example's value, as an expression of the same type.
+    """
+
+    name: str
+    form: str
+    result: str
+    meaning: str
+    example: str
+    gives: str
+
+
+OPERATORS: tuple[Function, ...] = (
+    Function(
+        "compare",
+        "`=` `!=` `<>` `<` `<=` `>` `>=`",
+        "boolean",
+        "Both sides are of one kind: exact numbers, texts, dates, timestamps, booleans (`=`, "
+        "`!=` only) or floats of one width. Texts are ordered by code point. Null with anything "
+        "is null.",
+        "2.50 = 2.5",
+        "true",
+    ),
+    Function(
+        "logic",
+        "`a AND b`, `a OR b`, `NOT a`",
+        "boolean",
+        "Three-valued logic of SQL. `b` does no harm where `a` decides.",
+        "null OR true",
+        "true",
+    ),
+    Function(
+        "in",
+        "`a [NOT] IN (literal, ...)`",
+        "boolean",
+        "Equal to one of them; null when it is to none and one of them, or `a`, is null.",
+        "'b' IN ('a', 'b')",
+        "true",
+    ),
+    Function(
+        "between",
+        "`a [NOT] BETWEEN b AND c`",
+        "boolean",
+        "`a >= b AND a <= c`.",
+        "5 BETWEEN 1 AND 5",
+        "true",
+    ),
+    Function("is null", "`a IS [NOT] NULL`", "boolean", "Never null.", "null IS NULL", "true"),
+    Function(
+        "like",
+        "`a [NOT] LIKE 'pattern'`",
+        "boolean",
+        "`%` stands for any text, `_` for one character, with a backslash before them for "
+        "themselves; the whole text has to match, in upper and lower case as written.",
+        "'web-7' LIKE 'web-_'",
+        "true",
+    ),
+    Function(
+        "calculate",
+        "`a + b`, `a - b`, `a * b`, `-a`",
+        "bigint, or decimal when one side is",
+        "Exact. Integers are calculated in 64 bits, decimals keep all their places; a result "
+        "that does not fit (64 bits, 38 digits) makes the row dirty. No floats, no division.",
+        "0.1 + 0.2",
+        "0.3",
+    ),
+    Function(
+        "||",
+        "`a || b`",
+        "string",
+        "Texts one after the other; null when one of them is null.",
+        "'a' || 'b'",
+        "'ab'",
+    ),
+    Function(
+        "cast",
+        "`cast(a AS type)`",
+        "the type",
+        "The same value in another type; a value that has none there makes the row dirty. "
+        "Integer and decimal to integer, decimal and string; string to integer, decimal, "
+        "boolean (`true`, `false`), date (`yyyy-MM-dd`) and timestamp (ISO 8601 with `Z` or an "
+        "offset); boolean and date to string; float to double.",
+        "cast('12.0' AS int)",
+        "12",
+    ),
+)
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function(
+        "coalesce",
+        "`coalesce(a, b, ...)`",
+        "their common type",
+        "The first of them that is not null.",
+        "coalesce(null, 'b', 'c')",
+        "'b'",
+    ),
+    Function(
+        "concat",
+        "`concat(a, b, ...)`",
+        "string",
+        "The same as `||`.",
+        "concat('a', 'b', 'c')",
+        "'abc'",
+    ),
+    Function(
+        "day",
+        "`day(timestamp, 'zone')`",
+        "int",
+        "Day of the month in the zone, from 1.",
+        "day(cast('2026-11-20T23:30:00Z' AS timestamp), 'Asia/Shanghai')",
+        "21",
+    ),
+    Function(
+        "hour",
+        "`hour(timestamp, 'zone')`",
+        "int",
+        "Hour of the day in the zone, from 0.",
+        "hour(cast('2026-11-20T23:30:00Z' AS timestamp), 'Asia/Shanghai')",
+        "7",
+    ),
+    Function(
+        "if",
+        "`if(condition, a, b)`",
+        "their common type",
+        "`a` where the condition is true, else `b`, also where it is null. The other one does no "
+        "harm.",
+        "if(1 < 2, 'yes', 'no')",
+        "'yes'",
+    ),
+    Function("length", "`length(a)`", "int", "Characters of a text.", "length('né')", "2"),
+    Function(
+        "lower",
+        "`lower(a)`",
+        "string",
+        "The text in lower case, letter by letter: its length stays.",
+        "lower('AbÉ')",
+        "'abé'",
+    ),
+    Function(
+        "month",
+        "`month(timestamp, 'zone')`",
+        "int",
+        "Month in the zone, from 1.",
+        "month(cast('2026-12-31T23:30:00Z' AS timestamp), 'Asia/Shanghai')",
+        "1",
+    ),
+    Function(
+        "replace",
+        "`replace(a, 'search', 'by')`",
+        "string",
+        "Every `search` in the text replaced, left to right. Both are literals; `search` is not "
+        "empty.",
+        "replace('a-b-c', '-', '')",
+        "'abc'",
+    ),
+    Function(
+        "substring",
+        "`substring(a, from, count)`",
+        "string",
+        "At most `count` characters, the first one being number `from`. Both are literals; "
+        "`from` is 1 or more, `count` 0 or more.",
+        "substring('sluice', 2, 3)",
+        "'lui'",
+    ),
+    Function(
+        "trim",
+        "`trim(a)`",
+        "string",
+        "The text without spaces (U+0020) at its ends.",
+        "trim('  a b ')",
+        "'a b'",
+    ),
+    Function(
+        "upper",
+        "`upper(a)`",
+        "string",
+        "The text in upper case, letter by letter: its length stays.",
+        "upper('abé')",
+        "'ABÉ'",
+    ),
+    Function(
+        "year",
+        "`year(timestamp, 'zone')`",
+        "int",
+        "Year in the zone.",
+        "year(cast('2026-12-31T23:30:00Z' AS timestamp), 'Asia/Shanghai')",
+        "2027",
+    ),
+)
+
+
+def documentation_table() -> str:
+    """The operators and functions as Markdown tables.
+
+    Called by a test, which compares it with the documentation.
+
+    Returns:
+        Two tables with a blank line between, each line ended by a line feed.
+    """
+    return f"{_table('Operator', OPERATORS)}\n{_table('Function', FUNCTIONS)}"
+
+
+def _table(title: str, functions: tuple[Function, ...]) -> str:
+    lines = [f"| {title} | Result | Meaning | Example |", "|---|---|---|---|"]
+    for of in functions:
+        example = f"`{of.example}` is `{of.gives}`"
+        row = [of.form, of.result, of.meaning, example]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,162 @@
+"""From the job file's columns and `where` to what a worker makes rows by; every one checked."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from sluiceway.errors import JobFileError
+from sluiceway.expressions.evaluate import compile_condition, compile_expression
+from sluiceway.expressions.expression_error import ExpressionError
+from sluiceway.expressions.syntax import parse_expression
+from sluiceway.spec.models import ColumnSpec, RouteSpec
+from sluiceway.types.hive_types import format_hive_type, parse_hive_type
+from sluiceway.types.schema import Field, FloatType, Schema
+from sluiceway.worker.plan import RowChoices, RowColumn
+from sluiceway.worker.row_choices import payload_fields, read_plain_value
+
+# What says where a column's values come from, and what goes with it.
+_ORIGINS = ("path", "constant", "expression")
+_PAYLOAD_ONLY = ("unit", "default", "transient")
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceProblem:
+    """What is wrong with a column or with `where`.
+
+    Attributes:
+        path: Of the value in the job file, as `("table", "columns", 2, "expression")`.
+        expected: What it should be.
+        todo: What the user does.
+    """
+
+    path: tuple[str | int, ...]
+    expected: str
+    todo: str
+
+
+def row_columns(spec: RouteSpec) -> tuple[RowColumn, ...] | None:
+    """Declared columns in their order; None when they come from the table.
+
+    Called once per route.
+
+    Raises:
+        JobFileError: A type is not known, or a column or `where` is not what it has to be.
+    """
+    if spec.table.columns is None:
+        return None
+    columns = tuple(_row_column(column) for column in spec.table.columns)
+    for problem in choice_problems(spec):
+        place = ".".join(str(step) for step in problem.path)
+        raise JobFileError(f"{place}: expected {problem.expected}; {problem.todo}")
+    return columns
+
+
+def row_choices(columns: tuple[RowColumn, ...] | None, where: str | None) -> RowChoices:
+    """What a worker is told; says nothing of columns that are all as the payload has them."""
+    plain = all(column == RowColumn(column.field) for column in columns or ())
+    return RowChoices(() if plain else columns or (), where)
+
+
+def choice_problems(spec: RouteSpec) -> Iterator[ChoiceProblem]:
+    """What is wrong with the columns and `where` of a route.
+
+    Called by the check of a job file, and before a route starts. Columns whose types are not
+    known are told elsewhere; nothing is said then.
+
+    Args:
+        spec: The route.
+    """
+    if spec.table.columns is None:
+        # What the columns are is known only once the table is open.
+        if spec.where is not None:
+            yield from _told(("where",), "a condition", partial(parse_expression, spec.where))
+        return
+    clashes = [
+        problem
+        for index, column in enumerate(spec.table.columns)
+        for problem in _clashes(index, column)
+    ]
+    yield from clashes
+    if clashes:
+        return
+    try:
+        columns = tuple(_row_column(column) for column in spec.table.columns)
+    except (JobFileError, ValueError):
+        columns = ()
+    payload = Schema(payload_fields(columns))
+    for index, (column, wanted) in enumerate(zip(columns, spec.table.columns, strict=False)):
+        yield from _column_problems(index, column, wanted, payload)
+    if columns and not payload.fields:
+        yield ChoiceProblem(
+            ("table", "columns"), "a column of the payload", "declare one without constant"
+        )
+    if columns and spec.where is not None:
+        whole = Schema(tuple(column.field for column in columns))
+        yield from _told(("where",), "a condition", partial(compile_condition, spec.where, whole))
+
+
+def _clashes(index: int, column: ColumnSpec) -> Iterator[ChoiceProblem]:
+    given = [name for name in _ORIGINS if getattr(column, name) is not None]
+    odd = given[1:]
+    if given and given[0] != "path":
+        odd += [name for name in _PAYLOAD_ONLY if getattr(column, name) not in (None, False)]
+    if "constant" in given:
+        odd = [name for name in odd if name != "unit"]
+    for name in odd:
+        path = ("table", "columns", index, name)
+        yield ChoiceProblem(path, f"no `{name}` beside `{given[0]}`", "remove one of them")
+
+
+def _column_problems(
+    index: int, column: RowColumn, wanted: ColumnSpec, payload: Schema
+) -> Iterator[ChoiceProblem]:
+    kind = format_hive_type(column.field.type)
+    for name, value in (("constant", wanted.constant), ("default", wanted.default)):
+        if value is not None:
+            check = partial(_check_value, column.field, value)
+            yield from _told(("table", "columns", index, name), f"a value of type {kind}", check)
+    if column.expression is not None:
+        text = column.expression
+        yield from _told(
+            ("table", "columns", index, "expression"),
+            f"an expression of type {kind} over columns of the payload",
+            partial(compile_expression, text, payload, column.field.type),
+        )
+
+
+def _told(
+    path: tuple[str | int, ...], expected: str, check: Callable[[], object]
+) -> Iterator[ChoiceProblem]:
+    try:
+        check()
+    except (ExpressionError, ValueError) as error:
+        yield ChoiceProblem(path, expected, f"correct it: {error}")
+
+
+def _row_column(column: ColumnSpec) -> RowColumn:
+    try:
+        kind = parse_hive_type(column.type)
+    except ValueError as error:
+        raise JobFileError(f"column {column.name}: {error}") from error
+    field = Field(
+        name=column.name,
+        type=kind,
+        required=column.required,
+        path=tuple(column.path.split(".")) if column.path else (),
+        time_unit=column.unit,
+    )
+    return RowColumn(
+        field,
+        constant=None if column.constant is None else json.dumps(column.constant),
+        default=None if column.default is None else json.dumps(column.default),
+        expression=column.expression,
+        written=not column.transient,
+    )
+
+
+def _check_value(field: Field, value: object) -> None:
+    if isinstance(value, float) and not isinstance(field.type, FloatType):
+        # The reader of the job file has it as a float; the digits that were written are gone.
+        raise ValueError("put the number into quotes, so that it stays exact")  # noqa: TRY004
+    read_plain_value(field, json.dumps(value))

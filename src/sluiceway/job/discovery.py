@@ -1,0 +1,139 @@
+"""Looks for topics: which routes the templates make of what the clusters have now."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sluiceway.errors import Fatal, SluicewayError
+from sluiceway.job.config import CompiledJob, RefusedTopic, RouteConfig, RouteTemplate
+from sluiceway.observe.log import Log
+from sluiceway.sources.contract import SourceClient
+from sluiceway.spec.start import EARLIEST
+from sluiceway.worker.plan import KafkaAccess
+
+MAX_ROUTES = 5000
+"""Tables of one job; a pattern that matches more than was meant ends here."""
+
+_RETRY_S = 5.0
+
+
+@dataclass(slots=True)
+class _Template:
+    """A template and the routes that it has made, by name.
+
+    Attributes:
+        expanded: Whether its topics have been seen once.
+    """
+
+    template: RouteTemplate
+    routes: dict[str, RouteConfig] = field(default_factory=dict)
+    expanded: bool = False
+
+
+class Discovery:
+    """Expands a job's templates again and again. Owned and called by the job's loop.
+
+    A route stays once it is there: when all its topics are gone it has none, until one comes
+    back. A table or a name that another route has is refused, the first in the job file wins.
+
+    Args:
+        job: The whole job.
+        sources: One client a cluster connection.
+        log: Told of topics that get no table, once each.
+    """
+
+    def __init__(
+        self, job: CompiledJob, sources: Mapping[KafkaAccess, SourceClient], log: Log
+    ) -> None:
+        self._templates = [_Template(template) for template in job.templates]
+        self._sources = sources
+        self._log = log
+        self._interval_s = job.discover_interval_s
+        self._due = 0.0
+        self._told: set[tuple[str, str]] = set()
+        self._tables = {_table(config) for config in job.routes}
+        self._names = {config.route for config in job.routes}
+        self.failure: SluicewayError | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether a template's topics have not been seen yet."""
+        return any(not each.expanded for each in self._templates)
+
+    def due(self, *, once: bool) -> bool:
+        """Whether to look now.
+
+        Args:
+            once: Each template is expanded only once.
+        """
+        wanted = self.pending if once else bool(self._templates)
+        return wanted and time.monotonic() >= self._due
+
+    def look(self) -> tuple[RouteConfig, ...]:
+        """Ask the clusters and expand; a cluster that does not answer changes nothing.
+
+        Returns:
+            Every route that any template has made so far, with the topics that it has now.
+        """
+        self.failure = None
+        listed: dict[KafkaAccess, tuple[str, ...]] = {}
+        for access in {each.template.route.kafka for each in self._templates}:
+            try:
+                listed[access] = self._sources[access].list_topics()
+            except SluicewayError as error:
+                self.failure = error
+                tell = self._log.error if isinstance(error, Fatal) else self._log.warning
+                tell("discovery_failed", code=error.code, error=str(error))
+        self._due = time.monotonic() + (
+            min(_RETRY_S, self._interval_s) if self.failure else self._interval_s
+        )
+        for each in self._templates:
+            if each.template.route.kafka in listed:
+                self._expand(each, listed[each.template.route.kafka])
+        return tuple(config for each in self._templates for config in each.routes.values())
+
+    def _expand(self, each: _Template, topics: tuple[str, ...]) -> None:
+        expansion = each.template.expand(topics)
+        self._refuse(each, expansion.refused)
+        found = set()
+        for config in expansion.routes:
+            known = each.routes.get(config.route)
+            if known is None and not self._claim(each, config):
+                continue
+            if known is None and each.expanded:
+                # Its topics came while the job ran; their first rows are wanted too.
+                known = replace(config, start=EARLIEST)
+            found.add(config.route)
+            each.routes[config.route] = replace(known or config, topics=config.topics)
+        for name in each.routes.keys() - found:
+            each.routes[name] = replace(each.routes[name], topics=())
+        each.expanded = True
+
+    def _claim(self, each: _Template, config: RouteConfig) -> bool:
+        reason = ""
+        if _table(config) in self._tables or config.route in self._names:
+            reason = f"another route fills {config.hive.database}.{config.hive.table}"
+        elif len(self._names) >= MAX_ROUTES:
+            reason = f"the job has {MAX_ROUTES} routes already"
+        if reason:
+            self._refuse(each, [RefusedTopic(topic, reason) for topic in config.topics])
+            return False
+        self._tables.add(_table(config))
+        self._names.add(config.route)
+        return True
+
+    def _refuse(self, each: _Template, refused: Sequence[RefusedTopic]) -> None:
+        for one in refused:
+            key = (each.template.table, one.topic)
+            if key not in self._told:
+                self._told.add(key)
+                self._log.error(
+                    "topic_refused",
+                    topic=one.topic,
+                    pattern=each.template.route.pattern,
+                    reason=one.reason,
+                )
+
+
+def _table(config: RouteConfig) -> tuple[str, str, str]:
+    return (config.hive.metastore, config.hive.database, config.hive.table)

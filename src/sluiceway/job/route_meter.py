@@ -1,0 +1,157 @@
+"""Measures one route: its session writes, whoever shows numbers reads."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sluiceway.job.status import RouteNumbers
+from sluiceway.ledger.fold import Fold, PartitionKey
+from sluiceway.ledger.records import NO_ROWS, RowCounts
+from sluiceway.sources.contract import LogBounds, SourcePartition
+
+_RATE_WINDOW_S = 60.0
+_FRESH_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Log ends as the brokers had them at a moment of the monotonic clock."""
+
+    at: float
+    ends: Mapping[PartitionKey, int]
+
+    def covered_by(self, fold: Fold) -> bool:
+        """Whether all that was there then is committed now."""
+        return all(
+            key not in fold.sources or fold.sources[key].retired or fold.sources[key].end >= end
+            for key, end in self.ends.items()
+        )
+
+
+@dataclass(slots=True)
+class RouteMeter:
+    """Numbers of one route under one driver. Any thread may call it; nothing here waits.
+
+    Attributes:
+        interval_s: Length of an epoch; rates are taken over two of them at least.
+        clock: Monotonic seconds.
+        commits: Commits of rows so far.
+        done: Rows of these commits.
+    """
+
+    interval_s: float
+    clock: Callable[[], float] = time.monotonic
+    commits: int = 0
+    done: RowCounts = NO_ROWS
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _started: float | None = None
+    _term: int | None = None
+    _last_seq: int | None = None
+    _last_commit_ms: int | None = None
+    _counts: RowCounts | None = None
+    _lag_records: int | None = None
+    _looked: float = 0.0
+    _waits_for: _Look | None = None
+    _covered: float | None = None
+    _recent: deque[tuple[float, RowCounts]] = field(default_factory=deque)
+
+    def advance(self, fold: Fold) -> None:
+        """Take in a ledger that has grown by anything but rows; at START, all of it."""
+        with self._lock:
+            self._take(fold)
+
+    def commit(self, fold: Fold, counts: RowCounts) -> None:
+        """Take in a commit of rows.
+
+        Args:
+            fold: With the commit.
+            counts: Of that commit alone.
+        """
+        with self._lock:
+            self._take(fold)
+            self._last_commit_ms = time.time_ns() // 1_000_000
+            self.commits += 1
+            self.done = self.done.plus(counts)
+            self._recent.append((self.clock(), counts))
+            self._drop_old()
+            if self._waits_for is not None and self._waits_for.covered_by(fold):
+                self._covered = max(self._covered or 0.0, self._waits_for.at)
+                self._waits_for = None
+
+    def look(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> int:
+        """Take in log ends that were just read.
+
+        Returns:
+            Records in the logs that are not committed.
+        """
+        with self._lock:
+            self._looked = self.clock()
+            self._lag_records = lag = lag_records(fold, bounds)
+            if lag == 0:
+                self._covered, self._waits_for = self._looked, None
+            elif self._waits_for is None:
+                ends = {key: bounds.get(SourcePartition(*key)) for key in fold.sources}
+                known = {key: log.end_offset for key, log in ends.items() if log is not None}
+                self._waits_for = _Look(self._looked, known)
+            return lag
+
+    def read(self) -> RouteNumbers:
+        """All numbers as they are now."""
+        with self._lock:
+            self._drop_old()
+            seconds = self._measured_s()
+            counts = self._counts
+            return RouteNumbers(
+                term=self._term,
+                last_seq=self._last_seq,
+                last_commit_ms=self._last_commit_ms,
+                rows_read=None if counts is None else int(counts.read),
+                rows_written=None if counts is None else int(counts.written),
+                rows_dirty=None if counts is None else int(counts.dirty),
+                lag_records=self._lag_records,
+                lag_seconds=self._lag_seconds(),
+                rows_per_s=round(sum(each.read for _, each in self._recent) / seconds, 1),
+                dirty_rows_per_s=round(sum(each.dirty for _, each in self._recent) / seconds, 1),
+            )
+
+    def _take(self, fold: Fold) -> None:
+        if self._started is None:
+            self._started = self.clock()
+        self._term = fold.term
+        self._last_seq = fold.next_seq - 1
+        self._counts = fold.counts
+
+    def _lag_seconds(self) -> float | None:
+        if self._covered is None:
+            return None
+        now = self.clock()
+        # No route is looked at while the tasks of an epoch run.
+        if self._lag_records == 0 and now - self._looked <= self.interval_s + _FRESH_S:
+            return 0.0
+        return round(now - self._covered, 1)
+
+    def _window_s(self) -> float:
+        return max(_RATE_WINDOW_S, 2 * self.interval_s)
+
+    def _measured_s(self) -> float:
+        """How long the rates' rows took; a route that has just begun is not called slow."""
+        if self._started is None:
+            return 1.0
+        return max(1.0, min(self._window_s(), self.clock() - self._started))
+
+    def _drop_old(self) -> None:
+        oldest = self.clock() - self._window_s()
+        while self._recent and self._recent[0][0] < oldest:
+            self._recent.popleft()
+
+
+def lag_records(fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> int:
+    """Records in the logs that the ledger has not committed; partitions not asked count none."""
+    lag = 0
+    for (topic, number), known in fold.sources.items():
+        place = bounds.get(SourcePartition(topic, number))
+        if place is not None and not known.retired:
+            lag += max(0, place.end_offset - known.end)
+    return lag

@@ -1,0 +1,137 @@
+"""What can be seen of a route, as values; the file `status.json` holds one of them.
+
+Advice only: nothing that decides reads it.
+"""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+
+from sluiceway.types.strict_json import StrictJsonError, from_plain, loads
+
+
+class RouteState(StrEnum):
+    """Where a route is. The last two are seen from outside only."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting"
+    HALTED = "halted"
+    CAUGHT_UP = "caught_up"
+    STOPPED = "stopped"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RouteNumbers:
+    """How far a route is; None is what is not known yet. See `RouteStatus`."""
+
+    term: int | None = None
+    last_seq: int | None = None
+    last_commit_ms: int | None = None
+    rows_read: int | None = None
+    rows_written: int | None = None
+    rows_dirty: int | None = None
+    lag_records: int | None = None
+    lag_seconds: float | None = None
+    rows_per_s: float = 0.0
+    dirty_rows_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStatus(RouteNumbers):
+    """One route at one moment. Times are milliseconds since the epoch.
+
+    Attributes:
+        route: Its name.
+        table: `database.table`.
+        state: Where it is.
+        code: Of the error, when it waits or has halted.
+        message: Of that error, with what to do next.
+        since_ms: When it came into this state.
+        as_of_ms: When this was seen.
+        term: Of the driver; None before it has fenced.
+        last_seq: Last slot of the ledger.
+        last_commit_ms: Last commit of rows by this driver.
+        rows_read: All rows that the ledger has, as the next two.
+        lag_records: In the logs and not committed, when the brokers were last asked.
+        lag_seconds: All records that are older than this are committed; 0 when there were none
+            to commit, None until all that the first look saw is committed.
+        rows_per_s: Rows committed a second, over the last minute or two epochs.
+        dirty_rows_per_s: Of these, dirty ones.
+    """
+
+    route: str = ""
+    table: str = ""
+    state: RouteState = RouteState.UNKNOWN
+    code: str | None = None
+    message: str | None = None
+    since_ms: int | None = None
+    as_of_ms: int = 0
+
+    def is_news(self, before: "RouteStatus") -> bool:
+        """Whether it says more than the time."""
+        return replace(self, as_of_ms=before.as_of_ms) != before
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSummary:
+    """What a run has done for one route.
+
+    Attributes:
+        state: In which it ended.
+        error: Why, when it waited or had halted.
+        commits: Commits of rows by this run, as are the rows.
+    """
+
+    route: str
+    table: str
+    state: RouteState
+    error: str | None
+    commits: int
+    rows_read: int
+    rows_written: int
+    rows_dirty: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a run has done; routes in the order in which they came."""
+
+    routes: tuple[RouteSummary, ...]
+
+    @property
+    def commits(self) -> int:
+        """Commits of rows, of all routes."""
+        return sum(route.commits for route in self.routes)
+
+    @property
+    def rows_read(self) -> int:
+        """Rows committed, of all routes: written, dirty and left out."""
+        return sum(route.rows_read for route in self.routes)
+
+    @property
+    def rows_written(self) -> int:
+        """Rows in the tables' files, of all routes."""
+        return sum(route.rows_written for route in self.routes)
+
+    @property
+    def rows_dirty(self) -> int:
+        """Rows in the dirty stores, of all routes."""
+        return sum(route.rows_dirty for route in self.routes)
+
+
+def encode_status(status: RouteStatus) -> bytes:
+    """Content of `status.json`."""
+    return json.dumps(asdict(status), ensure_ascii=False).encode() + b"\n"
+
+
+def decode_status(raw: bytes) -> RouteStatus | None:
+    """Read `status.json`; None when another version wrote it or it is unreadable."""
+    try:
+        plain = from_plain(loads(raw), dict[str, object], "status")
+        plain["state"] = RouteState(plain.get("state"))
+        status: RouteStatus = from_plain(plain, RouteStatus, "status")
+    except (StrictJsonError, ValueError):
+        return None
+    return status

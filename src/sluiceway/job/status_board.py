@@ -1,0 +1,197 @@
+"""Where the loop leaves what others may see of its routes, and the writer of `status.json`."""
+
+import threading
+import time
+from dataclasses import asdict, dataclass
+
+from sluiceway.errors import FencedError, SluicewayError, StorageUnavailableError
+from sluiceway.job.route_session import RouteSession
+from sluiceway.job.status import (
+    RouteState,
+    RouteStatus,
+    RouteSummary,
+    RunSummary,
+    encode_status,
+)
+from sluiceway.observe.log import Log
+
+_WRITE_EVERY_S = 2.0
+_BETWEEN_PASSES_S = 0.2
+_LAST_PASS_S = 10.0
+_STARTUP_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """What the loop last said of a route."""
+
+    session: RouteSession
+    state: RouteState
+    error: SluicewayError | None
+    since_ms: int
+
+    def status(self, now_ms: int) -> RouteStatus:
+        return RouteStatus(
+            **asdict(self.session.meter.read()),
+            route=self.session.config.route,
+            table=_table(self.session),
+            state=self.state,
+            code=self.error.code if self.error else None,
+            message=str(self.error) if self.error else None,
+            since_ms=self.since_ms,
+            as_of_ms=now_ms,
+        )
+
+    def summary(self) -> RouteSummary:
+        meter = self.session.meter
+        return RouteSummary(
+            route=self.session.config.route,
+            table=_table(self.session),
+            state=self.state,
+            error=str(self.error) if self.error else None,
+            commits=meter.commits,
+            rows_read=int(meter.done.read),
+            rows_written=int(meter.done.written),
+            rows_dirty=int(meter.done.dirty),
+        )
+
+
+class StatusBoard:
+    """Written by the loop's thread, read by any other; a reader never makes the loop wait.
+
+    Attributes:
+        changed: Set when a route came or its state changed; whoever waits for it clears it.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Event()
+        self._lock = threading.Lock()
+        self._entries: dict[str, _Entry] = {}
+        self._beaten = False
+        self._beat_at = time.monotonic()
+        self._beat_limit_s = _STARTUP_S
+
+    def note(self, session: RouteSession, state: RouteState, error: SluicewayError | None) -> None:
+        """Say where a route is. Called for each route after each turn of the loop."""
+        name = session.config.route
+        error = error if state in (RouteState.WAITING, RouteState.HALTED) else None
+        before = self._entries.get(name)
+        if before is not None and (before.state, before.error) == (state, error):
+            return
+        kept = before is not None and before.state is state
+        since_ms = before.since_ms if before is not None and kept else _now_ms()
+        with self._lock:
+            self._entries[name] = _Entry(session, state, error, since_ms)
+        self.changed.set()
+
+    def beat(self, limit_s: float | None = None) -> None:
+        """Say that the loop goes round.
+
+        Args:
+            limit_s: From when on the next beat is overdue; None leaves it as it was.
+        """
+        if limit_s is not None:
+            self._beat_limit_s = limit_s
+            self._beaten = True
+        self._beat_at = time.monotonic()
+
+    def beat_age_s(self) -> float:
+        """Seconds since the last beat."""
+        return time.monotonic() - self._beat_at
+
+    def is_alive(self) -> bool:
+        """Whether the loop goes round; until its first turn Spark may take its time."""
+        return self.beat_age_s() < self._beat_limit_s
+
+    def is_ready(self) -> bool:
+        """Whether the loop runs, every route has fenced its ledger and none has halted."""
+        return self._beaten and all(
+            status.term is not None and status.state is not RouteState.HALTED
+            for status in self.snapshot()
+        )
+
+    def snapshot(self) -> tuple[RouteStatus, ...]:
+        """All routes as they are now, in the order in which they came."""
+        now_ms = _now_ms()
+        return tuple(entry.status(now_ms) for entry in self._copy())
+
+    def summary(self) -> RunSummary:
+        """What the run has done so far."""
+        return RunSummary(tuple(entry.summary() for entry in self._copy()))
+
+    def entries(self) -> tuple[tuple[RouteSession, RouteStatus], ...]:
+        """As `snapshot`, for those routes whose ledger this driver still owns."""
+        now_ms = _now_ms()
+        return tuple(
+            (entry.session, entry.status(now_ms))
+            for entry in self._copy()
+            if not isinstance(entry.error, FencedError)
+        )
+
+    def _copy(self) -> tuple[_Entry, ...]:
+        with self._lock:
+            return tuple(self._entries.values())
+
+
+class StatusFiles:
+    """Writes `status.json` of each route from a thread of its own; never truth, never waited for.
+
+    Args:
+        board: What it writes.
+        log: Told of failures, at debug level.
+    """
+
+    def __init__(self, board: StatusBoard, log: Log) -> None:
+        self._board = board
+        self._log = log
+        self._written: dict[str, tuple[float, RouteStatus]] = {}
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="status", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write. Called once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Write a last time and end. Called while the routes still hold their ledgers."""
+        self._closing.set()
+        self._board.changed.set()
+        if self._thread.is_alive():
+            self._thread.join(_LAST_PASS_S)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._write_due()
+            # States that change all at once are written together.
+            self._closing.wait(_BETWEEN_PASSES_S)
+            self._board.changed.wait(_WRITE_EVERY_S)
+            self._board.changed.clear()
+        self._written.clear()
+        self._write_due()
+
+    def _write_due(self) -> None:
+        for session, status in self._board.entries():
+            place = session.status_place()
+            if place is None or not self._is_due(status):
+                continue
+            storage, path = place
+            try:
+                storage.overwrite(path, encode_status(status))
+            except StorageUnavailableError as error:
+                self._log.debug("status_not_written", route=status.route, error=str(error))
+            self._written[status.route] = (time.monotonic(), status)
+
+    def _is_due(self, status: RouteStatus) -> bool:
+        at, before = self._written.get(status.route, (0.0, None))
+        if before is None or (before.state, before.message) != (status.state, status.message):
+            return True
+        return time.monotonic() - at >= _WRITE_EVERY_S and status.is_news(before)
+
+
+def _table(session: RouteSession) -> str:
+    hive = session.config.hive
+    return f"{hive.database}.{hive.table}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,1 @@
+"""What a running driver serves to others."""

@@ -1,0 +1,83 @@
+"""What has to fit between the routes of a job file."""
+
+from collections.abc import Iterator, Sequence
+
+from sluiceway.spec.document import Scalar
+from sluiceway.spec.positions import Path, Positions
+from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.routes import RouteTree, default_route_name, is_route_name
+from sluiceway.spec.topic_pattern import groups_in
+from sluiceway.spec.values import is_table_name
+
+_NAME: Path = ("table", "hive", "name")
+_LOCATION: Path = ("table", "hive", "location")
+
+
+def check_routes(trees: Sequence[RouteTree]) -> Iterator[Problem]:
+    """Check names and tables across routes. Called once per load of a file with `routes`.
+
+    One table has one ledger, and a ledger has one route.
+
+    Args:
+        trees: Of all routes; parts of the wrong shape are looked away from.
+    """
+    tables: dict[tuple[str, str], Positions] = {}
+    names: dict[str, Positions] = {}
+    locations: dict[str, Positions] = {}
+    for tree in trees:
+        positions = Positions(tree.root)
+        table = _text(positions, _NAME)
+        yield from _check_name(tree, table)
+        if table:
+            store = _text(positions, ("table", "hive", "connection"))
+            first = tables.setdefault((store, table.lower()), positions)
+            if first is not positions:
+                yield _again(
+                    positions, _NAME, first, "list all its topics in one route, or a pattern"
+                )
+                continue
+        yield from _check_unique_name(tree, table, names)
+        location = _text(positions, _LOCATION).rstrip("/").removeprefix("file:")
+        if location and (first := locations.setdefault(location, positions)) is not positions:
+            yield _again(positions, _LOCATION, first, "give each table a folder of its own")
+
+
+def _check_name(tree: RouteTree, table: str) -> Iterator[Problem]:
+    written = Positions(tree.written)
+    if not written.has(("name",)):
+        return
+    node = written.node(("name",))
+    if not isinstance(node, Scalar) or not is_route_name(str(node.value)):
+        text = "expected 1 to 64 of a-z, 0-9, `_`, `-`, not beginning with `_`, `-`"
+        yield Problem(node.mark, f"{text}, got {written.came(('name',))}", "rename the route")
+    elif groups_in(table):
+        text = "expected no name for routes that a pattern makes"
+        yield Problem(written.key(("name",)), text, "remove it; their tables name them")
+
+
+def _check_unique_name(
+    tree: RouteTree, table: str, names: dict[str, Positions]
+) -> Iterator[Problem]:
+    written = Positions(tree.written)
+    if not tree.name and (not is_table_name(table) or groups_in(table)):
+        return
+    name = tree.name or default_route_name(table)
+    first = names.setdefault(name, written)
+    if first is not written:
+        line = first.root.mark.line
+        text = f"expected each route's name once, got {quoted(name)} again"
+        yield Problem(written.root.mark, text, f"name one of them; the other is on line {line}")
+
+
+def _again(positions: Positions, path: Path, first: Positions, todo: str) -> Problem:
+    what = "table" if path == _NAME else "location"
+    text = f"expected each {what} in one route, got {positions.came(path)} again"
+    line = first.value(path).line
+    return Problem(positions.value(path), text, f"{todo} (line {line})")
+
+
+def _text(positions: Positions, path: Path) -> str:
+    if not positions.has(path):
+        return ""
+    node = positions.node(path)
+    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""

@@ -1,0 +1,88 @@
+"""Where reading begins, for source partitions that the ledger does not know."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+from sluiceway.spec.values import wrong
+
+StartKind = Literal["earliest", "latest", "timestamp", "offsets", "group"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MAX_OFFSET = 2**63 - 1
+_MAX_PARTITION = 2**31 - 1
+_MAX_DIGITS = 19
+
+
+@dataclass(frozen=True, slots=True)
+class StartAt:
+    """A start, with what its kind needs.
+
+    Attributes:
+        kind: Which start it is.
+        timestamp_ms: For `timestamp`: the first row whose record time is not before it.
+        offsets: For `offsets`: (topic, partition, first offset), in order.
+        group: For `group`: the consumer group whose committed offsets are taken over.
+    """
+
+    kind: StartKind
+    timestamp_ms: int = 0
+    offsets: tuple[tuple[str, int, int], ...] = ()
+    group: str = ""
+
+    def __str__(self) -> str:
+        """Canonical text, as the ledger keeps it; the same for equal starts."""
+        if self.kind == "timestamp":
+            at = _EPOCH + timedelta(milliseconds=self.timestamp_ms)
+            return f"timestamp {at.isoformat(timespec='milliseconds')}"
+        if self.kind == "offsets":
+            places = " ".join(f"{topic}[{number}]={at}" for topic, number, at in self.offsets)
+            return f"offsets {places}"
+        return f"group {self.group}" if self.kind == "group" else self.kind
+
+
+EARLIEST = StartAt("earliest")
+LATEST = StartAt("latest")
+
+
+def parse_start_time_ms(text: object) -> int:
+    """Milliseconds since 1970 of `2026-11-20T08:00:00Z`; parts of one are rounded up.
+
+    Raises:
+        PydanticCustomError: It is no such text, names no zone, or is before 1970.
+    """
+    try:
+        at = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None or at < _EPOCH:
+        todo = "write date, time and zone, in quotes"
+        raise wrong("a time such as `2026-11-20T08:00:00Z`", todo)
+    return -((_EPOCH - at) // timedelta(milliseconds=1))
+
+
+def parse_start_offsets(value: object) -> tuple[tuple[str, int, int], ...]:
+    """`{orders: {0: 12, 1: 5}}` as (topic, partition, offset), in order.
+
+    Raises:
+        PydanticCustomError: It is no such mapping, or a number is none.
+    """
+    found = []
+    topics = value if isinstance(value, Mapping) and value else {"": None}
+    for topic, places in topics.items():
+        if not isinstance(places, Mapping) or not places:
+            todo = "write {orders: {0: 12, 1: 5}}"
+            raise wrong("topics, each with its partitions and their offsets", todo)
+        for number, offset in places.items():
+            partition = _whole(number, _MAX_PARTITION, "a partition's number")
+            found.append((str(topic), partition, _whole(offset, _MAX_OFFSET, "an offset")))
+    return tuple(sorted(found))
+
+
+def _whole(text: object, most: int, what: str) -> int:
+    digits = str(text)
+    plain = digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS
+    if not plain or int(digits) > most:
+        raise wrong(f"{what} as a whole number from 0 on", "write digits only")
+    return int(digits)

@@ -1,0 +1,172 @@
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluiceway.errors import FencedError, SourceUnavailableError, TableMismatchError
+from sluiceway.job import status_board
+from sluiceway.job.status import RouteState, RouteStatus, decode_status, encode_status
+from sluiceway.job.status_board import StatusBoard, StatusFiles
+from sluiceway.observe.log import stderr_log
+from tools.board_sessions import placed_session
+from tools.ledger_records import data, fence, fold_of, sources, span
+
+DROPPED = TableMismatchError("the table was dropped", where="ods.orders")
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def read(path: Path) -> RouteStatus | None:
+    return decode_status(path.read_bytes()) if path.exists() else None
+
+
+def test_snapshot_shows_state_reason_and_numbers() -> None:
+    board, well, bad = StatusBoard(), placed_session("a"), placed_session("b")
+    well.meter.advance(fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9), dirty=2)))
+    board.note(well, RouteState.RUNNING, SourceUnavailableError("was down"))
+    board.note(bad, RouteState.HALTED, DROPPED)
+    first, second = board.snapshot()
+    assert (first.route, first.table, first.state) == ("a", "ods.orders", RouteState.RUNNING)
+    assert (first.code, first.message) == (None, None)
+    assert (first.term, first.last_seq, first.rows_read, first.rows_dirty) == (1, 2, 9, 2)
+    assert (second.state, second.code) == (RouteState.HALTED, "SW404")
+    assert second.message == "ods.orders: the table was dropped"
+    assert second.term is None
+
+
+def test_snapshot_taken_before_a_change_stays_as_it_was() -> None:
+    board, session = StatusBoard(), placed_session("a")
+    board.note(session, RouteState.RUNNING, None)
+    (before,) = board.snapshot()
+    board.note(session, RouteState.HALTED, DROPPED)
+    session.meter.advance(fold_of(fence()))
+    assert (before.state, before.term) == (RouteState.RUNNING, None)
+    assert board.snapshot()[0].state is RouteState.HALTED
+
+
+def test_since_is_when_the_state_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(100, 200))
+    monkeypatch.setattr(status_board, "_now_ms", lambda: next(now))
+    board, session = StatusBoard(), placed_session("a")
+    board.note(session, RouteState.WAITING, SourceUnavailableError("one"))
+    began = board.snapshot()[0].since_ms
+    board.note(session, RouteState.WAITING, SourceUnavailableError("two"))
+    (status,) = board.snapshot()
+    assert (status.since_ms, status.message) == (began, "two")
+    board.note(session, RouteState.RUNNING, None)
+    assert (board.snapshot()[0].since_ms or 0) > (began or 0)
+
+
+def test_board_is_ready_when_all_routes_have_started_and_none_has_halted() -> None:
+    board, one, two = StatusBoard(), placed_session("a"), placed_session("b")
+    assert not board.is_ready()
+    one.meter.advance(fold_of(fence()))
+    board.note(one, RouteState.RUNNING, None)
+    board.beat(60.0)
+    assert board.is_ready()
+    board.note(two, RouteState.STARTING, None)
+    assert not board.is_ready()
+    two.meter.advance(fold_of(fence()))
+    board.note(two, RouteState.WAITING, SourceUnavailableError("down"))
+    assert board.is_ready()
+    board.note(two, RouteState.HALTED, DROPPED)
+    assert not board.is_ready()
+
+
+def test_board_is_alive_until_a_beat_is_overdue() -> None:
+    board = StatusBoard()
+    assert board.is_alive()
+    board.beat(0.05)
+    assert board.is_alive()
+    time.sleep(0.1)
+    assert not board.is_alive()
+    board.beat()
+    assert board.is_alive()
+
+
+def test_snapshot_of_a_thousand_routes_is_cheap() -> None:
+    board = StatusBoard()
+    for number in range(1000):
+        board.note(placed_session(f"r{number}"), RouteState.RUNNING, None)
+    began = time.process_time()
+    assert len(board.snapshot()) == 1000
+    assert time.process_time() - began < 0.25
+
+
+def test_summary_is_of_this_run() -> None:
+    board, session = StatusBoard(), placed_session("a")
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9)))
+    session.meter.advance(fold)
+    board.note(session, RouteState.CAUGHT_UP, None)
+    assert (board.summary().commits, board.summary().rows_read) == (0, 0)
+    session.meter.commit(fold, data(1, 1, span(0, 9, 20), dirty=1).counts)
+    summary = board.summary()
+    assert (summary.commits, summary.rows_read, summary.rows_written) == (1, 11, 10)
+    assert summary.routes[0].rows_dirty == 1
+    assert summary.routes[0].state is RouteState.CAUGHT_UP
+
+
+def test_status_comes_back_from_its_file_as_it_was() -> None:
+    board, session = StatusBoard(), placed_session("ä")
+    session.meter.advance(fold_of(fence()))
+    board.note(session, RouteState.HALTED, DROPPED)
+    (status,) = board.snapshot()
+    assert decode_status(encode_status(status)) == status
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"{", b"[]", b'{"state": "running"}', b'{"state": {}}', b"\xff", b'{"state": "new"}'],
+)
+def test_status_file_that_is_not_ours_says_nothing(raw: bytes) -> None:
+    assert decode_status(raw) is None
+
+
+def test_status_file_of_a_newer_version_says_nothing() -> None:
+    plain = json.loads(encode_status(RouteStatus(route="a")))
+    assert decode_status(json.dumps(plain).encode()) is not None
+    assert decode_status(json.dumps({**plain, "added": 1}).encode()) is None
+
+
+def test_status_files_follow_changes_and_the_last_word_is_written(tmp_path: Path) -> None:
+    board, path = StatusBoard(), tmp_path / "status.json"
+    session = placed_session("a", path)
+    files = StatusFiles(board, stderr_log())
+    files.start()
+    board.note(session, RouteState.RUNNING, None)
+    wait_for(lambda: (found := read(path)) is not None and found.state is RouteState.RUNNING)
+    board.note(session, RouteState.HALTED, DROPPED)
+    wait_for(lambda: (found := read(path)) is not None and found.code == "SW404")
+    session.meter.advance(fold_of(fence()))
+    files.close()
+    last = read(path)
+    assert last is not None
+    assert (last.term, last.state) == (1, RouteState.HALTED)
+
+
+def test_status_file_is_left_to_the_driver_that_took_over(tmp_path: Path) -> None:
+    board, path = StatusBoard(), tmp_path / "status.json"
+    board.note(placed_session("a", path), RouteState.HALTED, FencedError("term 2 is another's"))
+    files = StatusFiles(board, stderr_log())
+    files.start()
+    files.close()
+    assert not path.exists()
+
+
+def test_status_that_cannot_be_written_harms_nothing(tmp_path: Path) -> None:
+    board, path = StatusBoard(), tmp_path / "gone" / "status.json"
+    board.note(placed_session("a", path), RouteState.RUNNING, None)
+    other = tmp_path / "other.json"
+    board.note(placed_session("b", other), RouteState.RUNNING, None)
+    files = StatusFiles(board, stderr_log())
+    files.start()
+    files.close()
+    assert not path.exists()
+    assert read(other) is not None

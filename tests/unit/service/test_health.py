@@ -1,0 +1,193 @@
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+
+from sluiceway.errors import TableMismatchError, UnhealthyEnvironmentError
+from sluiceway.job.status import RouteState
+from sluiceway.job.status_board import StatusBoard
+from sluiceway.observe.log import stderr_log
+from sluiceway.service import health
+from sluiceway.service.health import HealthServer, health_served
+from tools.board_sessions import placed_session
+from tools.ledger_records import fence, fold_of
+
+GET = b"GET /healthz HTTP/1.1\r\n"
+
+
+@pytest.fixture
+def board() -> StatusBoard:
+    board = StatusBoard()
+    session = placed_session("orders")
+    session.meter.advance(fold_of(fence()))
+    board.note(session, RouteState.RUNNING, None)
+    board.beat(60.0)
+    return board
+
+
+@pytest.fixture
+def port(board: StatusBoard) -> Iterator[int]:
+    with health_served(0, board, stderr_log()) as port:
+        assert port is not None
+        yield port
+
+
+def get(port: int, path: str) -> tuple[int, dict[str, Any]]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def send(port: int, request: bytes) -> bytes:
+    """What the server answers before it hangs up."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        try:
+            client.sendall(request)
+            return b"".join(iter(lambda: client.recv(65536), b""))
+        except ConnectionError:
+            return b""
+
+
+def test_healthz_and_readyz_tell_the_state_of_the_routes(port: int) -> None:
+    for path in ("/healthz", "/readyz"):
+        code, body = get(port, path)
+        assert (code, body["ok"]) == (200, True)
+        (route,) = body["routes"]
+        assert (route["route"], route["state"], route["term"]) == ("orders", "running", 1)
+
+
+def test_healthz_is_unavailable_when_the_loop_stands_still(port: int, board: StatusBoard) -> None:
+    board.beat(0.05)
+    time.sleep(0.1)
+    code, body = get(port, "/healthz")
+    assert (code, body["ok"]) == (503, False)
+    assert get(port, "/readyz")[0] == 200
+
+
+def test_readyz_is_unavailable_when_a_route_has_halted(port: int, board: StatusBoard) -> None:
+    board.note(placed_session("bad"), RouteState.HALTED, TableMismatchError("dropped"))
+    code, body = get(port, "/readyz")
+    assert (code, body["ok"]) == (503, False)
+    assert [route["code"] for route in body["routes"]] == [None, "SW404"]
+    assert get(port, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/healthz/", "/healthz?x=1", "/../healthz", "/metrics", "/HEALTHZ"]
+)
+def test_other_paths_are_not_found(port: int, path: str) -> None:
+    code, body = get(port, path)
+    assert code == 404
+    assert "routes" not in body
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\n12345", b"501"),
+        (b"DELETE /healthz HTTP/1.1\r\n\r\n", b"501"),
+        (b"<script>alert(1)</script> / HTTP/1.1\r\n\r\n", b"501"),
+        (b"GET /healthz HTTP/9.9\r\n\r\n", b"505"),
+        (b"GET /healthz JUNK/1.1\r\n\r\n", b"400"),
+        (b"GET\r\n\r\n", b"400"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"400"),
+        (GET + b"".join(b"X-%d: y\r\n" % n for n in range(150)) + b"\r\n", b"431"),
+        (GET + b"X: " + b"y" * 100_000 + b"\r\n\r\n", b"431"),
+        (b"GET /" + b"a" * 100_000, b"431"),
+        (b"G" * 100_000, b"431"),
+    ],
+)
+def test_hostile_request_is_refused_without_an_echo(
+    port: int, request_bytes: bytes, status: bytes
+) -> None:
+    answer = send(port, request_bytes)
+    # The rest of a large request may still be on its way when the server hangs up.
+    assert answer.split(b" ")[1:2] == [status] or (answer == b"" and len(request_bytes) > 8192)
+    assert b"script" not in answer
+    assert b"routes" not in answer
+    assert get(port, "/healthz")[0] == 200
+
+
+def test_request_in_small_pieces_is_answered_once_and_the_connection_closed(port: int) -> None:
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        for piece in (
+            b"GET /hea",
+            b"lthz HTTP/1.1\r\nHost: x\r\n",
+            b"Connection: keep-alive\r\n\r",
+        ):
+            client.sendall(piece)
+            time.sleep(0.02)
+        client.sendall(b"\n")
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.0 200 OK\r\n")
+    assert answer.count(b"HTTP/1.0") == 1
+    assert b"\r\nServer: sluiceway\r\n" in answer
+
+
+def test_slow_client_is_left_after_the_time_out(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "REQUEST_TIMEOUT_S", 0.3)
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(GET)
+        # A byte now and then does not prolong it.
+        while time.monotonic() - began < 5:
+            try:
+                client.sendall(b"X")
+                client.settimeout(0.1)
+                if client.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+    assert 0.2 < time.monotonic() - began < 2
+
+
+def test_idle_clients_use_up_no_threads_and_the_board_is_not_held(
+    port: int, board: StatusBoard
+) -> None:
+    idle = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(40)]
+    try:
+        time.sleep(0.2)
+        serving = [t for t in threading.enumerate() if "process_request_thread" in t.name]
+        assert len(serving) <= health.MAX_CONNECTIONS
+        began = time.monotonic()
+        board.note(placed_session("more"), RouteState.RUNNING, None)
+        board.beat()
+        assert time.monotonic() - began < 0.5
+    finally:
+        for client in idle:
+            client.close()
+    deadline = time.monotonic() + 10
+    while send(port, GET + b"\r\n")[9:12] != b"200":
+        assert time.monotonic() < deadline
+
+
+def test_it_listens_on_loopback_only(port: int) -> None:
+    other = socket.gethostbyname(socket.gethostname())
+    with socket.socket() as client:
+        client.settimeout(1)
+        reached = client.connect_ex((other, port)) == 0
+    assert reached == other.startswith("127.0.0.1")
+
+
+def test_port_that_is_taken_is_an_unfit_environment(port: int, board: StatusBoard) -> None:
+    with pytest.raises(UnhealthyEnvironmentError, match="cannot listen") as caught:
+        HealthServer(port, board, stderr_log())
+    assert caught.value.where == f"127.0.0.1:{port}"
+
+
+def test_nothing_is_served_unless_asked_for(board: StatusBoard) -> None:
+    before = threading.active_count()
+    with health_served(None, board, stderr_log()) as port:
+        assert port is None
+        assert threading.active_count() == before
