@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import UnhealthyEnvironmentError
@@ -45,6 +46,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[Spar
     if url.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     descriptor, log_name = tempfile.mkstemp(prefix="sluiceway-spark-", suffix=".log")
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        server.handle_error = _leave_it_to_the_runner
     builder = SparkSession.builder.master(url).appName(name)
     for key, value in {**_defaults(), **conf}.items():
         builder = builder.config(key, value)
@@ -61,18 +64,28 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[Spar
     return session, Path(log_name)
 
 
+def _leave_it_to_the_runner(server: object, request: object, client_address: object) -> None:
+    """Spark would print a traceback when the JVM dies; the runner says it in one line."""
+    del server, request, client_address
+
+
 def _defaults() -> dict[str, str]:
-    log4j = Path(__file__).with_name("log4j2.properties")
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    # Java does not look at TMPDIR; a JVM that is killed leaves its folders where ours are.
+    temporary = tempfile.gettempdir()
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        "spark.driver.extraJavaOptions": (
+            f'-Dlog4j2.configurationFile={log4j} "-Djava.io.tmpdir={temporary}"'
+        ),
+        "spark.local.dir": temporary,
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.python.worker.reuse": "true",
         "spark.pyspark.python": sys.executable,
-        "spark.sql.warehouse.dir": tempfile.gettempdir(),
+        "spark.sql.warehouse.dir": temporary,
     }
 
 
