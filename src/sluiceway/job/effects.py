@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from sluiceway.errors import Fatal, MetastoreUnavailableError
+from sluiceway.errors import Fatal, MetastoreUnavailableError, StorageUnavailableError
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 
@@ -79,14 +79,18 @@ class EffectsApplier:
 
     def _apply(self, batch: list[DesiredPartition]) -> bool:
         try:
-            for parked in self._sink.apply(batch) if batch else ():
+            # Also without partitions: this is how a table that was dropped is noticed.
+            for parked in self._sink.apply(batch):
                 self._log.warning(
                     "partition_parked", values="/".join(parked.values), reason=parked.reason
                 )
         except MetastoreUnavailableError as error:
             self._log.warning("metastore_down", waiting=len(batch), error=str(error))
-            with self._state:
-                self._state.wait_for(lambda: self._closed, _RETRY_S)
+            self._pause()
+            return False
+        except StorageUnavailableError as error:
+            self._log.warning("storage_unavailable", waiting=len(batch), error=str(error))
+            self._pause()
             return False
         except Fatal as error:
             self._log.error("table_gone", error=str(error))
@@ -95,3 +99,7 @@ class EffectsApplier:
                 self._state.notify_all()
             return False
         return True
+
+    def _pause(self) -> None:
+        with self._state:
+            self._state.wait_for(lambda: self._closed, _RETRY_S)

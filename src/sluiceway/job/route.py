@@ -102,6 +102,8 @@ class RouteDriver:
             self._loop(owned, publisher, effects, until_caught_up=until_caught_up)
             if not effects.settle(_SETTLE_S):
                 self._log.warning("effects_left", hint="the next start applies them")
+            if effects.failure is not None:
+                raise effects.failure
         finally:
             effects.close()
             publisher.close()
@@ -193,7 +195,10 @@ class RouteDriver:
             owned.fold, epoch, given.planned, results, given.plan.schema_version
         )
         if record is not None:
-            self._until_stored(lambda: check_staged_files(owned.storage, owned.layout, results))
+            misfit = self._misfit_of_staged(owned, results)
+            if misfit is not None:
+                self._raise_failures([*failures, misfit], committed=False)
+                return
             if not self._source_is_the_same(owned):
                 return
             self._parts.observe(Step.PREPARED)
@@ -207,6 +212,16 @@ class RouteDriver:
             self._report(owned)
             self._log_epoch(record, committed.seq, results, (started, ran))
         self._raise_failures(failures, committed=record is not None)
+
+    def _misfit_of_staged(
+        self, owned: OwnedLedger, results: list[TaskResult]
+    ) -> TaskFailedError | None:
+        """Why the staged files are not what the tasks named; the epoch is thrown away then."""
+        try:
+            self._until_stored(lambda: check_staged_files(owned.storage, owned.layout, results))
+        except TaskFailedError as error:
+            return error
+        return None
 
     def _source_is_the_same(self, owned: OwnedLedger) -> bool:
         """Look again after reading: a topic created anew in between reads like the old one.
@@ -287,9 +302,6 @@ class RouteDriver:
 
     def _want_partitions(self, owned: OwnedLedger, effects: EffectsApplier, since: int) -> None:
         """Ask the catalog for the partitions that records from slot `since` on have made."""
-        if not self._config.partitions:
-            owned.writer.note_effects(owned.fold.next_seq)
-            return
         new = [state for state in owned.fold.partitions.values() if state.first_seq >= since]
         effects.want([_desired(owned, state) for state in new], owned.fold.next_seq)
         self._parts.observe(Step.APPLIED)

@@ -2,22 +2,24 @@
 
 import hashlib
 
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import Schema
-from sluiceway.worker.plan import RoutePlan
+from sluiceway.worker.pipeline import RowPipeline
+from sluiceway.worker.plan import RoutePlan, TaskPlan
 
 
 def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
     """The plan that the tasks of this term share. Called once, after fencing.
 
     Raises:
-        TableMismatchError: The columns cannot be filled as the job file says.
+        TableMismatchError: The table's columns cannot be filled as the job file says.
+        JobFileError: The declared columns cannot.
     """
     schema = payload_schema(config, owned.state.schema)
-    return RoutePlan(
+    plan = RoutePlan(
         ledger=owned.owner.ledger,
         term=owned.writer.term,
         layout=owned.layout,
@@ -31,6 +33,21 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         partitions=config.partitions,
         compression=config.hive.compression,
     )
+    _check_pipeline(config, plan, owned)
+    return plan
+
+
+def _check_pipeline(config: RouteConfig, plan: RoutePlan, owned: OwnedLedger) -> None:
+    """Make once, here, what each task makes: what does not fit fails before the first epoch."""
+    try:
+        RowPipeline(TaskPlan(plan, 0, 0, (), 0.0), owned.storage)
+    except ValueError as error:
+        kind = TableMismatchError if config.columns is None else JobFileError
+        raise kind(
+            str(error),
+            where=str(owned.state.identity),
+            hint="change event_time, partition_by or the columns in the job file",
+        ) from error
 
 
 def payload_schema(config: RouteConfig, table: Schema) -> Schema:

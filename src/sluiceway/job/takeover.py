@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
+from sluiceway.errors import SluicewayError
 from sluiceway.host.process import ProcessIdentity, own_identity
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.ownership import (
@@ -98,7 +99,12 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     del dead
     keeper = LeaseKeeper(storage, layout.lease, _lease(driver, writer.term, process))
     keeper.start()
-    sink.mark_ledger(state, ledger_property(owner))
+    try:
+        sink.mark_ledger(state, ledger_property(owner))
+    except SluicewayError:
+        # Else the next try of this very process would find a live driver: itself.
+        keeper.release()
+        raise
     return OwnedLedger(storage, layout, owner, writer, keeper, state)
 
 

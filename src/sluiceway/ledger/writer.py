@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from sluiceway import __version__
-from sluiceway.errors import FencedError, StorageUnavailableError
+from sluiceway.errors import FencedError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Body, FenceRecord, Record, encode_record
@@ -113,6 +113,7 @@ class LedgerWriter:
         while True:
             attempts += 1
             try:
+                self._refuse_torn_log(record.seq)
                 result = self._log.storage.put_if_absent(
                     path, raw, tmp_folder=self._log.layout.stage
                 )
@@ -122,6 +123,17 @@ class LedgerWriter:
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             else:
                 return attempts if result is PutResult.CREATED else None
+
+    def _refuse_torn_log(self, seq: int) -> None:
+        """Never put a record behind one that is not there any more: the log was removed."""
+        before = self._log.layout.record(seq - 1)
+        if seq > 0 and self._log.storage.status(before) is None:
+            raise LedgerCorruptError(
+                f"slot {seq - 1} was there and is gone: the ledger was removed or its store is "
+                "not mounted",
+                where=before,
+                hint="bring it back, from a backup if need be; nothing was committed after it",
+            )
 
 
 def fenced_by(record: Record) -> FencedError:
