@@ -1,5 +1,6 @@
 """The one owner of a SparkSession."""
 
+import logging
 import os
 import re
 import sys
@@ -46,6 +47,8 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[Spar
     if url.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     descriptor, log_name = tempfile.mkstemp(prefix="sluiceway-spark-", suffix=".log")
+    # py4j logs the JVM's end as an error with a traceback; the runner reports it in one line.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = _leave_it_to_the_runner
     builder = SparkSession.builder.master(url).appName(name)
