@@ -81,8 +81,7 @@ def test_process_tree_waited_for_children_count_in_full(program: str, burnt_s: f
 
 def test_process_tree_child_that_nobody_waits_for_is_sampled() -> None:
     usage, _ = _measure(NOT_WAITED_FOR)
-    assert usage["reaped_cpu_s"] < usage["sampled_cpu_s"]
-    assert 0.2 <= usage["sampled_cpu_s"] <= 1.0
+    assert 0.35 <= usage["sampled_cpu_s"] <= 2.0
     assert usage["cpu_s"] == max(usage["reaped_cpu_s"], usage["sampled_cpu_s"])
 
 
