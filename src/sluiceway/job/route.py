@@ -112,7 +112,7 @@ class RouteDriver:
     # START and RECOVER
 
     def _take_over(self) -> OwnedLedger:
-        hooks = TakeoverHooks(self._parts.observe, self._on_put_wait, self._parts.stop.sleep)
+        hooks = TakeoverHooks(self._parts.observe, self._on_put_wait)
         owned = take_over(self._config, self._parts.sink, hooks)
         self._log.info(
             "fenced",
@@ -315,7 +315,7 @@ class RouteDriver:
         }
         try:
             self._parts.source.report(self._config.group, ends)
-        except SourceUnavailableError as error:
+        except SluicewayError as error:
             self._log.info("report_failed", error=str(error))
         self._parts.observe(Step.REPORTED)
 

@@ -87,6 +87,8 @@ def _defaults() -> dict[str, str]:
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.python.worker.reuse": "true",
+        # A slow task is cut off by run.straggler_timeout; a copy of it would only read again.
+        "spark.speculation": "false",
         "spark.pyspark.python": sys.executable,
         "spark.sql.warehouse.dir": temporary,
     }

@@ -9,7 +9,14 @@ from sluiceway import __version__
 from sluiceway.errors import FencedError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import Body, FenceRecord, Record, encode_record
+from sluiceway.ledger.records import (
+    Body,
+    FenceRecord,
+    Record,
+    decode_record,
+    encode_record,
+    record_hash,
+)
 from sluiceway.storage.contract import PutResult
 
 _FIRST_PAUSE_S = 0.2
@@ -99,6 +106,8 @@ class LedgerWriter:
         )
         self.fold.check(record)
         raw = encode_record(record)
+        # What cannot be read back must not be written: it would end every later start.
+        decode_record(raw, self._log.layout.record(record.seq))
         attempts = self._put_until_known(record, raw)
         if attempts is None:
             return None
@@ -113,7 +122,7 @@ class LedgerWriter:
         while True:
             attempts += 1
             try:
-                self._refuse_torn_log(record.seq)
+                self._refuse_torn_log(record)
                 result = self._log.storage.put_if_absent(
                     path, raw, tmp_folder=self._log.layout.stage
                 )
@@ -124,15 +133,25 @@ class LedgerWriter:
             else:
                 return attempts if result is PutResult.CREATED else None
 
-    def _refuse_torn_log(self, seq: int) -> None:
-        """Never put a record behind one that is not there any more: the log was removed."""
-        before = self._log.layout.record(seq - 1)
-        if seq > 0 and self._log.storage.status(before) is None:
+    def _refuse_torn_log(self, record: Record) -> None:
+        """Never put behind a record that is gone, or into a log that was made anew."""
+        if record.seq == 0:
+            return
+        path = self._log.layout.record(record.seq - 1)
+        before = self._log.storage.read(path)
+        if before is None:
             raise LedgerCorruptError(
-                f"slot {seq - 1} was there and is gone: the ledger was removed or its store is "
-                "not mounted",
-                where=before,
+                f"slot {record.seq - 1} was there and is gone: the ledger was removed or its "
+                "store is not mounted",
+                where=path,
                 hint="bring it back, from a backup if need be; nothing was committed after it",
+            )
+        if record_hash(before) != record.prev:
+            raise LedgerCorruptError(
+                f"slot {record.seq - 1} holds another record than this driver read: the log was "
+                "made anew",
+                where=path,
+                hint="this driver has stopped; whoever made the new log goes on",
             )
 
 
