@@ -39,7 +39,8 @@ unit: $(STAMP) ## Tests without servers or a JVM
 	@$(BIN)/pytest -q tests/unit tests/contract/test_storage_conformance.py tests/properties
 
 slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
-	@$(BIN)/pytest -q tests/contract tests/integration tests/faults tests/e2e --deselect tests/contract/test_storage_conformance.py
+	@$(BIN)/pytest -q tests --ignore=tests/unit --ignore=tests/properties \
+	  --ignore=tests/contract/test_storage_conformance.py
 
 bench-slope: $(STAMP) ## CPU per record and records per second, between 1 M and 4 M standard events
 	@$(BIN)/python -m bench.ingest_slope

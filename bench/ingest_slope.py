@@ -132,10 +132,11 @@ def check_table(location: Path, *, count: int, hours: int) -> None:
     files = [str(path) for path in location.glob("dt=*/hr=*/[!_.]*")]
     if not files:
         raise WrongOutputError(f"no file in {location}")
-    relation = duckdb.read_parquet(files, hive_partitioning=True)
-    found = relation.aggregate(
-        "count(*), count(DISTINCT id), sum(id)::HUGEINT, count(DISTINCT (dt, hr))"
-    ).fetchall()[0]
+    with duckdb.connect() as connection:
+        relation = connection.read_parquet(files, hive_partitioning=True)
+        found = relation.aggregate(
+            "count(*), count(DISTINCT id), sum(id)::HUGEINT, count(DISTINCT (dt, hr))"
+        ).fetchall()[0]
     expected = (count, count, expected_id_sum(count), hours)
     if found != expected:
         raise WrongOutputError(f"rows, ids, their sum, partitions: {found} instead of {expected}")

@@ -1,10 +1,12 @@
 """`sluiceway.run` in the caller's process, with the caller's SparkSession. One Spark start."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +25,6 @@ from tools.lab_fixture import TopicFactory
 from tools.raw_metastore import raw_client
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
-
 
 # Py4J leaves the connections of threads that have ended to the collector.
 pytestmark = pytest.mark.filterwarnings(
@@ -98,12 +99,33 @@ def test_run_in_a_thread_ends_after_its_time_and_touches_no_signals(
     handler = signal.getsignal(signal.SIGTERM)
     seen = []
     with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(sluiceway.run, job.path, for_="6s")
+        future = pool.submit(sluiceway.run, job.path, for_="8s")
         while not future.done():
             seen.append(signal.getsignal(signal.SIGTERM))
             threading.Event().wait(0.5)
     assert future.result().rows_written == 1
     assert set(seen) == {handler}
+    assert_left_as_it_was(session)
+
+
+def test_sigterm_ends_a_run_in_the_main_thread_gracefully(
+    session: SparkSession, job: JobFile, lab_endpoints: LabEndpoints
+) -> None:
+    TopicWriter(lab_endpoints.bootstrap_servers).write(topic_of(job), [event(0)])
+    before = signal.getsignal(signal.SIGTERM)
+
+    def send_when_it_listens() -> None:
+        while signal.getsignal(signal.SIGTERM) is before:
+            time.sleep(0.05)
+        time.sleep(5)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    sender = threading.Thread(target=send_when_it_listens, daemon=True)
+    sender.start()
+    summary = sluiceway.run(job.path)
+    sender.join()
+    assert summary.rows_written == 1
+    assert signal.getsignal(signal.SIGTERM) is before
     assert_left_as_it_was(session)
 
 

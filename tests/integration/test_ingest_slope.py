@@ -43,7 +43,7 @@ def _usage(slope: Any, *, cpu_s: float, wall_s: float) -> Any:
         wall_s=wall_s,
         cpu_s=cpu_s,
         reaped_cpu_s=cpu_s,
-        lost_cpu_s=0.0,
+        sampled_cpu_s=0.0,
         peak_rss_bytes=1,
         processes=1,
         ended=0,

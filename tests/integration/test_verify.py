@@ -113,7 +113,7 @@ CORRUPTIONS: dict[str, tuple[str, Callable[[RouteRun], object]]] = {
         lambda r: records(r)[2].write_bytes(records(r)[2].read_bytes()[:-9]),
     ),
     "record emptied": ("chain", lambda r: records(r)[1].write_bytes(b"")),
-    "log removed": ("chain", lambda r: [path.unlink() for path in records(r)]),
+    "log removed": ("chain", lambda r: shutil.rmtree(records(r)[0].parent)),
 }
 
 
@@ -161,6 +161,6 @@ def test_verify_finds_a_partition_that_left_the_metastore(
     database, _, table = filled.job.table.partition(".")
     values = sorted(filled.partitions())[0].split("/")
     with raw_client(metastore_uri) as client:
-        client.drop_partition(database, table, values, False)
+        client.drop_partition(database, table, values, deleteData=False)
     report = verify_job(filled.job.spec, deep=False)
     assert {problem.kind for problem in report.problems} == {"partition"}

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluiceway.job.compile import compile_route
+from sluiceway.job.config import RouteConfig
 from sluiceway.spec.loader import load_job
 from sluiceway.spec.models import JobSpec
 
@@ -25,6 +27,11 @@ class JobFile:
     @property
     def spec(self) -> JobSpec:
         return load_job(self.path).spec
+
+    @property
+    def route(self) -> RouteConfig:
+        """The one route."""
+        return compile_route(self.spec.routes[0])
 
 
 def write_job(  # noqa: PLR0913 - a test names what it changes

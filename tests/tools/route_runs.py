@@ -86,7 +86,7 @@ class RouteRun:
     def rows(self, columns: str = "_partition, _offset") -> list[tuple[object, ...]]:
         """Rows of the metastore's partitions (or of the unpartitioned table), in order."""
         globs = [f"{folder}/*.parquet" for folder in self._folders()]
-        if not globs or not any(Path(g).parent.glob("*.parquet") for g in globs):
+        if not any(list(Path(each).parent.glob("*.parquet")) for each in globs):
             return []
         query = f"SELECT {columns} FROM read_parquet(?, hive_partitioning=false) ORDER BY ALL"  # noqa: S608
         return list(duckdb.execute(query, [globs]).fetchall())

@@ -205,7 +205,13 @@ class RowOracle:
         found = _lookup(payload, self._spec.paths.get(name, (name,)))
         if isinstance(found, list | dict | bool | float):
             raise BrokenPayloadError(f"{name} cannot name a partition")
-        return NULL_PARTITION if found is None or found == "" else str(found)
+        if found is None or found == "":
+            return NULL_PARTITION
+        text = str(found)
+        # A file system holds 255 bytes a name, and no NUL; Hive's name for null is taken.
+        if text == NULL_PARTITION or "\0" in text or len(f"{key}={text}".encode()) > 255:
+            raise BrokenPayloadError(f"{name} cannot name a folder")
+        return text
 
 
 @dataclass(frozen=True, slots=True)

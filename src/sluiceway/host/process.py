@@ -126,6 +126,8 @@ def _is_hidden(pid: int) -> bool:
         return False
     except PermissionError:
         return True
+    except OverflowError:
+        return False
     return not (_PROC / str(pid)).exists()
 
 

@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable
 
-from sluiceway.errors import Fatal, MetastoreUnavailableError
+from sluiceway.errors import Fatal, InvariantError, SluicewayError
 from sluiceway.observe.log import Log
-from sluiceway.sinks.contract import DesiredPartition, TableSink
+from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSink
 
 _RETRY_S = 5.0
+_PARKED_RETRY_S = 60.0
 
 
 class EffectsApplier:
@@ -22,6 +23,7 @@ class EffectsApplier:
         self._log = log
         self._on_applied = on_applied
         self._wanted: dict[tuple[str, ...], DesiredPartition] = {}
+        self._parked: dict[tuple[str, ...], DesiredPartition] = {}
         self._through = 0
         self._state = threading.Condition()
         self._closed = False
@@ -62,36 +64,58 @@ class EffectsApplier:
     def _run(self) -> None:
         while True:
             with self._state:
-                self._state.wait_for(lambda: self._closed or not self._idle)
+                self._state.wait_for(lambda: self._closed or not self._idle, _PARKED_RETRY_S)
                 if self._closed:
                     return
+                if self._idle and not self._parked:
+                    continue
+                self._wanted.update(self._parked)
                 batch, through = list(self._wanted.values()), self._through
-            if not self._apply(batch):
+            parked = self._apply(batch)
+            if parked is None:
                 if self.failure is not None:
                     return
                 continue
-            with self._state:
-                for partition in batch:
-                    self._wanted.pop(partition.values, None)
-                self._idle = not self._wanted and self._through == through
-                self._state.notify_all()
+            self._note(batch, parked, through)
+
+    def _note(
+        self, batch: list[DesiredPartition], parked: tuple[ParkedPartition, ...], through: int
+    ) -> None:
+        reasons = {each.values: each.reason for each in parked}
+        with self._state:
+            for partition in batch:
+                self._wanted.pop(partition.values, None)
+                if partition.values not in reasons:
+                    self._parked.pop(partition.values, None)
+                elif self._parked.setdefault(partition.values, partition) is partition:
+                    self._log.warning(
+                        "partition_parked",
+                        values="/".join(partition.values),
+                        reason=reasons[partition.values],
+                    )
+            self._idle = not self._wanted and self._through == through
+            self._state.notify_all()
+        # A parked partition is asked for again, by this driver now and then, and by the next one.
+        if not self._parked:
             self._on_applied(through)
 
-    def _apply(self, batch: list[DesiredPartition]) -> bool:
+    def _apply(self, batch: list[DesiredPartition]) -> tuple[ParkedPartition, ...] | None:
+        """Parked partitions, or None when the call has to be made again or the table is gone."""
         try:
-            for parked in self._sink.apply(batch) if batch else ():
-                self._log.warning(
-                    "partition_parked", values="/".join(parked.values), reason=parked.reason
-                )
-        except MetastoreUnavailableError as error:
-            self._log.warning("metastore_down", waiting=len(batch), error=str(error))
+            # Also without partitions: this is how a table that was dropped is noticed.
+            return self._sink.apply(batch)
+        except Fatal as error:
+            self._give_up(error)
+        except SluicewayError as error:
+            self._log.warning("effects_wait", code=error.code, waiting=len(batch), error=str(error))
             with self._state:
                 self._state.wait_for(lambda: self._closed, _RETRY_S)
-            return False
-        except Fatal as error:
-            self._log.error("table_gone", error=str(error))
-            with self._state:
-                self.failure = error
-                self._state.notify_all()
-            return False
-        return True
+        except Exception as error:  # noqa: BLE001 - the thread's boundary: never end silently
+            self._give_up(InvariantError(f"effects failed: {type(error).__name__}: {error}"))
+        return None
+
+    def _give_up(self, error: Fatal) -> None:
+        self._log.error("table_gone", error=str(error))
+        with self._state:
+            self.failure = error
+            self._state.notify_all()

@@ -112,6 +112,10 @@ class JobLoop:
                 if not self._epoch():
                     self._pause()
             self._settle(None)
+            for seat in self._seats:
+                if seat.session.started and seat.state is not RouteState.HALTED:
+                    seat.work = self._pool.submit(seat.session.settle)
+            self._settle(None)
         finally:
             self._note()
             self._status_files.close()

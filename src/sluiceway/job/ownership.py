@@ -8,6 +8,7 @@ is told from a loss: OWNER, fence in slot 0, property; SOURCES and DATA come aft
 from dataclasses import dataclass
 from uuid import uuid4
 
+from sluiceway.catalog.locations import same_location
 from sluiceway.errors import LedgerCorruptError, LedgerMismatchError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
@@ -73,7 +74,7 @@ def check_ledger(state: TableState, owner: Owner, fold: Fold) -> None:
         LedgerMismatchError: They do not belong together; says what was found.
     """
     where = str(state.identity)
-    if state.ledger is not None and state.ledger != ledger_property(owner):
+    if state.ledger is not None and not _names(state.ledger, owner):
         raise LedgerMismatchError(
             f"the table's property sluiceway.ledger is {state.ledger}, "
             f"OWNER says {ledger_property(owner)}",
@@ -93,7 +94,7 @@ def check_ledger(state: TableState, owner: Owner, fold: Fold) -> None:
         raise LedgerMismatchError(
             f"the log is of ledger {first.ledger}, OWNER says {owner.ledger}", where=where
         )
-    if first.table != table_identity(state):
+    if not _same_table(first.table, table_identity(state)):
         raise LedgerMismatchError(
             f"the ledger was made for {_describe(first.table)}, "
             f"this table is {_describe(table_identity(state))}",
@@ -109,9 +110,22 @@ def check_ledger(state: TableState, owner: Owner, fold: Fold) -> None:
         )
 
 
+def _same_table(left: TableIdentityRecord, right: TableIdentityRecord) -> bool:
+    """The metastore's address is left out: it has several names, and moves."""
+    return (
+        (left.database, left.name, left.created_at_s)
+        == (right.database, right.name, right.created_at_s)
+    ) and same_location(left.location, right.location)
+
+
 def ledger_property(owner: Owner) -> str:
     """Value of the table property `sluiceway.ledger`."""
     return f"{owner.ledger}@{owner.location}"
+
+
+def _names(value: str, owner: Owner) -> bool:
+    ledger, _, location = value.partition("@")
+    return ledger == owner.ledger and same_location(location, owner.location)
 
 
 def _describe(table: TableIdentityRecord) -> str:

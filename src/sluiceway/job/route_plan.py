@@ -2,7 +2,7 @@
 
 import hashlib
 
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.types.hive_types import format_hive_type
@@ -15,12 +15,14 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
     """The plan that the tasks of this term share. Called once, after fencing.
 
     Raises:
-        TableMismatchError: The columns cannot be filled as the job file says.
+        TableMismatchError: The table's columns cannot be filled as the job file says.
+        JobFileError: The declared columns cannot.
     """
     schema = payload_schema(config, owned.state.schema)
     problem = row_problem(schema, config.event_time, config.partitions, config.choices)
     if problem is not None:
-        raise TableMismatchError(
+        kind = TableMismatchError if config.columns is None else JobFileError
+        raise kind(
             f"rows cannot be made for it: {problem}",
             where=str(owned.state.identity),
             hint="correct columns, event_time or partition_by in the job file",

@@ -12,7 +12,6 @@ from sluiceway.errors import (
     Fatal,
     InvariantError,
     SluicewayError,
-    SourceUnavailableError,
     StorageUnavailableError,
     TaskFailedError,
 )
@@ -116,7 +115,7 @@ class RouteSession:
         Raises:
             SluicewayError: The class tells the loop what to do.
         """
-        hooks = TakeoverHooks(self._parts.observe, self._on_put_wait, self._parts.sleep)
+        hooks = TakeoverHooks(self._parts.observe, self._on_put_wait)
         owned = take_over(self.config, self._parts.sink, hooks)
         self._log.info(
             "fenced",
@@ -343,10 +342,9 @@ class RouteSession:
         """Ask the catalog for the partitions that records from slot `since` on have made."""
         held = self._now
         fold = held.owned.fold
-        if not self.config.partitions:
-            held.owned.writer.note_effects(fold.next_seq)
-            return
-        new = [state for state in fold.partitions.values() if state.first_seq >= since]
+        new = [
+            state for state in fold.partitions.values() if state.values and state.first_seq >= since
+        ]
         held.effects.want([_desired(held.owned, state) for state in new], fold.next_seq)
         self._parts.observe(Step.APPLIED)
 
@@ -359,7 +357,7 @@ class RouteSession:
         }
         try:
             self._parts.source.report(self.config.group, ends)
-        except SourceUnavailableError as error:
+        except SluicewayError as error:
             self._log.info("report_failed", error=str(error))
         self._parts.observe(Step.REPORTED)
 
@@ -392,12 +390,22 @@ class RouteSession:
 
     # END
 
+    def settle(self) -> None:
+        """Give the catalog a last while to follow. Called once, after the last epoch.
+
+        Raises:
+            Fatal: The table is gone.
+        """
+        held = self._now
+        if held.effects.failure is None and not held.effects.settle(_SETTLE_S):
+            self._log.warning("effects_left", hint="the next start applies them")
+        if held.effects.failure is not None:
+            raise held.effects.failure
+
     def close(self) -> None:
         """Leave the effects that are not applied to the next driver, release the lease."""
         held, self._held = self._held, None
         if held is not None:
-            if held.effects.failure is None and not held.effects.settle(_SETTLE_S):
-                self._log.warning("effects_left", hint="the next start applies them")
             held.effects.close()
             held.publisher.close()
             held.owned.lease.release()

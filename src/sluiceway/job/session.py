@@ -1,5 +1,6 @@
 """The one owner of a SparkSession."""
 
+import logging
 import os
 import re
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -64,6 +66,10 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[Spar
     if url.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     descriptor, log_name = tempfile.mkstemp(prefix="sluiceway-spark-", suffix=".log")
+    # py4j logs the JVM's end as an error with a traceback; the runner reports it in one line.
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    for server in (AccumulatorTCPServer, AccumulatorUnixServer):
+        server.handle_error = _leave_it_to_the_runner
     builder = SparkSession.builder.master(url).appName(name)
     for key, value in {**_defaults(), **conf}.items():
         builder = builder.config(key, value)
@@ -80,18 +86,30 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[Spar
     return session, Path(log_name)
 
 
+def _leave_it_to_the_runner(server: object, request: object, client_address: object) -> None:
+    """Spark would print a traceback when the JVM dies; the runner says it in one line."""
+    del server, request, client_address
+
+
 def _defaults() -> dict[str, str]:
-    log4j = Path(__file__).with_name("log4j2.properties")
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    # Java does not look at TMPDIR; a JVM that is killed leaves its folders where ours are.
+    temporary = tempfile.gettempdir()
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        "spark.driver.extraJavaOptions": (
+            f'-Dlog4j2.configurationFile={log4j} "-Djava.io.tmpdir={temporary}"'
+        ),
+        "spark.local.dir": temporary,
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.python.worker.reuse": "true",
+        # A slow task is cut off by run.straggler_timeout; a copy of it would only read again.
+        "spark.speculation": "false",
         "spark.pyspark.python": sys.executable,
-        "spark.sql.warehouse.dir": tempfile.gettempdir(),
+        "spark.sql.warehouse.dir": temporary,
     }
 
 

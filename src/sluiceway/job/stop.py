@@ -1,11 +1,14 @@
 """Stopping a driver: the first signal ends the epoch early, a second one ends the process."""
 
+import json
 import os
 import signal
-import sys
 import threading
 import time
+from datetime import UTC, datetime
 from types import FrameType
+
+_WATCHED = (signal.SIGTERM, signal.SIGINT)
 
 
 class StopSignal:
@@ -20,9 +23,21 @@ class StopSignal:
         self._deadline: float | None = None
 
     def listen(self) -> None:
-        """Take SIGTERM and SIGINT over. Called once, from the main thread."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
+        """Take SIGTERM and SIGINT over. Called once, from the main thread.
+
+        A thread acts on them. The main thread may be inside a client library for seconds, and it
+        may hold the very lock that a handler of its own would wait for.
+        """
+        reading, writing = os.pipe()
+        os.set_blocking(writing, False)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        for number in _WATCHED:
+            signal.signal(number, _leave_it_to_the_thread)
+        # The start of Spark sends descriptor 2 elsewhere for a while.
+        terminal = os.dup(2)
+        threading.Thread(
+            target=self._watch, args=(reading, terminal), name="signals", daemon=True
+        ).start()
 
     def stop_after(self, seconds: float) -> None:
         """Ask for a graceful stop `seconds` from now."""
@@ -44,12 +59,33 @@ class StopSignal:
         while (left := end - time.monotonic()) > 0 and not self.asked():
             self._asked.wait(min(left, 0.2))
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        del frame
-        if self._asked.is_set():
-            sys.stderr.write("stopped at once; the next start goes on from the ledger\n")
-            sys.stderr.flush()
-            os._exit(128 + number)
-        sys.stderr.write("stopping: the epoch ends early and is committed (again: stop at once)\n")
-        sys.stderr.flush()
-        self._asked.set()
+    def _watch(self, reading: int, terminal: int) -> None:
+        signalled = False
+        while True:
+            for number in os.read(reading, 64):
+                if number not in _WATCHED:
+                    continue
+                if signalled:
+                    _say(terminal, "stopped_at_once", "the next start goes on from the ledger")
+                    os._exit(128 + number)
+                signalled = True
+                self._asked.set()
+                _say(
+                    terminal,
+                    "stopping",
+                    "the epoch ends early and is committed; again: stop at once",
+                )
+
+
+def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
+    del number, frame
+
+
+def _say(descriptor: int, event: str, hint: str) -> None:
+    """Words on a terminal, a log line elsewhere; straight to the descriptor, without a buffer."""
+    if os.isatty(descriptor):
+        text = f"\r\033[K{event.replace('_', ' ')}: {hint}\n"
+    else:
+        at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        text = json.dumps({"hint": hint, "event": event, "level": "info", "at": at}) + "\n"
+    os.write(descriptor, text.encode())

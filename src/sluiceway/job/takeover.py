@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
+from sluiceway.errors import SluicewayError
 from sluiceway.host.process import ProcessIdentity, own_identity
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.ownership import (
@@ -99,8 +100,8 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     keeper.start()
     try:
         sink.mark_ledger(state, ledger_property(owner))
-    except BaseException:
-        # The next try must not meet a lease of our own that moves.
+    except SluicewayError:
+        # Else the next try of this very process would find a live driver: itself.
         keeper.release()
         raise
     return OwnedLedger(storage, layout, owner, writer, keeper, state)

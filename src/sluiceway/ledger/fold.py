@@ -172,7 +172,8 @@ class Fold:
         self._check_sums(body, slot)
         own = f"{record.term}-{body.epoch}-"
         for file in (*body.files, *body.dirty_files):
-            _require(file.staged.startswith(own), "I9", f"{slot} names {file.staged}")
+            own_folder = file.staged.startswith(own) and file.staged.count("/") == 1
+            _require(own_folder and _is_contained(file.staged), "I9", f"{slot} names {file.staged}")
             _require(_is_contained(file.final), "I4", f"{slot} names {file.final}")
 
     def _check_range(self, span: RangeRecord, slot: str) -> None:

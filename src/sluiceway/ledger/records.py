@@ -275,8 +275,9 @@ def decode_record(raw: bytes, where: str) -> Record:
     """
     try:
         return _decode(raw, where)
-    except StrictJsonError as error:
-        raise LedgerCorruptError(f"not a ledger record: {error}", where=where) from error
+    except ValueError as error:
+        text = str(error)[:200].encode("ascii", "backslashreplace").decode()
+        raise LedgerCorruptError(f"not a ledger record: {text}", where=where) from error
 
 
 def _decode(raw: bytes, where: str) -> Record:

@@ -6,10 +6,17 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from sluiceway import __version__
-from sluiceway.errors import FencedError, StorageUnavailableError
+from sluiceway.errors import FencedError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import Body, FenceRecord, Record, encode_record
+from sluiceway.ledger.records import (
+    Body,
+    FenceRecord,
+    Record,
+    decode_record,
+    encode_record,
+    record_hash,
+)
 from sluiceway.storage.contract import PutResult
 
 _FIRST_PAUSE_S = 0.2
@@ -99,6 +106,8 @@ class LedgerWriter:
         )
         self.fold.check(record)
         raw = encode_record(record)
+        # What cannot be read back must not be written: it would end every later start.
+        decode_record(raw, self._log.layout.record(record.seq))
         attempts = self._put_until_known(record, raw)
         if attempts is None:
             return None
@@ -113,6 +122,7 @@ class LedgerWriter:
         while True:
             attempts += 1
             try:
+                self._refuse_torn_log(record)
                 result = self._log.storage.put_if_absent(
                     path, raw, tmp_folder=self._log.layout.stage
                 )
@@ -122,6 +132,27 @@ class LedgerWriter:
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             else:
                 return attempts if result is PutResult.CREATED else None
+
+    def _refuse_torn_log(self, record: Record) -> None:
+        """Never put behind a record that is gone, or into a log that was made anew."""
+        if record.seq == 0:
+            return
+        path = self._log.layout.record(record.seq - 1)
+        before = self._log.storage.read(path)
+        if before is None:
+            raise LedgerCorruptError(
+                f"slot {record.seq - 1} was there and is gone: the ledger was removed or its "
+                "store is not mounted",
+                where=path,
+                hint="bring it back, from a backup if need be; nothing was committed after it",
+            )
+        if record_hash(before) != record.prev:
+            raise LedgerCorruptError(
+                f"slot {record.seq - 1} holds another record than this driver read: the log was "
+                "made anew",
+                where=path,
+                hint="this driver has stopped; whoever made the new log goes on",
+            )
 
 
 def fenced_by(record: Record) -> FencedError:

@@ -58,7 +58,11 @@ _WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("source",), "kafka"),
     (("table", "hive"), "metastore"),
 )
-_OWN_SPARK_SETTINGS = {"spark.master": "run.master", "spark.app.name": "name"}
+_OWN_SPARK_SETTINGS = {
+    "spark.master": "run.master",
+    "spark.app.name": "name",
+    "spark.speculation": "run.straggler_timeout",
+}
 
 
 def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:

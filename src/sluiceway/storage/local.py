@@ -5,6 +5,7 @@ import posixpath
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 from urllib.parse import urlsplit
@@ -95,6 +96,7 @@ class _LocalStagedWriter(StagedWriter):
         except OSError as error:
             raise StorageUnavailableError(f"cannot begin a staged file: {error}") from error
         self._stream = _ChecksummedStream(self._file)
+        self._sealed = False
 
     def handle(self) -> BinaryIO:
         return cast("BinaryIO", self._stream)
@@ -108,12 +110,18 @@ class _LocalStagedWriter(StagedWriter):
             self._open_path.rename(self.path)
         except OSError as error:
             raise StorageUnavailableError(f"cannot close {self.path}: {error}") from error
+        self._sealed = True
         return FileSeal(self._stream.size_bytes, self._stream.crc32c())
 
     def abort(self) -> None:
-        self._file.close()
+        if self._sealed:
+            # A result that was put may name it; only garbage collection takes it away.
+            return
+        with suppress(OSError):
+            # Closing writes what is buffered, which fails on a full disk.
+            self._file.close()
         for path in (self._open_path, Path(self.path)):
-            path.unlink(missing_ok=True)
+            _unlink_quietly(path)
 
 
 class LocalStorage(Storage):
@@ -223,12 +231,7 @@ class LocalStorage(Storage):
         """See `Storage.list`."""
         try:
             with os.scandir(local_path(folder)) as entries:
-                found = [
-                    FileStatus(
-                        entry.path, 0 if entry.is_dir() else entry.stat().st_size, entry.is_dir()
-                    )
-                    for entry in entries
-                ]
+                found = [status for entry in entries if (status := _status_of(entry)) is not None]
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
@@ -293,6 +296,15 @@ class LocalStorage(Storage):
             return
         except OSError as error:
             raise StorageUnavailableError(f"cannot remove {path}: {error}") from error
+
+
+def _status_of(entry: os.DirEntry[str]) -> FileStatus | None:
+    """One entry of a listing; None when it went while the folder was listed."""
+    try:
+        is_dir = entry.is_dir()
+        return FileStatus(entry.path, 0 if is_dir else entry.stat().st_size, is_dir)
+    except FileNotFoundError:
+        return None
 
 
 def _write_durably(path: Path, content: bytes) -> None:

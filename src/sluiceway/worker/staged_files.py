@@ -86,7 +86,8 @@ class StagedFiles:
             self._records.append(self._close(file, values))
         dirty: tuple[FileRecord, ...] = ()
         if self._dirty is not None:
-            dirty = (self._close(self._dirty, None),)
+            last, self._dirty = self._dirty, None
+            dirty = (self._close(last, None),)
         if self._made_folder:
             self._storage.sync_folder(self._folder)
             self._storage.sync_folder(self._plan.route.layout.stage)
@@ -112,7 +113,11 @@ class StagedFiles:
         return ParquetStagedFile(writer, schema, compression=plan.route.compression)
 
     def _close(self, file: ParquetStagedFile, values: Values | None) -> FileRecord:
-        written = file.close()
+        try:
+            written = file.close()
+        except BaseException:
+            file.abort()
+            raise
         size = written.seal.size_bytes
         verify_staged(self._storage, written.path, size, written.rows)
         name = written.path.rpartition("/")[2]

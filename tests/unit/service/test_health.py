@@ -4,19 +4,23 @@ import threading
 import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sluiceway.errors import TableMismatchError, UnhealthyEnvironmentError
+from sluiceway.cli.app import run_command
+from sluiceway.errors import JobFileError, TableMismatchError, UnhealthyEnvironmentError
 from sluiceway.job.status import RouteState
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.observe.log import stderr_log
 from sluiceway.service import health
 from sluiceway.service.health import HealthServer, health_served
+from sluiceway.spec.loader import parse_job
 from tools.board_sessions import placed_session
 from tools.ledger_records import fence, fold_of
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
 GET = b"GET /healthz HTTP/1.1\r\n"
 
 
@@ -184,6 +188,29 @@ def test_port_that_is_taken_is_an_unfit_environment(port: int, board: StatusBoar
     with pytest.raises(UnhealthyEnvironmentError, match="cannot listen") as caught:
         HealthServer(port, board, stderr_log())
     assert caught.value.where == f"127.0.0.1:{port}"
+
+
+def test_command_with_a_port_that_is_taken_ends_before_spark_starts(
+    port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SLUICEWAY_KAFKA", "127.0.0.1:1")
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://127.0.0.1:1")
+    assert run_command(["run", str(EXAMPLE), "--health-port", str(port)]) == 5
+    assert f"error[SW403] 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"), [("8089", 8089), ("0", 0), ("70000", None), ("-1", None)]
+)
+def test_port_of_the_job_file_is_a_port(written: str, expected: int | None) -> None:
+    text = EXAMPLE.read_text().replace("\nrun: {", f"\nrun: {{health_port: {written}, ")
+    environ = {"SLUICEWAY_KAFKA": "k:1", "SLUICEWAY_METASTORE": "thrift://m:1"}
+    assert "health_port" in text
+    if expected is None:
+        with pytest.raises(JobFileError, match=f"expected a port, 0 to 65535, got .*{written}"):
+            parse_job(text.encode(), EXAMPLE, environ)
+    else:
+        assert parse_job(text.encode(), EXAMPLE, environ).spec.run.health_port == expected
 
 
 def test_nothing_is_served_unless_asked_for(board: StatusBoard) -> None:

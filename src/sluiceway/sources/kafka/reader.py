@@ -77,7 +77,7 @@ class KafkaBatch(SourceBatch):
             timestamp_ms=_timestamp_ms(message),
             key=message.key(),
             value=self.values[row],
-            headers=tuple(message.headers() or ()),
+            headers=_headers(message),
         )
 
 
@@ -288,6 +288,14 @@ def _assert_login(leased: LeasedConsumer) -> None:
             where=leased.key.bootstrap_servers,
             hint="check the connection's security.protocol, sasl.* and ssl.* properties",
         )
+
+
+def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+    try:
+        return tuple(message.headers() or ())
+    except (SystemError, UnicodeDecodeError):
+        # The library cannot hand over a name that is not UTF-8; the row itself is kept.
+        return (("sluiceway.headers", b"unreadable: a name is not UTF-8"),)
 
 
 def _timestamp_ms(message: Message) -> int | None:

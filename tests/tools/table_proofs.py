@@ -1,0 +1,61 @@
+"""Proof that a table has every row once: `sluiceway verify` and the independent reader."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from sluiceway.lab.lab import LabEndpoints
+from tools.job_files import JobFile
+
+_TESTS = Path(__file__).resolve().parents[1]
+_TIMEOUT_S = 120
+_SPARK_SQL = """
+import json, sys
+from sluiceway.job.query import query_through_metastore
+found = query_through_metastore(sys.argv[1], sys.argv[2:])
+print(json.dumps(found, default=str))
+"""
+
+
+def assert_verified(job: JobFile) -> None:
+    """`sluiceway verify --deep` exits 0."""
+    done = _run("-m", "sluiceway", "verify", str(job.path), "--deep")
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+def read_independently(
+    endpoints: LabEndpoints, job: JobFile, *, expectation: Path | None = None
+) -> dict[str, int]:
+    """What the independent reader counts; it must find nothing wrong."""
+    topics = [part for topic in job.route.topics for part in ("--topic", topic)]
+    done = _run(
+        *("-m", "tools.independent_reader", "--table", job.table, *topics),
+        *("--bootstrap-servers", endpoints.bootstrap_servers),
+        *("--metastore", endpoints.metastore_uri),
+        *(("--spec", str(expectation)) if expectation else ()),
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def spark_sql(metastore_uri: str, *statements: str) -> list[list[list[Any]]]:
+    """Rows of each statement, by Spark in a process of its own."""
+    done = _run("-c", _SPARK_SQL, metastore_uri, *statements)
+    assert done.returncode == 0, done.stderr
+    found: list[list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=_TESTS,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT_S,
+        check=False,
+    )
