@@ -220,7 +220,9 @@ class Run:
         self._random = random.Random(plan.seed)  # noqa: S311 - moments of kills
         self._first, self._added = make_topics(plan.topics, plan.added)
         self._all = [*self._first, *self._added]
-        self._admin = AdminClient({"bootstrap.servers": endpoints.bootstrap_servers})
+        self._admin = AdminClient(
+            {"bootstrap.servers": endpoints.bootstrap_servers, "log_level": 0}
+        )
         self._producer = PacedProducer(
             endpoints.bootstrap_servers, rate=plan.rate, seconds=plan.seconds
         )

@@ -25,7 +25,7 @@ def test_broker_that_is_down_at_the_start_is_waited_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.route._RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.job.route_session._FIRST_RETRY_S", 0.3)
     monkeypatch.setattr("sluiceway.job.run._REQUEST_TIMEOUT_S", 2.0)
     run, topic = new_run()
     TopicWriter(bootstrap_servers).write(topic, _events(range(5)))
@@ -42,7 +42,7 @@ def test_broker_that_is_down_at_the_start_is_waited_for(
     finally:
         lab.start_server("kafka")
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    waits = [line for line in lines if line["event"] == "unavailable"]
+    waits = [line for line in lines if line["event"] == "route_waits"]
     assert waits
     assert waits[0]["code"] == "SW101"
     assert "onnect" in waits[0]["error"]
@@ -59,7 +59,7 @@ def test_broker_that_goes_away_in_mid_run_and_comes_back_loses_nothing(
     *,
     killed: bool,
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.route._RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.job.route_session._FIRST_RETRY_S", 0.3)
     monkeypatch.setattr("sluiceway.job.run._REQUEST_TIMEOUT_S", 2.0)
     run, topic = new_run(2)
     writer = TopicWriter(bootstrap_servers)

@@ -136,7 +136,7 @@ def test_topic_created_anew_between_two_epochs_halts_before_the_commit(
     writer.write(topic, _events(range(5)))
     run.catch_up()
     writer.write(topic, _events(range(5, 8)))
-    pause = Pause(Step.WRITTEN)
+    pause = Pause(Step.PLANNED)
     with live(run, pause) as running:
         assert pause.reached.wait(_TIMEOUT_S)
         _create_anew(admin, topic)

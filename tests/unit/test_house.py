@@ -245,11 +245,11 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 
 def test_make_targets_named_in_documents_exist() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", text_of(ROOT / "Makefile"), re.MULTILINE))
     wanted = {
         target
         for path in documents()
-        for target in re.findall(r"(?:`|^)make ([a-z-]+)", text_of(path), re.MULTILINE)
+        for target in re.findall(r"(?:`|^)make ([a-z0-9-]+)", text_of(path), re.MULTILINE)
     }
     assert wanted >= {"demo", "test"}
     assert wanted - targets == set()
@@ -296,7 +296,7 @@ def test_error_codes_have_a_page_in_the_runbook() -> None:
 
 def warning_events() -> set[str]:
     """Events that a driver logs as a warning or an error."""
-    methods = {"warning", "error", "_wait_for"}
+    methods = {"warning", "error"}
     return {
         node.args[0].value
         for path in source_files("src/sluiceway/job")
@@ -312,7 +312,7 @@ def warning_events() -> set[str]:
 
 def test_warning_events_have_a_page_in_the_runbook() -> None:
     events = warning_events()
-    assert {"unavailable", "task_failed", "metastore_down"} <= events
+    assert {"route_waits", "route_halted", "task_failed", "effects_wait"} <= events
     titles = set(headings(ROOT / "docs/runbook.md"))
     assert {event for event in events if f"Event `{event}`" not in titles} == set()
 

@@ -10,7 +10,13 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from sluiceway.errors import Fatal, SluicewayError, StorageUnavailableError, TaskFailedError
+from sluiceway.errors import (
+    Fatal,
+    InvariantError,
+    SluicewayError,
+    StorageUnavailableError,
+    TaskFailedError,
+)
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.route_session import PlannedEpoch, RouteSession
@@ -226,6 +232,8 @@ class JobLoop:
                 work.result()
             except SluicewayError as error:
                 self._react(seat, error)
+            except Exception as error:  # noqa: BLE001 - the loop's boundary: one route, not the job
+                self._react(seat, _bug(error))
             else:
                 if seat.state is not RouteState.CAUGHT_UP:
                     seat.state = RouteState.RUNNING
@@ -360,6 +368,13 @@ class JobLoop:
                 seat.session.end_epoch_early(planned[id(seat)])
             except StorageUnavailableError as error:
                 self._parts.log.warning("stop_waits_for_deadline", error=str(error))
+
+
+def _bug(error: Exception) -> InvariantError:
+    return InvariantError(
+        f"{type(error).__name__}: {str(error)[:300]}",
+        hint="a bug; nothing was committed by this step. Please report it with the log",
+    )
 
 
 def spread(epochs: Sequence[PlannedEpoch], slots: int) -> None:

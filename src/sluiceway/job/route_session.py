@@ -296,10 +296,10 @@ class RouteSession:
         self._judge([a.failure.to_error() for a in answers if a.failure is not None], record)
 
     def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
-        """Raise what the loop has to react to; a commit begins the counting anew.
+        """Raise what the loop has to react to.
 
-        An outage may last. A task that keeps failing on its own rows is no outage: after some
-        epochs without a commit it halts the route.
+        An outage may last. A task that fails on its own rows epoch after epoch is no outage: it
+        halts the route in the end, even when other source partitions commit beside it.
         """
         for failure in failures:
             self._log.warning("task_failed", code=failure.code, error=str(failure))
@@ -308,6 +308,7 @@ class RouteSession:
             raise fatal
         if record is not None:
             self._retry_s = _FIRST_RETRY_S
+        if not any(isinstance(failure, TaskFailedError) for failure in failures):
             self._failed_epochs = 0
         if failures:
             raise failures[0]

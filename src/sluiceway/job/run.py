@@ -1,6 +1,5 @@
 """Runs a job: one process, one SparkSession, its routes."""
 
-import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -91,17 +90,11 @@ def _listening(stop: StopSignal, *, wanted: bool) -> Iterator[None]:
     if not wanted or threading.current_thread() is not threading.main_thread():
         yield
         return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    woken = signal.set_wakeup_fd(-1)
+    stop.listen()
     try:
-        stop.listen()
         yield
     finally:
-        for number, handler in handlers.items():
-            # None: set by something other than Python, which cannot be set from here.
-            if handler is not None:
-                signal.signal(number, handler)
-        signal.set_wakeup_fd(woken)
+        stop.unlisten()
 
 
 def run_routes(
@@ -158,8 +151,8 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> TaskRunner:
     running = running_session() if borrow else None
     if running is not None:
         log.info("spark_borrowed", master=running.sparkContext.master)
-        return SparkRunner(running, owned=False)
+        return SparkRunner(running, log, owned=False)
     conf = {key: revealed(value) for key, value in spec.run.spark_conf.items()}
     session, log_path = start_session(f"sluiceway-{spec.name}", spec.run.master, conf)
     log.info("spark_started", master=spec.run.master, log=str(log_path))
-    return SparkRunner(session)
+    return SparkRunner(session, log)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sluiceway.errors import TopicNotFoundError
+from sluiceway.errors import Fatal, TopicNotFoundError
 from sluiceway.sources.contract import (
     DiscoveredPartition,
     LogBounds,
@@ -24,7 +24,7 @@ class SourceView:
 
     by_topic: Mapping[str, tuple[DiscoveredPartition, ...]]
     bounds: Mapping[SourcePartition, LogBounds]
-    missing: Mapping[str, TopicNotFoundError]
+    missing: Mapping[str, Fatal]
 
     def present(self, topics: Iterable[str]) -> tuple[str, ...]:
         """Those of a route's topics that the cluster has."""
@@ -53,11 +53,15 @@ def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
     wanted = sorted(set(topics))
     if not wanted:
         return SourceView({}, {}, {})
-    missing: dict[str, TopicNotFoundError] = {}
+    missing: dict[str, Fatal] = {}
     try:
         discovered = source.discover(wanted)
     except TopicNotFoundError:
         discovered, missing = _without_missing(source, wanted)
+    except Fatal:
+        # A right that was revoked for one topic says nothing of the others.
+        each, missing = _one_by_one(source, wanted)
+        discovered = tuple(each)
     by_topic: dict[str, list[DiscoveredPartition]] = {
         topic: [] for topic in wanted if topic not in missing
     }
@@ -69,7 +73,7 @@ def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
 
 def _without_missing(
     source: SourceClient, wanted: Sequence[str]
-) -> tuple[tuple[DiscoveredPartition, ...], dict[str, TopicNotFoundError]]:
+) -> tuple[tuple[DiscoveredPartition, ...], dict[str, Fatal]]:
     """Ask for those that are listed at once, for the others one by one: few are missing."""
     listed = set(source.list_topics())
     suspects = [topic for topic in wanted if topic not in listed]
@@ -84,12 +88,12 @@ def _without_missing(
 
 def _one_by_one(
     source: SourceClient, topics: Iterable[str]
-) -> tuple[list[DiscoveredPartition], dict[str, TopicNotFoundError]]:
+) -> tuple[list[DiscoveredPartition], dict[str, Fatal]]:
     found: list[DiscoveredPartition] = []
-    missing: dict[str, TopicNotFoundError] = {}
+    missing: dict[str, Fatal] = {}
     for topic in topics:
         try:
             found += source.discover([topic])
-        except TopicNotFoundError as error:
+        except Fatal as error:
             missing[topic] = error
     return found, missing

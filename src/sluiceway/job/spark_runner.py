@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDoneError
 from functools import partial
+from uuid import uuid4
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -13,6 +14,7 @@ from pyspark.sql import SparkSession
 from sluiceway.errors import RunnerLostError, StorageUnavailableError, TaskFailedError
 from sluiceway.job.runner import Bundle, TaskRunner, finished_results
 from sluiceway.job.spark_task import RESULT_SCHEMA, packed, run_spark_task
+from sluiceway.observe.log import Log
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.plan import TaskResult
 
@@ -26,14 +28,18 @@ class SparkRunner(TaskRunner):
 
     Args:
         session: Used by this runner, from a thread of its own.
+        log: Told of tasks that were given up.
         owned: Whether `close` stops it.
     """
 
-    def __init__(self, session: SparkSession, *, owned: bool = True) -> None:
+    def __init__(self, session: SparkSession, log: Log, *, owned: bool = True) -> None:
         self._session = session
+        self._log = log
         self._owned = owned
         self._jobs = ThreadPoolExecutor(1, thread_name_prefix="spark-job")
         self._epoch = 0
+        # A session that is borrowed has jobs of others, which must not be cancelled with ours.
+        self._name = f"sluiceway-{uuid4().hex[:8]}"
 
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
@@ -47,7 +53,7 @@ class SparkRunner(TaskRunner):
     ) -> list[TaskResult]:
         """See `TaskRunner.run`."""
         self._epoch += 1
-        group = f"epoch-{self._epoch}"
+        group = f"{self._name}-epoch-{self._epoch}"
         future = self._jobs.submit(self._collect, bundles, group)
         give_up_at = time.monotonic() + give_up_after_s
         while True:
@@ -65,10 +71,11 @@ class SparkRunner(TaskRunner):
     def close(self) -> None:
         """See `TaskRunner.close`."""
         self._jobs.shutdown(wait=False, cancel_futures=True)
-        if not self._owned:
-            return
         try:
-            self._session.stop()
+            if self._owned:
+                self._session.stop()
+            else:
+                self._session.sparkContext.cancelJobGroup(f"{self._name}-epoch-{self._epoch}")
         except (Py4JError, OSError):
             return
 
@@ -103,6 +110,7 @@ class SparkRunner(TaskRunner):
             raise TaskFailedError(f"no result of a task can be read: {error}") from error
         if not results:
             raise TaskFailedError(f"no task finished: {cause}")
+        self._log.warning("stragglers", answers=len(results), tasks=len(bundles), cause=cause)
         return results
 
 

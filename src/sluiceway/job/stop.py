@@ -5,7 +5,9 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from types import FrameType
 
 _WATCHED = (signal.SIGTERM, signal.SIGINT)
@@ -21,6 +23,7 @@ class StopSignal:
     def __init__(self) -> None:
         self._asked = threading.Event()
         self._deadline: float | None = None
+        self._unlisten: Callable[[], None] | None = None
 
     def listen(self) -> None:
         """Take SIGTERM and SIGINT over. Called once, from the main thread.
@@ -30,14 +33,20 @@ class StopSignal:
         """
         reading, writing = os.pipe()
         os.set_blocking(writing, False)
-        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-        for number in _WATCHED:
-            signal.signal(number, _leave_it_to_the_thread)
+        woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        handlers = {number: signal.signal(number, _leave_it_to_the_thread) for number in _WATCHED}
+        self._unlisten = partial(_give_back, handlers, woken, writing)
         # The start of Spark sends descriptor 2 elsewhere for a while.
         terminal = os.dup(2)
         threading.Thread(
             target=self._watch, args=(reading, terminal), name="signals", daemon=True
         ).start()
+
+    def unlisten(self) -> None:
+        """Give the signals back to whoever had them before `listen`. In the main thread."""
+        if self._unlisten is not None:
+            self._unlisten()
+            self._unlisten = None
 
     def stop_after(self, seconds: float) -> None:
         """Ask for a graceful stop `seconds` from now."""
@@ -61,8 +70,8 @@ class StopSignal:
 
     def _watch(self, reading: int, terminal: int) -> None:
         signalled = False
-        while True:
-            for number in os.read(reading, 64):
+        while numbers := os.read(reading, 64):
+            for number in numbers:
                 if number not in _WATCHED:
                     continue
                 if signalled:
@@ -75,6 +84,22 @@ class StopSignal:
                     "stopping",
                     "the epoch ends early and is committed; again: stop at once",
                 )
+        os.close(reading)
+        os.close(terminal)
+
+
+def _give_back(
+    handlers: Mapping[signal.Signals, signal.Handlers | Callable[..., object] | int | None],
+    woken: int,
+    writing: int,
+) -> None:
+    for number, handler in handlers.items():
+        # None: set by something other than Python, and cannot be set from here.
+        if handler is not None:
+            signal.signal(number, handler)
+    signal.set_wakeup_fd(woken)
+    # This ends the thread that watches.
+    os.close(writing)
 
 
 def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:

@@ -76,13 +76,13 @@ class LedgerWriter:
             LedgerCorruptError: The slot holds something that is no record.
         """
         while True:
+            # Asked of the fold, not of what was read now: a failed read may have come between.
+            if self.fold.term != self.term and self.fold.fence is not None:
+                raise fenced_by(self.fold.term, self.fold.fence)
             committed = self._try_put(body, self.term)
             if committed is not None:
                 return committed
-            taken = self._log.advance(self.fold)
-            fences = [record for record in taken if isinstance(record.body, FenceRecord)]
-            if fences:
-                raise fenced_by(fences[-1])
+            self._log.advance(self.fold)
 
     def note_published(self) -> None:
         """All files of all records so far are at their final names."""
@@ -155,11 +155,9 @@ class LedgerWriter:
             )
 
 
-def fenced_by(record: Record) -> FencedError:
+def fenced_by(term: int, fence: FenceRecord) -> FencedError:
     """The error for a driver that met another's fence."""
-    body = record.body
-    owner = f"{body.host} pid {body.pid}" if isinstance(body, FenceRecord) else "another driver"
     return FencedError(
-        f"term {record.term} was taken over by {owner}",
+        f"term {term} was taken over by {fence.host} pid {fence.pid}",
         hint="this driver has stopped and wrote nothing after that; the other one goes on",
     )

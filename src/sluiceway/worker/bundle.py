@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.errors import (
-    OffsetsLostError,
     SluicewayError,
     SourceUnavailableError,
+    StorageUnavailableError,
     TaskFailedError,
 )
 from sluiceway.sources.contract import SourceBatch, SplitEnd, SplitReader
@@ -38,6 +38,7 @@ class _Part:
     ends: dict[int, SplitEnd] = field(default_factory=dict)
     failure: SluicewayError | None = None
     answer: TaskResult | None = None
+    described: bool = False
 
     def opened(self) -> RowPipeline:
         """The pipeline, made when the first row comes: idle routes cost nothing."""
@@ -47,7 +48,8 @@ class _Part:
 
     def fail(self, error: SluicewayError) -> None:
         self.failure = self.failure or error
-        if self.pipeline is not None:
+        # Files of a result that was described may be named by it already.
+        if self.pipeline is not None and not self.described:
             self.pipeline.abort()
 
 
@@ -165,7 +167,11 @@ def _read_all(readings: Sequence[_Reading], deadline: float) -> None:
 
 def _stop_asked(reading: _Reading) -> bool:
     part, _ = reading.owners[0]
-    return part.storage.status(part.plan.stop_path) is not None
+    try:
+        return part.storage.status(part.plan.stop_path) is not None
+    except StorageUnavailableError:
+        # The deadline ends the reading all the same.
+        return False
 
 
 def _read_once(reading: _Reading, timeout_s: float) -> None:
@@ -205,21 +211,18 @@ def _take(part: _Part, batches: list[SourceBatch]) -> None:
 
 
 def _blame(reading: _Reading, error: SluicewayError) -> None:
-    """A reader that failed ends all its routes' epochs; only the log it names is at fault."""
+    """A reader that failed ends the epoch of all its routes; only the log it names is at fault."""
     named = [
         part
         for part, index in reading.owners
         if error.where.startswith(str(part.plan.splits[index].partition))
     ]
-    own = isinstance(error, OffsetsLostError) and bool(named)
     for part, _ in reading.owners:
-        if not own or part in named:
+        if not named or part in named:
             part.fail(error)
         else:
             part.fail(
-                SourceUnavailableError(
-                    "another route's log ended the reader; this one is read again", hint=""
-                )
+                SourceUnavailableError("another route's log ended the reader; read again later")
             )
 
 
@@ -240,6 +243,7 @@ def _close(part: _Part) -> None:
         return
     try:
         result = finished_result(part.plan, part.opened(), ends, part.times)
+        part.described = True
         part.answer = put_result(part.plan, part.storage, result)
     except SluicewayError as error:
         part.fail(error)

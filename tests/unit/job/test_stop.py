@@ -4,9 +4,13 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
 
 import pytest
+
+from sluiceway.job.stop import StopSignal
 
 # A call that comes back to the interpreter only after minutes, as a client library's may.
 BUSY = """
@@ -61,6 +65,26 @@ def test_stop_signal_twice_ends_a_process_that_is_inside_a_library(
     ended, _, err = _signalled(BUSY, number, number)
     assert ended == code
     assert [json.loads(line)["event"] for line in err] == ["stopping", "stopped_at_once"]
+
+
+def test_stop_signal_gives_signals_descriptors_and_its_thread_back() -> None:
+    def seen() -> list[object]:
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    before, descriptors = seen(), len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        stop = StopSignal()
+        stop.listen()
+        assert seen() != before
+        stop.unlisten()
+        stop.unlisten()
+        assert seen() == before
+    deadline = time.monotonic() + TIMEOUT_S
+    while any(thread.name == "signals" for thread in threading.enumerate()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+    assert not stop.asked()
 
 
 def test_stop_signal_once_after_the_time_is_over_stays_graceful() -> None:

@@ -7,7 +7,6 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaException,
     TopicCollection,
@@ -34,7 +33,7 @@ from sluiceway.sources.kafka.failures import (
     login_refused,
     request_failure,
 )
-from sluiceway.sources.kafka.group_offsets import group_offsets
+from sluiceway.sources.kafka.group_offsets import GroupReporter, group_offsets
 from sluiceway.sources.kafka.settings import admin_settings
 
 _WAIT_STEP_S: Final = 0.05
@@ -65,6 +64,7 @@ class KafkaSourceClient(SourceClient):
         self._trouble = BrokerTrouble()
         self._answered = False
         self._reported: dict[tuple[str, SourcePartition], int] = {}
+        self._reporter = GroupReporter(bootstrap_servers, properties)
         settings = admin_settings(bootstrap_servers, properties, self._trouble)
         try:
             self._admin: AdminClient | None = AdminClient(settings)
@@ -175,21 +175,12 @@ class KafkaSourceClient(SourceClient):
         if not risen:
             return
         timeout_s = min(self._timeout_s, _REPORT_TIMEOUT_S)
-        offsets = [TopicPartition(one.topic, one.partition, end) for one, end in risen.items()]
-        request = ConsumerGroupTopicPartitions(group, offsets)
-        answers = self._open_admin().alter_consumer_group_offsets(
-            [request], request_timeout=timeout_s
-        )
-        self._wait(answers.values(), timeout_s)
-        where = f"group {group}"
-        for answer in answers.values():
-            for one in self._result(answer, where).topic_partitions:
-                if one.error is not None:
-                    raise request_failure(one.error, self._trouble, where)
+        self._reporter.report(group, risen, timeout_s)
         self._reported |= {(group, one): end for one, end in risen.items()}
 
     def close(self) -> None:
         """Release connections. Safe to repeat."""
+        self._reporter.close()
         # The library's client has no close of its own; it ends with its last reference.
         self._admin = None
 

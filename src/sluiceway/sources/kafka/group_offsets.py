@@ -1,13 +1,20 @@
-"""What a consumer group has committed, read without joining it."""
+"""Offsets of a consumer group, read and stored without joining it."""
 
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from sluiceway.errors import JobFileError
+from sluiceway.errors import JobFileError, SourceUnavailableError
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.failures import BrokerTrouble, kafka_error, request_failure
 from sluiceway.sources.kafka.settings import consumer_settings
+
+MAX_REPORTERS: Final = 32
+_POLL_S: Final = 0.05
 
 
 def group_offsets(
@@ -61,3 +68,65 @@ def group_offsets(
         if answer.offset >= 0:
             found[SourcePartition(answer.topic, answer.partition)] = int(answer.offset)
     return found
+
+
+class GroupReporter:
+    """Stores offsets of groups that nobody joins, for lag tools.
+
+    Through consumers that subscribe to nothing, one a group: the admin client's request for it
+    crashes the process when the coordinator has just moved, as in `group_offsets`. At most
+    `MAX_REPORTERS` stay open; used under the lock, since routes report from several threads.
+    """
+
+    def __init__(self, bootstrap_servers: str, properties: Mapping[str, str]) -> None:
+        self._servers = bootstrap_servers
+        self._properties = dict(properties)
+        self._lock = threading.Lock()
+        self._consumers: OrderedDict[str, tuple[Consumer, list[KafkaError | None]]] = OrderedDict()
+
+    def report(self, group: str, ends: Mapping[SourcePartition, int], timeout_s: float) -> None:
+        """Store the ends as the group's offsets.
+
+        Raises:
+            SourceUnavailableError: The coordinator does not answer in time.
+            UnhealthyEnvironmentError: The broker lacks the permission for the group.
+        """
+        offsets = [TopicPartition(one.topic, one.partition, end) for one, end in ends.items()]
+        with self._lock:
+            consumer, answers = self._consumer(group)
+            answers.clear()
+            consumer.commit(offsets=offsets, asynchronous=True)
+            deadline = time.monotonic() + timeout_s
+            while not answers and time.monotonic() < deadline:
+                consumer.poll(_POLL_S)
+            if not answers:
+                raise SourceUnavailableError(
+                    "the group's coordinator does not answer", where=f"group {group}"
+                )
+            if answers[0] is not None:
+                raise request_failure(answers[0], BrokerTrouble(), f"group {group}")
+
+    def close(self) -> None:
+        """Release the connections. Safe to repeat."""
+        with self._lock:
+            while self._consumers:
+                _, (consumer, _) = self._consumers.popitem()
+                consumer.close()
+
+    def _consumer(self, group: str) -> tuple[Consumer, list[KafkaError | None]]:
+        found = self._consumers.pop(group, None)
+        if found is None:
+            if len(self._consumers) >= MAX_REPORTERS:
+                _, (oldest, _) = self._consumers.popitem(last=False)
+                oldest.close()
+            answers: list[KafkaError | None] = []
+
+            def on_commit(error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+                first = next((one.error for one in partitions if one.error is not None), None)
+                answers.append(error or first)
+
+            settings = consumer_settings(self._servers, self._properties, BrokerTrouble())
+            consumer = Consumer(settings | {"group.id": group, "on_commit": on_commit})
+            found = (consumer, answers)
+        self._consumers[group] = found
+        return found
