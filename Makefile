@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow lock bench-slope bench-driver e2e-routes dist clean
+.PHONY: help install demo test lint unit slow model lock bench-slope bench-driver e2e-routes dist \
+  clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,6 +42,9 @@ unit: $(STAMP) ## Tests without servers or a JVM
 slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
 	@$(BIN)/pytest -q tests --ignore=tests/unit --ignore=tests/properties \
 	  --ignore=tests/contract/test_storage_conformance.py
+
+model: $(STAMP) ## Exhaustive models of the commit protocol, large bounds; goes on where it stopped
+	@cd tests && nice -n 19 ../$(BIN)/python -m model --large
 
 bench-slope: $(STAMP) ## CPU per record and records per second, between 1 M and 4 M standard events
 	@$(BIN)/python -m bench.ingest_slope

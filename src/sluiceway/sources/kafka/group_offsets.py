@@ -8,13 +8,16 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from sluiceway.errors import JobFileError, SourceUnavailableError
+from sluiceway.errors import JobFileError
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.failures import BrokerTrouble, kafka_error, request_failure
 from sluiceway.sources.kafka.settings import consumer_settings
 
 MAX_REPORTERS: Final = 32
 _POLL_S: Final = 0.05
+# Closing waits for a request under way; lag tools are not worth a minute of it.
+_QUICK_END: Final = {"socket.timeout.ms": 2000, "session.timeout.ms": 2000}
+_Reporter = tuple[Consumer, list[KafkaError | None], BrokerTrouble]
 
 
 def group_offsets(
@@ -82,7 +85,7 @@ class GroupReporter:
         self._servers = bootstrap_servers
         self._properties = dict(properties)
         self._lock = threading.Lock()
-        self._consumers: OrderedDict[str, tuple[Consumer, list[KafkaError | None]]] = OrderedDict()
+        self._consumers: OrderedDict[str, _Reporter] = OrderedDict()
 
     def report(self, group: str, ends: Mapping[SourcePartition, int], timeout_s: float) -> None:
         """Store the ends as the group's offsets.
@@ -93,40 +96,36 @@ class GroupReporter:
         """
         offsets = [TopicPartition(one.topic, one.partition, end) for one, end in ends.items()]
         with self._lock:
-            consumer, answers = self._consumer(group)
+            consumer, answers, trouble = self._consumer(group)
             answers.clear()
             consumer.commit(offsets=offsets, asynchronous=True)
             deadline = time.monotonic() + timeout_s
             while not answers and time.monotonic() < deadline:
                 consumer.poll(_POLL_S)
-            if not answers:
-                raise SourceUnavailableError(
-                    "the group's coordinator does not answer", where=f"group {group}"
-                )
-            if answers[0] is not None:
-                raise request_failure(answers[0], BrokerTrouble(), f"group {group}")
+            error = answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
+            if error is not None:
+                raise request_failure(error, trouble, f"group {group}")
 
     def close(self) -> None:
         """Release the connections. Safe to repeat."""
         with self._lock:
             while self._consumers:
-                _, (consumer, _) = self._consumers.popitem()
-                consumer.close()
+                self._consumers.popitem()[1][0].close()
 
-    def _consumer(self, group: str) -> tuple[Consumer, list[KafkaError | None]]:
+    def _consumer(self, group: str) -> _Reporter:
         found = self._consumers.pop(group, None)
         if found is None:
             if len(self._consumers) >= MAX_REPORTERS:
-                _, (oldest, _) = self._consumers.popitem(last=False)
-                oldest.close()
+                self._consumers.popitem(last=False)[1][0].close()
             answers: list[KafkaError | None] = []
 
             def on_commit(error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
                 first = next((one.error for one in partitions if one.error is not None), None)
                 answers.append(error or first)
 
-            settings = consumer_settings(self._servers, self._properties, BrokerTrouble())
-            consumer = Consumer(settings | {"group.id": group, "on_commit": on_commit})
-            found = (consumer, answers)
+            trouble = BrokerTrouble()
+            settings = consumer_settings(self._servers, self._properties, trouble)
+            own = {"group.id": group, "on_commit": on_commit, **_QUICK_END}
+            found = (Consumer(settings | own), answers, trouble)
         self._consumers[group] = found
         return found

@@ -1,0 +1,1 @@
+"""Exhaustive models of the commit protocol; `python -m model` from tests/ checks them all."""

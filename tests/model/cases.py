@@ -1,0 +1,175 @@
+"""What is checked, as data: cases that must hold, mutants that must fail."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from model import checker, files, locations, packs, pins, pipe
+from model.checker import Checker, Limits, Verdict
+from model.files import FilesBounds, FilesModel
+from model.locations import LocationBounds, LocationModel
+from model.mutation import Mutation
+from model.packs import PackBounds, PackModel
+from model.pins import PinBounds, PinModel
+from model.pipe import PipeBounds, PipeModel
+
+Bounds = FilesBounds | PipeBounds | LocationBounds | PinBounds | PackBounds
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model within bounds, all rules on: no violation is allowed.
+
+    Attributes:
+        least_states: Fewer would mean that the model has lost its steps.
+        lean: Keep hashes instead of states.
+        live: Check too that the goal stays in reach.
+    """
+
+    name: str
+    bounds: Bounds
+    least_states: int
+    lean: bool = False
+    live: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A model with one rule off: a violation must be found."""
+
+    mutation: Mutation
+    bounds: Bounds
+
+    @property
+    def name(self) -> str:
+        """As printed."""
+        return f"{_model_name(self.bounds)}/{self.mutation.name.lower()}"
+
+
+SMALL = (
+    Case("files-two-parts", FilesBounds((1, 1)), 12_000),
+    Case("files-retry", FilesBounds((1,), spares=1, zombies=True), 7_000),
+    Case("files-thrown-away", FilesBounds((1,), spares=1, throws=1), 17_000),
+    Case("files-two-epochs", FilesBounds((2,)), 2_000),
+    Case("pipe-two-epochs", PipeBounds(), 5_000),
+    Case("pipe-guest", PipeBounds(starts=1, throws=1, guests=1), 6_000),
+    Case("locations", LocationBounds(rows=2, replaces=2), 3_700),
+    Case("pins", PinBounds(), 5_800),
+    Case("pins-created-anew", PinBounds((2,), recreations=1), 2_900),
+    Case("packs", PackBounds(rows=1, crashes=1), 5_000),
+)
+
+LARGE = (
+    Case("files-stragglers", FilesBounds((2, 1), spares=1), 400_000, lean=True),
+    Case("files-three-parts", FilesBounds((1, 1, 1)), 400_000, lean=True),
+    Case("files-zombies", FilesBounds((1, 1), spares=1, zombies=True), 400_000, lean=True),
+    Case("files-thrown-away", FilesBounds((2, 1), throws=1), 400_000, lean=True),
+    Case("files-aba", FilesBounds((1, 1), starts=3, crashes=2), 270_000, lean=True),
+    Case("pipe-guest", PipeBounds(crashes=0, throws=1, guests=1), 670_000, lean=True),
+    Case("pipe-three-rows", PipeBounds(rows=3), 85_000, lean=True),
+    Case("pipe-aba", PipeBounds(starts=3, crashes=2), 240_000, lean=True),
+    Case("locations", LocationBounds(rows=4, replaces=3), 200_000, lean=True),
+    Case("pins", PinBounds((3, 2), starts=3, recreations=1), 1_000_000, lean=True),
+    Case("packs-three-drivers", PackBounds(starts=3, crashes=1), 1_000_000, lean=True),
+    Case("packs-copies", PackBounds(crashes=1, copies=1), 100_000, lean=True),
+)
+
+_FILES = FilesBounds((1, 1))
+_RETRY = FilesBounds((2,), spares=1, throws=1)
+_PIPE = PipeBounds(crashes=0, guests=1)
+_LOCATIONS = LocationBounds(rows=2, replaces=2)
+_PINS = PinBounds((2, 1))
+_PACKS = PackBounds(rows=1, starts=2, crashes=1)
+
+MUTANTS = (
+    Mutant(Mutation.PUBLISH_BEFORE_COMMIT, _FILES),
+    Mutant(Mutation.SLOT_OVERWRITTEN, _FILES),
+    Mutant(Mutation.NO_FENCE_CHECK, _FILES),
+    Mutant(Mutation.GC_BY_AGE, _FILES),
+    Mutant(Mutation.DELETE_ON_TIMEOUT, _FILES),
+    Mutant(Mutation.RESTAGE_AFTER_UNKNOWN, _FILES),
+    Mutant(Mutation.DEDUPE_BY_EPOCH, _FILES),
+    Mutant(Mutation.THROUGH_BEFORE_PUBLISH, _FILES),
+    Mutant(Mutation.NO_RECOVERY, _FILES),
+    Mutant(Mutation.STRAGGLERS_COUNTED, _FILES),
+    Mutant(Mutation.EVERY_ATTEMPT_COUNTS, _RETRY),
+    Mutant(Mutation.RESULT_OF_ANOTHER_EPOCH, _RETRY),
+    Mutant(Mutation.SHARED_ATTEMPT_FOLDER, _RETRY),
+    Mutant(Mutation.NAMES_WITHOUT_TERM, _RETRY),
+    Mutant(Mutation.SLOT_NAMED_STAGE, _PIPE),
+    Mutant(Mutation.ANY_RECORD_FENCES, _PIPE),
+    Mutant(Mutation.NEXT_EPOCH_KEPT, PipeBounds(crashes=0, throws=1)),
+    Mutant(Mutation.NO_REBASE_CHECK, _PIPE),
+    Mutant(Mutation.NO_REBASE_CHECK, _LOCATIONS),
+    Mutant(Mutation.SECOND_PUT_IN_FLIGHT, PipeBounds()),
+    Mutant(Mutation.READY_AT_ONCE, PipeBounds()),
+    Mutant(Mutation.READY_BEFORE_PUBLISH, PipeBounds()),
+    Mutant(Mutation.FOLDER_AT_PLAN_TIME, _LOCATIONS),
+    Mutant(Mutation.UNCHECKED_REPLACE, _LOCATIONS),
+    Mutant(Mutation.REPLACE_BEFORE_PUBLISH, _LOCATIONS),
+    Mutant(Mutation.CALL_PER_RECORD, _LOCATIONS),
+    Mutant(Mutation.FOLDER_NAME_REUSED, _LOCATIONS),
+    Mutant(Mutation.NO_READ_BACK, _LOCATIONS),
+    Mutant(Mutation.LATEST_RESOLVED_AGAIN, _PINS),
+    Mutant(Mutation.READ_BEFORE_PIN, _PINS),
+    Mutant(Mutation.FOUND_AT_LATEST, _PINS),
+    Mutant(Mutation.NO_LOOK_AFTER_READ, PinBounds((1,), recreations=1)),
+    Mutant(Mutation.SNAPSHOT_DROPS_UNPUBLISHED, _PACKS),
+    Mutant(Mutation.NO_LOOK_AFTER_PUT, _PACKS),
+    Mutant(Mutation.PUBLISH_BEFORE_LOOK, _PACKS),
+    Mutant(Mutation.SLOT_BEFORE_PACK, PackBounds(rows=1, starts=3, crashes=1)),
+    Mutant(Mutation.REMOVED_BEFORE_PACKED, _PACKS),
+)
+
+
+def check_case(case: Case, limits: Limits) -> Verdict:
+    """Run a case with all rules on."""
+    return check_model(case.bounds, None, lean=case.lean, live=case.live, limits=limits)
+
+
+def check_mutant(mutant: Mutant, limits: Limits) -> Verdict:
+    """Run a mutant; the shortest trace to the violation is in the verdict."""
+    return check_model(mutant.bounds, mutant.mutation, lean=False, live=True, limits=limits)
+
+
+def check_model(
+    bounds: Bounds, mutation: Mutation | None, *, lean: bool, live: bool, limits: Limits
+) -> Verdict:
+    """Run the model that the bounds belong to."""
+    match bounds:
+        case FilesBounds():
+            model = FilesModel(bounds, mutation)
+            return Checker(model, lean=lean, live=live, limits=limits).run()
+        case PipeBounds():
+            pipes = PipeModel(bounds, mutation)
+            return Checker(pipes, lean=lean, live=live, limits=limits).run()
+        case LocationBounds():
+            places = LocationModel(bounds, mutation)
+            return Checker(places, lean=lean, live=live, limits=limits).run()
+        case PinBounds():
+            starts = PinModel(bounds, mutation)
+            return Checker(starts, lean=lean, live=live, limits=limits).run()
+        case PackBounds():
+            slots = PackModel(bounds, mutation)
+            return Checker(slots, lean=lean, live=live, limits=limits).run()
+
+
+_SOURCES = {
+    FilesBounds: files,
+    PipeBounds: pipe,
+    LocationBounds: locations,
+    PinBounds: pins,
+    PackBounds: packs,
+}
+
+
+def source_digest(bounds: Bounds) -> str:
+    """Which version of the model a result belongs to, whatever the commit."""
+    digest = hashlib.sha256()
+    for module in (checker, _SOURCES[type(bounds)]):
+        digest.update(Path(str(module.__file__)).read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _model_name(bounds: Bounds) -> str:
+    return _SOURCES[type(bounds)].__name__.rpartition(".")[2]

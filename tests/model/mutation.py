@@ -1,0 +1,53 @@
+"""The rules that can be switched off, one at a time. Each must make a model fail."""
+
+from enum import StrEnum
+
+
+class Mutation(StrEnum):
+    """A wrong variant of the protocol; the value says what it does."""
+
+    # Files: several source partitions, stragglers, takeover, garbage.
+    PUBLISH_BEFORE_COMMIT = "files get their final names before the record is put"
+    SLOT_OVERWRITTEN = "a put replaces what stands in the slot"
+    NO_FENCE_CHECK = "a driver that lost its slot to a FENCE puts its record behind it"
+    GC_BY_AGE = "staged files that no record names are removed at any time"
+    DELETE_ON_TIMEOUT = "a put without an answer is taken for failed and its files are removed"
+    RESTAGE_AFTER_UNKNOWN = "a put without an answer is taken for failed and the epoch run again"
+    DEDUPE_BY_EPOCH = "a record counts as seen when its epoch number was seen"
+    THROUGH_BEFORE_PUBLISH = "published_through is raised when the record has landed"
+    NO_RECOVERY = "a new driver takes everything before its fence for published"
+    EVERY_ATTEMPT_COUNTS = "DATA names the files of every attempt, not of the first to finish"
+    RESULT_OF_ANOTHER_EPOCH = "a task's result is found by task only, whoever put it"
+    SHARED_ATTEMPT_FOLDER = "two attempts at a task write the same staged name"
+    NAMES_WITHOUT_TERM = "staged names begin anew with each driver"
+    STRAGGLERS_COUNTED = "DATA moves the ends of tasks that have not finished"
+
+    # Two epochs in flight, READY, records of others.
+    SLOT_NAMED_STAGE = "stage folders are named by the slot that is guessed when planning"
+    ANY_RECORD_FENCES = "any record of another in the slot ends the driver"
+    NEXT_EPOCH_KEPT = "epoch k is thrown away, k+1 is committed"
+    NO_REBASE_CHECK = "a record that lost its slot is put into the next one untested"
+    SECOND_PUT_IN_FLIGHT = "epoch k+1 is put while the outcome of k is unknown"
+    READY_AT_ONCE = "READY is put while an epoch planned before it is in flight"
+    READY_BEFORE_PUBLISH = "READY is put before all files of the partition are published"
+
+    # Locations of a partition, REPLACE, metastore.
+    FOLDER_AT_PLAN_TIME = "the final folder of a file is fixed when the epoch is planned"
+    UNCHECKED_REPLACE = "REPLACE removes what it has read, whatever came since"
+    REPLACE_BEFORE_PUBLISH = "REPLACE is put while a live file is not published"
+    CALL_PER_RECORD = "each record makes its own metastore call, once"
+    FOLDER_NAME_REUSED = "a version folder gets a name that was used before"
+    NO_READ_BACK = "the old folder goes without a look at the metastore"
+
+    # Start offsets.
+    LATEST_RESOLVED_AGAIN = "`latest` is resolved at each start until there is DATA"
+    READ_BEFORE_PIN = "tasks read from a resolved offset before SOURCES has landed"
+    FOUND_AT_LATEST = "a partition found later starts at its latest offset"
+    NO_LOOK_AFTER_READ = "the topic's identity is not looked at again before the commit"
+
+    # Snapshots and packs.
+    SNAPSHOT_DROPS_UNPUBLISHED = "SNAPSHOT does not say which records are unpublished"
+    NO_LOOK_AFTER_PUT = "a writer does not look for a pack over its slot after its put"
+    PUBLISH_BEFORE_LOOK = "a writer publishes before it looks for a pack over its slot"
+    SLOT_BEFORE_PACK = "a reader prefers a slot's file to the pack that covers it"
+    REMOVED_BEFORE_PACKED = "the folder of records goes before its pack is whole"
