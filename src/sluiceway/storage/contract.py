@@ -161,6 +161,7 @@ class Storage(ABC):
 
         Raises:
             FileLostError: Neither `src` nor a right `dst` exists, or `dst` is another file.
+            UnhealthyEnvironmentError: It can never work: another file system, a file in the way.
             StorageUnavailableError: The store failed; repeat the same call.
         """
 

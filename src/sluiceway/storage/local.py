@@ -1,5 +1,6 @@
 """Local and NFSv4 file systems: exclusive by link(2), durable by fsync."""
 
+import errno
 import os
 import posixpath
 import shutil
@@ -18,6 +19,8 @@ from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWr
 
 _READ_CHUNK_BYTES = 1 << 20
 _PROBE_WRITERS = 8
+# Repeating does not help: another file system, or a file where a folder has to be.
+_NEVER = (errno.EXDEV, errno.ENOTDIR, errno.EEXIST)
 
 
 def local_path(location: str) -> Path:
@@ -275,6 +278,13 @@ class LocalStorage(Storage):
             if source.parent.exists():
                 _sync_folder(source.parent)
         except OSError as error:
+            if error.errno in _NEVER:
+                raise UnhealthyEnvironmentError(
+                    f"a committed file can never get its name here: {error}",
+                    where=dst,
+                    hint="the table's folders must be folders of the file system of its root; "
+                    "mend that and start again, nothing is lost",
+                ) from error
             raise StorageUnavailableError(f"cannot publish {dst}: {error}") from error
 
     def open_read(self, path: str) -> BinaryIO:
