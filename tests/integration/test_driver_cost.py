@@ -1,0 +1,26 @@
+"""The driver's cost benchmark, with a few routes: its epochs hold all of them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_every_route_is_in_every_measured_epoch() -> None:
+    command = [sys.executable, "-m", "bench.driver_cost", "--routes", "1,5", "--epochs", "3"]
+    done = subprocess.run(
+        command,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["routes"] == [1, 5]
+    assert [run["absent"] for run in figures["runs"]] == [0, 0]
+    assert all(run["driver_ms"] > 0 for run in figures["runs"])
+    # At least one look at each table, and one a commit.
+    assert figures["runs"][1]["catalog_calls"] > 5
+    assert figures["idle_5_s"] == round(figures["driver_ms"][1] / 1000, 3)
