@@ -285,6 +285,8 @@ class JobLoop:
             by_ledger.setdefault(answer.ledger, []).append(answer)
         # Idle routes have no answer and nothing to finish; among many, most are idle.
         answered = [s for s in ready if id(s) in planned and s.session.ledger in by_ledger]
+        for seat in answered:
+            seat.session.note_written()
         views = self._look(answered)
         for seat in answered:
             view = views.get(seat.session.config.kafka)

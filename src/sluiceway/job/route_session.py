@@ -256,6 +256,10 @@ class RouteSession:
 
     # After the tasks
 
+    def note_written(self) -> None:
+        """The tasks have answered; nothing has been looked at since."""
+        self._parts.observe(Step.WRITTEN)
+
     def finish(
         self, planned: PlannedEpoch, answers: Sequence[TaskResult], view: SourceView
     ) -> None:
@@ -269,7 +273,6 @@ class RouteSession:
         Raises:
             SluicewayError: The class tells the loop what to do; what landed stays.
         """
-        self._parts.observe(Step.WRITTEN)
         ran = time.monotonic()
         held = self._now
         owned = held.owned
