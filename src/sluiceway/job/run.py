@@ -72,10 +72,12 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes) -> RunSummary:
     job = compile_routes(spec)
     stop = StopSignal()
     with _listening(stop, wanted=options.signals):
-        if options.for_s is not None:
-            stop.stop_after(options.for_s)
         eyes.progress.waiting("starting Spark")
         runner = _start_spark(spec, eyes.log, borrow=options.borrow_session)
+        stop.listen_again()
+        if options.for_s is not None:
+            # Counted from here: a short time must not be over before anything was read.
+            stop.stop_after(options.for_s)
         try:
             run_routes(job, runner, stop, eyes, bounded=options.until_caught_up)
         finally:

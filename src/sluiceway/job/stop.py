@@ -42,6 +42,15 @@ class StopSignal:
             target=self._watch, args=(reading, terminal), name="signals", daemon=True
         ).start()
 
+    def listen_again(self) -> None:
+        """Take the signals back from a library that took them: SparkContext takes SIGINT.
+
+        Does nothing when this object does not listen. In the main thread.
+        """
+        if self._unlisten is not None:
+            for number in _WATCHED:
+                signal.signal(number, _leave_it_to_the_thread)
+
     def unlisten(self) -> None:
         """Give the signals back to whoever had them before `listen`. In the main thread."""
         if self._unlisten is not None:

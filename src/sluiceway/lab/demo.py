@@ -30,8 +30,8 @@ from sluiceway.spec.loader import load_job
 TOPIC = "orders"
 PARTITIONS = 4
 EVENTS = 200_000
-PRODUCE_S = 25.0
-COMMITS_BEFORE_KILL = 3
+PRODUCE_S = 40.0
+COMMITS_BEFORE_KILL = 2
 _START_TIMEOUT_S = 90.0
 _FINISH_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 60.0
@@ -212,9 +212,11 @@ class _Demo:
         data = [r.body for r in self._records() if isinstance(r.body, DataRecord)]
         return len(data), sum(int(body.counts.read) for body in data)
 
-    def _wait_until_it_owns_the_table(self, driver: subprocess.Popen[bytes]) -> None:
+    def _wait_until_it_owns_the_table(
+        self, driver: subprocess.Popen[bytes], *, term: int = 1
+    ) -> None:
         until = time.monotonic() + _START_TIMEOUT_S
-        while not self._records():
+        while max((record.term for record in self._records()), default=0) < term:
             self._assert_lives(driver, until, "a first ledger record")
             time.sleep(0.3)
 
@@ -237,6 +239,7 @@ class _Demo:
         self._say(f"     killed: the driver, its JVM and its workers ({len(victims)} processes)")
 
     def _finish(self, driver: subprocess.Popen[bytes], producer: subprocess.Popen[bytes]) -> None:
+        self._wait_until_it_owns_the_table(driver, term=2)
         until = time.monotonic() + _FINISH_TIMEOUT_S
         shown = 0.0
         while (commits := self._commits())[1] < EVENTS:
