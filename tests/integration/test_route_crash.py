@@ -183,6 +183,7 @@ def test_put_of_a_record_with_unknown_outcome_is_settled_by_the_slot(
     *,
     landed: bool,
 ) -> None:
+    monkeypatch.setattr("sluiceway.ledger.upkeep.SNAPSHOT_EVERY", 3)
     run, topic = new_run()
     writer.write(topic, _events(range(10)))
     put = LocalStorage.put_if_absent

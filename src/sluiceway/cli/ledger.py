@@ -58,7 +58,11 @@ def show(
 
 
 def _describe(record: "Record") -> str:
-    from sluiceway.ledger.records import DataRecord, FenceRecord  # noqa: PLC0415
+    from sluiceway.ledger.records import (  # noqa: PLC0415
+        DataRecord,
+        FenceRecord,
+        SnapshotRecord,
+    )
 
     body: Any = record.body
     if isinstance(body, FenceRecord):
@@ -66,6 +70,8 @@ def _describe(record: "Record") -> str:
         return f"{body.host} pid {body.pid} took over at {at}"
     if isinstance(body, DataRecord):
         return _describe_data(body)
+    if isinstance(body, SnapshotRecord):
+        return f"the fold of slots below {body.through}, {body.size_bytes:,} bytes in {body.side}"
     pins = ", ".join(f"{p.topic}[{p.partition}] {p.how} {p.start}" for p in body.partitions)
     what = f"`{body.pattern}`, now " if body.pattern else ""
     return f"reads {what}{', '.join(body.topics) or 'nothing'}: {pins}"

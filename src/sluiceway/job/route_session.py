@@ -33,6 +33,7 @@ from sluiceway.job.start_offsets import ResolvedStart, resolve_start
 from sluiceway.job.takeover import OwnedLedger, TakeoverHooks, take_over
 from sluiceway.ledger.fold import PartitionState, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
+from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, Step
@@ -74,6 +75,7 @@ class _Held:
     publisher: Publisher
     effects: EffectsApplier
     plan: RoutePlan
+    upkeep: LogUpkeep
 
 
 @dataclass(slots=True)
@@ -130,7 +132,8 @@ class RouteSession:
         effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects)
         try:
             plan = route_plan(self.config, owned)
-            self._held = _Held(owned, publisher, effects, plan)
+            upkeep = LogUpkeep(owned.writer)
+            self._held = _Held(owned, publisher, effects, plan, upkeep)
             self._recover()
         except BaseException:
             self._held = None
@@ -296,6 +299,7 @@ class RouteSession:
             self._want_partitions(before)
             self._report()
             self._log_epoch(record, committed.seq, results, (planned.started, ran))
+            self._keep_log_short()
         self._judge([a.failure.to_error() for a in answers if a.failure is not None], record)
 
     def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
@@ -364,6 +368,21 @@ class RouteSession:
         except SluicewayError as error:
             self._log.info("report_failed", error=str(error))
         self._parts.observe(Step.REPORTED)
+
+    def _keep_log_short(self) -> None:
+        """Snapshot and pack between two commits; a store that fails now is asked again later."""
+        upkeep = self._now.upkeep
+        if not upkeep.due():
+            return
+        try:
+            done = upkeep.run()
+        except StorageUnavailableError as error:
+            self._log.info("upkeep_failed", error=str(error))
+            return
+        if done.snapshot_seq is not None:
+            self._log.info("snapshot", seq=done.snapshot_seq)
+        if done.packed is not None:
+            self._log.info("log_packed", folder=done.packed)
 
     def _log_epoch(
         self,

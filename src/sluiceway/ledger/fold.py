@@ -18,6 +18,7 @@ from sluiceway.ledger.records import (
     RangeRecord,
     Record,
     RowCounts,
+    SnapshotRecord,
     SourcesRecord,
     record_hash,
 )
@@ -57,6 +58,7 @@ class PartitionState:
     values: tuple[str | None, ...]
     folder: str
     first_seq: int
+    last_seq: int
     rows: int = 0
     files: int = 0
 
@@ -79,6 +81,7 @@ class Fold:
     effects_through: int = 0
     unpublished: dict[int, DataRecord] = field(default_factory=dict)
     data_records: int = 0
+    snapshot_through: int = 0
 
     def apply(self, record: Record, raw: bytes) -> None:
         """Take the record of slot `next_seq` in, or leave everything as it was.
@@ -176,6 +179,23 @@ class Fold:
             _require(own_folder and _is_contained(file.staged), "I9", f"{slot} names {file.staged}")
             _require(_is_contained(file.final), "I4", f"{slot} names {file.final}")
 
+    @_check_body.register
+    def _(self, body: SnapshotRecord, record: Record) -> None:
+        slot = f"slot {record.seq}"
+        _require(
+            self.snapshot_through < body.through <= record.seq,
+            "rule 19",
+            f"{slot} has a snapshot of slot {body.through} after {self.snapshot_through}",
+        )
+        _require(
+            record.published_through >= body.through,
+            "rule 19",
+            f"{slot} has a snapshot of unpublished slots, to {body.through}",
+        )
+        _require(
+            _is_contained(body.side) and "/" not in body.side, "I4", f"{slot} names {body.side}"
+        )
+
     def _check_range(self, span: RangeRecord, slot: str) -> None:
         where = f"{slot}: {span.topic}[{span.partition}]"
         known = self.sources.get((span.topic, span.partition))
@@ -256,9 +276,14 @@ class Fold:
         self.unpublished[record.seq] = body
         self.data_records += 1
 
+    @_take.register
+    def _(self, body: SnapshotRecord, record: Record) -> None:
+        self.snapshot_through = body.through
+
     def _add_file(self, file: FileRecord, seq: int) -> None:
         folder = file.final.rpartition("/")[0]
-        state = self.partitions.setdefault(folder, PartitionState(file.values, folder, seq))
+        state = self.partitions.setdefault(folder, PartitionState(file.values, folder, seq, seq))
+        state.last_seq = seq
         state.rows += int(file.rows)
         state.files += 1
 

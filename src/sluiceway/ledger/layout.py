@@ -50,12 +50,37 @@ class LedgerLayout:
 
     @property
     def hint(self) -> str:
-        """Advice about the tail."""
+        """Advice about the newest SNAPSHOT."""
         return f"{self.root}/hint.json"
+
+    @property
+    def snapshots(self) -> str:
+        """Side files of SNAPSHOT records; under stage/, since the log can replace each of them."""
+        return f"{self.stage}/snapshots"
+
+    def snapshot(self, name: str) -> str:
+        """Path of a side file."""
+        return f"{self.snapshots}/{name}"
+
+    def pack(self, folder: int) -> str:
+        """Records of a whole log folder that was emptied, one a line, compressed."""
+        return f"{self.root}/pack/{folder:016d}.jsonl.gz"
+
+    def folder_of(self, seq: int) -> int:
+        """Number of the log folder that holds slot `seq`."""
+        return seq // RECORDS_PER_FOLDER
+
+    def slots_of(self, folder: int) -> range:
+        """Slots of a log folder."""
+        return range(folder * RECORDS_PER_FOLDER, (folder + 1) * RECORDS_PER_FOLDER)
+
+    def log_folder(self, folder: int) -> str:
+        """Path of a log folder."""
+        return f"{self.log}/{folder:016d}"
 
     def record_folder(self, seq: int) -> str:
         """Folder of slot `seq`."""
-        return f"{self.log}/{seq // RECORDS_PER_FOLDER:016d}"
+        return self.log_folder(self.folder_of(seq))
 
     def record(self, seq: int) -> str:
         """Path of slot `seq`."""

@@ -1,20 +1,27 @@
-"""Reading the log: slots, tail, fold."""
+"""Reading the log: slots and packs, tail, fold."""
 
 from collections.abc import Iterator
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import Record, decode_record
+from sluiceway.ledger.snapshot import load_snapshot, read_hint
 from sluiceway.storage.contract import Storage
 
 
 class LedgerLog:
-    """Read side of one route's log. Stateless; used by drivers and tools alike."""
+    """Read side of one route's log; used by drivers and tools alike.
+
+    Attributes:
+        packs: Of this log.
+    """
 
     def __init__(self, storage: Storage, layout: LedgerLayout) -> None:
         self.storage = storage
         self.layout = layout
+        self.packs = Packs(storage, layout)
 
     def read_slot(self, seq: int) -> tuple[Record, bytes] | None:
         """The record of a slot and its bytes; None when the slot is empty.
@@ -23,36 +30,73 @@ class LedgerLog:
             LedgerCorruptError: The slot holds something else.
             StorageUnavailableError: The store failed.
         """
+        raw = self.read_bytes(seq)
+        return None if raw is None else (self._decoded(raw, seq), raw)
+
+    def read_bytes(self, seq: int) -> bytes | None:
+        """Stored bytes of a slot; None when it is empty.
+
+        Raises:
+            LedgerCorruptError: The slot is in a pack that is damaged.
+            StorageUnavailableError: The store failed.
+        """
+        raw = self.storage.read(self.layout.record(seq))
+        # Asked after the slot was read: a pack is there before the first of its slots is emptied,
+        # so what stood here while there was none is what was decided.
+        return next(self.packs.lines(seq), None) if self.packs.covers(seq) else raw
+
+    def records(self, start: int = 0) -> Iterator[tuple[Record, bytes]]:
+        """Records from slot `start` up to the first empty slot.
+
+        Raises:
+            LedgerCorruptError: A slot or pack holds something else.
+            StorageUnavailableError: The store failed.
+        """
+        seq = start
+        while True:
+            if self.packs.covers(seq):
+                for raw in self.packs.lines(seq):
+                    yield self._decoded(raw, seq), raw
+                    seq += 1
+            elif (found := self.read_slot(seq)) is not None:
+                yield found
+                seq += 1
+            else:
+                return
+
+    def _decoded(self, raw: bytes, seq: int) -> Record:
         path = self.layout.record(seq)
-        raw = self.storage.read(path)
-        if raw is None:
-            return None
         record = decode_record(raw, path)
         if record.seq != seq:
             raise LedgerCorruptError(
                 f"slot {seq} holds the record of slot {record.seq}", where=path
             )
-        return record, raw
-
-    def records(self, start: int = 0) -> Iterator[tuple[Record, bytes]]:
-        """Records from slot `start` up to the first empty slot."""
-        seq = start
-        while (found := self.read_slot(seq)) is not None:
-            yield found
-            seq += 1
+        return record
 
     def fold(self) -> Fold:
-        """Fold of the whole log; empty when there is none. Called once at a driver's start.
+        """Fold of the log, from its newest SNAPSHOT where there is one; empty without a log.
+
+        Called once at a driver's start. What lies below the SNAPSHOT is not read: `verify` does.
 
         Raises:
-            LedgerCorruptError: A slot below the tail is missing or bad.
+            LedgerCorruptError: A slot that was read, or the one at the tail, is missing or bad.
             InvariantError: The records contradict each other.
             StorageUnavailableError: The store failed.
         """
-        fold = Fold()
+        fold = self._snapshot() or Fold()
         self.advance(fold)
         self.refuse_hole(fold)
         return fold
+
+    def _snapshot(self) -> Fold | None:
+        """The fold of the SNAPSHOT that the hint names, if all of it is there."""
+        seq = read_hint(self.storage, self.layout)
+        try:
+            found = None if seq is None or seq < 0 else self.read_slot(seq)
+        except LedgerCorruptError:
+            # The hint is advice; reading from slot 0 says what is wrong, if anything is.
+            return None
+        return None if found is None else load_snapshot(self.storage, self.layout, found[0])
 
     def advance(self, fold: Fold) -> list[Record]:
         """Take in every record from the fold's next slot to the tail.
@@ -72,11 +116,16 @@ class LedgerLog:
         Raises:
             LedgerCorruptError: Such a slot exists.
         """
-        folders = [status for status in self.storage.list(self.layout.log) if status.is_dir]
+        tail = self.layout.folder_of(fold.next_seq)
+        folders = [
+            status.path
+            for status in self.storage.list(self.layout.log)
+            if (name := status.path.rpartition("/")[2]).isdigit() and int(name) >= tail
+        ]
         names = [
             status.path.rpartition("/")[2].removesuffix(".json")
             for folder in folders
-            for status in self.storage.list(folder.path)
+            for status in self.storage.list(folder)
         ]
         above = [int(name) for name in names if name.isdigit() and int(name) > fold.next_seq]
         # The slot at the tail itself may have been filled after the fold was made.

@@ -31,6 +31,7 @@ class RecordType(StrEnum):
     FENCE = "FENCE"
     SOURCES = "SOURCES"
     DATA = "DATA"
+    SNAPSHOT = "SNAPSHOT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,12 +189,30 @@ class DataRecord:
     timings_ms: dict[str, int]
 
 
-Body = FenceRecord | SourcesRecord | DataRecord
+@dataclass(frozen=True, slots=True)
+class SnapshotRecord:
+    """Where the fold of all slots below `through` lies ready, so that a start reads little.
+
+    Attributes:
+        through: The side file holds the fold up to and without this slot.
+        side: Name of the side file. One that is missing, altered or of another version is ignored.
+        version: Of the fold's content; any other reader ignores the side file.
+    """
+
+    through: int
+    side: str
+    size_bytes: BigInt
+    sha256: str
+    version: int
+
+
+Body = FenceRecord | SourcesRecord | DataRecord | SnapshotRecord
 
 _BODIES: dict[RecordType, type] = {
     RecordType.FENCE: FenceRecord,
     RecordType.SOURCES: SourcesRecord,
     RecordType.DATA: DataRecord,
+    RecordType.SNAPSHOT: SnapshotRecord,
 }
 _TYPES = {kind: name for name, kind in _BODIES.items()}
 

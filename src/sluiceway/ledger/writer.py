@@ -39,11 +39,12 @@ class LedgerWriter:
     """Puts records into the next slot, in order, one at a time. Owned by one driver.
 
     Attributes:
+        log: What it writes to.
         fold: State up to the tail as this writer knows it.
     """
 
     def __init__(self, log: LedgerLog, fold: Fold, on_wait: OnWait) -> None:
-        self._log = log
+        self.log = log
         self._on_wait = on_wait
         self._effects_through = fold.effects_through
         self.fold = fold
@@ -62,7 +63,7 @@ class LedgerWriter:
             if committed is not None:
                 self.term = self.fold.term
                 return committed
-            self._log.advance(self.fold)
+            self.log.advance(self.fold)
             on_lost()
 
     def commit(self, body: Body) -> Committed:
@@ -82,7 +83,7 @@ class LedgerWriter:
             committed = self._try_put(body, self.term)
             if committed is not None:
                 return committed
-            self._log.advance(self.fold)
+            self.log.advance(self.fold)
 
     def note_published(self) -> None:
         """All files of all records so far are at their final names."""
@@ -107,7 +108,7 @@ class LedgerWriter:
         self.fold.check(record)
         raw = encode_record(record)
         # What cannot be read back must not be written: it would end every later start.
-        decode_record(raw, self._log.layout.record(record.seq))
+        decode_record(raw, self.log.layout.record(record.seq))
         attempts = self._put_until_known(record, raw)
         if attempts is None:
             return None
@@ -116,16 +117,19 @@ class LedgerWriter:
 
     def _put_until_known(self, record: Record, raw: bytes) -> int | None:
         """Repeat the same bytes until the slot is known to hold them or another's."""
-        path = self._log.layout.record(record.seq)
+        path = self.log.layout.record(record.seq)
         pause_s = _FIRST_PAUSE_S
         attempts = 0
         while True:
             attempts += 1
             try:
-                self._refuse_torn_log(record)
-                result = self._log.storage.put_if_absent(
-                    path, raw, tmp_folder=self._log.layout.stage
-                )
+                if not self._follows(record):
+                    return None
+                result = self.log.storage.put_if_absent(path, raw, tmp_folder=self.log.layout.stage)
+                if result is PutResult.CREATED and self.log.packs.covers(record.seq):
+                    # The slot was decided, packed and emptied long ago: others have gone on.
+                    self.log.storage.remove(path)
+                    return None
             except StorageUnavailableError as error:
                 self._on_wait(attempts, error)
                 time.sleep(pause_s)
@@ -133,12 +137,18 @@ class LedgerWriter:
             else:
                 return attempts if result is PutResult.CREATED else None
 
-    def _refuse_torn_log(self, record: Record) -> None:
-        """Never put behind a record that is gone, or into a log that was made anew."""
+    def _follows(self, record: Record) -> bool:
+        """Never put behind a record that is gone, or into a log that was made anew.
+
+        Returns:
+            False when the slot is in a pack, so that another record was there first.
+        """
         if record.seq == 0:
-            return
-        path = self._log.layout.record(record.seq - 1)
-        before = self._log.storage.read(path)
+            return True
+        before = self.log.read_bytes(record.seq - 1)
+        if self.log.packs.knows(record.seq):
+            return False
+        path = self.log.layout.record(record.seq - 1)
         if before is None:
             raise LedgerCorruptError(
                 f"slot {record.seq - 1} was there and is gone: the ledger was removed or its "
@@ -153,6 +163,7 @@ class LedgerWriter:
                 where=path,
                 hint="this driver has stopped; whoever made the new log goes on",
             )
+        return True
 
 
 def fenced_by(term: int, fence: FenceRecord) -> FencedError:

@@ -1,0 +1,240 @@
+"""SNAPSHOT: the fold, laid beside the log, so that a start reads little (commit rules 19, 26).
+
+The log stays the only truth. The side file is written before the record that names it by hash;
+one that is missing, altered or of another version is ignored and the fold made from the log. The
+hint only says where to look for the newest SNAPSHOT.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from uuid import uuid4
+
+from sluiceway.errors import InvariantError, LedgerCorruptError
+from sluiceway.ledger.fold import Fold, PartitionState, SourceState, Subscription
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
+
+FOLD_VERSION = 1
+"""Raised with every change to what a fold holds or means."""
+
+MAX_PARTITIONS = 10_000
+"""Table partitions that a side file keeps: those touched last. One that comes again later is asked
+of the catalog again, which finds it there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """Content of `hint.json`."""
+
+    snapshot: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    topic: str
+    partition: int
+    cluster_id: str
+    topic_id: str
+    start: BigInt
+    how: str
+    end: BigInt
+    has_data: bool
+    retired: bool
+    leader_epoch: int | None
+    max_event_time_us: BigInt | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    values: tuple[str | None, ...]
+    folder: str
+    first_seq: int
+    last_seq: int
+    rows: BigInt
+    files: BigInt
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """A fold with nothing unpublished, as strict JSON holds it."""
+
+    version: int
+    next_seq: int
+    head: str
+    term: int
+    fence: FenceRecord
+    first_fence: FenceRecord
+    last_epoch: int
+    subscription: Subscription | None
+    sources: tuple[_Source, ...]
+    partitions: tuple[_Partition, ...]
+    counts: RowCounts
+    effects_through: int
+    data_records: BigInt
+    snapshot_through: int
+
+
+def write_side_file(storage: Storage, layout: LedgerLayout, fold: Fold) -> SnapshotRecord:
+    """Lay a fold beside the log. Called with everything published, before the record is put.
+
+    Returns:
+        The record that names it.
+
+    Raises:
+        InvariantError: Something is not published.
+        StorageUnavailableError: The side file could not be written.
+    """
+    raw = encode(_image(fold))
+    name = f"{fold.next_seq:020d}-{uuid4().hex}.json"
+    storage.make_folders(layout.snapshots)
+    storage.put_if_absent(layout.snapshot(name), raw, tmp_folder=layout.stage)
+    digest = hashlib.sha256(raw).hexdigest()
+    return SnapshotRecord(fold.next_seq, name, BigInt(len(raw)), digest, FOLD_VERSION)
+
+
+def write_hint(storage: Storage, layout: LedgerLayout, seq: int) -> None:
+    """Advise where the newest SNAPSHOT is.
+
+    Raises:
+        StorageUnavailableError: The store failed; starts read more until the next one.
+    """
+    storage.overwrite(layout.hint, encode(Hint(seq)))
+
+
+def read_hint(storage: Storage, layout: LedgerLayout) -> int | None:
+    """Slot in which the newest SNAPSHOT was last seen; None without advice.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    raw = storage.read(layout.hint)
+    if raw is None:
+        return None
+    try:
+        return decode(raw, Hint).snapshot
+    except StrictJsonError:
+        return None
+
+
+def load_snapshot(storage: Storage, layout: LedgerLayout, record: Record) -> Fold | None:
+    """The fold that a SNAPSHOT record names, or None when its side file does not serve.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    body = record.body
+    if not isinstance(body, SnapshotRecord) or body.version != FOLD_VERSION:
+        return None
+    raw = storage.read(layout.snapshot(body.side))
+    if raw is None or hashlib.sha256(raw).hexdigest() != body.sha256:
+        return None
+    try:
+        image = decode(raw, _Image)
+    except StrictJsonError as error:
+        raise LedgerCorruptError(
+            f"the side file of slot {record.seq} is what was written, but no fold: {error}",
+            where=layout.snapshot(body.side),
+            hint="remove the side file; the fold is then made from the log",
+        ) from error
+    return _fold(image) if image.next_seq == body.through else None
+
+
+def _image(fold: Fold) -> _Image:
+    if fold.fence is None or fold.first_fence is None or fold.unpublished:
+        raise InvariantError(f"a snapshot at slot {fold.next_seq} needs everything published")
+    return _Image(
+        version=FOLD_VERSION,
+        next_seq=fold.next_seq,
+        head=fold.head,
+        term=fold.term,
+        fence=fold.fence,
+        first_fence=fold.first_fence,
+        last_epoch=fold.last_epoch,
+        subscription=fold.subscription,
+        sources=tuple(_source(key, state) for key, state in sorted(fold.sources.items())),
+        partitions=tuple(_partition(state) for state in _kept_partitions(fold)),
+        counts=fold.counts,
+        effects_through=fold.effects_through,
+        data_records=BigInt(fold.data_records),
+        snapshot_through=fold.snapshot_through,
+    )
+
+
+def _kept_partitions(fold: Fold) -> list[PartitionState]:
+    states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
+    recent = states[:MAX_PARTITIONS]
+    owed = [each for each in states[MAX_PARTITIONS:] if each.first_seq >= fold.effects_through]
+    return recent + owed
+
+
+def _source(key: tuple[str, int], state: SourceState) -> _Source:
+    time_us = state.max_event_time_us
+    return _Source(
+        *key,
+        cluster_id=state.cluster_id,
+        topic_id=state.topic_id,
+        start=BigInt(state.start),
+        how=state.how,
+        end=BigInt(state.end),
+        has_data=state.has_data,
+        retired=state.retired,
+        leader_epoch=state.leader_epoch,
+        max_event_time_us=None if time_us is None else BigInt(time_us),
+    )
+
+
+def _partition(state: PartitionState) -> _Partition:
+    return _Partition(
+        values=state.values,
+        folder=state.folder,
+        first_seq=state.first_seq,
+        last_seq=state.last_seq,
+        rows=BigInt(state.rows),
+        files=BigInt(state.files),
+    )
+
+
+def _fold(image: _Image) -> Fold:
+    return Fold(
+        next_seq=image.next_seq,
+        head=image.head,
+        term=image.term,
+        fence=image.fence,
+        first_fence=image.first_fence,
+        last_epoch=image.last_epoch,
+        subscription=image.subscription,
+        sources={(each.topic, each.partition): _source_state(each) for each in image.sources},
+        partitions={each.folder: _partition_state(each) for each in image.partitions},
+        counts=image.counts,
+        published_through=image.next_seq,
+        effects_through=image.effects_through,
+        data_records=int(image.data_records),
+        snapshot_through=image.snapshot_through,
+    )
+
+
+def _source_state(each: _Source) -> SourceState:
+    return SourceState(
+        cluster_id=each.cluster_id,
+        topic_id=each.topic_id,
+        start=each.start,
+        how=each.how,
+        end=each.end,
+        has_data=each.has_data,
+        retired=each.retired,
+        leader_epoch=each.leader_epoch,
+        max_event_time_us=each.max_event_time_us,
+    )
+
+
+def _partition_state(each: _Partition) -> PartitionState:
+    return PartitionState(
+        values=each.values,
+        folder=each.folder,
+        first_seq=each.first_seq,
+        last_seq=each.last_seq,
+        rows=each.rows,
+        files=each.files,
+    )

@@ -1,0 +1,72 @@
+"""Keeps the log short to read: SNAPSHOT records, and packs of what they cover."""
+
+from dataclasses import dataclass
+
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.snapshot import write_hint, write_side_file
+from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.storage.contract import Storage
+
+SNAPSHOT_EVERY = 1_000
+"""Records between two snapshots: what a start reads at most, besides the side file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What one call has done.
+
+    Attributes:
+        snapshot_seq: Slot of a new SNAPSHOT.
+        packed: Number of a log folder that is a pack now.
+    """
+
+    snapshot_seq: int | None = None
+    packed: int | None = None
+
+
+class LogUpkeep:
+    """Upkeep of one route's log by the driver that holds its fence.
+
+    Args:
+        writer: The driver's.
+    """
+
+    def __init__(self, writer: LedgerWriter) -> None:
+        self._log = writer.log
+        self._writer = writer
+        # A folder may wait since an earlier driver's SNAPSHOT.
+        self._may_pack = True
+
+    def due(self) -> bool:
+        """Whether `run` has something to do. Costs nothing."""
+        fold = self._writer.fold
+        enough = fold.next_seq - fold.snapshot_through >= SNAPSHOT_EVERY
+        return (enough and not fold.unpublished) or self._may_pack
+
+    def run(self) -> Upkeep:
+        """Take a SNAPSHOT or pack one folder. Called between two commits of the route.
+
+        Raises:
+            FencedError: Another driver has taken over.
+            LedgerCorruptError: Old records do not follow from each other; nothing was removed.
+            StorageUnavailableError: The store failed; a later call goes on.
+        """
+        fold, storage, layout = self._writer.fold, self._log.storage, self._log.layout
+        if fold.next_seq - fold.snapshot_through >= SNAPSHOT_EVERY and not fold.unpublished:
+            before = fold.snapshot_through
+            committed = self._writer.commit(write_side_file(storage, layout, fold))
+            write_hint(storage, layout, committed.seq)
+            _drop_side_files(storage, layout, before)
+            self._may_pack = True
+            return Upkeep(snapshot_seq=committed.seq)
+        packed = self._log.packs.pack_next(fold.snapshot_through)
+        self._may_pack = packed is not None
+        return Upkeep(packed=packed)
+
+
+def _drop_side_files(storage: Storage, layout: LedgerLayout, before: int) -> None:
+    """Remove side files older than the last SNAPSHOT but one; the log can replace them all."""
+    for status in storage.list(layout.snapshots):
+        through = status.path.rpartition("/")[2].partition("-")[0]
+        if through.isdigit() and int(through) < before:
+            storage.remove(status.path)

@@ -1,0 +1,386 @@
+"""SNAPSHOT records and packs, at folders of four slots."""
+
+import gzip
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluiceway.errors import (
+    FencedError,
+    InvariantError,
+    LedgerCorruptError,
+    StorageUnavailableError,
+)
+from sluiceway.ledger import layout as layouts
+from sluiceway.ledger import snapshot, upkeep
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import RecordType
+from sluiceway.ledger.upkeep import LogUpkeep
+from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.storage.contract import PutResult
+from sluiceway.storage.local import LocalStorage
+from tools.ledger_records import data, fence, sources, span
+
+EVERY = 6
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "RECORDS_PER_FOLDER", 4)
+    monkeypatch.setattr(upkeep, "SNAPSHOT_EVERY", EVERY)
+
+
+def open_log(root: Path, storage: LocalStorage | None = None) -> LedgerLog:
+    layout = LedgerLayout(str(root / "t"), "orders")
+    log = LedgerLog(storage or LocalStorage(), layout)
+    for folder in (layout.log, layout.stage):
+        log.storage.make_folders(folder)
+    return log
+
+
+def take_over(log: LedgerLog, driver: str = "d1") -> LedgerWriter:
+    def no_wait(attempts: int, error: StorageUnavailableError) -> None:
+        raise AssertionError((attempts, error))
+
+    writer = LedgerWriter(log, log.fold(), no_wait)
+    writer.fence(fence(driver=driver), lambda: None)
+    return writer
+
+
+def write_rows(writer: LedgerWriter, epochs: int) -> None:
+    """Commit and publish so many epochs of two rows."""
+    if not writer.fold.sources:
+        writer.commit(sources(0))
+    for _ in range(epochs):
+        end = writer.fold.sources[("orders", 0)].end
+        writer.commit(data(writer.term, writer.fold.last_epoch + 1, span(0, end, end + 2)))
+        writer.note_published()
+
+
+def tend(writer: LedgerWriter) -> None:
+    tended = LogUpkeep(writer)
+    while tended.due():
+        tended.run()
+
+
+def whole_fold(log: LedgerLog) -> object:
+    """The fold from slot 0, without any snapshot."""
+    Path(log.layout.hint).unlink(missing_ok=True)
+    return log.fold()
+
+
+def kept_folders(log: LedgerLog) -> list[str]:
+    return sorted(path.name for path in Path(log.layout.log).iterdir())
+
+
+def test_fold_from_a_snapshot_is_the_fold_of_the_log(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 4)
+    tend(writer)
+    write_rows(writer, 2)
+    quick = log.fold()
+    assert quick.snapshot_through == 6
+    whole = whole_fold(log)
+    assert quick == whole
+    assert quick.counts.written == 12
+
+
+def test_start_reads_only_what_lies_above_the_snapshot(tmp_path: Path) -> None:
+    read: list[str] = []
+
+    class Counting(LocalStorage):
+        def read(self, path: str) -> bytes | None:
+            read.append(path)
+            return super().read(path)
+
+    writer = take_over(open_log(tmp_path))
+    write_rows(writer, 40)
+    tend(writer)
+    log = open_log(tmp_path, Counting())
+    assert log.fold().next_seq == writer.fold.next_seq
+    slots = [path for path in read if path.startswith(log.layout.log)]
+    assert len(slots) <= 4
+
+
+def _altered(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b'"written":"8"', b'"written":"9"'))
+
+
+def _of_another_version(path: Path) -> None:
+    del path
+    snapshot.FOLD_VERSION += 1
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, _altered, _of_another_version])
+def test_side_file_that_does_not_serve_is_ignored(
+    tmp_path: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "FOLD_VERSION", snapshot.FOLD_VERSION)
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 4)
+    tend(writer)
+    (side,) = Path(log.layout.snapshots).iterdir()
+    before = side.read_bytes()
+    harm(side)
+    assert not side.exists() or side.read_bytes() != before or harm is _of_another_version
+    fold = log.fold()
+    assert (fold.next_seq, fold.counts.written) == (writer.fold.next_seq, 8)
+
+
+@pytest.mark.parametrize("hint", [b"", b"{", b'{"snapshot":-1}', b'{"snapshot":1}'])
+def test_hint_that_misleads_costs_time_only(tmp_path: Path, hint: bytes) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 4)
+    tend(writer)
+    Path(log.layout.hint).write_bytes(hint)
+    assert log.fold().next_seq == writer.fold.next_seq
+
+
+def test_snapshot_of_what_is_not_published_is_refused(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    writer.commit(sources(0))
+    writer.commit(data(1, 0, span(0, 0, 4)))
+    with pytest.raises(InvariantError, match="needs everything published"):
+        snapshot.write_side_file(log.storage, log.layout, writer.fold)
+
+
+def test_snapshot_that_falls_back_is_refused(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 4)
+    old = snapshot.write_side_file(log.storage, log.layout, writer.fold)
+    write_rows(writer, 1)
+    tend(writer)
+    with pytest.raises(InvariantError, match="rule 19"):
+        writer.commit(old)
+
+
+def test_partitions_touched_long_ago_leave_the_side_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "MAX_PARTITIONS", 0)
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 1)
+    writer.note_effects(writer.fold.next_seq)
+    write_rows(writer, 4)
+    tend(writer)
+    assert list(writer.fold.partitions) == ["dt=20261120/hr=08"]
+    fold = log.fold()
+    assert fold.partitions == {}
+    # When it is touched again, the catalog is asked for it again.
+    write_rows(writer, 1)
+    (again,) = log.fold().partitions.values()
+    assert again.first_seq >= log.fold().effects_through
+
+
+def test_partitions_that_the_catalog_is_owed_stay_in_the_side_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot, "MAX_PARTITIONS", 0)
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 5)
+    tend(writer)
+    assert list(log.fold().partitions) == ["dt=20261120/hr=08"]
+
+
+def test_folders_below_the_snapshot_become_packs(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 9)
+    before = [raw for _, raw in log.records()]
+    tend(writer)
+    assert kept_folders(log) == [f"{2:016d}"]
+    pack = gzip.decompress(Path(log.layout.pack(0)).read_bytes())
+    assert pack == b"".join(before[:4])
+    again = LedgerLog(LocalStorage(), log.layout)
+    assert [raw for _, raw in again.records()][: len(before)] == before
+    assert [record.seq for record, _ in again.records(3)][:3] == [3, 4, 5]
+    assert again.read_slot(2) == next(again.records(2))
+    assert whole_fold(again) == writer.fold
+    write_rows(take_over(again, "d2"), 3)
+    assert again.fold().counts.written == 24
+
+
+def test_folder_is_not_packed_before_a_snapshot_covers_all_of_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 4)
+    tend(writer)
+    # The snapshot is through slot 6: slots 4 to 7 are a folder that it does not cover.
+    assert kept_folders(log) == [f"{1:016d}"]
+
+
+@pytest.mark.parametrize("slot", [0, 2, 3])
+def test_log_that_is_damaged_is_never_emptied(tmp_path: Path, slot: int) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 5)
+    path = Path(log.layout.record(slot))
+    path.write_bytes(path.read_bytes().replace(b'"engine":"', b'"engine":"x'))
+    with pytest.raises(LedgerCorruptError, match=r"chain|follow"):
+        tend(writer)
+    assert len(list(Path(log.layout.log_folder(0)).iterdir())) == 4
+
+
+def test_damaged_pack_halts_and_says_where(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 5)
+    tend(writer)
+    pack = Path(log.layout.pack(0))
+    whole = pack.read_bytes()
+    short = gzip.compress(b"".join(gzip.decompress(whole).splitlines(keepends=True)[:3]))
+    for harm in (whole[:-20], b"", whole[:40] + b"\0" + whole[41:], short):
+        pack.write_bytes(harm)
+        with pytest.raises((LedgerCorruptError, InvariantError)):
+            list(LedgerLog(LocalStorage(), log.layout).records())
+
+
+def test_old_driver_does_not_win_an_emptied_slot(tmp_path: Path) -> None:
+    """It read the log up to slot 2 and slept while slots 0 to 3 were packed."""
+
+    class Late(LocalStorage):
+        """The put arrives after everything that others do meanwhile."""
+
+        meanwhile: Callable[[], None] | None = None
+
+        def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+            act, self.meanwhile = self.meanwhile, None
+            if act is not None:
+                act()
+            return super().put_if_absent(path, content, tmp_folder=tmp_folder)
+
+    storage = Late()
+    log = open_log(tmp_path, storage)
+    old = take_over(log)
+    old.commit(sources(0))
+    other = open_log(tmp_path)
+
+    def others_go_on() -> None:
+        new = take_over(other, "d2")
+        write_rows(new, 6)
+        tend(new)
+        assert not Path(other.layout.log_folder(0)).exists()
+
+    storage.meanwhile = others_go_on
+    with pytest.raises(FencedError):
+        old.commit(data(1, 0, span(0, 0, 2)))
+    assert not Path(other.layout.record(2)).exists()
+    assert whole_fold(other) == other.fold()
+    assert other.fold().counts.written == 12
+
+
+def test_record_left_in_an_emptied_slot_is_read_by_nobody(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 6)
+    stray = Path(log.layout.record(1)).read_bytes().replace(b'"engine":"', b'"engine":"z')
+    tend(writer)
+    Path(log.layout.log_folder(0)).mkdir()
+    Path(log.layout.record(1)).write_bytes(stray)
+    fresh = LedgerLog(LocalStorage(), log.layout)
+    assert whole_fold(fresh) == writer.fold
+    assert fresh.read_bytes(1) != stray
+    tend(take_over(fresh, "d2"))
+    assert not Path(log.layout.log_folder(0)).exists()
+
+
+class PowerCutError(Exception):
+    """The process is gone."""
+
+
+def _dying(calls: int, *, after: bool) -> LocalStorage:
+    """A store whose driver dies before or after its n-th call that changes something."""
+    storage: Any = LocalStorage()
+    left = [calls]
+    names = ["put_if_absent", "overwrite", "make_folders", "publish", "remove"]
+    # After it nobody would close the file.
+    names += [] if after else ["create_staged"]
+
+    def wrap(name: str) -> Callable[..., object]:
+        real = getattr(LocalStorage, name)
+
+        def call(*arguments: object, **named: object) -> object:
+            left[0] -= 1
+            if left[0] < 0 or (left[0] == 0 and not after):
+                raise PowerCutError
+            done = real(storage, *arguments, **named)
+            if left[0] == 0:
+                raise PowerCutError
+            return done
+
+        return call
+
+    for name in names:
+        setattr(storage, name, wrap(name))
+    found: LocalStorage = storage
+    return found
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_upkeep_that_dies_anywhere_is_finished_by_the_next(tmp_path: Path, after: bool) -> None:  # noqa: FBT001
+    base = tmp_path / "base"
+    write_rows(take_over(open_log(base)), 14)
+    deaths = 0
+    for calls in range(1, 60):
+        root = tmp_path / f"{calls}"
+        shutil.copytree(base, root)
+        log = open_log(root, _dying(calls + 2, after=after))  # two folders are made by open_log
+        died = False
+        try:
+            dying = take_over(log, "d2")
+            write_rows(dying, 1)
+            tend(dying)
+        except PowerCutError:
+            died = True
+        deaths += died
+        fresh = open_log(root)
+        last = take_over(fresh, "d3")
+        last.note_published()
+        write_rows(last, EVERY)
+        tend(last)
+        assert kept_folders(fresh)[0] > f"{3:016d}"
+        kinds = [record.type for record, _ in fresh.records()]
+        assert kinds.count(RecordType.SNAPSHOT) in (1, 2)
+        assert fresh.fold() == whole_fold(fresh)
+        assert not list(Path(fresh.layout.stage).glob("pack-*"))
+        if not died:
+            break
+    else:
+        pytest.fail("it never came to its end")
+    assert deaths > 12
+
+
+def test_partly_emptied_folder_is_emptied_by_the_next(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 6)
+    shutil.copytree(log.layout.log_folder(0), tmp_path / "kept")
+    tend(writer)
+    shutil.copytree(tmp_path / "kept", log.layout.log_folder(0))
+    Path(log.layout.record(0)).unlink()
+    fresh = LedgerLog(LocalStorage(), log.layout)
+    assert whole_fold(fresh) == writer.fold
+    tend(take_over(fresh, "d2"))
+    assert not Path(log.layout.log_folder(0)).exists()
+
+
+def test_only_the_newest_side_files_stay(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    for _ in range(5):
+        write_rows(writer, EVERY)
+        tend(writer)
+    names = sorted(path.name for path in Path(log.layout.snapshots).iterdir())
+    assert len(names) == 2
+    assert int(names[-1].partition("-")[0]) == writer.fold.snapshot_through
