@@ -4,6 +4,7 @@ A verb's module is imported when the verb is used, so that help and mistakes ans
 """
 
 import os
+import select
 import sys
 import tempfile
 import traceback
@@ -11,15 +12,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 from sluiceway import __version__
+from sluiceway.cli.environment import outside_error
 from sluiceway.errors import NotInThisVersionError, SluicewayError
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+# What a shell shows of a tool that SIGPIPE ended.
+EXIT_BROKEN_PIPE = 141
 
+_STDOUT = 1
 _COMPLETION_OPTIONS = frozenset({"install_completion", "show_completion"})
 
 
@@ -31,15 +37,18 @@ class Verb:
         name: As typed.
         help: One line.
         module: Holds its Typer application under the name `app`.
+        stops_gracefully: It ends by SIGTERM and SIGINT in good order, from its first moment on;
+            it finds the `StopSignal` that listens as its context's `obj`.
     """
 
     name: str
     help: str
     module: str
+    stops_gracefully: bool = False
 
 
 VERBS = (
-    Verb("run", "Keep a table filled from its topics.", "sluiceway.cli.run"),
+    Verb("run", "Keep a table filled from its topics.", "sluiceway.cli.run", stops_gracefully=True),
     Verb("validate", "Check a job file; needs no network.", "sluiceway.cli.validate"),
     Verb("status", "Show how each route is.", "sluiceway.cli.status"),
     Verb("ledger", "Show what was committed.", "sluiceway.cli.ledger"),
@@ -76,6 +85,9 @@ LATER_VERBS = frozenset(
 
 def main() -> NoReturn:
     """Run the process's own arguments and exit. The console script and `-m` call it, once."""
+    if sys.stdout is None:
+        # Closed by the caller, who wants none of it.
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
     sys.exit(run_command(sys.argv[1:]))
 
 
@@ -87,18 +99,48 @@ def run_command(args: Sequence[str]) -> int:
 
     Returns:
         The exit code: 0 ok, 1 failed, 2 usage, 3 job file, 5 environment, 7 state conflict,
-        130 interrupted.
+        130 interrupted, 141 the reader of standard output is gone.
     """
     try:
-        return _dispatch(list(args))
+        code = _dispatch(list(args))
+        # What does not fit through is to be told here, not at the interpreter's end.
+        sys.stdout.flush()
     except SluicewayError as error:
         _show_error(error)
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the boundary of the process
+        return _unforeseen(error)
+    return code
+
+
+def _unforeseen(error: Exception) -> int:
+    """Tell a reader that is gone and a machine that is unfit from a bug."""
+    if isinstance(error, BrokenPipeError) and _reader_is_gone():
+        _drop_output()
+        return EXIT_BROKEN_PIPE
+    outside = outside_error(error)
+    if outside is None:
         _show_unexpected(error)
         return EXIT_FAILED
+    if not outside.where:
+        _drop_output()
+    _show_error(outside)
+    return outside.exit_code
+
+
+def _reader_is_gone() -> bool:
+    poll = select.poll()
+    poll.register(_STDOUT, 0)
+    return any(events & select.POLLERR for _, events in poll.poll(0))
+
+
+def _drop_output() -> None:
+    """Let what is left in the buffer go nowhere, or the interpreter complains as it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, _STDOUT)
+    os.close(nowhere)
 
 
 def _dispatch(args: list[str]) -> int:
@@ -119,14 +161,30 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _run(verb: Verb, args: list[str]) -> int:
+    if not verb.stops_gracefully:
+        return _run_typer(verb, args, None)
+    # Before anything heavy: a signal may come while modules are still being imported.
+    from sluiceway.job.stop import StopSignal, listening  # noqa: PLC0415
+
+    stop = StopSignal()
+    with listening(stop):
+        return _run_typer(verb, args, stop)
+
+
+def _run_typer(verb: Verb, args: list[str], context: object) -> int:
     import typer  # noqa: PLC0415 - not needed for help and mistakes
 
     command = typer.main.get_command(import_module(verb.module).app)
     # `completion` will be a verb of its own; Typer would add its options to every verb.
     command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
+    command.context_settings["help_option_names"] = ["-h", "--help"]
     try:
-        command.main(args=args, prog_name=f"sluiceway {verb.name}")
+        command.main(args=args, prog_name=f"sluiceway {verb.name}", obj=context)
     except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):
+            # Typer and Rich end so; what they left in the buffer has nowhere to go.
+            _drop_output()
+            return EXIT_BROKEN_PIPE
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     return 0
 

@@ -1,8 +1,5 @@
 """Runs a job: one process, one SparkSession, its routes."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,13 +34,11 @@ class RunOptions:
     Attributes:
         until_caught_up: End at the log ends read at the start.
         for_s: End gracefully after this time; None goes on.
-        signals: SIGINT and SIGTERM end the run gracefully; only ever in the main thread.
         borrow_session: Use the SparkSession that the process has, if any, and leave it running.
     """
 
     until_caught_up: bool = False
     for_s: float | None = None
-    signals: bool = True
     borrow_session: bool = False
 
 
@@ -60,8 +55,14 @@ class Eyes:
     board: StatusBoard = field(default_factory=StatusBoard)
 
 
-def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes) -> RunSummary:
+def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) -> RunSummary:
     """Run a job in the foreground until it stops or halts.
+
+    Args:
+        spec: The job.
+        options: How long, and what of the process.
+        eyes: Who looks on.
+        stop: Asked whether to go on; it is the caller who makes it listen to signals.
 
     Returns:
         What was done for each route; some may have halted.
@@ -70,33 +71,23 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes) -> RunSummary:
         SluicewayError: Why it could not go on; everything committed is safe.
     """
     job = compile_routes(spec)
-    stop = StopSignal()
-    with _listening(stop, wanted=options.signals):
-        eyes.progress.waiting("starting Spark")
-        runner = _start_spark(spec, eyes.log, borrow=options.borrow_session)
-        stop.listen_again()
-        if options.for_s is not None:
-            # Counted from here: a short time must not be over before anything was read.
-            stop.stop_after(options.for_s)
-        try:
-            run_routes(job, runner, stop, eyes, bounded=options.until_caught_up)
-        finally:
-            eyes.progress.clear()
-            runner.close()
-    return eyes.board.summary()
-
-
-@contextmanager
-def _listening(stop: StopSignal, *, wanted: bool) -> Iterator[None]:
-    """Signals ask for a stop inside the block and do what they did before after it."""
-    if not wanted or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    stop.listen()
+    # What the client library refuses is told now, not after the seconds that Spark takes.
+    for kafka in dict.fromkeys(config.kafka for config in _all_routes(job)):
+        _open_client(kafka).close()
+    if stop.asked():
+        return eyes.board.summary()
+    eyes.progress.waiting("starting Spark")
+    runner = _start_spark(spec, eyes.log, borrow=options.borrow_session)
+    stop.listen_again()
+    if options.for_s is not None:
+        # Counted from here: a short time must not be over before anything was read.
+        stop.stop_after(options.for_s)
     try:
-        yield
+        run_routes(job, runner, stop, eyes, bounded=options.until_caught_up)
     finally:
-        stop.unlisten()
+        eyes.progress.clear()
+        runner.close()
+    return eyes.board.summary()
 
 
 def run_routes(
@@ -122,7 +113,7 @@ def run_routes(
         return RouteSession(config, parts)
 
     try:
-        for config in (*job.routes, *(template.route for template in job.templates)):
+        for config in _all_routes(job):
             if config.kafka not in sources:
                 sources[config.kafka] = open_source(config)
         discovery = Discovery(job, sources, log)
@@ -135,9 +126,16 @@ def run_routes(
 
 def open_source(config: RouteConfig) -> SourceClient:
     """The driver's view of the route's source."""
-    return KafkaSourceClient(
-        config.kafka.bootstrap_servers, dict(config.kafka.properties), _REQUEST_TIMEOUT_S
-    )
+    return _open_client(config.kafka)
+
+
+def _open_client(kafka: "KafkaAccess") -> SourceClient:
+    properties = dict(kafka.properties)
+    return KafkaSourceClient(kafka.bootstrap_servers, properties, _REQUEST_TIMEOUT_S)
+
+
+def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
+    return (*job.routes, *(template.route for template in job.templates))
 
 
 def open_sink(config: RouteConfig) -> TableSink:

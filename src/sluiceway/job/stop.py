@@ -5,7 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from types import FrameType
@@ -24,6 +25,7 @@ class StopSignal:
         self._asked = threading.Event()
         self._deadline: float | None = None
         self._unlisten: Callable[[], None] | None = None
+        self._as_json: bool | None = None
 
     def listen(self) -> None:
         """Take SIGTERM and SIGINT over. Called once, from the main thread.
@@ -41,6 +43,10 @@ class StopSignal:
         threading.Thread(
             target=self._watch, args=(reading, terminal), name="signals", daemon=True
         ).start()
+
+    def speak(self, *, as_json: bool) -> None:
+        """Say what a signal does as a JSON line or in words; else a terminal gets words."""
+        self._as_json = as_json
 
     def listen_again(self) -> None:
         """Take the signals back from a library that took them: SparkContext takes SIGINT.
@@ -84,17 +90,43 @@ class StopSignal:
                 if number not in _WATCHED:
                     continue
                 if signalled:
-                    _say(terminal, "stopped_at_once", "the next start goes on from the ledger")
+                    self._say(terminal, "stopped_at_once", "the next start goes on from the ledger")
                     os._exit(128 + number)
                 signalled = True
                 self._asked.set()
-                _say(
+                self._say(
                     terminal,
                     "stopping",
                     "the epoch ends early and is committed; again: stop at once",
                 )
         os.close(reading)
         os.close(terminal)
+
+    def _say(self, descriptor: int, event: str, hint: str) -> None:
+        """Straight to the descriptor, without a buffer."""
+        as_json = self._as_json if self._as_json is not None else not os.isatty(descriptor)
+        if as_json:
+            at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+            text = json.dumps({"hint": hint, "event": event, "level": "info", "at": at}) + "\n"
+        else:
+            text = f"\r\033[K{event.replace('_', ' ')}: {hint}\n"
+        os.write(descriptor, text.encode())
+
+
+@contextmanager
+def listening(stop: StopSignal) -> Iterator[None]:
+    """Signals ask for a stop inside the block and do what they did before after it.
+
+    In a thread other than the main one, which cannot set handlers, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stop.listen()
+    try:
+        yield
+    finally:
+        stop.unlisten()
 
 
 def _give_back(
@@ -113,13 +145,3 @@ def _give_back(
 
 def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
     del number, frame
-
-
-def _say(descriptor: int, event: str, hint: str) -> None:
-    """Words on a terminal, a log line elsewhere; straight to the descriptor, without a buffer."""
-    if os.isatty(descriptor):
-        text = f"\r\033[K{event.replace('_', ' ')}: {hint}\n"
-    else:
-        at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        text = json.dumps({"hint": hint, "event": event, "level": "info", "at": at}) + "\n"
-    os.write(descriptor, text.encode())
