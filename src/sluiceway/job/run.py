@@ -1,6 +1,7 @@
 """Runs a job: one process, one SparkSession, its routes."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluiceway.job.compile import compile_routes, revealed
@@ -77,7 +78,7 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
     if stop.asked():
         return eyes.board.summary()
     eyes.progress.waiting("starting Spark")
-    runner = _start_spark(spec, eyes.log, borrow=options.borrow_session)
+    runner, spark_log = _start_spark(spec, eyes.log, borrow=options.borrow_session)
     stop.listen_again()
     if options.for_s is not None:
         # Counted from here: a short time must not be over before anything was read.
@@ -87,7 +88,11 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
     finally:
         eyes.progress.clear()
         runner.close()
-    return eyes.board.summary()
+    summary = eyes.board.summary()
+    if spark_log is not None and all(route.error is None for route in summary.routes):
+        # Of a run that ended well nobody asks; every other one leaves it to be read.
+        spark_log.unlink(missing_ok=True)
+    return summary
 
 
 def run_routes(
@@ -143,7 +148,7 @@ def open_sink(config: RouteConfig) -> TableSink:
     return HiveTableSink(config.hive)
 
 
-def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> TaskRunner:
+def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, Path | None]:
     # Imported here: Spark costs a second to import, and tools never need it.
     from sluiceway.job.session import running_session, start_session  # noqa: PLC0415
     from sluiceway.job.spark_runner import SparkRunner  # noqa: PLC0415
@@ -151,8 +156,8 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> TaskRunner:
     running = running_session() if borrow else None
     if running is not None:
         log.info("spark_borrowed", master=running.sparkContext.master)
-        return SparkRunner(running, log, owned=False)
+        return SparkRunner(running, log, owned=False), None
     conf = {key: revealed(value) for key, value in spec.run.spark_conf.items()}
     session, log_path = start_session(f"sluiceway-{spec.name}", spec.run.master, conf)
     log.info("spark_started", master=spec.run.master, log=str(log_path))
-    return SparkRunner(session, log)
+    return SparkRunner(session, log), log_path
