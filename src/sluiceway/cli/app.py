@@ -4,10 +4,7 @@ A verb's module is imported when the verb is used, so that help and mistakes ans
 """
 
 import os
-import select
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,16 +13,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from sluiceway import __version__
-from sluiceway.cli.environment import outside_error
-from sluiceway.errors import NotInThisVersionError, SluicewayError
+from sluiceway.cli.errors_told import EXIT_BROKEN_PIPE, drop_output, paint, tell_error
+from sluiceway.errors import NotInThisVersionError
 
-EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-# What a shell shows of a tool that SIGPIPE ended.
-EXIT_BROKEN_PIPE = 141
 
-_STDOUT = 1
 _COMPLETION_OPTIONS = frozenset({"install_completion", "show_completion"})
 
 
@@ -105,42 +98,11 @@ def run_command(args: Sequence[str]) -> int:
         code = _dispatch(list(args))
         # What does not fit through is to be told here, not at the interpreter's end.
         sys.stdout.flush()
-    except SluicewayError as error:
-        _show_error(error)
-        return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the boundary of the process
-        return _unforeseen(error)
+        return tell_error(error)
     return code
-
-
-def _unforeseen(error: Exception) -> int:
-    """Tell a reader that is gone and a machine that is unfit from a bug."""
-    if isinstance(error, BrokenPipeError) and _reader_is_gone():
-        _drop_output()
-        return EXIT_BROKEN_PIPE
-    outside = outside_error(error)
-    if outside is None:
-        _show_unexpected(error)
-        return EXIT_FAILED
-    if not outside.where:
-        _drop_output()
-    _show_error(outside)
-    return outside.exit_code
-
-
-def _reader_is_gone() -> bool:
-    poll = select.poll()
-    poll.register(_STDOUT, 0)
-    return any(events & select.POLLERR for _, events in poll.poll(0))
-
-
-def _drop_output() -> None:
-    """Let what is left in the buffer go nowhere, or the interpreter complains as it ends."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, _STDOUT)
-    os.close(nowhere)
 
 
 def _dispatch(args: list[str]) -> int:
@@ -183,7 +145,7 @@ def _run_typer(verb: Verb, args: list[str], context: object) -> int:
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):
             # Typer and Rich end so; what they left in the buffer has nowhere to go.
-            _drop_output()
+            drop_output()
             return EXIT_BROKEN_PIPE
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     return 0
@@ -191,7 +153,7 @@ def _run_typer(verb: Verb, args: list[str], context: object) -> int:
 
 def _refuse(name: str) -> int:
     if name in LATER_VERBS:
-        _show_error(
+        tell_error(
             NotInThisVersionError(
                 f"the command `{name}` is not in this version",
                 hint="`sluiceway --help` lists those that are",
@@ -202,7 +164,7 @@ def _refuse(name: str) -> int:
     close = get_close_matches(name, known, n=1)
     todo = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
     kind = "option" if name.startswith("-") else "command"
-    print(f"{_paint('error')}: no {kind} `{name}`; {todo}", file=sys.stderr)
+    print(f"{paint('error')}: no {kind} `{name}`; {todo}", file=sys.stderr)
     return EXIT_USAGE
 
 
@@ -222,37 +184,3 @@ def _help_text() -> str:
             "  --version   Show the version.",
         ]
     )
-
-
-def _show_error(error: SluicewayError) -> None:
-    place = f" {error.where}" if error.where else ""
-    print(f"{_paint(f'error[{error.code}]')}{place}: {error.message}", file=sys.stderr)
-    if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
-    if _wants_traceback():
-        traceback.print_exception(error)
-
-
-def _show_unexpected(error: Exception) -> None:
-    summary = " ".join(str(error).split())
-    print(f"{_paint('error[SW000]')}: {type(error).__name__}: {summary}", file=sys.stderr)
-    if _wants_traceback():
-        traceback.print_exception(error)
-        return
-    try:
-        handle, path = tempfile.mkstemp(prefix="sluiceway-", suffix=".traceback")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            traceback.print_exception(error, file=file)
-    except OSError:
-        traceback.print_exception(error)
-        return
-    print(f"hint: this is a bug; its traceback is in {path}", file=sys.stderr)
-
-
-def _wants_traceback() -> bool:
-    return os.environ.get("SLUICEWAY_DEBUG") == "1"
-
-
-def _paint(text: str) -> str:
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return text if plain or not sys.stderr.isatty() else f"\033[1;31m{text}\033[0m"

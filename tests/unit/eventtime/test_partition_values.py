@@ -44,8 +44,11 @@ def test_partition_value_of_an_empty_text_is_dirty_and_never_null() -> None:
     found = PartitionAssigner([ValueColumn("p", "c")], rows.schema, no_slash).assign(rows, None)
     assert [found.values[code][0] for code in found.codes if code >= 0] == ["a", None]
     assert found.codes[[1, 3]].tolist() == [-1, -1]
-    told = [(row.index, row.reason, row.field) for row in found.dirty]
-    assert told == [(1, DirtyReason.BAD_PARTITION_VALUE, "p"), (3, DirtyReason.BAD_PARTITION_VALUE, "p")]
+    told = [(row.index, row.reason, row.path) for row in found.dirty]
+    assert told == [
+        (1, DirtyReason.BAD_PARTITION_VALUE, "p"),
+        (3, DirtyReason.BAD_PARTITION_VALUE, "p"),
+    ]
     assert "read back as null" in found.dirty[0].message
 
 
