@@ -12,6 +12,7 @@ import typer
 
 from sluiceway.cli.errors_told import tell_error
 from sluiceway.cli.own_command import exports, from_here, own_command
+from sluiceway.errors import SluicewayError
 from sluiceway.observe.progress import cut_to_columns
 
 if TYPE_CHECKING:
@@ -46,7 +47,12 @@ def demo(
         )
     from sluiceway.lab.demo import demo_folder  # noqa: PLC0415
 
-    place = demo_folder(folder)
+    try:
+        place = demo_folder(folder)
+    except SluicewayError as error:
+        code = tell_error(error)
+        _write_failure(error, folder)
+        raise typer.Exit(code) from error
     try:
         result = _run(place, keep=keep, temporary=folder is None)
     except Exception as error:
@@ -134,7 +140,7 @@ def _say_how_to_look_around(place: Path, endpoints: "LabEndpoints") -> None:
     _say("\n  ".join(lines))
 
 
-def _write_failure(error: Exception, place: Path) -> None:
+def _write_failure(error: Exception, place: Path | None) -> None:
     failure = {
         "demo": "failed",
         "code": getattr(error, "code", "SW000"),
