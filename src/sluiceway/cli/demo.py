@@ -145,7 +145,7 @@ def _write_failure(error: Exception, place: Path | None) -> None:
         "demo": "failed",
         "code": getattr(error, "code", "SW000"),
         "error": str(error).partition("\n")[0][:_ERROR_CHARACTERS],
-        "folder": str(place),
+        "folder": str(place) if place else None,
     }
     sys.stdout.write(json.dumps(failure) + "\n")
 

@@ -112,8 +112,10 @@ def demo_folder(folder: Path | None) -> Path:
     """The folder of a demo: the one that is wanted, or a new temporary one.
 
     Raises:
-        UnhealthyEnvironmentError: An earlier demo ran in it; its rows would be counted again.
+        UnhealthyEnvironmentError: No fit Java; or an earlier demo ran in the folder, and its rows
+            would be counted again.
     """
+    find_java()
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="sluiceway-demo-"))
     if (folder / _LOGS_FOLDER / f"{_FIRST_DRIVER}.log").exists():
@@ -139,16 +141,18 @@ def run_demo(place: Path, voice: Voice, *, keep: bool, temporary: bool) -> DemoR
         SluicewayError: A step failed; the servers are ended unless `keep`.
     """
     lab = Lab(place)
-    went_well = False
+    failed = False
     try:
-        find_java()
         voice.say("1/6  starting a real Kafka broker and a real Hive Metastore")
         endpoints = lab.up(voice.on_progress)
         result = _Demo(place, endpoints, voice).run()
-        went_well = result.ok()
+        failed = not result.ok()
+    except Exception:
+        failed = True
+        raise
     finally:
         if not keep:
-            lab.down(remove_data=temporary and went_well)
+            lab.down(remove_data=temporary and not failed)
     result.endpoints = endpoints
     return result
 

@@ -40,7 +40,7 @@ class Progress:
         """Records in the logs that are not committed yet."""
         self._lag_records = records
         if self.commits == 0:
-            self._text = "reading the first epoch" if records else "nothing to read yet"
+            self._text = "reading the first epoch" if records else "no rows yet"
         self._show()
 
     def epoch(self, seq: int, rows: int, dirty: int, seconds: float, *, route: str = "") -> None:

@@ -10,10 +10,47 @@ from sluiceway.cli.app import run_command
 from sluiceway.cli.lab import _print_endpoints
 from sluiceway.cli.own_command import own_command
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.lab.lab import LabEndpoints
+from sluiceway.lab.lab import Lab, LabEndpoints
+from sluiceway.lab.state import LabState, save_state
 
 
 def test_demo_that_fails_keeps_its_folder_and_ends_with_a_line_of_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def up(*_: object) -> None:
+        raise UnhealthyEnvironmentError("no Kafka", hint="wait")
+
+    monkeypatch.setattr("sluiceway.lab.lab.Lab.up", up)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run_command(["demo"]) == 5
+    shown = capsys.readouterr()
+    (folder,) = tmp_path.iterdir()
+    assert json.loads(shown.out) == {
+        "demo": "failed",
+        "code": "SW403",
+        "error": "no Kafka (wait)",
+        "folder": str(folder),
+    }
+    lines = shown.err.splitlines()
+    assert lines[1:3] == ["error[SW403]: no Kafka", "hint: wait"]
+    assert f"its logs are in {folder / 'logs'}" in lines[3]
+    assert f"lab down --dir {folder} --remove-data" in lines[4]
+
+
+def test_demo_that_fails_by_a_bug_ends_with_a_line_of_json_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def bug(*_: object) -> None:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr("sluiceway.lab.lab.Lab.up", bug)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert run_command(["demo", "--dir", str(tmp_path / "demo")]) == 1
+    last = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert (last["demo"], last["code"]) == ("failed", "SW000")
+
+
+def test_demo_without_java_makes_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def no_java() -> None:
@@ -22,31 +59,21 @@ def test_demo_that_fails_keeps_its_folder_and_ends_with_a_line_of_json(
     monkeypatch.setattr("sluiceway.lab.demo.find_java", no_java)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert run_command(["demo"]) == 5
-    shown = capsys.readouterr()
-    (folder,) = tmp_path.iterdir()
-    assert json.loads(shown.out) == {
-        "demo": "failed",
-        "code": "SW403",
-        "error": "no Java (install one)",
-        "folder": str(folder),
-    }
-    lines = shown.err.splitlines()
-    assert lines[:2] == ["error[SW403]: no Java", "hint: install one"]
-    assert f"its logs are in {folder / 'logs'}" in lines[2]
-    assert f"lab down --dir {folder} --remove-data" in lines[3]
+    assert json.loads(capsys.readouterr().out)["folder"] is None
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_demo_that_fails_by_a_bug_ends_with_a_line_of_json_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_demo_interrupted_removes_its_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def bug() -> None:
-        raise ZeroDivisionError("by zero")
+    def interrupted(lab: Lab, *_: object) -> None:
+        save_state(lab.folder, LabState())
+        raise KeyboardInterrupt
 
-    monkeypatch.setattr("sluiceway.lab.demo.find_java", bug)
+    monkeypatch.setattr(Lab, "up", interrupted)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert run_command(["demo", "--dir", str(tmp_path / "demo")]) == 1
-    last = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert (last["demo"], last["code"]) == ("failed", "SW000")
+    assert run_command(["demo"]) == 130
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_demo_in_the_folder_of_an_earlier_one_is_refused_before_anything_starts(

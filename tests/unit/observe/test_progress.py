@@ -70,7 +70,7 @@ def test_progress_forgets_a_wait_that_is_not_told_again(
     monkeypatch.setattr(module, "_ATTEMPT_S", -1.0)
     progress.waiting("no answer", route="orders")
     progress.lag(0)
-    assert terminal.last().endswith("nothing to read yet")
+    assert terminal.last().endswith("no rows yet")
 
 
 def test_progress_line_holds_no_control_characters_of_others(terminal: Terminal) -> None:
