@@ -12,6 +12,7 @@ from functools import partial
 from types import FrameType
 
 _WATCHED = (signal.SIGTERM, signal.SIGINT)
+_LAST_WORDS_S = 5.0
 
 
 class StopSignal:
@@ -37,12 +38,13 @@ class StopSignal:
         os.set_blocking(writing, False)
         woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         handlers = {number: signal.signal(number, _leave_it_to_the_thread) for number in _WATCHED}
-        self._unlisten = partial(_give_back, handlers, woken, writing)
         # The start of Spark sends descriptor 2 elsewhere for a while.
         terminal = os.dup(2)
-        threading.Thread(
+        watcher = threading.Thread(
             target=self._watch, args=(reading, terminal), name="signals", daemon=True
-        ).start()
+        )
+        self._unlisten = partial(_give_back, handlers, woken, writing, watcher)
+        watcher.start()
 
     def speak(self, *, as_json: bool) -> None:
         """Say what a signal does as a JSON line or in words; else a terminal gets words."""
@@ -133,6 +135,7 @@ def _give_back(
     handlers: Mapping[signal.Signals, signal.Handlers | Callable[..., object] | int | None],
     woken: int,
     writing: int,
+    watcher: threading.Thread,
 ) -> None:
     for number, handler in handlers.items():
         # None: set by something other than Python, and cannot be set from here.
@@ -141,6 +144,8 @@ def _give_back(
     signal.set_wakeup_fd(woken)
     # This ends the thread that watches.
     os.close(writing)
+    # What it says of a signal must not be lost with the process; a reader may be stuck, though.
+    watcher.join(_LAST_WORDS_S)
 
 
 def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
