@@ -32,6 +32,21 @@ class LogFormat(StrEnum):
     JSON = "json"
 
 
+class _Lines(structlog.PrintLogger):
+    """Writes lines; a reader that went away or a full disk costs the lines, never the work."""
+
+    def msg(self, message: str) -> None:
+        """Write one line, if it can be written."""
+        try:
+            super().msg(message)
+        except OSError:
+            # There is nobody left to tell, and a driver must not halt for want of a listener.
+            return
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
+
+
 def stderr_log(
     *,
     level: str = "info",
@@ -66,7 +81,7 @@ def stderr_log(
     as_json = structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
     as_text = TextLine(colours=on_terminal and not os.environ.get("NO_COLOR"))
     log = structlog.wrap_logger(
-        structlog.PrintLogger(out),
+        _Lines(out),
         processors=[
             clear,
             structlog.processors.add_log_level,

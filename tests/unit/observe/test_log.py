@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 
 import pytest
@@ -58,6 +59,19 @@ def test_line_without_a_next_step_of_its_own_names_its_page() -> None:
         "partition parked: another's values=20261120/08; see docs/runbook.md, partition_parked"
     )
     assert committed.endswith("info    committed seq=3 read=10")
+
+
+def test_line_that_nobody_can_read_does_not_stop_the_work() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w", buffering=1) as stream:
+        log = stderr_log(stream=stream)
+        with pytest.raises(BrokenPipeError):
+            os.write(writing, b"x")
+        log.info("committed", seq=1)
+        log.warning("route_waits", error="x")
+        # What is left in the buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writing)
 
 
 def test_unknown_level_is_refused() -> None:

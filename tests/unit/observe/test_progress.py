@@ -1,10 +1,10 @@
 """The progress line, on a terminal of its own."""
 
+import io
 import os
 import pty
 import termios
 from collections.abc import Iterator
-from typing import TextIO
 
 import pytest
 
@@ -13,21 +13,21 @@ from sluiceway.observe.progress import Progress, cut_to_columns
 
 
 class Terminal:
-    """A terminal: what was written to it, line by rewritten line."""
+    """Keeps what was written; has the size of a real terminal."""
 
     def __init__(self) -> None:
-        self._master, slave = pty.openpty()
-        self.stream: TextIO = os.fdopen(slave, "w", encoding="utf-8")
+        self._master, self._slave = pty.openpty()
+        self.stream = io.StringIO()
+        self.stream.fileno = lambda: self._slave  # type: ignore[method-assign]
 
     def resize(self, columns: int) -> None:
-        termios.tcsetwinsize(self.stream.fileno(), (24, columns))
+        termios.tcsetwinsize(self._slave, (24, columns))
 
     def last(self) -> str:
-        shown = os.read(self._master, 65_536).decode()
-        return shown.rpartition("\r\033[K")[2]
+        return self.stream.getvalue().rpartition("\r\033[K")[2]
 
     def close(self) -> None:
-        self.stream.close()
+        os.close(self._slave)
         os.close(self._master)
 
 
