@@ -158,3 +158,14 @@ def test_rows_that_no_task_could_make_are_told(
     job.write_text(changed((old, new)))
     assert run_command(["validate", str(job)]) == 3
     assert problem in capsys.readouterr().err
+
+
+def test_empty_partition_value_may_be_said_to_be_null(job: Path) -> None:
+    expression = "{name: app_or_null, type: string, expression: \"if(app = '', null, app)\"}"
+    job.write_text(
+        changed(
+            ("- {name: app, type: string}", f"- {{name: app, type: string}}\n    - {expression}"),
+            ("{name: hr, event_time: HH}", "{name: by_app, column: app_or_null}"),
+        )
+    )
+    assert run_command(["validate", str(job)]) == 0
