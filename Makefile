@@ -64,5 +64,12 @@ dist: $(STAMP) ## Wheel and source archive in dist/
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check build
 	@$(BIN)/python -m build --no-isolation --outdir dist .
 
-clean: ## Remove the environment, caches and the lab's state in this folder
+clean: ## Remove the environment, caches and the lab's state in this folder, its servers ended
+	@for lab in .sluiceway/*/; do \
+	  if [ ! -e "$$lab/state.json" ]; then continue; fi; \
+	  if [ ! -x $(BIN)/sluiceway ]; then \
+	    echo "error: $$lab is a lab whose servers may run; make install, then make clean" >&2; exit 1; fi; \
+	  $(BIN)/sluiceway lab down --dir "$$lab" --remove-data --yes || exit 1; \
+	done
+	@rm -rf .sluiceway
 	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

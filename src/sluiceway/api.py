@@ -1,18 +1,19 @@
 """Runs a job in the caller's own process: for notebooks, schedulers and tests."""
 
 import json
-import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from sluiceway.cli.job_file import check_job, load_checked_job
+from sluiceway.cli.job_file import load_checked_job, parse_checked_job
 from sluiceway.job.run import Eyes, RunOptions, run_job
 from sluiceway.job.status import RouteSummary, RunSummary
+from sluiceway.job.stop import StopSignal, listening
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.service.health import health_served
-from sluiceway.spec.loader import LoadedJob, parse_job
+from sluiceway.spec.loader import LoadedJob
 from sluiceway.spec.values import parse_duration_ms
 
 __all__ = ["RouteSummary", "RunSummary", "run"]
@@ -38,7 +39,8 @@ def run(
         for_: End gracefully after this time: seconds, or text as `10m`.
         signals: SIGINT and SIGTERM end the run gracefully while it lasts. Only in the main
             thread; elsewhere the process's handlers are left alone in any case.
-        log_level: Of the JSON lines on standard error: debug, info, warning or error.
+        log_level: Of the lines on standard error, which are JSON but on a terminal: debug, info,
+            warning or error.
 
     Returns:
         Rows and commits of this run for each route. A route that halted beside others says why.
@@ -49,11 +51,15 @@ def run(
         ValueError: An argument is not what it should be.
     """
     log = stderr_log(level=log_level)
-    options = RunOptions(until_caught_up, _seconds(for_), signals=signals, borrow_session=True)
+    options = RunOptions(until_caught_up, _seconds(for_), borrow_session=True)
     spec = _load(job).spec
     eyes = Eyes(log, Progress())
-    with health_served(spec.run.health_port, eyes.board, log):
-        return run_job(spec, options, eyes)
+    stop = StopSignal()
+    with (
+        listening(stop) if signals else nullcontext(),
+        health_served(spec.run.health_port, eyes.board, log),
+    ):
+        return run_job(spec, options, eyes, stop)
 
 
 def _load(job: str | Path | Mapping[str, Any]) -> LoadedJob:
@@ -64,7 +70,7 @@ def _load(job: str | Path | Mapping[str, Any]) -> LoadedJob:
         content = json.dumps(job, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise ValueError(f"a job holds texts, numbers, lists and mappings only: {error}") from error
-    return check_job(parse_job(content, Path("<job>"), os.environ))
+    return parse_checked_job(content, Path("<job>"))
 
 
 def _seconds(for_: str | float | None) -> float | None:

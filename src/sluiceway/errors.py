@@ -131,6 +131,13 @@ class RunnerLostError(Fatal):
     code = "SW406"
 
 
+class WrongUsageError(Fatal):
+    """The command line asks for what the job does not have."""
+
+    code = "SW480"
+    exit_code = 2
+
+
 class StateConflictError(Fatal):
     """The ledger, the table and the source do not agree; nothing is guessed."""
 

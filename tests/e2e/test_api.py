@@ -114,13 +114,15 @@ def test_sigterm_ends_a_run_in_the_main_thread_gracefully(
     TopicWriter(lab_endpoints.bootstrap_servers).write(topic_of(job), [event(0)])
     before = signal.getsignal(signal.SIGTERM)
 
-    def send_when_it_listens() -> None:
-        while signal.getsignal(signal.SIGTERM) is before:
+    database, _, table = job.table.partition(".")
+    stage = lab_endpoints.warehouse / f"{database}.db" / table / "_sluiceway"
+
+    def send_when_it_reads() -> None:
+        while not list(stage.glob("*/stage/*/*.parquet*")):
             time.sleep(0.05)
-        time.sleep(5)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    sender = threading.Thread(target=send_when_it_listens, daemon=True)
+    sender = threading.Thread(target=send_when_it_reads, daemon=True)
     sender.start()
     summary = sluiceway.run(job.path)
     sender.join()

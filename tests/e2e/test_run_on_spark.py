@@ -54,10 +54,9 @@ NASTY = [
     "_hidden",
     ".hidden",
     "NULL",
-    "",
     None,
 ]
-REFUSED = ["nul\0inside", DEFAULT_PARTITION, "x" * 300]
+REFUSED = ["", "nul\0inside", DEFAULT_PARTITION, "x" * 300]
 
 
 def _payload(number: int, city: str | None) -> bytes:
@@ -282,6 +281,29 @@ def test_sigint_twice_ends_at_once_and_the_next_start_loses_nothing(
     assert_verified(unpartitioned.job)
 
 
+def test_sigint_once_after_a_commit_ends_the_epoch_and_exits_with_0(stage: Stage) -> None:
+    story = stage.story("interrupted_once", partition_by="[]", expected={})
+    _shorten_epochs(story.job)
+    cities: list[str | None] = ["Berlin"] * BATCH
+    stage.produce(story, cities)
+    with DriverProcess(story.job, story.folder) as driver:
+        driver.wait_for_event("committed")
+        stage.produce(story, cities)
+        # After Spark's own start, which takes SIGINT for itself, and in the midst of an epoch.
+        _wait_for_staged(driver, story)
+        driver.send(signal.SIGINT)
+        ended = driver.wait()
+        assert ended.exit_code == 0
+        assert ended.error_lines() == []
+        assert len(driver.events("stopping")) == 1
+        assert driver.events("stopped_at_once") == []
+        assert driver.orphans_after(ORPHANS_GONE_S) == {}
+        assert list(driver.temporary.glob("sluiceway-spark-*.log")) == []
+    found = read_independently(stage.endpoints, story.job, expectation=story.expectation)
+    assert found["read"] == found["written"] == story.produced == 2 * BATCH
+    assert_verified(story.job)
+
+
 def test_killed_worker_costs_its_task_only(unpartitioned: Story) -> None:
     first, second, *_ = _named(unpartitioned.noted["second"], "committed")
     assert 0 < first["read"] <= BATCH
@@ -302,7 +324,7 @@ def test_spark_sql_reads_the_same_partitions_as_duckdb(
     through_spark = {row[0]: row[1:] for row in by_spark[0]}
     folders = RouteRun(by_city.job).partitions()
     named = {None if name == DEFAULT_PARTITION else name: path for name, path in folders.items()}
-    assert set(named) == {city or None for city in NASTY}
+    assert set(named) == set(NASTY)
     assert through_spark == {name: _by_duckdb(path) for name, path in named.items()}
 
 

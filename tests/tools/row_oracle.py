@@ -205,8 +205,10 @@ class RowOracle:
         found = _lookup(payload, self._spec.paths.get(name, (name,)))
         if isinstance(found, list | dict | bool | float):
             raise BrokenPayloadError(f"{name} cannot name a partition")
-        if found is None or found == "":
+        if found is None:
             return NULL_PARTITION
+        if found == "":
+            raise BrokenPayloadError(f"{name} would read back as null")
         text = str(found)
         # A file system holds 255 bytes a name, and no NUL; Hive's name for null is taken.
         if text == NULL_PARTITION or "\0" in text or len(f"{key}={text}".encode()) > 255:

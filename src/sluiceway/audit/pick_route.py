@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from sluiceway.errors import JobFileError
+from sluiceway.errors import WrongUsageError
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.discovery import Discovery
@@ -52,18 +52,18 @@ def pick_route(routes: Sequence[RouteConfig], name: str | None) -> RouteConfig:
     """The route of this name; without a name, the only one.
 
     Raises:
-        JobFileError: There is none of this name, or there are several and no name.
+        WrongUsageError: There is none of this name, or there are several and no name.
     """
     names = [config.route for config in routes]
     known = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     if name is None and len(routes) == 1:
         return routes[0]
     if name is None:
-        raise JobFileError(
+        raise WrongUsageError(
             f"the job has {len(routes)} routes",
             hint=f"choose one with --route: {known}" if names else "no topic matches its patterns",
         )
     found = next((config for config in routes if config.route == name), None)
     if found is None:
-        raise JobFileError(f"the job has no route `{name}`", hint=f"its routes: {known}")
+        raise WrongUsageError(f"the job has no route `{name}`", hint=f"its routes: {known}")
     return found

@@ -5,18 +5,17 @@ A verb's module is imported when the verb is used, so that help and mistakes ans
 
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 from sluiceway import __version__
-from sluiceway.errors import NotInThisVersionError, SluicewayError
+from sluiceway.cli.errors_told import EXIT_BROKEN_PIPE, drop_output, paint, tell_error
+from sluiceway.errors import NotInThisVersionError
 
-EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
@@ -31,15 +30,18 @@ class Verb:
         name: As typed.
         help: One line.
         module: Holds its Typer application under the name `app`.
+        stops_gracefully: It ends by SIGTERM and SIGINT in good order, from its first moment on;
+            it finds the `StopSignal` that listens as its context's `obj`.
     """
 
     name: str
     help: str
     module: str
+    stops_gracefully: bool = False
 
 
 VERBS = (
-    Verb("run", "Keep a table filled from its topics.", "sluiceway.cli.run"),
+    Verb("run", "Keep a table filled from its topics.", "sluiceway.cli.run", stops_gracefully=True),
     Verb("validate", "Check a job file; needs no network.", "sluiceway.cli.validate"),
     Verb("status", "Show how each route is.", "sluiceway.cli.status"),
     Verb("ledger", "Show what was committed.", "sluiceway.cli.ledger"),
@@ -76,6 +78,9 @@ LATER_VERBS = frozenset(
 
 def main() -> NoReturn:
     """Run the process's own arguments and exit. The console script and `-m` call it, once."""
+    if sys.stdout is None:
+        # Closed by the caller, who wants none of it.
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
     sys.exit(run_command(sys.argv[1:]))
 
 
@@ -87,18 +92,17 @@ def run_command(args: Sequence[str]) -> int:
 
     Returns:
         The exit code: 0 ok, 1 failed, 2 usage, 3 job file, 5 environment, 7 state conflict,
-        130 interrupted.
+        130 interrupted, 141 the reader of standard output is gone.
     """
     try:
-        return _dispatch(list(args))
-    except SluicewayError as error:
-        _show_error(error)
-        return error.exit_code
+        code = _dispatch(list(args))
+        # What does not fit through is to be told here, not at the interpreter's end.
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the boundary of the process
-        _show_unexpected(error)
-        return EXIT_FAILED
+        return tell_error(error)
+    return code
 
 
 def _dispatch(args: list[str]) -> int:
@@ -119,21 +123,37 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _run(verb: Verb, args: list[str]) -> int:
+    if not verb.stops_gracefully:
+        return _run_typer(verb, args, None)
+    # Before anything heavy: a signal may come while modules are still being imported.
+    from sluiceway.job.stop import StopSignal, listening  # noqa: PLC0415
+
+    stop = StopSignal()
+    with listening(stop):
+        return _run_typer(verb, args, stop)
+
+
+def _run_typer(verb: Verb, args: list[str], context: object) -> int:
     import typer  # noqa: PLC0415 - not needed for help and mistakes
 
     command = typer.main.get_command(import_module(verb.module).app)
     # `completion` will be a verb of its own; Typer would add its options to every verb.
     command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
+    command.context_settings["help_option_names"] = ["-h", "--help"]
     try:
-        command.main(args=args, prog_name=f"sluiceway {verb.name}")
+        command.main(args=args, prog_name=f"sluiceway {verb.name}", obj=context)
     except SystemExit as stop:
+        if isinstance(stop.__context__, BrokenPipeError):
+            # Typer and Rich end so; what they left in the buffer has nowhere to go.
+            drop_output()
+            return EXIT_BROKEN_PIPE
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     return 0
 
 
 def _refuse(name: str) -> int:
     if name in LATER_VERBS:
-        _show_error(
+        tell_error(
             NotInThisVersionError(
                 f"the command `{name}` is not in this version",
                 hint="`sluiceway --help` lists those that are",
@@ -144,7 +164,7 @@ def _refuse(name: str) -> int:
     close = get_close_matches(name, known, n=1)
     todo = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
     kind = "option" if name.startswith("-") else "command"
-    print(f"{_paint('error')}: no {kind} `{name}`; {todo}", file=sys.stderr)
+    print(f"{paint('error')}: no {kind} `{name}`; {todo}", file=sys.stderr)
     return EXIT_USAGE
 
 
@@ -164,37 +184,3 @@ def _help_text() -> str:
             "  --version   Show the version.",
         ]
     )
-
-
-def _show_error(error: SluicewayError) -> None:
-    place = f" {error.where}" if error.where else ""
-    print(f"{_paint(f'error[{error.code}]')}{place}: {error.message}", file=sys.stderr)
-    if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
-    if _wants_traceback():
-        traceback.print_exception(error)
-
-
-def _show_unexpected(error: Exception) -> None:
-    summary = " ".join(str(error).split())
-    print(f"{_paint('error[SW000]')}: {type(error).__name__}: {summary}", file=sys.stderr)
-    if _wants_traceback():
-        traceback.print_exception(error)
-        return
-    try:
-        handle, path = tempfile.mkstemp(prefix="sluiceway-", suffix=".traceback")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-            traceback.print_exception(error, file=file)
-    except OSError:
-        traceback.print_exception(error)
-        return
-    print(f"hint: this is a bug; its traceback is in {path}", file=sys.stderr)
-
-
-def _wants_traceback() -> bool:
-    return os.environ.get("SLUICEWAY_DEBUG") == "1"
-
-
-def _paint(text: str) -> str:
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return text if plain or not sys.stderr.isatty() else f"\033[1;31m{text}\033[0m"

@@ -1,16 +1,27 @@
 """`sluiceway demo`: the main job on real servers, killed once, verified."""
 
 import importlib.util
+import json
+import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sluiceway.cli.errors_told import tell_error
+from sluiceway.cli.own_command import exports, from_here, own_command
+from sluiceway.errors import SluicewayError
+from sluiceway.observe.progress import cut_to_columns
+
 if TYPE_CHECKING:
     from sluiceway.lab.demo import DemoResult
+    from sluiceway.lab.lab import LabEndpoints
 
 app = typer.Typer()
+
+_ERROR_CHARACTERS = 500
 
 
 @app.command()
@@ -25,7 +36,7 @@ def demo(
     """Start Kafka and a metastore, fill a table, kill the driver once, verify every row.
 
     Takes two to three minutes after the downloads. The last line on stdout is the result as
-    JSON; exit 0 when every row is in the table exactly once.
+    JSON; exit 0 when every row is in the table exactly once. After a failure its folder stays.
     """
     if importlib.util.find_spec("duckdb") is None:
         from sluiceway.errors import UnhealthyEnvironmentError  # noqa: PLC0415
@@ -34,22 +45,109 @@ def demo(
             "the demo's independent reader needs DuckDB, which is not installed",
             hint="install sluiceway with its extra: pipx install 'sluiceway[demo]'",
         )
-    from sluiceway.cli.lab import progress_on_stderr  # noqa: PLC0415
-    from sluiceway.lab.demo import run_demo  # noqa: PLC0415
+    from sluiceway.lab.demo import demo_folder  # noqa: PLC0415
 
-    with progress_on_stderr() as on_progress:
-        result = run_demo(folder, _say, on_progress, keep=keep)
+    try:
+        place = demo_folder(folder)
+    except SluicewayError as error:
+        code = tell_error(error)
+        _write_failure(error, folder)
+        raise typer.Exit(code) from error
+    try:
+        result = _run(place, keep=keep, temporary=folder is None)
+    except Exception as error:
+        code = tell_error(error)
+        _say_where(place, running=keep)
+        _write_failure(error, place)
+        raise typer.Exit(code) from error
     _show(result)
-    _say("try next: README.md, examples/orders.yaml, `sluiceway demo --keep`, then")
-    _say("  `sluiceway ledger show examples/orders.yaml` and `sluiceway verify --deep ...`")
+    if keep and result.endpoints is not None:
+        _say_how_to_look_around(place, result.endpoints)
+    elif result.ok():
+        _say(f"to look around in it: {own_command()} demo --keep")
+    if not result.ok():
+        _say_where(place, running=keep)
     sys.stdout.write(result.line() + "\n")
     if not result.ok():
         raise typer.Exit(1)
 
 
+def _run(place: Path, *, keep: bool, temporary: bool) -> "DemoResult":
+    from sluiceway.cli.lab import progress_on_stderr  # noqa: PLC0415
+    from sluiceway.lab.demo import Voice, run_demo  # noqa: PLC0415
+
+    shown = _Shown()
+    try:
+        with progress_on_stderr() as on_progress:
+            voice = Voice(shown.say, shown.passing, on_progress)
+            return run_demo(place, voice, keep=keep, temporary=temporary)
+    finally:
+        shown.end()
+
+
+class _Shown:
+    """Lines on standard error; on a terminal a passing one is replaced by the next."""
+
+    def __init__(self) -> None:
+        self._on_terminal = sys.stderr.isatty()
+        self._replace = False
+
+    def say(self, text: str) -> None:
+        self.end()
+        _say(text)
+
+    def passing(self, text: str) -> None:
+        if not self._on_terminal:
+            _say(text)
+            return
+        self.end()
+        columns = shutil.get_terminal_size().columns
+        sys.stderr.write(cut_to_columns(text, columns - 1))
+        sys.stderr.flush()
+        self._replace = True
+
+    def end(self) -> None:
+        if self._replace:
+            sys.stderr.write("\r\033[K")
+            self._replace = False
+
+
 def _say(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+def _say_where(place: Path, *, running: bool) -> None:
+    """After a failure: what is left to look at, and how to remove it."""
+    _say(f"the demo's folder stays, its logs are in {place / 'logs'}")
+    if running:
+        _say("its servers go on")
+    _say(f"to remove it: {own_command()} lab down --dir {shlex.quote(str(place))} --remove-data")
+
+
+def _say_how_to_look_around(place: Path, endpoints: "LabEndpoints") -> None:
+    from sluiceway.lab.demo_files import orders_job  # noqa: PLC0415
+
+    command, job = own_command(), shlex.quote(from_here(orders_job()))
+    lines = [
+        "the lab goes on; to look around:",
+        *exports(endpoints.bootstrap_servers, endpoints.metastore_uri),
+        f"{command} status {job}",
+        f"{command} ledger show {job}",
+        f"{command} verify --deep {job}",
+        f"{command} lab down --dir {shlex.quote(str(place))} --remove-data",
+    ]
+    _say("\n  ".join(lines))
+
+
+def _write_failure(error: Exception, place: Path | None) -> None:
+    failure = {
+        "demo": "failed",
+        "code": getattr(error, "code", "SW000"),
+        "error": str(error).partition("\n")[0][:_ERROR_CHARACTERS],
+        "folder": str(place) if place else None,
+    }
+    sys.stdout.write(json.dumps(failure) + "\n")
 
 
 def _show(result: "DemoResult") -> None:

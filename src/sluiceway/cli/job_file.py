@@ -1,49 +1,95 @@
-"""A job file with its types and expressions checked too: what every command loads."""
+"""A job file with its types, options and expressions checked too: what every command loads."""
 
+import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from sluiceway.job.choices import choice_problems
-from sluiceway.spec.loader import LoadedJob, load_job
-from sluiceway.spec.problems import Problem
+from sluiceway.job.compile import revealed, why_no_rows
+from sluiceway.sources.kafka.settings import wrong_properties
+from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
+from sluiceway.spec.models import RouteSpec
+from sluiceway.spec.positions import Positions
+from sluiceway.spec.problems import Problem, job_file_error
 from sluiceway.types.hive_types import parse_hive_type
 
 
 def load_checked_job(path: Path) -> LoadedJob:
-    """Load a job file and check types, constants and expressions, which its own layer cannot.
+    """Load a job file and check what its own layer cannot: see `inspect_checked_job`.
 
     Raises:
-        JobFileError: The file is not valid; holds every problem with its line.
+        JobFileError: The file cannot be read or is not valid; holds every problem with its line.
         NotInThisVersionError: It asks for things of later versions.
     """
-    return check_job(load_job(path))
+    return parse_checked_job(read_job_file(path), path)
 
 
-def check_job(job: LoadedJob) -> LoadedJob:
-    """Check types, constants and expressions of a job that is loaded already, and return it.
+def parse_checked_job(content: bytes, path: Path) -> LoadedJob:
+    """As `load_checked_job`, for bytes that are already read.
 
     Raises:
         JobFileError: The job is not valid; holds every problem with its line.
+        NotInThisVersionError: It asks for things of later versions.
     """
-    problems = [
-        problem
-        for number, route in enumerate(job.spec.routes)
-        for index, column in enumerate(route.table.columns or ())
-        if (problem := _type_problem(job, number, index, column.type)) is not None
-    ]
-    problems += [
-        job.wrong_value(problem.path, problem.expected, problem.todo, route=number)
-        for number, route in enumerate(job.spec.routes)
-        for problem in choice_problems(route)
-    ]
-    if problems:
-        raise job.error(problems)
-    return job
+    found = inspect_checked_job(content, path)
+    if found.job is None or found.problems:
+        raise job_file_error(str(path), found.problems)
+    return found.job
 
 
-def _type_problem(job: LoadedJob, route: int, index: int, text: str) -> Problem | None:
-    try:
-        parse_hive_type(text)
-    except ValueError as error:
-        place = ("table", "columns", index, "type")
-        return job.wrong_value(place, "a Hive type", f"correct it: {error}", route=route)
-    return None
+def inspect_checked_job(content: bytes, path: Path) -> InspectedJob:
+    """Find all that is wrong with a job file, by every check that needs no server and no Spark.
+
+    Column types are checked also where the rest is wrong; options of the client library,
+    constants and expressions in routes that can be read; how the parts of a row fit together
+    when all else is well.
+    """
+    read = inspect_job(content, path, os.environ, _wrong_types)
+    if read.job is None:
+        return read
+    known = {problem.mark for problem in read.problems}
+    found = [problem for problem in _route_problems(read.job) if problem.mark not in known]
+    if not found and not read.problems:
+        found.extend(_unfit_rows(read.job))
+    return InspectedJob(read.job, (*read.problems, *found))
+
+
+def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    table = data.get("table")
+    columns = table.get("columns") if isinstance(table, Mapping) else None
+    for index, column in enumerate(columns if isinstance(columns, tuple) else ()):
+        text = column.get("type") if isinstance(column, Mapping) else None
+        if not isinstance(text, str) or not text.strip():
+            continue
+        try:
+            parse_hive_type(text)
+        except ValueError as error:
+            place = ("table", "columns", index, "type")
+            came = f"expected a Hive type, got {positions.came(place)}"
+            yield Problem(positions.value(place), came, f"correct it: {error}")
+
+
+def _route_problems(job: LoadedJob) -> Iterator[Problem]:
+    for number, route in enumerate(job.spec.routes):
+        yield from _wrong_options(job, number, route)
+        for choice in choice_problems(route):
+            yield job.wrong_value(choice.path, choice.expected, choice.todo, route=number)
+
+
+def _unfit_rows(job: LoadedJob) -> Iterator[Problem]:
+    for number, route in enumerate(job.spec.routes):
+        why = why_no_rows(route)
+        if why is not None:
+            at = job.positions[number].key(("table",))
+            yield Problem(at, f"expected columns that rows can be made of: {why}", "change them")
+
+
+def _wrong_options(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[Problem]:
+    connection = route.connections.get(route.source.connection)
+    if connection is None or connection.kafka is None:
+        return
+    properties = {key: revealed(value) for key, value in connection.kafka.properties.items()}
+    for key, reason in wrong_properties(properties).items():
+        place = ("connections", route.source.connection, "kafka", "properties", key)
+        yield Problem(job.positions[number].key(place), reason, "correct or remove it")

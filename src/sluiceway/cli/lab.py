@@ -1,6 +1,7 @@
 """`sluiceway lab`: real servers on this machine, for the demo, for tests and to try things."""
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sluiceway.cli.own_command import exports, from_here, own_command
+from sluiceway.lab.demo_files import orders_job
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,22 +110,27 @@ def progress_on_stderr() -> Iterator["OnProgress"]:
 
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
-        bar = bars.add_task("", visible=False)
+    bars = Progress(*columns, console=console, transient=True)
+    bar = bars.add_task("")
 
-        def show(progress: "LabProgress") -> None:
-            downloading = progress.total_bytes > 0
-            bars.update(
-                bar,
-                description=progress.text,
-                completed=progress.done_bytes,
-                total=progress.total_bytes,
-                visible=downloading,
-            )
-            if not downloading:
-                console.print(progress.text)
+    def show(progress: "LabProgress") -> None:
+        if progress.total_bytes == 0:
+            # A bar that waits would be painted again and again over what others write.
+            bars.stop()
+            console.print(progress.text, markup=False, highlight=False)
+            return
+        bars.update(
+            bar,
+            description=progress.text,
+            completed=progress.done_bytes,
+            total=progress.total_bytes,
+        )
+        bars.start()
 
+    try:
         yield show
+    finally:
+        bars.stop()
 
 
 class _PlainProgress:
@@ -145,14 +154,20 @@ def _print_endpoints(endpoints: "LabEndpoints", folder: Path) -> None:
     print(f"kafka      {endpoints.bootstrap_servers}")
     print(f"metastore  {endpoints.metastore_uri}")
     print(f"warehouse  {endpoints.warehouse}")
-    option = "" if folder == _DEFAULT_FOLDER else f" --dir {folder}"
-    print(
-        "\nTry next: put these addresses under `connections` of a job file, then\n"
-        "  sluiceway validate orders.yaml && sluiceway run orders.yaml\n"
-        f"  sluiceway lab status{option}\n"
-        f"  sluiceway lab down{option}",
-        file=sys.stderr,
-    )
+    option = "" if folder == _DEFAULT_FOLDER else f" --dir {shlex.quote(str(folder))}"
+    command, job = own_command(), shlex.quote(from_here(orders_job()))
+    python = shlex.quote(from_here(Path(sys.executable)))
+    lines = [
+        "\nTry next, with the example's orders, or with these addresses in a job file of yours:",
+        *exports(endpoints.bootstrap_servers, endpoints.metastore_uri),
+        f"{python} -m sluiceway.lab.order_events --topic orders --partitions 4 \\",
+        f"  --bootstrap-servers {endpoints.bootstrap_servers}",
+        f"{command} run {job} --until-caught-up",
+        f"{command} verify {job}",
+        f"{command} lab status{option}",
+        f"{command} lab down{option}",
+    ]
+    print("\n  ".join(lines), file=sys.stderr)
 
 
 def _status_fields(server: "ServerStatus") -> dict[str, str | int | None]:

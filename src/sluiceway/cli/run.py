@@ -2,15 +2,21 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sluiceway.observe.log import LogFormat, LogLevel, stderr_log
+
+if TYPE_CHECKING:
+    from sluiceway.job.stop import StopSignal
 
 app = typer.Typer()
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913, PLR0917 - the command's options
+    context: typer.Context,
     job_file: Annotated[Path, typer.Argument(help="The job file.")],
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="End at the log ends read at the start.")
@@ -29,7 +35,12 @@ def run(
         ),
     ] = None,
     log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning or error.", show_default=False)
+        LogLevel | None,
+        typer.Option(help="Least level; warning on a terminal, else info.", show_default=False),
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(help="text on a terminal, else json.", show_default=False),
     ] = None,
 ) -> None:
     """Run a job in the foreground: read, commit, publish, again and again.
@@ -39,7 +50,6 @@ def run(
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.job.run import Eyes, RunOptions, run_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
     from sluiceway.observe.progress import Progress  # noqa: PLC0415
     from sluiceway.service.health import health_served  # noqa: PLC0415
     from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
@@ -55,14 +65,17 @@ def run(
     progress = Progress(sys.stderr if on_terminal else None)
     # A person watching the line wants to hear of trouble only; a log collector wants everything.
     level = log_level or ("warning" if on_terminal else "info")
-    log = stderr_log(level=level, before=progress.clear)
+    log = stderr_log(level=level, log_format=log_format, before=progress.clear)
+    stop: StopSignal = context.obj
+    if log_format is not None:
+        stop.speak(as_json=log_format is LogFormat.JSON)
     options = RunOptions(until_caught_up=until_caught_up, for_s=seconds)
     eyes = Eyes(log, progress)
     port = job.spec.run.health_port if health_port is None else health_port
     with health_served(port, eyes.board, log) as served:
         if on_terminal and served is not None:
             sys.stderr.write(f"health: http://127.0.0.1:{served}/healthz\n")
-        run_job(job.spec, options, eyes)
+        run_job(job.spec, options, eyes, stop)
     if on_terminal:
         sys.stderr.write(
             f"{progress.rows:,} rows in {progress.commits} commits, {progress.dirty:,} dirty\n"

@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from sluiceway.spec.models import JobSpec, RouteSpec, TableSpec
+    from sluiceway.spec.problems import Problem
 
 app = typer.Typer()
 
@@ -30,16 +31,47 @@ def validate(
 ) -> None:
     """Check a job file, all of it at once, and say what it does. Needs no network.
 
-    Exit code 3 when it is not valid; each problem is told as file:line:column.
+    Exit code 3 when it cannot be read or is not valid; each problem is told as file:line:column,
+    or with `-o json` as an item of `problems`.
     """
-    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415 - keeps `--help` quick
+    from sluiceway.cli.job_file import inspect_checked_job  # noqa: PLC0415 - keeps `--help` quick
+    from sluiceway.errors import JobFileError  # noqa: PLC0415
+    from sluiceway.spec.loader import read_job_file  # noqa: PLC0415
+    from sluiceway.spec.problems import job_file_error  # noqa: PLC0415
 
-    spec = load_checked_job(job_file).spec
-    if output is SummaryFormat.JSON:
-        summary = {"ok": True, "file": str(job_file), **_summary(spec)}
-        sys.stdout.write(json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+    as_json = output is SummaryFormat.JSON
+    try:
+        found = inspect_checked_job(read_job_file(job_file), job_file)
+    except JobFileError as error:
+        if not as_json:
+            raise
+        unread = {"line": None, "column": None, "problem": error.message, "todo": error.hint}
+        _write_json({"ok": False, "file": str(job_file), "problems": [unread]})
+        raise typer.Exit(error.exit_code) from error
+    if found.job is None or found.problems:
+        invalid = job_file_error(str(job_file), found.problems)
+        if not as_json:
+            raise invalid
+        problems = [_problem_as_json(problem) for problem in sorted(set(found.problems))]
+        _write_json({"ok": False, "file": str(job_file), "problems": problems})
+        raise typer.Exit(invalid.exit_code)
+    if as_json:
+        _write_json({"ok": True, "file": str(job_file), **_summary(found.job.spec)})
     else:
-        sys.stdout.write(_table(str(job_file), spec))
+        sys.stdout.write(_table(str(job_file), found.job.spec))
+
+
+def _write_json(document: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def _problem_as_json(problem: "Problem") -> dict[str, Any]:
+    return {
+        "line": problem.mark.line,
+        "column": problem.mark.column,
+        "problem": problem.text,
+        "todo": problem.todo,
+    }
 
 
 def _summary(spec: "JobSpec") -> dict[str, Any]:
@@ -118,5 +150,5 @@ def _partitions(spec: "RouteSpec") -> str:
         f"{part.name}={part.event_time or f'<{part.column}>'}" for part in spec.table.partition_by
     ]
     time = spec.event_time
-    origin = f" of {time.field} ({time.unit}, {time.timezone})" if time else ""
+    origin = f" of {time.field} ({time.unit or 'iso8601'}, {time.timezone})" if time else ""
     return ("/".join(parts) + origin) if parts else "none"

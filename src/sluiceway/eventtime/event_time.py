@@ -35,26 +35,30 @@ class EventTimeReader:
 
     Args:
         path: Keys from the top of the decoded row; the first is a column.
-        unit: `s`, `ms`, `us` or `ns` of a number, or `iso8601` of a text with an offset. A
-            timestamp column is taken as it is.
+        unit: `s`, `ms`, `us` or `ns` of a number, or `iso8601` of a text with an offset, which
+            is also what None means. A timestamp column is taken as it is.
         schema: Of the decoded rows.
 
     Raises:
         ValueError: The schema has no such field, or its type does not fit the unit.
     """
 
-    def __init__(self, path: Sequence[str], unit: str, schema: pa.Schema) -> None:
+    def __init__(self, path: Sequence[str], unit: str | None, schema: pa.Schema) -> None:
         self._path = tuple(path)
         self._text = ".".join(path)
-        self._unit = unit
+        self._unit = unit or "iso8601"
         self._column, self._inner, kind = _resolve(self._path, schema)
         fits = (
             pa.types.is_timestamp(kind)
-            or (pa.types.is_integer(kind) and unit in _UNIT_US)
-            or (pa.types.is_string(kind) and unit == "iso8601")
+            or (pa.types.is_integer(kind) and self._unit in _UNIT_US)
+            or (pa.types.is_string(kind) and self._unit == "iso8601")
         )
         if not fits:
-            raise ValueError(f"event time {self._text} is {kind}, which unit {unit} cannot read")
+            if pa.types.is_integer(kind) and unit is None:
+                raise ValueError(f"event time {self._text} is a number: event_time.unit is needed")
+            raise ValueError(
+                f"event time {self._text} is {kind}, which unit {self._unit} cannot read"
+            )
 
     def read(self, rows: pa.RecordBatch) -> EventTimes:
         """Event times of a batch. A time on a bound of 0001..9999 is readable."""

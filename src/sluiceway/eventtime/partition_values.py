@@ -110,8 +110,6 @@ class PartitionAssigner:
         else:
             encoded = rows.column(self._places[column.column]).dictionary_encode()
         texts = _texts(encoded.dictionary)
-        # An empty text is the default partition, as in Hive.
-        texts = [text or None for text in texts]
         codes = encoded.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False)
         if encoded.indices.null_count:
             texts.append(None)
@@ -139,6 +137,9 @@ class PartitionAssigner:
         for column, value in zip(self._columns, values, strict=True):
             if value is None and isinstance(column, TimeColumn):
                 return column.name, "the zone has no such time between the years 1 and 9999"
+            if value == "":
+                # Hive's folder for it is that of null, so it would silently come back as null.
+                return column.name, "an empty text would read back as null from its folder"
             message = self._problem(column.name, value)
             if message is not None:
                 return column.name, message

@@ -22,6 +22,7 @@ from sluiceway.worker.plan import (
     PartitionRule,
     RowColumn,
 )
+from sluiceway.worker.row_check import row_problem
 from sluiceway.worker.row_choices import payload_fields
 
 META_TYPES: dict[str, DataType] = {
@@ -59,7 +60,6 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
     properties = {key: revealed(value) for key, value in spec.kafka.properties.items()}
     check_properties(properties)
     columns = row_columns(spec)
-    event_time = spec.event_time
     return RouteConfig(
         job=spec.name,
         route=spec.route,
@@ -76,17 +76,40 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         extra=spec.format.json_.extra,
         tombstones=spec.format.json_.tombstones,
         meta=tuple(MetaColumn(column.field, column.name) for column in spec.table.meta),
-        event_time=(
-            EventTimeRule(tuple(event_time.field.split(".")), event_time.unit, event_time.timezone)
-            if event_time is not None
-            else None
-        ),
-        partitions=tuple(
-            PartitionRule(part.name, part.event_time, part.column)
-            for part in spec.table.partition_by
-        ),
+        event_time=_event_time_rule(spec),
+        partitions=_partition_rules(spec),
         interval_s=spec.run.interval_ms / 1000,
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
+    )
+
+
+def why_no_rows(spec: RouteSpec) -> str | None:
+    """Why no task could make rows for the route's table, as far as the job file tells; or None.
+
+    Called when a job file is checked, for routes that `choice_problems` has nothing against.
+    Columns that come from the table are looked at when the route starts.
+    """
+    columns = row_columns(spec)
+    if columns is None:
+        return None
+    return row_problem(
+        Schema(payload_fields(columns)),
+        _event_time_rule(spec),
+        _partition_rules(spec),
+        row_choices(columns, spec.where),
+    )
+
+
+def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
+    rule = spec.event_time
+    if rule is None:
+        return None
+    return EventTimeRule(tuple(rule.field.split(".")), rule.unit, rule.timezone)
+
+
+def _partition_rules(spec: RouteSpec) -> tuple[PartitionRule, ...]:
+    return tuple(
+        PartitionRule(part.name, part.event_time, part.column) for part in spec.table.partition_by
     )
 
 

@@ -255,7 +255,7 @@ class JobLoop:
             return
         seat.state = RouteState.WAITING
         seat.due = time.monotonic() + pause_s
-        self._parts.progress.waiting(str(error))
+        self._parts.progress.waiting(str(error), route=config.route, for_s=pause_s)
         self._parts.log.warning(
             "route_waits",
             job=config.job,

@@ -1,6 +1,7 @@
 """Reads a table as its users do: Spark SQL through the metastore."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -22,15 +23,17 @@ def query_through_metastore(
     Raises:
         UnhealthyEnvironmentError: Spark does not start.
     """
-    session = open_hive_session(metastore_uri)
+    session, log = _open_hive_session(metastore_uri)
     try:
-        return [[tuple(row) for row in session.sql(text).collect()] for text in statements]
+        found = [[tuple(row) for row in session.sql(text).collect()] for text in statements]
     finally:
         session.stop()
+    log.unlink(missing_ok=True)
+    return found
 
 
-def open_hive_session(metastore_uri: str) -> SparkSession:
-    """A quiet local session whose tables are the metastore's.
+def _open_hive_session(metastore_uri: str) -> tuple[SparkSession, Path]:
+    """A quiet local session whose tables are the metastore's, and the file of its log.
 
     Raises:
         UnhealthyEnvironmentError: Spark does not start.
@@ -40,5 +43,4 @@ def open_hive_session(metastore_uri: str) -> SparkSession:
         "spark.hadoop.hive.metastore.uris": metastore_uri,
         "spark.sql.session.timeZone": "UTC",
     }
-    session, _ = start_session("sluiceway-query", "local", conf)
-    return session
+    return start_session("sluiceway-query", "local", conf)

@@ -394,7 +394,9 @@ class RouteSession:
         started, ran = times
         now = time.monotonic()
         counts = record.counts
-        self._parts.progress.epoch(seq, int(counts.read), int(counts.dirty), now - started)
+        self._parts.progress.epoch(
+            seq, int(counts.read), int(counts.dirty), now - started, route=self.config.route
+        )
         self._log.info(
             "committed",
             seq=seq,

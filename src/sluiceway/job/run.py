@@ -1,9 +1,7 @@
 """Runs a job: one process, one SparkSession, its routes."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluiceway.job.compile import compile_routes, revealed
@@ -37,13 +35,11 @@ class RunOptions:
     Attributes:
         until_caught_up: End at the log ends read at the start.
         for_s: End gracefully after this time; None goes on.
-        signals: SIGINT and SIGTERM end the run gracefully; only ever in the main thread.
         borrow_session: Use the SparkSession that the process has, if any, and leave it running.
     """
 
     until_caught_up: bool = False
     for_s: float | None = None
-    signals: bool = True
     borrow_session: bool = False
 
 
@@ -60,8 +56,14 @@ class Eyes:
     board: StatusBoard = field(default_factory=StatusBoard)
 
 
-def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes) -> RunSummary:
+def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) -> RunSummary:
     """Run a job in the foreground until it stops or halts.
+
+    Args:
+        spec: The job.
+        options: How long, and what of the process.
+        eyes: Who looks on.
+        stop: Asked whether to go on; it is the caller who makes it listen to signals.
 
     Returns:
         What was done for each route; some may have halted.
@@ -70,33 +72,27 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes) -> RunSummary:
         SluicewayError: Why it could not go on; everything committed is safe.
     """
     job = compile_routes(spec)
-    stop = StopSignal()
-    with _listening(stop, wanted=options.signals):
-        eyes.progress.waiting("starting Spark")
-        runner = _start_spark(spec, eyes.log, borrow=options.borrow_session)
-        stop.listen_again()
-        if options.for_s is not None:
-            # Counted from here: a short time must not be over before anything was read.
-            stop.stop_after(options.for_s)
-        try:
-            run_routes(job, runner, stop, eyes, bounded=options.until_caught_up)
-        finally:
-            eyes.progress.clear()
-            runner.close()
-    return eyes.board.summary()
-
-
-@contextmanager
-def _listening(stop: StopSignal, *, wanted: bool) -> Iterator[None]:
-    """Signals ask for a stop inside the block and do what they did before after it."""
-    if not wanted or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    stop.listen()
+    # What the client library refuses is told now, not after the seconds that Spark takes.
+    for kafka in dict.fromkeys(config.kafka for config in _all_routes(job)):
+        _open_client(kafka).close()
+    if stop.asked():
+        return eyes.board.summary()
+    eyes.progress.waiting("starting Spark")
+    runner, spark_log = _start_spark(spec, eyes.log, borrow=options.borrow_session)
+    stop.listen_again()
+    if options.for_s is not None:
+        # Counted from here: a short time must not be over before anything was read.
+        stop.stop_after(options.for_s)
     try:
-        yield
+        run_routes(job, runner, stop, eyes, bounded=options.until_caught_up)
     finally:
-        stop.unlisten()
+        eyes.progress.clear()
+        runner.close()
+    summary = eyes.board.summary()
+    if spark_log is not None and all(route.error is None for route in summary.routes):
+        # Of a run that ended well nobody asks; every other one leaves it to be read.
+        spark_log.unlink(missing_ok=True)
+    return summary
 
 
 def run_routes(
@@ -122,7 +118,7 @@ def run_routes(
         return RouteSession(config, parts)
 
     try:
-        for config in (*job.routes, *(template.route for template in job.templates)):
+        for config in _all_routes(job):
             if config.kafka not in sources:
                 sources[config.kafka] = open_source(config)
         discovery = Discovery(job, sources, log)
@@ -135,9 +131,16 @@ def run_routes(
 
 def open_source(config: RouteConfig) -> SourceClient:
     """The driver's view of the route's source."""
-    return KafkaSourceClient(
-        config.kafka.bootstrap_servers, dict(config.kafka.properties), _REQUEST_TIMEOUT_S
-    )
+    return _open_client(config.kafka)
+
+
+def _open_client(kafka: "KafkaAccess") -> SourceClient:
+    properties = dict(kafka.properties)
+    return KafkaSourceClient(kafka.bootstrap_servers, properties, _REQUEST_TIMEOUT_S)
+
+
+def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
+    return (*job.routes, *(template.route for template in job.templates))
 
 
 def open_sink(config: RouteConfig) -> TableSink:
@@ -145,7 +148,7 @@ def open_sink(config: RouteConfig) -> TableSink:
     return HiveTableSink(config.hive)
 
 
-def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> TaskRunner:
+def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, Path | None]:
     # Imported here: Spark costs a second to import, and tools never need it.
     from sluiceway.job.session import running_session, start_session  # noqa: PLC0415
     from sluiceway.job.spark_runner import SparkRunner  # noqa: PLC0415
@@ -153,8 +156,8 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> TaskRunner:
     running = running_session() if borrow else None
     if running is not None:
         log.info("spark_borrowed", master=running.sparkContext.master)
-        return SparkRunner(running, log, owned=False)
+        return SparkRunner(running, log, owned=False), None
     conf = {key: revealed(value) for key, value in spec.run.spark_conf.items()}
     session, log_path = start_session(f"sluiceway-{spec.name}", spec.run.master, conf)
     log.info("spark_started", master=spec.run.master, log=str(log_path))
-    return SparkRunner(session, log)
+    return SparkRunner(session, log), log_path

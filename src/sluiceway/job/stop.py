@@ -5,12 +5,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from types import FrameType
 
 _WATCHED = (signal.SIGTERM, signal.SIGINT)
+_LAST_WORDS_S = 5.0
 
 
 class StopSignal:
@@ -24,6 +26,7 @@ class StopSignal:
         self._asked = threading.Event()
         self._deadline: float | None = None
         self._unlisten: Callable[[], None] | None = None
+        self._as_json: bool | None = None
 
     def listen(self) -> None:
         """Take SIGTERM and SIGINT over. Called once, from the main thread.
@@ -35,12 +38,17 @@ class StopSignal:
         os.set_blocking(writing, False)
         woken = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
         handlers = {number: signal.signal(number, _leave_it_to_the_thread) for number in _WATCHED}
-        self._unlisten = partial(_give_back, handlers, woken, writing)
         # The start of Spark sends descriptor 2 elsewhere for a while.
         terminal = os.dup(2)
-        threading.Thread(
+        watcher = threading.Thread(
             target=self._watch, args=(reading, terminal), name="signals", daemon=True
-        ).start()
+        )
+        self._unlisten = partial(_give_back, handlers, woken, writing, watcher)
+        watcher.start()
+
+    def speak(self, *, as_json: bool) -> None:
+        """Say what a signal does as a JSON line or in words; else a terminal gets words."""
+        self._as_json = as_json
 
     def listen_again(self) -> None:
         """Take the signals back from a library that took them: SparkContext takes SIGINT.
@@ -84,11 +92,11 @@ class StopSignal:
                 if number not in _WATCHED:
                     continue
                 if signalled:
-                    _say(terminal, "stopped_at_once", "the next start goes on from the ledger")
+                    self._say(terminal, "stopped_at_once", "the next start goes on from the ledger")
                     os._exit(128 + number)
                 signalled = True
                 self._asked.set()
-                _say(
+                self._say(
                     terminal,
                     "stopping",
                     "the epoch ends early and is committed; again: stop at once",
@@ -96,11 +104,38 @@ class StopSignal:
         os.close(reading)
         os.close(terminal)
 
+    def _say(self, descriptor: int, event: str, hint: str) -> None:
+        """Straight to the descriptor, without a buffer."""
+        as_json = self._as_json if self._as_json is not None else not os.isatty(descriptor)
+        if as_json:
+            at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+            text = json.dumps({"hint": hint, "event": event, "level": "info", "at": at}) + "\n"
+        else:
+            text = f"\r\033[K{event.replace('_', ' ')}: {hint}\n"
+        os.write(descriptor, text.encode())
+
+
+@contextmanager
+def listening(stop: StopSignal) -> Iterator[None]:
+    """Signals ask for a stop inside the block and do what they did before after it.
+
+    In a thread other than the main one, which cannot set handlers, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    stop.listen()
+    try:
+        yield
+    finally:
+        stop.unlisten()
+
 
 def _give_back(
     handlers: Mapping[signal.Signals, signal.Handlers | Callable[..., object] | int | None],
     woken: int,
     writing: int,
+    watcher: threading.Thread,
 ) -> None:
     for number, handler in handlers.items():
         # None: set by something other than Python, and cannot be set from here.
@@ -109,17 +144,9 @@ def _give_back(
     signal.set_wakeup_fd(woken)
     # This ends the thread that watches.
     os.close(writing)
+    # What it says of a signal must not be lost with the process; a reader may be stuck, though.
+    watcher.join(_LAST_WORDS_S)
 
 
 def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
     del number, frame
-
-
-def _say(descriptor: int, event: str, hint: str) -> None:
-    """Words on a terminal, a log line elsewhere; straight to the descriptor, without a buffer."""
-    if os.isatty(descriptor):
-        text = f"\r\033[K{event.replace('_', ' ')}: {hint}\n"
-    else:
-        at = datetime.now(UTC).isoformat().replace("+00:00", "Z")
-        text = json.dumps({"hint": hint, "event": event, "level": "info", "at": at}) + "\n"
-    os.write(descriptor, text.encode())

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from sluiceway.audit.open_table import open_table
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
@@ -21,6 +19,7 @@ from sluiceway.host.java import find_java
 from sluiceway.job.compile import compile_route
 from sluiceway.job.query import query_through_metastore
 from sluiceway.lab.demo_files import independent_reader, orders_job
+from sluiceway.lab.kafka_topics import create_topic
 from sluiceway.lab.lab import Lab, LabEndpoints
 from sluiceway.lab.progress import OnProgress
 from sluiceway.ledger.log import LedgerLog
@@ -32,12 +31,27 @@ PARTITIONS = 4
 EVENTS = 200_000
 PRODUCE_S = 40.0
 COMMITS_BEFORE_KILL = 2
-_START_TIMEOUT_S = 90.0
-_FINISH_TIMEOUT_S = 120.0
+_START_TIMEOUT_S = 240.0
+_FINISH_TIMEOUT_S = 300.0
 _STOP_TIMEOUT_S = 60.0
 _LOG_TAIL_LINES = 20
+_LOGS_FOLDER = "logs"
+_FIRST_DRIVER = "driver-1"
 
-Say = Callable[[str], None]
+
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """How the demo speaks to the person who waits.
+
+    Attributes:
+        say: Shows a line that stays.
+        passing: Shows how far it is; the next one may take its place.
+        on_progress: Shows the lab's progress.
+    """
+
+    say: Callable[[str], None]
+    passing: Callable[[str], None]
+    on_progress: OnProgress
 
 
 class DemoFailedError(UnhealthyEnvironmentError):
@@ -58,6 +72,7 @@ class DemoResult:
     verify: VerifyReport = field(default_factory=VerifyReport)
     partitions: list[tuple[object, ...]] = field(default_factory=list)
     sample: list[tuple[object, ...]] = field(default_factory=list)
+    endpoints: LabEndpoints | None = None
 
     def _number(self, name: str) -> int:
         value = self.independent.get(name)
@@ -93,37 +108,61 @@ class DemoResult:
         )
 
 
-def run_demo(folder: Path | None, say: Say, on_progress: OnProgress, *, keep: bool) -> DemoResult:
-    """Run the demo once, in a folder of its own.
-
-    Args:
-        folder: Where the lab keeps its state; a temporary folder when left out.
-        say: Shows a line to the person who waits.
-        on_progress: Shows the lab's progress.
-        keep: Leave the servers running.
+def demo_folder(folder: Path | None) -> Path:
+    """The folder of a demo: the one that is wanted, or a new temporary one.
 
     Raises:
-        SluicewayError: A step failed; the lab is down again unless `keep`.
+        UnhealthyEnvironmentError: No fit Java; or an earlier demo ran in the folder, and its rows
+            would be counted again.
     """
     find_java()
-    place = folder or Path(tempfile.mkdtemp(prefix="sluiceway-demo-"))
+    if folder is None:
+        return Path(tempfile.mkdtemp(prefix="sluiceway-demo-"))
+    if (folder / _LOGS_FOLDER / f"{_FIRST_DRIVER}.log").exists():
+        raise UnhealthyEnvironmentError(
+            "an earlier demo ran in this folder, and its rows are still there",
+            where=str(folder),
+            hint="leave --dir out, take another folder, or remove this one's data: "
+            f"sluiceway lab down --dir {folder} --remove-data",
+        )
+    return folder
+
+
+def run_demo(place: Path, voice: Voice, *, keep: bool, temporary: bool) -> DemoResult:
+    """Run the demo once.
+
+    Args:
+        place: Its folder, from `demo_folder`.
+        voice: Speaks to the person who waits.
+        keep: Leave the servers running.
+        temporary: Remove the folder when all went well; after a failure it stays for a look.
+
+    Raises:
+        SluicewayError: A step failed; the servers are ended unless `keep`.
+    """
     lab = Lab(place)
+    failed = False
     try:
-        say("1/6  starting a real Kafka broker and a real Hive Metastore")
-        endpoints = lab.up(on_progress)
-        return _Demo(place, endpoints, say).run()
+        voice.say("1/6  starting a real Kafka broker and a real Hive Metastore")
+        endpoints = lab.up(voice.on_progress)
+        result = _Demo(place, endpoints, voice).run()
+        failed = not result.ok()
+    except Exception:
+        failed = True
+        raise
     finally:
-        if keep:
-            say(f"the lab goes on in {place}; `sluiceway lab down --dir {place}` ends it")
-        else:
-            lab.down(remove_data=folder is None)
+        if not keep:
+            lab.down(remove_data=temporary and not failed)
+    result.endpoints = endpoints
+    return result
 
 
 class _Demo:
-    def __init__(self, place: Path, endpoints: LabEndpoints, say: Say) -> None:
+    def __init__(self, place: Path, endpoints: LabEndpoints, voice: Voice) -> None:
+        self._place = place
         self._endpoints = endpoints
-        self._say = say
-        self._logs = place / "logs"
+        self._say, self._passing = voice.say, voice.passing
+        self._logs = place / _LOGS_FOLDER
         self._logs.mkdir(parents=True, exist_ok=True)
         self._environment = {
             **os.environ,
@@ -145,7 +184,7 @@ class _Demo:
                 f"2/6  producing {EVENTS:,} orders over {PRODUCE_S:.0f} s, some of them broken"
             )
             # The driver starts first: Spark needs some seconds until it reads.
-            driver = self._start_driver("driver-1")
+            driver = self._start_driver(_FIRST_DRIVER)
             producer = self._start_producer()
             self._say("3/6  running examples/orders.yaml; it will be killed between two commits")
             self._wait_for_commits(driver, 2)
@@ -163,9 +202,12 @@ class _Demo:
         return self._result
 
     def _create_topic(self) -> None:
-        admin = AdminClient({"bootstrap.servers": self._endpoints.bootstrap_servers})
-        for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():
-            created.result()
+        if not create_topic(self._endpoints.bootstrap_servers, TOPIC, PARTITIONS):
+            raise UnhealthyEnvironmentError(
+                f"the lab has a topic {TOPIC} already",
+                where=str(self._place),
+                hint="leave --dir out, or take another folder",
+            )
 
     def _start(self, name: str, command: list[str]) -> subprocess.Popen[bytes]:
         with (self._logs / f"{name}.log").open("wb") as log:
@@ -248,7 +290,7 @@ class _Demo:
                 raise DemoFailedError("the producer failed", where=str(self._logs / "producer.log"))
             if time.monotonic() - shown > 2.0:  # noqa: PLR2004 - seconds between two lines
                 shown = time.monotonic()
-                self._say(f"     {commits[1]:>9,} of {EVENTS:,} rows in {commits[0]} commits")
+                self._passing(f"     {commits[1]:>9,} of {EVENTS:,} rows in {commits[0]} commits")
             time.sleep(0.3)
         driver.send_signal(signal.SIGTERM)
         if driver.wait(_STOP_TIMEOUT_S) != 0:

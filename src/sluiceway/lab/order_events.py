@@ -18,6 +18,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Producer
 
 from sluiceway.errors import SourceUnavailableError
+from sluiceway.lab.kafka_topics import create_topic
 
 HOUR_MS = 3_600_000
 SPAN_MS = 3 * HOUR_MS
@@ -312,6 +313,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sluiceway.lab.order_events")
     parser.add_argument("--bootstrap-servers", required=True)
     parser.add_argument("--topic", required=True)
+    parser.add_argument("--partitions", type=int, help="create a missing topic with so many")
     parser.add_argument("--count", type=int, default=200_000)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--seed", type=int, default=1)
@@ -320,6 +322,8 @@ def main() -> int:
     start_ms = given.start_ms
     if start_ms is None:
         start_ms = int(time.time() * 1000) // HOUR_MS * HOUR_MS - SPAN_MS
+    if given.partitions is not None:
+        create_topic(given.bootstrap_servers, given.topic, given.partitions)
     took = produce_orders(
         given.bootstrap_servers,
         given.topic,

@@ -39,9 +39,27 @@ class LabState:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create `folder` for this user only, and its missing parents."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    """Create `folder` for this user only, and its missing parents.
+
+    Raises:
+        UnhealthyEnvironmentError: It cannot be made, or cannot be written.
+    """
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or type(error).__name__).lower()
+        raise UnhealthyEnvironmentError(
+            f"the lab's folder cannot be made: {reason}",
+            where=str(error.filename or folder),
+            hint="take another folder with --dir",
+        ) from error
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise UnhealthyEnvironmentError(
+            "the lab's folder cannot be written: permission denied",
+            where=str(folder),
+            hint="check its permissions, or take another folder with --dir",
+        )
 
 
 def write_private_file(path: Path, content: str) -> None:

@@ -1,27 +1,75 @@
-"""Structured log: an event name and fields, one JSON object a line, on stderr."""
+"""Structured log on stderr: JSON, one object a line; words for a person at a terminal."""
 
 import logging
+import os
 import sys
 from collections.abc import Callable
+from enum import StrEnum
 from typing import TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
+from sluiceway.observe.text_log import TextLine
+
 Log = FilteringBoundLogger
 """Writes `log.info("event_name", field=value)`; `log.bind(...)` adds fields to every line."""
 
 
+class LogLevel(StrEnum):
+    """Least level that is written."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How a line is written: for a person, or for a log collector."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class _Lines(structlog.PrintLogger):
+    """Writes lines; a reader that went away or a full disk costs the lines, never the work."""
+
+    def msg(self, message: str) -> None:
+        """Write one line, if it can be written."""
+        try:
+            super().msg(message)
+        except OSError:
+            # There is nobody left to tell, and a driver must not halt for want of a listener.
+            return
+
+    log = debug = info = warn = warning = msg
+    fatal = failure = err = error = critical = exception = msg
+
+
 def stderr_log(
-    *, level: str = "info", stream: TextIO | None = None, before: Callable[[], None] | None = None
+    *,
+    level: str = "info",
+    log_format: LogFormat | None = None,
+    stream: TextIO | None = None,
+    before: Callable[[], None] | None = None,
 ) -> Log:
     """The log of a command. Made once, at its start.
 
     Args:
         level: Least level that is written: debug, info, warning or error.
+        log_format: None takes text on a terminal and JSON elsewhere.
         stream: Where lines go; stderr when left out.
         before: Called before each line (a progress line clears itself).
+
+    Raises:
+        ValueError: There is no such level.
     """
+    if level not in [*LogLevel]:
+        raise ValueError(f"expected a level of {', '.join(LogLevel)}, got {level!r}")
+    out = stream or sys.stderr
+    on_terminal = out.isatty()
+    chosen = log_format or (LogFormat.TEXT if on_terminal else LogFormat.JSON)
 
     def clear(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
         del logger, method
@@ -29,13 +77,15 @@ def stderr_log(
             before()
         return event
 
+    stamp = structlog.processors.TimeStamper(fmt="iso", utc=True, key="at")
+    as_json = structlog.processors.JSONRenderer(default=str, ensure_ascii=False)
+    as_text = TextLine(colours=on_terminal and not os.environ.get("NO_COLOR"))
     log = structlog.wrap_logger(
-        structlog.PrintLogger(stream or sys.stderr),
+        _Lines(out),
         processors=[
             clear,
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
-            structlog.processors.JSONRenderer(default=str, ensure_ascii=False),
+            *([as_text] if chosen is LogFormat.TEXT else [stamp, as_json]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]

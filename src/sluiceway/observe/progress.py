@@ -1,9 +1,21 @@
 """What a person at a terminal sees of a run: one line, rewritten in place."""
 
+import os
 import time
+import unicodedata
+from dataclasses import dataclass
 from typing import TextIO
 
 _CLEAR = "\r\033[K"
+_USUAL_COLUMNS = 80
+# A route that tries again may need so long to find out that nothing has changed.
+_ATTEMPT_S = 12.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    reason: str
+    until: float
 
 
 class Progress:
@@ -17,6 +29,8 @@ class Progress:
         self._stream = stream
         self._started = time.monotonic()
         self._shown = False
+        self._text = ""
+        self._waits: dict[str, _Wait] = {}
         self._lag_records = 0
         self.commits = 0
         self.rows = 0
@@ -26,23 +40,36 @@ class Progress:
         """Records in the logs that are not committed yet."""
         self._lag_records = records
         if self.commits == 0:
-            self._show("reading the first epoch")
+            self._text = "reading the first epoch" if records else "no rows yet"
+        self._show()
 
-    def epoch(self, seq: int, rows: int, dirty: int, seconds: float) -> None:
-        """An epoch was committed and published."""
+    def epoch(self, seq: int, rows: int, dirty: int, seconds: float, *, route: str = "") -> None:
+        """An epoch of `route` was committed and published; the route waits for nothing."""
         self.commits += 1
         self.rows += rows
         self.dirty += dirty
         rate = rows / seconds if seconds > 0 else 0.0
         self._lag_records = max(0, self._lag_records - rows)
-        self._show(
+        self._waits.pop(route, None)
+        self._text = (
             f"seq {seq} · {self.rows:,} rows · {rate:,.0f}/s · lag {self._lag_records:,} "
             f"· dirty {self.dirty:,}"
         )
+        self._show()
 
-    def waiting(self, reason: str) -> None:
-        """The driver waits for something outside."""
-        self._show(f"waiting: {reason}")
+    def waiting(self, reason: str, *, route: str = "", for_s: float = 0.0) -> None:
+        """The driver waits for something outside.
+
+        Args:
+            reason: Shown until the route commits, or is silent long enough to be well again.
+            route: Which one waits; empty for the whole job, before its first epoch.
+            for_s: When it tries again.
+        """
+        if not route:
+            self._text = f"waiting: {reason}"
+        else:
+            self._waits[route] = _Wait(reason, time.monotonic() + for_s + _ATTEMPT_S)
+        self._show()
 
     def clear(self) -> None:
         """Take the line off, before something else is written."""
@@ -51,10 +78,47 @@ class Progress:
             self._stream.flush()
             self._shown = False
 
-    def _show(self, text: str) -> None:
+    def _show(self) -> None:
         if self._stream is None:
             return
-        seconds = int(time.monotonic() - self._started)
-        self._stream.write(f"{_CLEAR}{seconds // 60:02d}:{seconds % 60:02d} {text}"[:160])
+        now = time.monotonic()
+        # Threads of several routes come here; a copy cannot change under the loop.
+        waits = [wait for wait in tuple(self._waits.values()) if wait.until > now]
+        seconds = int(now - self._started)
+        line = f"{seconds // 60:02d}:{seconds % 60:02d} {_one_line(self._lead(waits))}"
+        # The last column stays free: some terminals wrap when it is written.
+        self._stream.write(_CLEAR + cut_to_columns(line, _columns(self._stream) - 1))
         self._stream.flush()
         self._shown = True
+
+    def _lead(self, waits: list[_Wait]) -> str:
+        if not waits:
+            return self._text
+        count = f"{len(waits)} routes wait" if len(waits) > 1 else "waiting"
+        # What is wrong comes first, so that a narrow terminal does not cut it off.
+        return f"{count}: {waits[-1].reason}" + (f" · {self._text}" if self.commits else "")
+
+
+def cut_to_columns(text: str, columns: int) -> str:
+    """The beginning of `text` that takes at most so many columns of a terminal."""
+    left = columns
+    for place, character in enumerate(text):
+        if unicodedata.combining(character):
+            continue
+        left -= 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        if left < 0:
+            return text[:place]
+    return text
+
+
+def _one_line(text: str) -> str:
+    """Without control characters: parts of it may be names that others chose."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _columns(stream: TextIO) -> int:
+    """Asked each time: a window may change its size."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or _USUAL_COLUMNS
+    except (OSError, ValueError):
+        return _USUAL_COLUMNS

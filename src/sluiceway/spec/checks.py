@@ -19,7 +19,7 @@ from sluiceway.spec.topic_pattern import (
     groups_in,
     missing_groups,
 )
-from sluiceway.spec.type_text import is_nested, is_timestamp, struct_field
+from sluiceway.spec.type_text import event_time_units, is_nested, is_timestamp, struct_field
 from sluiceway.spec.values import MAX_PATH_KEYS
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
@@ -58,6 +58,7 @@ _WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("source",), "kafka"),
     (("table", "hive"), "metastore"),
 )
+_UNITS = frozenset({"s", "ms", "us", "ns", "iso8601"})
 _OWN_SPARK_SETTINGS = {
     "spark.master": "run.master",
     "spark.app.name": "name",
@@ -273,25 +274,44 @@ def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator
     field = _mapping(data, "event_time").get("field")
     if declared is None or not isinstance(field, str):
         return
-    todo = _follow(declared, field)
+    type_text, todo = _follow(declared, field)
     if todo:
         text = f"expected the path of a declared column, got {quoted(field)}"
         yield Problem(positions.value(("event_time", "field")), text, todo)
+    elif type_text is not None:
+        yield from _check_event_time_type(data, positions, type_text)
 
 
-def _follow(declared: Mapping[str, str | None], field: str) -> str:
-    """What to do about a path that does not lead to one value of a declared column."""
+def _check_event_time_type(
+    data: Mapping[str, Any], positions: Positions, type_text: str
+) -> Iterator[Problem]:
+    """A number says nothing without a unit, and a text is no number."""
+    units, unit = event_time_units(type_text), _mapping(data, "event_time").get("unit")
+    if not units:
+        return  # Upper layers know all types and tell what cannot be read.
+    if unit is None and None not in units:
+        text = f"expected `unit` for the numbers of {quoted(type_text)}, got none"
+        yield Problem(positions.key(("event_time",)), text, "add unit: s, ms, us or ns")
+    elif isinstance(unit, str) and unit in _UNITS and unit not in units:
+        text = f"expected a unit that reads {quoted(type_text)}, got {quoted(unit)}"
+        todo = "remove it" if None in units else "write s, ms, us or ns"
+        yield Problem(positions.value(("event_time", "unit")), text, todo)
+
+
+def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None, str]:
+    """Type of the value that a path leads to, if known; else what to do about the path."""
     first, *rest = field.split(".")
     if len(rest) >= MAX_PATH_KEYS:
-        return ""  # The model refuses it; following it could take for ever.
+        return None, ""  # The model refuses it; following it could take for ever.
     if first.lower() not in declared:
-        return f"declare {quoted(first)} under table.columns"
+        return None, f"declare {quoted(first)} under table.columns"
     type_text = declared[first.lower()]
     for name in rest:
         if type_text is None:
-            return ""
+            return None, ""
         if struct_field(type_text, name) is None:
-            return f"{quoted(type_text)} has no field {quoted(name)}"
+            return None, f"{quoted(type_text)} has no field {quoted(name)}"
         type_text = struct_field(type_text, name)
-    nested = type_text is not None and is_nested(type_text)
-    return f"name one value inside {quoted(field)}" if nested else ""
+    if type_text is not None and is_nested(type_text):
+        return None, f"name one value inside {quoted(field)}"
+    return type_text, ""

@@ -1,7 +1,7 @@
 """A job file's path -> checked values, or one error that names everything wrong with it."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
@@ -43,6 +43,17 @@ _EXPECTED = {
 }
 
 
+MoreChecks = Callable[[Mapping[str, Any], Positions], Iterator[Problem]]
+"""(a route as plain data, where it stands) -> problems that only upper layers can see. Looks away
+from parts of the wrong shape, as the checks of this layer do."""
+
+
+def no_more_checks(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """What `inspect_job` does without further checks: nothing."""
+    del data, positions
+    yield from ()
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
     """A valid job file.
@@ -75,6 +86,19 @@ class LoadedJob:
         return job_file_error(str(self.source_path), problems)
 
 
+@dataclass(frozen=True, slots=True)
+class InspectedJob:
+    """A job file and all that is wrong with it.
+
+    Attributes:
+        job: Those of its routes that can be read, valid or not; None when there is none.
+        problems: Everything that was found; none when the file is valid.
+    """
+
+    job: LoadedJob | None
+    problems: tuple[Problem, ...]
+
+
 def load_job(path: FilePath, *, environ: Mapping[str, str] | None = None) -> LoadedJob:
     """Read and check a job file. Called once, at the edge; reads the file and its references.
 
@@ -86,7 +110,7 @@ def load_job(path: FilePath, *, environ: Mapping[str, str] | None = None) -> Loa
         JobFileError: The file cannot be read or is not valid; holds every problem.
         NotInThisVersionError: All that is wrong is that it asks for things of later versions.
     """
-    return parse_job(_read(path), path, os.environ if environ is None else environ)
+    return parse_job(read_job_file(path), path, os.environ if environ is None else environ)
 
 
 def parse_job(content: bytes, path: FilePath, environ: Mapping[str, str]) -> LoadedJob:
@@ -96,24 +120,45 @@ def parse_job(content: bytes, path: FilePath, environ: Mapping[str, str]) -> Loa
         JobFileError: The content is not valid; holds every problem.
         NotInThisVersionError: All that is wrong is that it asks for things of later versions.
     """
+    found = inspect_job(content, path, environ)
+    if found.job is None or found.problems:
+        raise job_file_error(str(path), found.problems)
+    return found.job
+
+
+def inspect_job(
+    content: bytes,
+    path: FilePath,
+    environ: Mapping[str, str],
+    more_checks: MoreChecks = no_more_checks,
+) -> InspectedJob:
+    """Find all that is wrong with the bytes of a job file. Never raises for a bad one.
+
+    Args:
+        content: The whole file.
+        path: As the user named it.
+        environ: Environment for `${env:NAME}`.
+        more_checks: Called for each route, also when its models refuse it.
+    """
     document = read_document(content)
     if document.root is None:
-        raise job_file_error(str(path), document.problems)
+        return InspectedJob(None, document.problems)
     root, unresolved = resolve_references(document.root, environ)
     whole = look_at_shape(root, JobFileBlocks)
     if isinstance(root, MappingNode) and has_routes(root):
-        routes, found = _read_routes(root, whole)
+        routes, found = _read_routes(root, whole, more_checks)
     else:
-        routes, found = _read_one(root, whole)
+        routes, found = _read_one(root, whole, more_checks)
     # What stands where nothing could be put in is not judged a second time.
     skipped = {problem.mark for problem in (*document.problems, *unresolved)}
     judged = [problem for problem in (*whole.problems, *found) if problem.mark not in skipped]
-    problems = [*document.problems, *unresolved, *judged]
-    if not routes or problems:
-        raise job_file_error(str(path), problems)
+    problems = (*document.problems, *unresolved, *judged)
+    if not routes:
+        return InspectedJob(None, problems)
     first = routes[0].spec
     spec = JobSpec(first.name, first.owner, first.run, tuple(route.spec for route in routes))
-    return LoadedJob(spec, tuple(route.positions for route in routes), path)
+    positions = tuple(route.positions for route in routes)
+    return InspectedJob(LoadedJob(spec, positions, path), problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,19 +169,24 @@ class _ReadRoute:
     positions: Positions
 
 
-def _read_one(root: Node, shape: Shape) -> tuple[list[_ReadRoute], list[Problem]]:
+def _read_one(
+    root: Node, shape: Shape, more_checks: MoreChecks
+) -> tuple[list[_ReadRoute], list[Problem]]:
     """The file is one route, which has the job's name."""
     positions = Positions(root)
     spec, found = _validate(shape, positions)
     if isinstance(shape.data, dict):
         found.extend(cross_check(shape.data, positions))
+        found.extend(more_checks(shape.data, positions))
     if spec is None:
         return [], found
     name = "" if spec.table.hive.is_template else spec.name
     return [_ReadRoute(spec.model_copy(update={"route": name}), positions)], found
 
 
-def _read_routes(root: MappingNode, whole: Shape) -> tuple[list[_ReadRoute], list[Problem]]:
+def _read_routes(
+    root: MappingNode, whole: Shape, more_checks: MoreChecks
+) -> tuple[list[_ReadRoute], list[Problem]]:
     """Each route is read as a job file of its own; the rest of the file is their defaults."""
     trees, found = route_trees(root)
     found.extend(_default_problems(root))
@@ -149,6 +199,7 @@ def _read_routes(root: MappingNode, whole: Shape) -> tuple[list[_ReadRoute], lis
         found.extend((*shape.problems, *problems))
         if isinstance(shape.data, dict):
             found.extend(cross_check(shape.data, positions))
+            found.extend(more_checks(shape.data, positions))
         if spec is not None:
             routes.append(_ReadRoute(_named(spec, tree), positions))
     found.extend(check_routes(trees))
@@ -173,7 +224,12 @@ def _default_problems(root: MappingNode) -> Iterator[Problem]:
         yield from _problems(present, shape, positions)
 
 
-def _read(path: FilePath) -> bytes:
+def read_job_file(path: FilePath) -> bytes:
+    """Read the bytes of a job file; one that is too large only as far as to tell.
+
+    Raises:
+        JobFileError: There is no such file, or it cannot be read.
+    """
     where = str(path)
     try:
         if not path.is_file():

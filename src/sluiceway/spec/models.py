@@ -325,7 +325,7 @@ class EventTimeSpec(Block):
 
     Attributes:
         field: Dotted path that begins with a column.
-        unit: Of a number, or `iso8601` for text with an offset.
+        unit: Of a number, which needs one; text with an offset is `iso8601` by itself.
         timezone: Zone in which partition values are written.
     """
 
@@ -336,7 +336,7 @@ class EventTimeSpec(Block):
         }
     )  # fmt: skip
     field: Annotated[DottedPath, BeforeValidator(_check_field)]
-    unit: Literal["s", "ms", "us", "ns", "iso8601"]
+    unit: Literal["s", "ms", "us", "ns", "iso8601"] | None = None
     timezone: TimeZone = "UTC"
 
 

@@ -6,12 +6,24 @@ Types are parsed fully where the table's types are known; here they stay text.
 import re
 
 _STRUCT = re.compile(r"\s*struct\s*<(.*)>\s*", re.IGNORECASE | re.DOTALL)
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "integer", "bigint"})
+_NUMBER_UNITS: frozenset[str | None] = frozenset({"s", "ms", "us", "ns"})
 _NESTED = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
 
 
 def is_timestamp(type_text: str) -> bool:
     """Whether the type is a timestamp."""
     return type_text.strip().lower() == "timestamp"
+
+
+def event_time_units(type_text: str) -> frozenset[str | None]:
+    """Units with which an event time is read from a value of the type; None is no unit."""
+    kind = type_text.strip().lower()
+    if kind in _INTEGERS:
+        return _NUMBER_UNITS
+    if kind == "string":
+        return frozenset({None, "iso8601"})
+    return frozenset({None, "iso8601", *_NUMBER_UNITS}) if is_timestamp(kind) else frozenset()
 
 
 def is_nested(type_text: str) -> bool:

@@ -32,12 +32,12 @@ class EventTimeRule:
 
     Attributes:
         path: Keys from the top of the decoded row.
-        unit: `s`, `ms`, `us`, `ns` or `iso8601`.
+        unit: `s`, `ms`, `us`, `ns` or `iso8601`; None reads text as `iso8601` and no number.
         timezone: IANA name of the zone that the partitions' hours are in.
     """
 
     path: tuple[str, ...]
-    unit: str
+    unit: str | None
     timezone: str
 
 

@@ -24,7 +24,7 @@ def assigned(values: list[object], kind: pa.DataType) -> list[str | None]:
 @pytest.mark.parametrize(
     ("kind", "values", "texts"),
     [
-        (pa.string(), ["a", None, "", "a"], ["a", None, None, "a"]),
+        (pa.string(), ["a", None, "b", "a"], ["a", None, "b", "a"]),
         (pa.int8(), [-5, None], ["-5", None]),
         (pa.int64(), [2**62], ["4611686018427387904"]),
         (pa.bool_(), [True, False, None], ["true", "false", None]),
@@ -37,6 +37,19 @@ def test_partition_value_of_a_column_is_its_hive_text(
     kind: pa.DataType, values: list[object], texts: list[str | None]
 ) -> None:
     assert assigned(values, kind) == texts
+
+
+def test_partition_value_of_an_empty_text_is_dirty_and_never_null() -> None:
+    rows = pa.RecordBatch.from_pydict({"c": ["a", "", None, ""]})
+    found = PartitionAssigner([ValueColumn("p", "c")], rows.schema, no_slash).assign(rows, None)
+    assert [found.values[code][0] for code in found.codes if code >= 0] == ["a", None]
+    assert found.codes[[1, 3]].tolist() == [-1, -1]
+    told = [(row.index, row.reason, row.path) for row in found.dirty]
+    assert told == [
+        (1, DirtyReason.BAD_PARTITION_VALUE, "p"),
+        (3, DirtyReason.BAD_PARTITION_VALUE, "p"),
+    ]
+    assert "read back as null" in found.dirty[0].message
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ stop = StopSignal()
 stop.listen()
 print("ready", flush=True)
 stop.sleep(60)
+stop.unlisten()
 print(stop.asked(), flush=True)
 """
 OVERDUE = POLITE.replace('print("ready"', 'stop.stop_after(0); stop.asked(); print("ready"')

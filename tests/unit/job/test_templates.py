@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.audit.pick_route import pick_route
-from sluiceway.errors import JobFileError, SourceUnavailableError, UnhealthyEnvironmentError
+from sluiceway.errors import SourceUnavailableError, UnhealthyEnvironmentError, WrongUsageError
 from sluiceway.job import discovery as discovery_module
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import CompiledJob, RouteTemplate
@@ -238,9 +238,9 @@ def test_pick_route_needs_a_name_only_when_there_are_several() -> None:
     routes = compiled("{topics: [a], table: o.a}", "{topics: [b], table: o.b}").routes
     assert pick_route(routes[:1], None) is routes[0]
     assert pick_route(routes, "o-b") is routes[1]
-    with pytest.raises(JobFileError, match=r"has 2 routes .*--route: o-a, o-b"):
+    with pytest.raises(WrongUsageError, match=r"has 2 routes .*--route: o-a, o-b"):
         pick_route(routes, None)
-    with pytest.raises(JobFileError, match=r"no route `x` .*o-a, o-b"):
+    with pytest.raises(WrongUsageError, match=r"no route `x` .*o-a, o-b"):
         pick_route(routes, "x")
-    with pytest.raises(JobFileError, match="no topic matches"):
+    with pytest.raises(WrongUsageError, match="no topic matches"):
         pick_route((), None)

@@ -328,3 +328,10 @@ def test_json_long_payloads_are_read() -> None:
 def test_json_schema_that_json_cannot_carry_is_refused(schema: Schema) -> None:
     with pytest.raises(ValueError, match=r"."):
         JsonDecoder(schema)
+
+
+def test_number_for_a_timestamp_without_unit_says_what_is_missing() -> None:
+    (dirty,) = decoder("timestamp").decode([b'{"v":1795161600000}']).dirty
+    assert dirty.reason is Why.WRONG_TYPE
+    assert "1795161600000" in dirty.message
+    assert dirty.message.endswith("is a time only where the column has a `unit`")

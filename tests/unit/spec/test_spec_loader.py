@@ -242,14 +242,44 @@ def test_partition_by_column_of_its_own_name_is_one_column() -> None:
     assert spec.table.partition_by[0].column == "app"
 
 
-@pytest.mark.parametrize("field", ["geo.ts", "Geo.inner.at", "id"])
-def test_event_time_of_declared_path_is_accepted(field: str) -> None:
-    geo = "{name: geo, type: 'struct<ts:bigint,inner:struct<d:decimal(3,1),at:string>>'}"
-    text = replaced("{name: app, type: string}", geo)
+GEO = "{name: geo, type: 'struct<ts:bigint,inner:struct<d:decimal(3,1),at:string>>'}"
+
+
+def dated(event_time: str) -> str:
+    """A job with partitions by this event time, of a column `geo` or `at`."""
+    text = replaced("{name: app, type: string}", f"{GEO}, {{name: at, type: timestamp}}")
     text = text.replace("[]", "[{name: dt, event_time: yyyy-MM-dd}]")
-    spec = load(f"{text}event_time: {{field: {field}, unit: ms}}\n")
+    return f"{text}event_time: {{{event_time}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("field", "unit"),
+    [
+        ("geo.ts", "ms"),
+        ("id", "s"),
+        ("geo.inner.at", "iso8601"),
+        ("Geo.inner.at", None),
+        ("at", None),
+        ("at", "ms"),
+    ],
+)
+def test_event_time_needs_a_unit_for_numbers_only(field: str, unit: str | None) -> None:
+    spec = load(dated(f"field: {field}" + (f", unit: {unit}" if unit else "")))
     assert spec.event_time is not None
-    assert spec.event_time.field == field
+    assert (spec.event_time.field, spec.event_time.unit) == (field, unit)
+
+
+@pytest.mark.parametrize(
+    ("event_time", "problem"),
+    [
+        ("field: geo.ts", "expected `unit` for the numbers of `bigint`, got none"),
+        ("field: geo.ts, unit: iso8601", "expected a unit that reads `bigint`, got `iso8601`"),
+        ("field: geo.inner.at, unit: ms", "expected a unit that reads `string`, got `ms`"),
+    ],
+)
+def test_event_time_with_a_unit_of_another_type_is_told(event_time: str, problem: str) -> None:
+    (line,) = problems_of(dated(event_time))
+    assert problem in line
 
 
 @pytest.mark.parametrize(

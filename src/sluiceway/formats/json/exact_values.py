@@ -256,6 +256,9 @@ def _day(value: object) -> int:
 
 
 def _instant(value: object) -> int:
+    if type(value) is NumberText:
+        text = f"the number {shown(str(value))} is a time only where the column has a `unit`"
+        raise DirtyValueError(DirtyReason.WRONG_TYPE, text)
     try:
         return parse_iso_timestamp(_text(value))
     except ValueError as error:

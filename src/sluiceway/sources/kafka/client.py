@@ -72,6 +72,7 @@ class KafkaSourceClient(SourceClient):
             raise JobFileError(
                 f"Kafka properties are not valid: {kafka_error(failure).str()}",
                 where=bootstrap_servers,
+                hint="correct `kafka.properties` of the connection, or the files they name",
             ) from failure
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:

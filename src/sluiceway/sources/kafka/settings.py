@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from sluiceway.errors import JobFileError
 
@@ -72,6 +72,34 @@ def check_properties(properties: Mapping[str, str]) -> None:
             f"Kafka properties that this product sets itself ({reasons})",
             hint="remove them",
         )
+
+
+def wrong_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties whose name or value librdkafka does not know. Needs no network.
+
+    Called when a job file is checked. What depends on several properties or on files, such as a
+    login or a certificate, is found when a client is made.
+
+    Args:
+        properties: librdkafka's names and values; those that are refused anyway are left out.
+
+    Returns:
+        What is wrong, by name.
+    """
+    wrong = {}
+    for name in properties.keys() - REFUSED.keys():
+        # Without brokers the client has nobody to talk to.
+        settings = {"group.id": _UNUSED_GROUP, "logger": LIBRARY_LOG, name: properties[name]}
+        try:
+            Consumer(settings).close()
+        except KafkaException as failure:
+            text = failure.args[0].str()
+            if "No such configuration property" in text:
+                wrong[name] = f"expected an option of librdkafka, got `{name}`"
+            elif "configuration property" in text:
+                # The library's own words may hold the value, and that a secret.
+                wrong[name] = f"expected a value that librdkafka takes for `{name}`, got another"
+    return wrong
 
 
 def admin_settings(

@@ -1,0 +1,34 @@
+"""How the user calls this program again, for hints that work when they are copied."""
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+
+def own_command() -> str:
+    """`sluiceway` when the PATH has this very installation, else how to reach it from here."""
+    beside = Path(sys.executable).parent / "sluiceway"
+    found = shutil.which("sluiceway")
+    if found is not None and beside.exists() and Path(found).samefile(beside):
+        return "sluiceway"
+    if os.access(beside, os.X_OK):
+        return shlex.quote(from_here(beside))
+    return f"{shlex.quote(from_here(Path(sys.executable)))} -m sluiceway"
+
+
+def from_here(path: Path) -> str:
+    """The path as short as it may be typed in the current folder."""
+    try:
+        return str(path.absolute().relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
+
+
+def exports(bootstrap_servers: str, metastore_uri: str) -> list[str]:
+    """Shell lines that set what the example's job file refers to."""
+    return [
+        f"export SLUICEWAY_KAFKA={shlex.quote(bootstrap_servers)}",
+        f"export SLUICEWAY_METASTORE={shlex.quote(metastore_uri)}",
+    ]

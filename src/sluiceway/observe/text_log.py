@@ -1,0 +1,58 @@
+"""A log event as one line of words: time, level, route, what happened, what comes next."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from structlog.typing import EventDict, WrappedLogger
+
+_COLOURS: Mapping[str, str] = {"warning": "33", "error": "31", "critical": "31"}
+# Fields that say why; one of them is what a person wants to read.
+_REASONS = ("error", "reason", "warning", "cause")
+_SAID_APART = frozenset({"event", "level", "job", "route", "code", "hint", "retry_in_s", *_REASONS})
+
+
+class TextLine:
+    """Renders events; the last processor of a log.
+
+    Args:
+        colours: Whether the level is painted.
+    """
+
+    def __init__(self, *, colours: bool) -> None:
+        self._colours = colours
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> str:
+        """The line of one event, without its end."""
+        del logger, method
+        level = str(event["level"])
+        name = f"{level:<7}"
+        if self._colours and level in _COLOURS:
+            name = f"\033[{_COLOURS[level]}m{name}\033[0m"
+        at = datetime.now().astimezone().strftime("%H:%M:%S")
+        route = _printable(event["route"]) if "route" in event else ""
+        return " ".join(part for part in (at, name, route and f"{route}:", _words(event)) if part)
+
+
+def _words(event: Mapping[str, Any]) -> str:
+    code = f" [{event['code']}]" if event.get("code") else ""
+    said = str(event["event"]).replace("_", " ") + code
+    reasons = [_printable(event[name]) for name in _REASONS if event.get(name)]
+    rest = [
+        f"{name}={_printable(value)}" for name, value in event.items() if name not in _SAID_APART
+    ]
+    return " ".join([": ".join([said, *reasons]), *rest]) + _next(event)
+
+
+def _next(event: Mapping[str, Any]) -> str:
+    if event.get("hint"):
+        return f"; {_printable(event['hint'])}"
+    if "retry_in_s" in event:
+        return f"; tries again in {event['retry_in_s']:g} s"
+    # The rest explain themselves, or their page does.
+    return f"; see docs/runbook.md, {event['event']}" if event["level"] != "info" else ""
+
+
+def _printable(value: object) -> str:
+    """One line without control characters: parts of it may be names that others chose."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(value)).split())

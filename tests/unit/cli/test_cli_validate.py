@@ -1,0 +1,171 @@
+"""What `validate` says of job files that are wrong in several ways, in words and as JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sluiceway.cli.app import run_command
+from sluiceway.cli.job_file import load_checked_job
+from sluiceway.errors import JobFileError
+from sluiceway.job.run import Eyes, RunOptions, run_job
+from sluiceway.job.stop import StopSignal
+from sluiceway.observe.log import stderr_log
+from sluiceway.observe.progress import Progress
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://hms:9083")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    return tmp_path / "job.yaml"
+
+
+def changed(*changes: tuple[str, str]) -> str:
+    text = EXAMPLE.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+def with_properties(properties: str) -> str:
+    servers = '{bootstrap_servers: "${env:SLUICEWAY_KAFKA}"'
+    return changed((servers, f"{servers}, properties: {{{properties}}}"))
+
+
+def test_column_types_are_checked_also_where_the_rest_is_wrong(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(
+        changed(("owner: data", "onwer: data"), ("user_id, type: bigint", "user_id, type: bigin"))
+    )
+    assert run_command(["validate", str(job)]) == 3
+    shown = capsys.readouterr().err
+    assert "2 problems" in shown
+    assert "unknown key `onwer`; did you mean `owner`?" in shown
+    assert f"{job}:18:29: expected a Hive type, got `bigin`" in shown
+
+
+def test_expressions_are_checked_also_where_the_rest_is_wrong(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(changed(("owner: data", "onwer: data")) + 'where: "amount >"\n')
+    assert run_command(["validate", str(job)]) == 3
+    shown = capsys.readouterr().err
+    assert "unknown key `onwer`" in shown
+    assert "expected a condition" in shown
+
+
+def test_problems_as_json_are_one_document_with_every_place(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(
+        changed(("owner: data", "onwer: data"), ("user_id, type: bigint", "user_id, type: bigin"))
+    )
+    assert run_command(["validate", str(job), "-o", "json"]) == 3
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["ok"], shown["file"]) == (False, str(job))
+    assert [(p["line"], p["column"], p["problem"]) for p in shown["problems"]] == [
+        (5, 1, "unknown key `onwer`"),
+        (18, 29, "expected a Hive type, got `bigin`"),
+    ]
+    assert shown["problems"][0]["todo"] == "did you mean `owner`?"
+
+
+def test_file_that_cannot_be_read_is_a_problem_in_json_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["validate", str(tmp_path / "none.yaml"), "-o", "json"]) == 3
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["ok"] is False
+    assert shown["problems"][0]["problem"] == "expected a job file, got nothing"
+
+
+@pytest.mark.parametrize("verb", ["validate", "run", "status", "verify"])
+def test_file_that_cannot_be_read_exits_with_3_from_every_command(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command([verb, str(tmp_path)]) == 3
+    assert "expected a job file, got something that is no file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("args", [["ledger", "show"], ["verify"]])
+def test_route_that_the_job_has_not_is_wrong_usage(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command([*args, str(EXAMPLE), "--route", "nope"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error[SW480]: the job has no route `nope`",
+        "hint: its routes: orders",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("properties", "problem"),
+    [
+        ("foo.bar: 1", "expected an option of librdkafka, got `foo.bar`"),
+        ("socket.timeout.ms: soon", "a value that librdkafka takes for `socket.timeout.ms`"),
+        ("security.protocol: tls", "a value that librdkafka takes for `security.protocol`"),
+    ],
+)
+def test_options_that_the_client_library_does_not_know_are_told_with_their_place(
+    properties: str, problem: str, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(with_properties(properties))
+    assert run_command(["validate", str(job)]) == 3
+    shown = capsys.readouterr().err
+    assert f"{job}:8:" in shown
+    assert problem in shown
+
+
+def test_options_of_a_login_are_not_judged_one_by_one(job: Path) -> None:
+    job.write_text(
+        with_properties("security.protocol: sasl_ssl, sasl.mechanism: PLAIN, sasl.username: me")
+    )
+    assert run_command(["validate", str(job)]) == 0
+
+
+def test_certificate_that_is_missing_is_told_before_spark_starts(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr("sluiceway.job.run._start_spark", lambda *_, **__: started.append("spark"))
+    job.write_text(with_properties("security.protocol: ssl, ssl.ca.location: /nope/ca.pem"))
+    eyes = Eyes(stderr_log(), Progress())
+    with pytest.raises(JobFileError, match=r"ssl\.ca\.location"):
+        run_job(load_checked_job(job).spec, RunOptions(), eyes, StopSignal())
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("tags, type: array<string>", "tags, type: binary", "JSON has no bytes"),
+        ("field: ts, unit: ms", "field: amount, unit: ms", "which unit ms cannot read"),
+        ("name: hr, event_time: HH", "name: hr, column: amount2", "declared column"),
+    ],
+)
+def test_rows_that_no_task_could_make_are_told(
+    old: str, new: str, problem: str, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(changed((old, new)))
+    assert run_command(["validate", str(job)]) == 3
+    assert problem in capsys.readouterr().err
+
+
+def test_empty_partition_value_may_be_said_to_be_null(job: Path) -> None:
+    expression = "{name: app_or_null, type: string, expression: \"if(app = '', null, app)\"}"
+    job.write_text(
+        changed(
+            ("- {name: app, type: string}", f"- {{name: app, type: string}}\n    - {expression}"),
+            ("{name: hr, event_time: HH}", "{name: by_app, column: app_or_null}"),
+        )
+    )
+    assert run_command(["validate", str(job)]) == 0
