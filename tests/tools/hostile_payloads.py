@@ -1,5 +1,7 @@
 """Texts that have broken out of paths, SQL, partition names or displays elsewhere."""
 
+# ruff: noqa: E501, S108 - tables of texts
+
 from collections.abc import Iterator
 from functools import cache
 

@@ -10,6 +10,7 @@ successor's hash names. The last line of output is JSON; the exit code is 1 when
 import argparse
 import copy
 import json
+import pickle
 import random
 import resource
 import sys
@@ -87,11 +88,11 @@ def lawful_log() -> tuple[bytes, ...]:
 
 
 @cache
-def _folds() -> tuple[Fold, ...]:
-    """State in front of each slot of the lawful log."""
+def _folds() -> tuple[bytes, ...]:
+    """State in front of each slot of the lawful log, pickled: the fastest way to a copy."""
     fold, found = Fold(), []
     for raw in lawful_log():
-        found.append(copy.deepcopy(fold))
+        found.append(pickle.dumps(fold))
         fold.apply(decode_record(raw, "slot"), raw)
     return tuple(found)
 
@@ -286,7 +287,7 @@ def judge(raw: bytes, slot: int) -> str:
         return "untyped"
     if encode_record(made) != raw:
         return "untyped"
-    fold = copy.deepcopy(_folds()[slot])
+    fold: Fold = pickle.loads(_folds()[slot])  # noqa: S301 - our own bytes
     try:
         fold.apply(made, raw)
         successor = lawful_log()[slot + 1]
