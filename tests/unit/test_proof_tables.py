@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from model.cases import MUTANTS
+from sluiceway.observe.steps import Step
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "docs/rules.md"
@@ -121,3 +122,10 @@ def test_paths_of_the_track_record_exist() -> None:
     named = set(re.findall(r"pytest (tests/\S+\.py)", TRACK_RECORD.read_text("utf-8")))
     assert len(named) >= 3
     assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
+
+
+def test_every_step_of_the_protocol_is_in_the_table_of_guarantees() -> None:
+    table = [row for row in rows(ROOT / "docs/GUARANTEES.md") if len(row) == 5]
+    named = [row[0] for row in table]
+    assert [step.name for step in Step if step.name not in named] == []
+    assert [row[0] for row in table if not all(row[:4])] == []
