@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow model lock bench-slope bench-driver e2e-routes dist \
+.PHONY: help install demo test lint unit slow model fuzz lock bench-slope bench-driver e2e-routes dist \
   clean
 
 help: ## List the targets
@@ -45,6 +45,9 @@ slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
 
 model: $(STAMP) ## Exhaustive models of the commit protocol, large bounds; goes on where it stopped
 	@cd tests && nice -n 19 ../$(BIN)/python -m model --large
+
+fuzz: $(STAMP) ## A million damaged and forged ledger records: each refused, with a typed error
+	@cd tests && nice -n 19 ../$(BIN)/python -m tools.record_fuzz --records 1000000 --workers 2
 
 bench-slope: $(STAMP) ## CPU per record and records per second, between 1 M and 4 M standard events
 	@$(BIN)/python -m bench.ingest_slope

@@ -148,7 +148,9 @@ def by_city(stage: Stage) -> Story:
         stage.produce(story, [*NASTY, *REFUSED])
         _wait_for_staged(driver, story)
         story.noted["commits while the rival was there"] = driver.events("committed")
-        story.noted["local folders"] = [path.name for path in driver.temporary.iterdir()]
+        story.noted["local folders"] = [
+            path.name for path in driver.temporary.glob("sluiceway-*/*")
+        ]
         # The last rows are there for a fetch or two before the signal comes.
         time.sleep(1.0)
         driver.send(signal.SIGTERM)

@@ -140,6 +140,15 @@ def _literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def _differs(column: str, kind: str) -> str:
+    """Condition on a column of `t` and `fine`; as numbers 0.0 and -0.0 would be the same."""
+    differs = f"t.{column} IS DISTINCT FROM fine.{column}"
+    if "DOUBLE" in kind or "FLOAT" in kind:
+        as_text = f"t.{column}::VARCHAR IS DISTINCT FROM fine.{column}::VARCHAR"
+        return f"({differs} OR {as_text})"
+    return differs
+
+
 def _same(left: str, right: str, names: Sequence[str] = KEYS) -> str:
     """Join condition on topic, partition and offset."""
     return " AND ".join(
@@ -221,10 +230,8 @@ class Comparison:
         )
 
     def _altered_rows(self) -> int:
-        differs = [
-            f"t.{_quoted(name)} IS DISTINCT FROM fine.{_quoted(name)}"
-            for name in self._view.columns
-        ]
+        kinds = self._types("SELECT * FROM fine")
+        differs = [_differs(_quoted(name), kinds[name]) for name in self._view.columns]
         base = self._join("t", self._keys, "fine")
         altered = self._fault("altered", f"{base} WHERE {' OR '.join(differs)}")
         if altered:

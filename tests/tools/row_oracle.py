@@ -21,6 +21,8 @@ from .payload_rules import (
 
 CHUNK_ROWS = 50_000
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+# Hive writes each of these as three characters in a folder's name.
+ESCAPED = frozenset([*map(chr, range(1, 32)), "\x7f", *"\"#%'*/:=?\\{[]^"])
 KEYS = ("topic", "partition", "offset")
 HEADERS = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 RAW_TYPES = {
@@ -211,7 +213,8 @@ class RowOracle:
             raise BrokenPayloadError(f"{name} would read back as null")
         text = str(found)
         # A file system holds 255 bytes a name, and no NUL; Hive's name for null is taken.
-        if text == NULL_PARTITION or "\0" in text or len(f"{key}={text}".encode()) > 255:
+        size = len(f"{key}={text}".encode()) + 2 * sum(char in ESCAPED for char in text)
+        if text == NULL_PARTITION or "\0" in text or size > 255:
             raise BrokenPayloadError(f"{name} cannot name a folder")
         return text
 

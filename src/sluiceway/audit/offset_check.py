@@ -18,6 +18,7 @@ from sluiceway.ledger.records import DataRecord
 from sluiceway.storage.contract import Storage
 
 DIRTY_COLUMNS = ("topic", "partition", "offset")
+_ORIGIN_TYPES = (pa.string(), pa.int32(), pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,14 @@ def offset_problems(
     """
     found: dict[tuple[str, int], str] = {}
     wanted = [columns.topic, columns.partition, columns.offset]
-    for file in record.files:
-        _add(found, _origins(storage, paths[file.final], wanted))
-    for file in record.dirty_files:
-        _add(found, _origins(storage, paths[file.final], list(DIRTY_COLUMNS)))
     problems = []
+    columns_of = [(file, wanted) for file in record.files]
+    columns_of += [(file, list(DIRTY_COLUMNS)) for file in record.dirty_files]
+    for file, names in columns_of:
+        try:
+            _add(found, _origins(storage, paths[file.final], names))
+        except (pa.ArrowException, ValueError, KeyError) as error:
+            problems.append(f"{file.final}: {', '.join(names)} cannot be read: {error}")
     for span in record.ranges:
         read = found.pop((span.topic, span.partition), ZERO)
         if read != span.offset_sum:
@@ -86,7 +90,10 @@ def _origins(
 ) -> Iterable[tuple[str, int, NDArray[np.int64]]]:
     """(topic, partition, offsets) of a file's rows."""
     with storage.open_read(path) as stream:
-        table = pq.read_table(stream, columns=names, partitioning=None)
+        table = pq.read_table(stream, columns=names, partitioning=None).select(names)
+    if any(column.null_count for column in table.columns):
+        raise ValueError("there are nulls")
+    table = table.cast(pa.schema(list(zip(names, _ORIGIN_TYPES, strict=True))))
     topics = table.column(0).combine_chunks().dictionary_encode()
     if isinstance(topics, pa.ChunkedArray):
         topics = topics.unify_dictionaries().combine_chunks()

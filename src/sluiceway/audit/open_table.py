@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import LedgerMismatchError
 from sluiceway.job.config import RouteConfig
@@ -12,9 +13,10 @@ from sluiceway.storage.registry import open_storage
 
 @dataclass(slots=True)
 class OpenTable:
-    """A route's table, opened for reading."""
+    """A route's table, opened for reading; `table` is how the metastore described it then."""
 
     config: RouteConfig
+    table: HiveTable
     metastore: MetastoreClient
     storage: Storage
     layout: LedgerLayout
@@ -37,4 +39,4 @@ def open_table(config: RouteConfig) -> OpenTable:
             hint="`sluiceway run` creates it",
         )
     storage, root = open_storage(table.layout.location)
-    return OpenTable(config, metastore, storage, LedgerLayout(root, config.route))
+    return OpenTable(config, table, metastore, storage, LedgerLayout(root, config.route))

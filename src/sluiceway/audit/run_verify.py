@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from sluiceway.audit.identity_check import identity_problems
 from sluiceway.audit.offset_check import origin_columns
 from sluiceway.audit.open_table import OpenTable, open_table
 from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.verify import Verifier, VerifyReport
+from sluiceway.catalog.hive_table import HivePartition
 from sluiceway.catalog.locations import normalise_location
 from sluiceway.errors import SluicewayError
 from sluiceway.job.compile import compile_routes
@@ -60,8 +62,13 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
             table.layout,
             deep=deep,
             origin=origin_columns({column.kind: column.column for column in table.config.meta}),
+            columns=[rule.name for rule in config.partitions],
         )
         verifier.check_table()
+        for where, message in identity_problems(
+            table.storage, table.layout, verifier.fold, table.table, config
+        ):
+            verifier.report.add("identity", where, message)
         _check_partitions(table, verifier)
         source = open_source(table.config)
         try:
@@ -76,13 +83,21 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
 def _check_partitions(table: OpenTable, verifier: Verifier) -> None:
     if not table.config.partitions:
         return
+    hive = table.config.hive
     columns = [rule.name for rule in table.config.partitions]
     values = [state.values for state in verifier.fold.partitions.values() if state.values]
     names = [partition_folder(columns, each) for each in values]
-    found = table.metastore.get_partitions(
-        table.config.hive.database, table.config.hive.table, names
-    )
+    found = table.metastore.get_partitions(hive.database, hive.table, names)
     verifier.check_partitions(
-        {key: str(local_path(normalise_location(p.layout.location))) for key, p in found.items()},
-        metastore_values,
+        {key: _local(partition) for key, partition in found.items()}, metastore_values
     )
+    for partition in found.values():
+        for difference in partition.layout.differences(table.table.layout):
+            verifier.report.add("partition", "/".join(partition.values), difference)
+    others = {*table.metastore.list_partition_names(hive.database, hive.table)} - {*names}
+    foreign = table.metastore.get_partitions(hive.database, hive.table, sorted(others))
+    verifier.check_foreign_partitions({key: _local(each) for key, each in foreign.items()})
+
+
+def _local(partition: HivePartition) -> str:
+    return str(local_path(normalise_location(partition.layout.location)))

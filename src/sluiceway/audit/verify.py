@@ -1,8 +1,9 @@
 """Does the table hold exactly what its ledger says, and does the broker agree?"""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +14,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord, FileRecord
+from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.contract import FileStatus, Storage
 from sluiceway.storage.local import file_crc32c, local_path
@@ -25,8 +27,8 @@ class Problem:
     """One thing that is not as the ledger says.
 
     Attributes:
-        kind: `chain`, `file_missing`, `file_changed`, `file_unknown`, `offsets`, `source`,
-            `partition`.
+        kind: `chain`, `identity`, `file_missing`, `file_changed`, `file_misplaced`,
+            `file_twice`, `file_unknown`, `offsets`, `source`, `partition`.
         where: Path, slot or source partition.
         message: What was expected and what was found.
     """
@@ -41,7 +43,7 @@ class VerifyReport:
     """What was looked at and what was found.
 
     Attributes:
-        foreign: Files that are not of this route's making; listed, not judged.
+        foreign: Files and partitions that are not of this route's making; listed, not judged.
         unchecked: What could not be compared, and why (offsets gone from the broker).
     """
 
@@ -80,12 +82,15 @@ class Verifier:
         *,
         deep: bool = False,
         origin: OriginColumns | None = None,
+        columns: Sequence[str] = (),
     ) -> None:
         self._storage = storage
         self._layout = layout
         self._origin = origin
+        self._columns = columns
         self._places: dict[str, str] = {}
         self._named: dict[str, FileRecord] = {}
+        self._uncompared = 0
         self.report = VerifyReport(deep=deep)
         self.fold = Fold()
 
@@ -108,6 +113,11 @@ class Verifier:
             log.refuse_hole(self._fold_records(log))
         except StateConflictError as error:
             report.add("chain", f"slot {self.fold.next_seq}", str(error))
+        if self._uncompared:
+            report.unchecked.append(
+                f"{self._uncompared} epochs: the offsets in the files, as rows were skipped or "
+                "filtered, or the table does not keep topic, partition and offset"
+            )
         report.records = self.fold.next_seq
         report.partitions = len(self.fold.partitions)
         if report.records == 0:
@@ -142,14 +152,22 @@ class Verifier:
         in_files = record.counts.written + record.counts.dirty == record.counts.read
         files = (*record.files, *record.dirty_files)
         readable = all(file.final in self._places for file in files)
-        if not (self.report.deep and self._origin is not None and in_files and readable):
+        if not (self.report.deep and readable):
+            return
+        if self._origin is None or not in_files:
+            self._uncompared += 1
             return
         for message in offset_problems(self._storage, record, self._origin, self._places):
             self.report.add("offsets", f"epoch {record.epoch}", message)
 
     def _check_file(self, file: FileRecord) -> None:
         final = self._layout.final(file.final)
+        if final in self._named:
+            self.report.add("file_twice", final, "is named by the ledger twice")
         self._named[final] = file
+        folder = file.final.rpartition("/")[0]
+        if file.values and folder != partition_folder(self._columns, file.values):
+            self.report.add("file_misplaced", final, f"was committed as rows of {file.values}")
         path = final
         status = self._storage.status(final)
         if status is None:
@@ -175,16 +193,16 @@ class Verifier:
         if rows != file.rows:
             self.report.add("file_changed", path, f"has {rows} rows, committed {file.rows}")
             return
-        self._places[file.final] = path
         if self.report.deep and (found := file_crc32c(local_path(path))) != file.crc32c:
             self.report.add("file_changed", path, f"has crc32c {found}, committed {file.crc32c}")
+            return
+        self._places[file.final] = path
 
     def _walk(self, folder: str) -> Iterator[FileStatus]:
-        skipped = (self._layout.log, self._layout.stage)
         for status in self._storage.list(folder):
             if not status.is_dir:
                 yield status
-            elif status.path not in skipped:
+            elif status.path != self._layout.stage:
                 yield from self._walk(status.path)
 
     def _judge_unnamed(self, status: FileStatus) -> None:
@@ -196,8 +214,27 @@ class Verifier:
             self.report.add(
                 "file_unknown", status.path, "bears this route's name; no record names it"
             )
-        elif f"/{SYSTEM_FOLDER}/" not in status.path and len(self.report.foreign) < _MAX_FOREIGN:
-            self.report.foreign.append(status.path)
+        elif f"/{SYSTEM_FOLDER}/" in status.path:
+            self._judge_system_file(status.path)
+        else:
+            self._list_foreign(status.path)
+
+    def _judge_system_file(self, path: str) -> None:
+        """Readers of dirty rows take whole folders, so a stray file there is a fault."""
+        layout = self._layout
+        if path.startswith(f"{layout.log}/"):
+            slot = path.rpartition("/")[2].removesuffix(".json")
+            stray = not slot.isdecimal() or path != layout.record(int(slot))
+        elif path.startswith(f"{layout.root}/"):
+            stray = path.startswith(f"{layout.root}/dirty/")
+        else:
+            stray = path != layout.owner
+        if stray:
+            self.report.add("file_unknown", path, "no record names it, and nobody else writes here")
+
+    def _list_foreign(self, place: str) -> None:
+        if len(self.report.foreign) < _MAX_FOREIGN:
+            self.report.foreign.append(place)
 
     def check_source(self, source: SourceClient) -> None:
         """Compare committed ends with the broker's logs.
@@ -258,3 +295,23 @@ class Verifier:
                 self.report.add("partition", state.folder, "is not in the metastore")
             elif found.rstrip("/") != folder:
                 self.report.add("partition", state.folder, f"the metastore has it at {found}")
+
+    def check_foreign_partitions(self, in_catalog: dict[tuple[str, ...], str]) -> None:
+        """Look at partitions that the ledger does not know: they must not show its files.
+
+        Args:
+            in_catalog: Values -> location, as an absolute path.
+        """
+        ours = {self._layout.final(state.folder) for state in self.fold.partitions.values()}
+        ours.add(f"{self._layout.table_root}/{SYSTEM_FOLDER}")
+        above = {parent for folder in ours for parent in _parents(folder)}
+        for values, location in in_catalog.items():
+            place = location.rstrip("/")
+            if place in above or not ours.isdisjoint((place, *_parents(place))):
+                self.report.add("partition", "/".join(values), f"shows our files: {location}")
+            else:
+                self._list_foreign(f"partition {'/'.join(values)} at {location}")
+
+
+def _parents(path: str) -> list[str]:
+    return [str(parent) for parent in PurePosixPath(path).parents]

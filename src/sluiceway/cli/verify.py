@@ -89,6 +89,7 @@ def _print_all(reports: "dict[str, VerifyReport | SluicewayError]") -> None:
 def _print(report: "VerifyReport") -> None:
     write = sys.stdout.write
     write(f"records     {report.records:>12,}  chain {_word(report, 'chain')}\n")
+    write(f"identity    {'':>12}  OWNER, table and ledger {_word(report, 'identity')}\n")
     write(
         f"offsets     {report.offsets:>12,}  = {report.rows:,} rows + {report.dirty_rows:,} dirty "
         f"+ {report.filtered:,} filtered + {report.skipped:,} skipped + {report.gaps:,} gaps\n"

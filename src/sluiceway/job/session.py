@@ -3,18 +3,21 @@
 import logging
 import os
 import re
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.accumulators import AccumulatorTCPServer, AccumulatorUnixServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import find_java
+from sluiceway.spec.values import is_secret_key
 
 _LOCAL_RETRIES = 4
 _LOG_TAIL_LINES = 15
@@ -58,23 +61,26 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[Spar
         The session, and the file that Spark's own log goes to.
 
     Raises:
-        UnhealthyEnvironmentError: No fit Java, or Spark does not start; with the log's end.
+        UnhealthyEnvironmentError: No fit Java, the temporary folder is others', or Spark does not
+            start; with the log's end.
     """
     os.environ["JAVA_HOME"] = str(find_java().path)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     url = spark_master(master)
     if url.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    descriptor, log_name = tempfile.mkstemp(prefix="sluiceway-spark-", suffix=".log")
+    descriptor, log_name = tempfile.mkstemp(".log", "sluiceway-spark-", private_folder())
     # py4j logs the JVM's end as an error with a traceback; the runner reports it in one line.
     logging.getLogger("py4j").addHandler(logging.NullHandler())
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = _leave_it_to_the_runner
     builder = SparkSession.builder.master(url).appName(name)
-    for key, value in {**_defaults(), **conf}.items():
+    settings = {**_defaults(), **conf}
+    for key, value in settings.items():
         builder = builder.config(key, value)
     try:
         with _stderr_into(descriptor):
+            _start_jvm(settings)
             session = builder.getOrCreate()
     except Exception as error:
         tail = "\n".join(Path(log_name).read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
@@ -86,6 +92,44 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[Spar
     return session, Path(log_name)
 
 
+def private_folder() -> Path:
+    """Where a driver keeps what is no part of a table: for its user alone, below TMPDIR.
+
+    Raises:
+        UnhealthyEnvironmentError: Somebody else made it, or others may look into it.
+    """
+    folder = Path(tempfile.gettempdir()) / f"sluiceway-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as error:
+        raise UnhealthyEnvironmentError(
+            f"cannot make a folder for temporary files: {error}",
+            where=str(folder),
+            hint="set TMPDIR to a folder that you may write to",
+        ) from error
+    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+    if not mine or found.st_mode & 0o077:
+        raise UnhealthyEnvironmentError(
+            "the folder for temporary files is not this user's alone",
+            where=str(folder),
+            hint="remove it, or set TMPDIR to a folder of your own",
+        )
+    return folder
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM without the secrets: its command line is for everybody to read.
+
+    PySpark would put all settings there. The session's builder sets those left out afterwards.
+    """
+    public = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        if not is_secret_key(key):
+            public.set(key, value)
+    SparkContext._ensure_initialized(conf=public)  # noqa: SLF001 - the only way to do it first
+
+
 def _leave_it_to_the_runner(server: object, request: object, client_address: object) -> None:
     """Spark would print a traceback when the JVM dies; the runner says it in one line."""
     del server, request, client_address
@@ -94,7 +138,7 @@ def _leave_it_to_the_runner(server: object, request: object, client_address: obj
 def _defaults() -> dict[str, str]:
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     # Java does not look at TMPDIR; a JVM that is killed leaves its folders where ours are.
-    temporary = tempfile.gettempdir()
+    temporary = private_folder()
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -102,14 +146,14 @@ def _defaults() -> dict[str, str]:
         "spark.driver.extraJavaOptions": (
             f'-Dlog4j2.configurationFile={log4j} "-Djava.io.tmpdir={temporary}"'
         ),
-        "spark.local.dir": temporary,
+        "spark.local.dir": str(temporary),
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.artifact.isolation.enabled": "false",
         "spark.python.worker.reuse": "true",
         # A slow task is cut off by run.straggler_timeout; a copy of it would only read again.
         "spark.speculation": "false",
         "spark.pyspark.python": sys.executable,
-        "spark.sql.warehouse.dir": temporary,
+        "spark.sql.warehouse.dir": str(temporary),
     }
 
 

@@ -127,7 +127,7 @@ class LedgerLog:
             for folder in folders
             for status in self.storage.list(folder)
         ]
-        above = [int(name) for name in names if name.isdigit() and int(name) > fold.next_seq]
+        above = [int(name) for name in names if name.isdecimal() and int(name) > fold.next_seq]
         # The slot at the tail itself may have been filled after the fold was made.
         if above and self.read_slot(fold.next_seq) is None:
             raise LedgerCorruptError(

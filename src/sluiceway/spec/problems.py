@@ -35,8 +35,15 @@ class Problem:
 
 
 def quoted(text: str) -> str:
-    """Text for a message: between backquotes, on one line, cut when long."""
+    """Text for a message: between backquotes, on one line, cut when long.
+
+    What a terminal would not show as it is (controls, marks that turn the direction of writing)
+    is escaped, so that a message cannot pretend to say something else.
+    """
     line = " ".join(text.split())
+    if not line.isprintable():
+        shown = (c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+        line = "".join(shown)
     return f"`{line if len(line) <= _MAX_QUOTED else line[: _MAX_QUOTED - 3] + '...'}`"
 
 

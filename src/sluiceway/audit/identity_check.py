@@ -1,0 +1,72 @@
+"""Do OWNER, the table's property, the log and the table itself belong together?"""
+
+from sluiceway.catalog.hive_table import HiveTable
+from sluiceway.errors import SluicewayError
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.ownership import Owner, check_ledger
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.sinks.contract import TableIdentity, TableState
+from sluiceway.sinks.hive.table import LEDGER_PROPERTY
+from sluiceway.sinks.hive.table_check import (
+    check_definition,
+    check_writable,
+    match_schema,
+    schema_of,
+)
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import StrictJsonError, decode
+
+
+def identity_problems(
+    storage: Storage, layout: LedgerLayout, fold: Fold, table: HiveTable, config: RouteConfig
+) -> list[tuple[str, str]]:
+    """What a driver's start would refuse about the table and its ledger. Changes nothing.
+
+    Called by `verify`, once a route, after its log was folded.
+
+    Returns:
+        (where, message) of each problem; empty when all is right.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    raw = storage.read(layout.owner)
+    if raw is None:
+        return [(layout.owner, "OWNER is gone")] if fold.next_seq else []
+    try:
+        owner = decode(raw, Owner)
+    except StrictJsonError as error:
+        return [(layout.owner, f"OWNER is unreadable: {error}")]
+    problems = []
+    if (owner.job, owner.route) != (config.job, config.route):
+        text = f"names job {owner.job}, route {owner.route}; this is {config.job}, {config.route}"
+        problems.append((layout.owner, text))
+    first = fold.first_fence
+    if first is not None and (first.job, first.route) != (owner.job, owner.route):
+        text = f"the log is of job {first.job}, route {first.route}, OWNER says {owner.route}"
+        problems.append((layout.log, text))
+    try:
+        check_ledger(_table_state(table, config), owner, fold)
+    except SluicewayError as error:
+        problems.append((str(table), str(error)))
+    return problems
+
+
+def _table_state(table: HiveTable, config: RouteConfig) -> TableState:
+    check_writable(table)
+    check_definition(table, config.hive)
+    wanted = config.hive.schema
+    schema = schema_of(table) if wanted is None else match_schema(table, wanted)[0]
+    return TableState(
+        identity=TableIdentity(
+            config.hive.metastore,
+            table.database,
+            table.name,
+            table.created_at_s,
+            table.layout.location,
+        ),
+        schema=schema,
+        partition_columns=tuple(column.name for column in table.partition_columns),
+        ledger=table.parameters.get(LEDGER_PROPERTY),
+    )

@@ -1,0 +1,131 @@
+"""The tables that say what proves what name things that exist."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from model.cases import MUTANTS
+from sluiceway.observe.steps import Step
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ROOT / "docs/rules.md"
+FAILURES = ROOT / "docs/failure-coverage.md"
+TRACK_RECORD = ROOT / "docs/track-record.md"
+FAILURE_COUNT = 98
+LEAST_COVERED = 60
+STATES = ("covered", "not applicable", "open")
+
+_TEST = re.compile(r"`(test_\w+)`")
+_CODE = re.compile(r"`([a-z_]+(?:\.[A-Za-z_]\w*)+)`")
+
+
+@cache
+def known_tests() -> frozenset[str]:
+    return frozenset(
+        node.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    )
+
+
+def rows(path: Path) -> list[list[str]]:
+    """Cells of all table rows, without heads."""
+    lines = path.read_text("utf-8").splitlines()
+    found = []
+    for before, line in zip(["", *lines], lines, strict=False):
+        is_rule = re.fullmatch(r"\|[-:|]+\|", line)
+        if line.startswith("| ") and not is_rule and before.startswith("|"):
+            found.append([cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+    return found
+
+
+def defined(name: str) -> bool:
+    """Whether `package.module.Class.method` (from `sluiceway.` on) is in the source."""
+    parts = name.split(".")
+    for length in range(len(parts) - 1, 0, -1):
+        path = ROOT.joinpath("src/sluiceway", *parts[:length]).with_suffix(".py")
+        if path.is_file():
+            return _holds(ast.parse(path.read_bytes()).body, parts[length:])
+    return False
+
+
+def _holds(body: list[ast.stmt], names: list[str]) -> bool:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == names[0]:
+            return len(names) == 1 or _holds(node.body, names[1:])
+    return False
+
+
+@pytest.mark.parametrize("path", [RULES, FAILURES, TRACK_RECORD], ids=lambda path: path.stem)
+def test_tests_named_in_the_tables_exist(path: Path) -> None:
+    named = set(_TEST.findall(path.read_text("utf-8")))
+    named |= set(re.findall(r"-k (test_\w+)", path.read_text("utf-8")))
+    assert len(named) > 5
+    prefixes = {name for name in named if any(one.startswith(name) for one in known_tests())}
+    assert named - prefixes == set()
+    if path != TRACK_RECORD:
+        assert named - known_tests() == set()
+
+
+def test_rules_are_all_there_and_name_code_that_exists() -> None:
+    found = rows(RULES)
+    wanted = [f"P{n}" for n in range(1, 9)] + [f"I{n}" for n in range(1, 10)]
+    wanted += [f"R{n}" for n in range(1, 31)]
+    assert [row[0] for row in found] == wanted
+    named = {name for row in found for name in _CODE.findall(row[2])}
+    assert len(named) > 30
+    assert [name for name in sorted(named) if not defined(name)] == []
+    empty = [row[0] for row in found if not _CODE.search(row[2]) and "*not yet*" not in row[2]]
+    assert empty == []
+    unproven = [
+        row[0] for row in found
+        if "*not yet*" not in row[2] and not _TEST.search(row[3])
+    ]  # fmt: skip
+    assert unproven == []
+
+
+def test_mutants_named_in_the_tables_exist() -> None:
+    known = {mutant.mutation.name.lower() for mutant in MUTANTS}
+    in_rules = {
+        name
+        for row in rows(RULES)
+        for part in re.findall(r"model mutants? (.*)$", row[3])
+        for name in re.findall(r"`(\w+)`", part)
+    }
+    in_record = set(re.findall(r"--only (\w+)", TRACK_RECORD.read_text("utf-8")))
+    assert len(in_rules) > 5
+    assert len(in_record) > 5
+    assert (in_rules | in_record) - known == set()
+
+
+def test_failures_are_all_there_with_a_state_and_enough_are_covered() -> None:
+    found = rows(FAILURES)
+    assert [int(row[0]) for row in found] == list(range(1, FAILURE_COUNT + 1))
+    assert {row[2] for row in found} <= set(STATES)
+    covered = [row for row in found if row[2] == "covered"]
+    assert [row[0] for row in covered if not _TEST.search(row[3])] == []
+    assert [row[0] for row in found if not row[3]] == []
+    assert len(covered) >= LEAST_COVERED
+    counts = [sum(row[2] == state for row in found) for state in STATES]
+    said = FAILURES.read_text("utf-8")
+    words = r"(\d+) are covered, (\d+) do not apply to this version, (\d+) are\s+open"
+    match = re.search(words, said)
+    assert match is not None
+    assert [int(count) for count in match.groups()] == counts
+
+
+def test_paths_of_the_track_record_exist() -> None:
+    named = set(re.findall(r"pytest (tests/\S+\.py)", TRACK_RECORD.read_text("utf-8")))
+    assert len(named) >= 3
+    assert [path for path in sorted(named) if not (ROOT / path).is_file()] == []
+
+
+def test_every_step_of_the_protocol_is_in_the_table_of_guarantees() -> None:
+    table = [row for row in rows(ROOT / "docs/GUARANTEES.md") if len(row) == 5]
+    named = [row[0] for row in table]
+    assert [step.name for step in Step if step.name not in named] == []
+    assert [row[0] for row in table if not all(row[:4])] == []
