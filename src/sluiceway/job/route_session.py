@@ -17,6 +17,7 @@ from sluiceway.errors import (
 )
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.planner import (
     PlannedSplit,
     check_identities,
@@ -73,6 +74,7 @@ class _Held:
     owned: OwnedLedger
     publisher: Publisher
     effects: EffectsApplier
+    housekeeper: Housekeeper
     plan: RoutePlan
 
 
@@ -130,7 +132,8 @@ class RouteSession:
         effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects)
         try:
             plan = route_plan(self.config, owned)
-            self._held = _Held(owned, publisher, effects, plan)
+            housekeeper = Housekeeper(owned.log, self._log)
+            self._held = _Held(owned, publisher, effects, housekeeper, plan)
             self._recover()
         except BaseException:
             self._held = None
@@ -140,6 +143,7 @@ class RouteSession:
         self.meter.advance(owned.fold)
         effects.start()
         self._want_partitions(owned.fold.effects_through)
+        housekeeper.tidy(owned.fold)
 
     def _recover(self) -> None:
         owned = self._now.owned
@@ -296,6 +300,7 @@ class RouteSession:
             self._want_partitions(before)
             self._report()
             self._log_epoch(record, committed.seq, results, (planned.started, ran))
+            held.housekeeper.tidy(owned.fold)
         self._judge([a.failure.to_error() for a in answers if a.failure is not None], record)
 
     def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
@@ -411,6 +416,7 @@ class RouteSession:
         held, self._held = self._held, None
         if held is not None:
             held.effects.close()
+            held.housekeeper.close()
             held.publisher.close()
             held.owned.lease.release()
         self._parts.sink.close()

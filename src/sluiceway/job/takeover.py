@@ -36,6 +36,7 @@ class OwnedLedger:
 
     storage: Storage
     layout: LedgerLayout
+    log: LedgerLog
     owner: Owner
     writer: LedgerWriter
     lease: LeaseKeeper
@@ -80,11 +81,11 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     storage, root = open_storage(state.identity.location)
     layout = LedgerLayout(root, config.route)
     owner = claim_table(storage, layout, state, config.job)
-    storage.probe(layout.stage)
     wait_until_free(storage, layout.lease, sleep=hooks.sleep)
     log = LedgerLog(storage, layout)
     fold = log.fold()
     check_ledger(state, owner, fold)
+    _probe(storage, layout, fold.term)
     writer = LedgerWriter(log, fold, hooks.on_wait)
     process = own_identity()
     driver = uuid4().hex
@@ -104,7 +105,17 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
         # Else the next try of this very process would find a live driver: itself.
         keeper.release()
         raise
-    return OwnedLedger(storage, layout, owner, writer, keeper, state)
+    return OwnedLedger(storage, layout, log, owner, writer, keeper, state)
+
+
+def _probe(storage: Storage, layout: LedgerLayout, term: int) -> None:
+    """Try the store; what a death leaves behind tells by its name when it is garbage."""
+    place = layout.probe(term, uuid4().hex)
+    storage.make_folders(place)
+    try:
+        storage.probe(place)
+    finally:
+        storage.remove(place)
 
 
 def _fence(

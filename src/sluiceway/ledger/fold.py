@@ -63,14 +63,21 @@ class PartitionState:
 
 @dataclass(slots=True)
 class Fold:
-    """Everything that the ledger says, up to and without slot `next_seq`."""
+    """Everything that the ledger says, up to and without slot `next_seq`.
+
+    Attributes:
+        fence_seq: Slot of the latest FENCE.
+        last_epoch: Of the latest DATA since then, in slot `data_seq`; -1 when there is none.
+    """
 
     next_seq: int = 0
     head: str = FIRST_PREV
     term: int = 0
     fence: FenceRecord | None = None
     first_fence: FenceRecord | None = None
+    fence_seq: int = -1
     last_epoch: int = -1
+    data_seq: int = -1
     subscription: Subscription | None = None
     sources: dict[PartitionKey, SourceState] = field(default_factory=dict)
     partitions: dict[str, PartitionState] = field(default_factory=dict)
@@ -215,7 +222,9 @@ class Fold:
         self.term = record.term
         self.fence = body
         self.first_fence = self.first_fence or body
+        self.fence_seq = record.seq
         self.last_epoch = -1
+        self.data_seq = -1
 
     @_take.register
     def _(self, body: SourcesRecord, record: Record) -> None:
@@ -238,6 +247,7 @@ class Fold:
     @_take.register
     def _(self, body: DataRecord, record: Record) -> None:
         self.last_epoch = body.epoch
+        self.data_seq = record.seq
         for span in body.ranges:
             known = self.sources[(span.topic, span.partition)]
             known.end = int(span.end)
