@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import Decided, NamedFiles, decide
-from sluiceway.ledger.records import DataRecord, encode_record
+from sluiceway.ledger.records import Body, DataRecord, encode_record
 from tools.ledger_records import data, fence, record, sources, span
 
 # What happens to a ledger: a fence, or DATA of an epoch so many above the term's last.
@@ -24,6 +24,7 @@ def _grow(fold: Fold, history: list[str | int]) -> dict[tuple[int, int], NamedFi
     """Apply a history; the DATA records in it by (term, epoch)."""
     named = {}
     for step in history:
+        bodies: list[Body]
         if step == "fence" or fold.term == 0:
             bodies = [fence()] if fold.sources else [fence(), sources(0)]
         else:

@@ -103,6 +103,7 @@ class RouteSession:
         self._held: _Held | None = None
         self._next_epoch = 0
         self._failed_epochs = 0
+        self._in_doubt = False
         self._retry_s = _FIRST_RETRY_S
         self._targets: dict[SourcePartition, int] | None = None
         self.meter = RouteMeter(config.interval_s)
@@ -212,7 +213,11 @@ class RouteSession:
 
         Raises:
             OffsetsLostError: The source no longer has what the ledger needs.
+            FencedError: After a failed epoch: another driver has taken over.
         """
+        if self._in_doubt:
+            self._now.owned.writer.look()
+            self._in_doubt = False
         fold = self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
         if bounded and self._targets is None:
@@ -325,6 +330,7 @@ class RouteSession:
         """How long to leave the route alone after an error; None halts it."""
         if isinstance(error, Fatal):
             return None
+        self._in_doubt = True
         if isinstance(error, TaskFailedError):
             self._failed_epochs += 1
             if self._failed_epochs >= _FAILED_EPOCHS:
