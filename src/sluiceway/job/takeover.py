@@ -19,7 +19,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import FORMAT, FenceRecord
+from sluiceway.ledger.records import FORMAT, MIN_READER, FenceRecord
 from sluiceway.ledger.writer import LedgerWriter, OnWait
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sinks.contract import TableSink, TableState
@@ -137,7 +137,7 @@ def _fence(
         site="",
         started_at_ms=BigInt(time.time_ns() // 1_000_000),
         format=FORMAT,
-        min_reader=FORMAT,
+        min_reader=MIN_READER,
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sluiceway.errors import LedgerCorruptError
+from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.types.strict_json import (
     BigInt,
     StrictJsonError,
@@ -18,19 +19,27 @@ from sluiceway.types.strict_json import (
     to_plain,
 )
 
-FORMAT = 1
-"""Format of the records that this version writes and the newest that it reads."""
+FORMAT = 2
+"""Format of the records that this version writes and the newest that it reads.
+
+1: FENCE, SOURCES, DATA. 2: RESET and SOURCE_CHANGE besides.
+"""
+
+MIN_READER = 2
+"""Oldest format whose readers understand what this version writes; each FENCE declares it."""
 
 MAX_RECORD_BYTES = 64 << 20
 FIRST_PREV = "0" * 64
 
 
 class RecordType(StrEnum):
-    """Kinds of records of format 1."""
+    """Kinds of records."""
 
     FENCE = "FENCE"
     SOURCES = "SOURCES"
     DATA = "DATA"
+    RESET = "RESET"
+    SOURCE_CHANGE = "SOURCE_CHANGE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,12 @@ class TableIdentityRecord:
 
 @dataclass(frozen=True, slots=True)
 class FenceRecord:
-    """A driver's first record; it raises the term, and no older driver can commit any more."""
+    """A driver's first record; it raises the term, and no older driver can commit any more.
+
+    Attributes:
+        format: Of this record and of those behind it, up to the next fence.
+        min_reader: An engine whose newest format is lower must not read on.
+    """
 
     ledger: str
     job: str
@@ -188,13 +202,16 @@ class DataRecord:
     timings_ms: dict[str, int]
 
 
-Body = FenceRecord | SourcesRecord | DataRecord
+Body = FenceRecord | SourcesRecord | DataRecord | ResetRecord | SourceChangeRecord
 
 _BODIES: dict[RecordType, type] = {
     RecordType.FENCE: FenceRecord,
     RecordType.SOURCES: SourcesRecord,
     RecordType.DATA: DataRecord,
+    RecordType.RESET: ResetRecord,
+    RecordType.SOURCE_CHANGE: SourceChangeRecord,
 }
+_SINCE_FORMAT = {RecordType.RESET: 2, RecordType.SOURCE_CHANGE: 2}
 _TYPES = {kind: name for name, kind in _BODIES.items()}
 
 
@@ -209,6 +226,7 @@ class Record:
         id: Made new for each put, so that a reader of the slot knows whose it is.
         published_through: All files of all records below this slot are at their final names.
         effects_through: The catalog has what all records below this slot ask for.
+        format: What it is written in.
     """
 
     engine: str
@@ -219,6 +237,7 @@ class Record:
     published_through: int
     effects_through: int
     body: Body
+    format: int = FORMAT
 
     @property
     def type(self) -> RecordType:
@@ -230,7 +249,7 @@ def encode_record(record: Record) -> bytes:
     """Canonical bytes; made once for each put."""
     return encode_plain(
         {
-            "format": FORMAT,
+            "format": record.format,
             "engine": record.engine,
             "seq": record.seq,
             "term": record.term,
@@ -306,8 +325,11 @@ def _decode(raw: bytes, where: str) -> Record:
         published_through=plain["published_through"],
         effects_through=plain["effects_through"],
         body=from_plain(plain["body"], _BODIES[RecordType(plain["type"])], "body"),
+        format=plain["format"],
     )
-    if version != FORMAT or encode_record(record) != raw:
+    if record.format < _SINCE_FORMAT.get(record.type, 1):
+        raise StrictJsonError(f"format {record.format} has no {record.type}")
+    if encode_record(record) != raw:
         raise StrictJsonError("bytes are not canonical")
     return record
 
