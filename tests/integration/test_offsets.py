@@ -5,15 +5,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.cli.app import run_command
 from sluiceway.errors import OffsetsLostError
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.observe.steps import Step
 from tools.job_files import event
-from tools.lab_fixture import TopicFactory
-from tools.route_faults import NewRun, Pause, live, offsets
+from tools.route_faults import NewRun, Pause, live, offsets, wait_until
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
@@ -236,14 +235,14 @@ def test_topic_that_was_created_again_is_read_after_the_operator_accepted_it(
     new_run: NewRun,
     writer: TopicWriter,
     admin: AdminClient,
-    new_topic: TopicFactory,
     operator: Operator,
 ) -> None:
-    del new_topic
     run, topic = new_run()
     writer.write(topic, _events(range(10)))
     run.catch_up()
-    writer.create_again(topic)
+    admin.delete_topics([topic], operation_timeout=_TIMEOUT_S)[topic].result(_TIMEOUT_S)
+    wait_until(lambda: topic not in admin.list_topics(timeout=_TIMEOUT_S).topics)
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(_TIMEOUT_S)
     writer.write(topic, _events(range(20, 24)))
     with pytest.raises(OffsetsLostError, match="is not the log that was read") as halted:
         run.catch_up()

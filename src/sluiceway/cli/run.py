@@ -28,6 +28,14 @@ def run(
             show_default=False,
         ),
     ] = None,
+    takeover: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--takeover",
+            metavar="[ROUTE=]TERM",
+            help="Replace this term without waiting for its lease; repeatable.",
+        ),
+    ] = None,
     log_level: Annotated[
         str | None, typer.Option(help="debug, info, warning or error.", show_default=False)
     ] = None,
@@ -56,7 +64,9 @@ def run(
     # A person watching the line wants to hear of trouble only; a log collector wants everything.
     level = log_level or ("warning" if on_terminal else "info")
     log = stderr_log(level=level, before=progress.clear)
-    options = RunOptions(until_caught_up=until_caught_up, for_s=seconds)
+    options = RunOptions(
+        until_caught_up=until_caught_up, for_s=seconds, takeover=_terms(takeover or [])
+    )
     eyes = Eyes(log, progress)
     port = job.spec.run.health_port if health_port is None else health_port
     with health_served(port, eyes.board, log) as served:
@@ -67,3 +77,14 @@ def run(
         sys.stderr.write(
             f"{progress.rows:,} rows in {progress.commits} commits, {progress.dirty:,} dirty\n"
         )
+
+
+def _terms(texts: list[str]) -> dict[str, int]:
+    """Route -> term, of `7` and `orders=7`."""
+    found = {}
+    for text in texts:
+        name, _, term = text.rpartition("=")
+        if not (term.isascii() and term.isdigit() and int(term) > 0):
+            raise typer.BadParameter("expected TERM or ROUTE=TERM", param_hint="--takeover")
+        found[name] = int(term)
+    return found

@@ -57,6 +57,7 @@ class RouteParts:
         sink: Owned by the session, which closes it.
         source: Shared by the routes of a connection; closed by its owner.
         sleep: Pause that a stop request ends.
+        replaces: Term that may be replaced without waiting for its lease.
     """
 
     source: SourceClient
@@ -65,6 +66,7 @@ class RouteParts:
     observe: Observer
     progress: Progress
     sleep: Callable[[float], None]
+    replaces: int | None = None
 
 
 @dataclass(slots=True)
@@ -104,6 +106,7 @@ class RouteSession:
         self._next_epoch = 0
         self._failed_epochs = 0
         self._in_doubt = False
+        self._replaces = parts.replaces
         self._retry_s = _FIRST_RETRY_S
         self._targets: dict[SourcePartition, int] | None = None
         self.meter = RouteMeter(config.interval_s)
@@ -118,7 +121,7 @@ class RouteSession:
         Raises:
             SluicewayError: The class tells the loop what to do.
         """
-        hooks = TakeoverHooks(self._parts.observe, self._on_put_wait)
+        hooks = TakeoverHooks(self._observe_start, self._on_put_wait, replaces=self._replaces)
         owned = take_over(self.config, self._parts.sink, hooks)
         self._log.info(
             "fenced",
@@ -145,6 +148,12 @@ class RouteSession:
         effects.start()
         self._want_partitions(owned.fold.effects_through)
         housekeeper.tidy(owned.fold)
+
+    def _observe_start(self, step: Step) -> None:
+        if step is Step.FENCED:
+            # Said for one fence: if the rest of START fails, the latest term is this driver's own.
+            self._replaces = None
+        self._parts.observe(step)
 
     def _recover(self) -> None:
         owned = self._now.owned

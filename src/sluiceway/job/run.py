@@ -1,11 +1,12 @@
 """Runs a job: one process, one SparkSession, its routes."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sluiceway.errors import JobFileError
 from sluiceway.job.compile import compile_routes, revealed
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
@@ -38,6 +39,8 @@ class RunOptions:
         until_caught_up: End at the log ends read at the start.
         for_s: End gracefully after this time; None goes on.
         signals: SIGINT and SIGTERM end the run gracefully; only ever in the main thread.
+        takeover: Route -> the term that may be replaced without waiting for its lease; the name
+            "" stands for the only route.
         borrow_session: Use the SparkSession that the process has, if any, and leave it running.
     """
 
@@ -45,6 +48,7 @@ class RunOptions:
     for_s: float | None = None
     signals: bool = True
     borrow_session: bool = False
+    takeover: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,7 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes) -> RunSummary:
         SluicewayError: Why it could not go on; everything committed is safe.
     """
     job = compile_routes(spec)
+    job = replace(job, takeover=_of_routes(job, options.takeover))
     stop = StopSignal()
     with _listening(stop, wanted=options.signals):
         eyes.progress.waiting("starting Spark")
@@ -84,6 +89,27 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes) -> RunSummary:
             eyes.progress.clear()
             runner.close()
     return eyes.board.summary()
+
+
+def _of_routes(job: CompiledJob, takeover: Mapping[str, int]) -> dict[str, int]:
+    """By the names of routes, whose terms count for themselves.
+
+    Raises:
+        JobFileError: A name that the job does not have, or none although it has several routes.
+    """
+    names = [config.route for config in job.routes]
+    if "" in takeover and (len(names) != 1 or job.templates):
+        raise JobFileError(
+            f"the job has {len(names)} routes or more, and each has terms of its own",
+            hint="write --takeover ROUTE=TERM",
+        )
+    named = {name or names[0]: term for name, term in takeover.items()}
+    unknown = [name for name in named if name not in names and not job.templates]
+    if unknown:
+        raise JobFileError(
+            f"the job has no route `{unknown[0]}`", hint=f"its routes: {', '.join(names[:20])}"
+        )
+    return named
 
 
 @contextmanager
@@ -118,7 +144,8 @@ def run_routes(
 
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.kafka], open_sink(config)
-        parts = RouteParts(source, sink, log, observe, progress, stop.sleep)
+        replaces = job.takeover.get(config.route)
+        parts = RouteParts(source, sink, log, observe, progress, stop.sleep, replaces)
         return RouteSession(config, parts)
 
     try:
