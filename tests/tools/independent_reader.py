@@ -32,6 +32,7 @@ if not __package__:  # started as a script: PEP 366
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     __package__ = "tools"
 
+from .reset_reader import KNOWN, passage_table, passages
 from .row_oracle import (
     KEYS,
     RAW_TYPES,
@@ -74,8 +75,9 @@ class Report:
         written: Rows of the table.
         dirty: Dirty rows.
         tombstones: Records without a value where they are to be skipped: they may be nowhere.
-        lost: Records that are neither in the table nor dirty.
-        doubled: Occurrences beyond the first.
+        lost: Records that are neither in the table nor dirty, but where an operator's RESET left
+            them out.
+        doubled: Occurrences beyond the first, and beyond those that a RESET asked for.
         altered: Rows of the table, or dirty rows, that differ from the record in any value.
         wrong_partition: Rows in a partition that is not that of their own event time.
         uncovered_dirty: Dirty rows whose payload is fine.
@@ -195,22 +197,28 @@ class Comparison:
         )
         broker_keys = ", ".join(_quoted(f"#{key}") for key in KEYS)
         connection.execute(
-            f"CREATE TEMP TABLE known AS SELECT {broker_keys} FROM fine "
+            f"CREATE TEMP TABLE offsets_of_broker AS SELECT {broker_keys} FROM fine "
             f"UNION ALL SELECT {broker_keys} FROM broken"
         )
+        connection.register("passages", passage_table(self._view.passages))
+        connection.execute(f"CREATE TEMP TABLE known AS {KNOWN}")
 
     def report(self, expected: Expected) -> Report:
         """Count all faults; called once, after `load`."""
         on_t, on_d = ("t", self._keys), ("d", list(KEYS))
         matched = " AND ".join(f'occurrences."#{key}" = known."#{key}"' for key in KEYS)
         occurrences = f"occurrences ANTI JOIN known ON {matched}"
+        times = f"known LEFT JOIN occurrences ON {matched} WHERE coalesce(n, 0) < wanted"
+        over = f"occurrences LEFT JOIN known ON {matched} WHERE n > coalesce(wanted, 1)"
         return Report(
             read=len(expected.fine) + len(expected.broken) + expected.tombstones,
             written=self._number("SELECT count(*) FROM t"),
             dirty=self._number("SELECT count(*) FROM d"),
             tombstones=expected.tombstones,
-            lost=self._fault("lost", f"known ANTI JOIN occurrences ON {matched}"),
-            doubled=self._fault("doubled", "occurrences WHERE n > 1", count="sum(n - 1)"),
+            lost=self._fault("lost", times, count="sum(wanted - coalesce(n, 0))", of="known"),
+            doubled=self._fault(
+                "doubled", over, count="sum(n - coalesce(wanted, 1))", of="occurrences"
+            ),
             altered=self._altered_rows() + self._altered_dirty(),
             wrong_partition=self._wrong_partition(),
             uncovered_dirty=self._fault("uncovered_dirty", self._join(*on_d, "fine")),
@@ -261,10 +269,11 @@ class Comparison:
     def _number(self, sql: str) -> int:
         return int(self._connection.execute(sql).fetchone()[0] or 0)
 
-    def _fault(self, name: str, relation: str, *, count: str = "count(*)") -> int:
+    def _fault(self, name: str, relation: str, *, count: str = "count(*)", of: str = "") -> int:
         found = self._number(f"SELECT {count} FROM {relation}")
         if found:
-            keys = '"#topic", "#partition", "#offset"'
+            prefix = f"{of}." if of else ""
+            keys = ", ".join(f'{prefix}"#{key}"' for key in KEYS)
             sql = f"SELECT {keys} FROM {relation} ORDER BY ALL LIMIT {EXAMPLES}"
             examples = self._connection.execute(sql).fetchall()
             self._details.append(f"{name}: {found}, such as {examples}")
@@ -429,6 +438,7 @@ def table_view(
         keys,
         tuple(files),
         tuple(sorted(dirty_files)),
+        passages(root),
     )
 
 

@@ -171,6 +171,8 @@ def _show_error(error: SluicewayError) -> None:
     print(f"{_paint(f'error[{error.code}]')}{place}: {error.message}", file=sys.stderr)
     if error.hint:
         print(f"hint: {error.hint}", file=sys.stderr)
+    for command in error.commands:
+        print(f"  $ {command}", file=sys.stderr)
     if _wants_traceback():
         traceback.print_exception(error)
 

@@ -172,7 +172,9 @@ class LedgerWriter:
 
 def fenced_by(term: int, fence: FenceRecord) -> FencedError:
     """The error for a driver that met another's fence."""
-    return FencedError(
+    error = FencedError(
         f"term {term} was taken over by {fence.host} pid {fence.pid}",
         hint="this driver has stopped and wrote nothing after that; the other one goes on",
     )
+    evidence = {"host": fence.host, "pid": fence.pid, "term": term}
+    return error.with_report(evidence, ("sluiceway status JOB",))
