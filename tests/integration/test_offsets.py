@@ -1,6 +1,7 @@
 """`offsets show` and `offsets reset` on a real broker and metastore."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +10,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.cli.app import run_command
 from sluiceway.errors import OffsetsLostError
+from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
+from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.steps import Step
 from tools.job_files import event
 from tools.route_faults import NewRun, Pause, live, offsets, wait_until
 from tools.route_runs import RouteRun
+from tools.table_proofs import read_independently
 from tools.topic_writer import TopicWriter
 
 _TIMEOUT_S = 60.0
@@ -113,6 +117,13 @@ def test_retention_past_the_end_halts_with_the_command_that_resolves_it(
     code, route = operator.show(run)
     assert code == 1
     assert "10 offsets were deleted" in route["partitions"][0]["problem"]
+
+    # The driver is gone; what it found and how to go on is not.
+    code, out, _ = operator.types("status", str(run.job.path))
+    assert code == 1
+    assert "evidence: committed_end 10, log_start 20, log_end 30" in out
+    typed = error.commands[2].replace("JOB", str(run.job.path))
+    assert f"\n  $ {typed}\n" in out
 
     # The command is run as it stands in the message, first without, then with --execute.
     before = run.records()
@@ -259,3 +270,44 @@ def test_topic_that_was_created_again_is_read_after_the_operator_accepted_it(
     run.catch_up()
     assert run.rows("id") == [(n,) for n in (*range(10), *range(20, 24))]
     run.assert_verified()
+
+
+def test_independent_reader_wants_each_offset_as_often_as_the_ledger_says(
+    new_run: NewRun,
+    writer: TopicWriter,
+    operator: Operator,
+    lab_endpoints: LabEndpoints,
+    tmp_path: Path,
+) -> None:
+    run, topic = new_run(2)
+    writer.write(topic, _events(range(10)))
+    writer.write(topic, _events(range(5)), partition=1)
+    run.catch_up()
+    code, _, err = operator.reset(
+        run, "6", "--partition", f"{topic}:0", "--accept-doubles", "--execute"
+    )
+    assert code == 0, err
+    run.catch_up()
+    writer.write(topic, _events(range(10, 14)))
+    code, _, err = operator.reset(run, "latest", "--accept-gap", "--execute")
+    assert code == 0, err
+    writer.write(topic, _events(range(14, 17)))
+    run.catch_up()
+    expectation = tmp_path / "expectation.json"
+    expectation.write_text('{"required": ["id", "ts"]}')
+    found = read_independently(lab_endpoints, run.job, expectation=expectation)
+    assert (found["lost"], found["doubled"], found["written"]) == (0, 0, 10 + 4 + 3 + 5)
+    run.assert_verified()
+    # It would have seen a row too few or too many.
+    again = run.records()[-1].body
+    assert isinstance(again, DataRecord)
+    (file,) = again.files
+    path = run.root() / file.final
+    copy = path.with_name("copy.parquet")
+    copy.write_bytes(path.read_bytes())
+    with pytest.raises(AssertionError, match="doubled: 3"):
+        read_independently(lab_endpoints, run.job, expectation=expectation)
+    copy.unlink()
+    path.unlink()
+    with pytest.raises(AssertionError, match="lost: 3"):
+        read_independently(lab_endpoints, run.job, expectation=expectation)
