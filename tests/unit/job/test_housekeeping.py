@@ -12,9 +12,10 @@ from sluiceway.ledger.collect import Collected, GarbageCollector
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import encode_record
 from sluiceway.observe.log import stderr_log
 from sluiceway.storage.local import LocalStorage
-from tools.ledger_records import fence, fold_of
+from tools.ledger_records import fence, fold_of, record
 
 _PATIENCE_S = 30.0
 
@@ -97,13 +98,20 @@ def test_failed_pass_is_only_noted(
 
 
 def test_what_was_removed_is_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fold = fold_of(fence(), fence())
     keeper = _keeper(tmp_path, 0.0)
-    left = tmp_path / "_sluiceway" / "orders" / "stage" / f"1-0-{'a' * 32}"
+    layout, fold = LedgerLayout(str(tmp_path), "orders"), Fold()
+    for _ in range(2):
+        made = record(fold, fence())
+        raw = encode_record(made)
+        fold.apply(made, raw)
+        Path(layout.record_folder(0)).mkdir(parents=True, exist_ok=True)
+        Path(layout.record(made.seq)).write_bytes(raw)
+    left = Path(layout.attempt(f"1-0-{'a' * 32}"))
     left.mkdir(parents=True)
     (left / "f.parquet").write_bytes(b"12345")
     keeper.tidy(fold)
-    keeper.close()
+    assert keeper._thread is not None
+    keeper._thread.join(_PATIENCE_S)
     assert not left.exists()
     (line,) = map(json.loads, capsys.readouterr().err.splitlines())
     assert (line["event"], line["places"], line["size_bytes"]) == ("garbage_removed", 1, 5)
