@@ -92,11 +92,17 @@ class GarbageCollector:
         if self._decided.next_seq == 0:
             return [], 0
         found = self._list()
-        names = sorted(found)[:most]
+        names = self._promising(found, most)
         named = self._look_up(epochs_to_look_up(self._decided, names))
         published = self._published(names, named)
         decisions = decide(self._decided, names, named, published)
         return [self._place(each, found[each.name]) for each in decisions], len(found) - len(names)
+
+    def _promising(self, found: Iterable[str], most: int) -> list[str]:
+        """The names to look at, in order; those that can go come before those that cannot yet."""
+        hopes = decide(self._decided, found, {}, frozenset())
+        chosen = sorted((not hope.removable, hope.name) for hope in hopes)[:most]
+        return sorted(name for _, name in chosen)
 
     def collect(
         self,

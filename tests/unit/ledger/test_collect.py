@@ -190,6 +190,17 @@ def test_pass_is_bounded_and_the_next_one_goes_on(room: Room) -> None:
     assert len(room.left()) == 3
 
 
+def test_bounded_pass_is_not_filled_by_what_has_to_stay(room: Room) -> None:
+    room.land(fence(), sources(0), fence())
+    stays = {_attempt(3, number) for number in range(4)} | {"0-notes"}
+    gone = "results/1-5/0.json"
+    for name in (*stays, gone):
+        room.put_stage(name)
+    done = garbage_of(room.log, room.fold).collect(most=2)
+    assert [Path(place.path).name for place in done.removed] == ["1-5"]
+    assert room.left() == stays
+
+
 def test_pass_that_is_told_to_stop_leaves_the_rest(room: Room) -> None:
     room.land(fence(), sources(0), fence())
     for number in range(3):
