@@ -9,11 +9,13 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.cli.app import run_command
-from sluiceway.errors import OffsetsLostError
+from sluiceway.errors import OffsetsLostError, StorageUnavailableError
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
-from sluiceway.ledger.records import DataRecord
+from sluiceway.ledger.records import DataRecord, RecordType, decode_record
 from sluiceway.observe.steps import Step
+from sluiceway.storage.contract import PutResult
+from sluiceway.storage.local import LocalStorage
 from tools.job_files import event
 from tools.route_faults import NewRun, Pause, live, offsets, wait_until
 from tools.route_runs import RouteRun
@@ -169,6 +171,42 @@ def test_reset_to_read_again_needs_the_word_and_doubles_rows_knowingly(
     assert code == 0, err
     run.catch_up()
     assert run.rows() == sorted(offsets(0, range(10), range(6, 10)))
+    run.assert_verified()
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_reset_whose_answer_is_lost_is_settled_by_the_slot(
+    new_run: NewRun,
+    writer: TopicWriter,
+    operator: Operator,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    landed: bool,
+) -> None:
+    run, topic = new_run()
+    writer.write(topic, _events(range(10)))
+    run.catch_up()
+    writer.write(topic, _events(range(10, 14)))
+    put = LocalStorage.put_if_absent
+    failures: list[str] = []
+
+    def fails(storage: LocalStorage, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        wanted = "/log/" in path and decode_record(content, path).type is RecordType.RESET
+        if wanted and len(failures) < 2:
+            failures.append(path)
+            if landed:
+                put(storage, path, content, tmp_folder=tmp_folder)
+            raise StorageUnavailableError("no answer", where=path)
+        return put(storage, path, content, tmp_folder=tmp_folder)
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", fails)
+    code, _, err = operator.reset(run, "latest", "--accept-gap", "--execute")
+    assert code == 0, err
+    assert len(failures) == 2
+    writer.write(topic, _events(range(14, 16)))
+    run.catch_up()
+    assert [record.type for record in run.records()].count(RecordType.RESET) == 1
+    assert run.rows() == offsets(0, range(10), range(14, 16))
     run.assert_verified()
 
 
