@@ -10,7 +10,8 @@ Fatal
     A person has to act. The route stops with a report.
 """
 
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Self
 
 
 class SluicewayError(Exception):
@@ -20,6 +21,10 @@ class SluicewayError(Exception):
         message: What was expected and what came, in one sentence. Holds no secret.
         where: Place in the user's terms: `file:line:column`, topic/partition/offset, table.
         hint: What the user does next, if anything.
+
+    Attributes:
+        evidence: What was found, name -> value; kept with a halt.
+        commands: What resolves it, ready to be run; `JOB` stands for the job file.
     """
 
     code: ClassVar[str] = "SW000"
@@ -30,9 +35,18 @@ class SluicewayError(Exception):
         self.message = message
         self.where = where
         self.hint = hint
+        self.evidence: dict[str, str] = {}
+        self.commands: tuple[str, ...] = ()
+
+    def with_report(self, evidence: Mapping[str, object], commands: Sequence[str] = ()) -> Self:
+        """The same error with what a person needs to act on it."""
+        self.evidence = {name: str(value) for name, value in evidence.items()}
+        self.commands = tuple(commands)
+        return self
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.message, self.where, self.hint))
+        given = (type(self), self.message, self.where, self.hint, self.evidence, self.commands)
+        return (_rebuild, given)
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
@@ -40,8 +54,15 @@ class SluicewayError(Exception):
         return f"{place}{self.message}{hint}"
 
 
-def _rebuild(kind: type[SluicewayError], message: str, where: str, hint: str) -> SluicewayError:
-    return kind(message, where=where, hint=hint)
+def _rebuild(
+    kind: type[SluicewayError],
+    message: str,
+    where: str,
+    hint: str,
+    evidence: dict[str, str],
+    commands: tuple[str, ...],
+) -> SluicewayError:
+    return kind(message, where=where, hint=hint).with_report(evidence, commands)
 
 
 class Retriable(SluicewayError):
@@ -179,6 +200,12 @@ class FileLostError(StateConflictError):
     """A committed file is neither staged nor at its final name."""
 
     code = "SW456"
+
+
+class ResetRefusedError(StateConflictError):
+    """Committed ends cannot be moved as asked; nothing was changed."""
+
+    code = "SW458"
 
 
 class InvariantError(StateConflictError):

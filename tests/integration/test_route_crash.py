@@ -18,6 +18,7 @@ from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
 _TIMEOUT_S = 30.0
+_FIRST_RUN = [RecordType.FENCE, RecordType.SOURCES, RecordType.DATA]
 _HOUR_MS = 3_600_000
 _START_STEPS = (Step.FENCING, Step.FENCED, Step.RECOVERED)
 
@@ -174,7 +175,7 @@ def test_publish_that_fails_for_a_while_is_repeated_until_it_is_done(
 
 
 @pytest.mark.parametrize("landed", [True, False])
-@pytest.mark.parametrize("kind", list(RecordType))
+@pytest.mark.parametrize("kind", _FIRST_RUN)
 def test_put_of_a_record_with_unknown_outcome_is_settled_by_the_slot(
     new_run: NewRun,
     writer: TopicWriter,
@@ -202,7 +203,7 @@ def test_put_of_a_record_with_unknown_outcome_is_settled_by_the_slot(
     run.catch_up()
     assert len(failures) == 2
     assert failures[0] == failures[1]
-    assert [record.type for record in run.records()] == list(RecordType)
+    assert [record.type for record in run.records()] == _FIRST_RUN
     _assert_each_row_once(run, 1, range(10))
 
 

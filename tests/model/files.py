@@ -81,6 +81,7 @@ class FilesBounds:
         spares: Second attempts at a task (retry, speculation).
         throws: Epochs thrown away by a living driver.
         zombies: Attempts go on after their driver's death and after their epoch.
+        leftovers: A publish may end between the link and the unlink.
     """
 
     rows: tuple[int, ...] = (1, 1)
@@ -89,6 +90,7 @@ class FilesBounds:
     spares: int = 0
     throws: int = 0
     zombies: bool = False
+    leftovers: bool = False
 
 
 class FilesModel:
@@ -195,6 +197,9 @@ class FilesModel:
                     staged=_without(state.staged, file), final=_added(state.final, file)
                 )
                 yield f"t{writer.term} publish", self._after_publish(after, number, writer)
+                if self._bounds.leftovers:
+                    both = state._replace(final=after.final)
+                    yield f"t{writer.term} link", self._after_publish(both, number, writer)
 
     def _after_publish(self, state: State, number: int, writer: Writer) -> State:
         if not _unpublished(state, writer):
@@ -364,10 +369,22 @@ class FilesModel:
             return
         named = set(chain.from_iterable(record.files for record in state.log))
         for file in state.staged:
-            if file not in named and (
-                self._mutation is Mutation.GC_BY_AGE or _is_decided(file, state.log)
-            ):
+            if self._may_go(file, state, named):
                 yield "gc", state._replace(staged=_without(state.staged, file))
+
+    def _may_go(self, file: File, state: State, named: set[File]) -> bool:
+        """The garbage rule; at any time, by whoever has read the log."""
+        decided = _is_decided(file, state.log)
+        match self._mutation:
+            case Mutation.GC_BY_AGE:
+                decided = True
+            case Mutation.GC_OF_RUNNING_EPOCH:
+                decided = _term(state.log) >= file.term
+            case Mutation.GC_WITHOUT_FINAL_NAMES:
+                return decided
+            case _:
+                pass
+        return decided and (file not in named or file in state.final)
 
     # What must hold
 

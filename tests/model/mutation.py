@@ -11,6 +11,8 @@ class Mutation(StrEnum):
     SLOT_OVERWRITTEN = "a put replaces what stands in the slot"
     NO_FENCE_CHECK = "a driver that lost its slot to a FENCE puts its record behind it"
     GC_BY_AGE = "staged files that no record names are removed at any time"
+    GC_OF_RUNNING_EPOCH = "the term's own fence lets all of its staged files go"
+    GC_WITHOUT_FINAL_NAMES = "what is decided goes, named or not, published or not"
     DELETE_ON_TIMEOUT = "a put without an answer is taken for failed and its files are removed"
     RESTAGE_AFTER_UNKNOWN = "a put without an answer is taken for failed and the epoch run again"
     DEDUPE_BY_EPOCH = "a record counts as seen when its epoch number was seen"

@@ -45,9 +45,12 @@ class DriverProcess:
         job: What to run.
         folder: An existing folder; the driver's temporary folder and its log come below it.
         options: Of `sluiceway run`.
+        module: `tools.inline_driver` runs the tasks in threads, without a JVM.
     """
 
-    def __init__(self, job: JobFile, folder: Path, *options: str) -> None:
+    def __init__(
+        self, job: JobFile, folder: Path, *options: str, module: str = "sluiceway"
+    ) -> None:
         self._mark = uuid.uuid4().hex
         self.temporary = folder / f"tmp-{self._mark}"
         self.temporary.mkdir()
@@ -57,8 +60,9 @@ class DriverProcess:
             **os.environ,
             _MARK: self._mark,
             "TMPDIR": str(self.temporary),
+            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
-        command = [sys.executable, "-m", "sluiceway", "run", str(job.path), *options]
+        command = [sys.executable, "-m", module, "run", str(job.path), *options]
         with self._log.open("wb") as log, self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 command,

@@ -32,6 +32,7 @@ if not __package__:  # started as a script: PEP 366
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     __package__ = "tools"
 
+from .reset_reader import KNOWN, passage_table, passages
 from .row_oracle import (
     KEYS,
     RAW_TYPES,
@@ -42,6 +43,7 @@ from .row_oracle import (
     TableView,
     expect,
 )
+from .sql_text import differs, literal, quoted, same
 
 __all__ = [
     "DIRTY_TYPES",
@@ -74,8 +76,8 @@ class Report:
         written: Rows of the table.
         dirty: Dirty rows.
         tombstones: Records without a value where they are to be skipped: they may be nowhere.
-        lost: Records that are neither in the table nor dirty.
-        doubled: Occurrences beyond the first.
+        lost: Records that are neither in the table nor dirty, and that no RESET left out.
+        doubled: Occurrences beyond the first, and beyond those that a RESET asked for.
         altered: Rows of the table, or dirty rows, that differ from the record in any value.
         wrong_partition: Rows in a partition that is not that of their own event time.
         uncovered_dirty: Dirty rows whose payload is fine.
@@ -132,31 +134,6 @@ def check(
         return comparison.report(expected)
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _differs(column: str, kind: str) -> str:
-    """Condition on a column of `t` and `fine`; as numbers 0.0 and -0.0 would be the same."""
-    differs = f"t.{column} IS DISTINCT FROM fine.{column}"
-    if "DOUBLE" in kind or "FLOAT" in kind:
-        as_text = f"t.{column}::VARCHAR IS DISTINCT FROM fine.{column}::VARCHAR"
-        return f"({differs} OR {as_text})"
-    return differs
-
-
-def _same(left: str, right: str, names: Sequence[str] = KEYS) -> str:
-    """Join condition on topic, partition and offset."""
-    return " AND ".join(
-        f"{left}.{_quoted(name)} = {right}.{_quoted(f'#{key}')}"
-        for name, key in zip(names, KEYS, strict=True)
-    )
-
-
 class Comparison:
     """The comparison of one table, in one DuckDB connection.
 
@@ -188,7 +165,7 @@ class Comparison:
         connection.register("files", pa.table(files, names=["#path", *self._view.partition_keys]))
         fine_types = self._types("SELECT * FROM fine")
         columns = {name: fine_types[name] for name in self._view.columns}
-        keys = "".join(f", f.{_quoted(name)}" for name in self._view.partition_keys)
+        keys = "".join(f", f.{quoted(name)}" for name in self._view.partition_keys)
         self._scan("rows_of_files", sorted(set(paths)), columns)
         connection.execute(
             f'CREATE TEMP TABLE t AS SELECT r.* EXCLUDE ("#path"){keys} '
@@ -196,30 +173,36 @@ class Comparison:
         )
         connection.register("no_dirty", pa.schema(list(DIRTY_TYPES.items())).empty_table())
         self._scan("d", self._view.dirty_files, self._types("SELECT * FROM no_dirty"))
-        table_keys = ", ".join(map(_quoted, self._keys))
+        table_keys = ", ".join(map(quoted, self._keys))
         connection.execute(
             "CREATE TEMP TABLE occurrences AS SELECT *, count(*) AS n FROM ("
             f'SELECT {table_keys} FROM t UNION ALL SELECT topic, "partition", "offset" FROM d'
             ') AS a("#topic", "#partition", "#offset") GROUP BY ALL'
         )
-        broker_keys = ", ".join(_quoted(f"#{key}") for key in KEYS)
+        broker_keys = ", ".join(quoted(f"#{key}") for key in KEYS)
         connection.execute(
-            f"CREATE TEMP TABLE known AS SELECT {broker_keys} FROM fine "
+            f"CREATE TEMP TABLE offsets_of_broker AS SELECT {broker_keys} FROM fine "
             f"UNION ALL SELECT {broker_keys} FROM broken"
         )
+        connection.register("passages", passage_table(self._view.passages))
+        connection.execute(f"CREATE TEMP TABLE known AS {KNOWN}")
 
     def report(self, expected: Expected) -> Report:
         """Count all faults; called once, after `load`."""
         on_t, on_d = ("t", self._keys), ("d", list(KEYS))
         matched = " AND ".join(f'occurrences."#{key}" = known."#{key}"' for key in KEYS)
         occurrences = f"occurrences ANTI JOIN known ON {matched}"
+        times = f"known LEFT JOIN occurrences ON {matched} WHERE coalesce(n, 0) < wanted"
+        over = f"occurrences LEFT JOIN known ON {matched} WHERE n > coalesce(wanted, 1)"
         return Report(
             read=len(expected.fine) + len(expected.broken) + expected.tombstones,
             written=self._number("SELECT count(*) FROM t"),
             dirty=self._number("SELECT count(*) FROM d"),
             tombstones=expected.tombstones,
-            lost=self._fault("lost", f"known ANTI JOIN occurrences ON {matched}"),
-            doubled=self._fault("doubled", "occurrences WHERE n > 1", count="sum(n - 1)"),
+            lost=self._fault("lost", times, count="sum(wanted - coalesce(n, 0))", of="known"),
+            doubled=self._fault(
+                "doubled", over, count="sum(n - coalesce(wanted, 1))", of="occurrences"
+            ),
             altered=self._altered_rows() + self._altered_dirty(),
             wrong_partition=self._wrong_partition(),
             uncovered_dirty=self._fault("uncovered_dirty", self._join(*on_d, "fine")),
@@ -231,47 +214,48 @@ class Comparison:
 
     def _altered_rows(self) -> int:
         kinds = self._types("SELECT * FROM fine")
-        differs = [_differs(_quoted(name), kinds[name]) for name in self._view.columns]
+        conditions = [differs(quoted(name), kinds[name]) for name in self._view.columns]
         base = self._join("t", self._keys, "fine")
-        altered = self._fault("altered", f"{base} WHERE {' OR '.join(differs)}")
+        altered = self._fault("altered", f"{base} WHERE {' OR '.join(conditions)}")
         if altered:
-            counts = ", ".join(f"count(*) FILTER ({text})" for text in differs)
+            counts = ", ".join(f"count(*) FILTER ({text})" for text in conditions)
             found = self._connection.execute(f"SELECT {counts} FROM {base}").fetchone()
             named = dict(zip(self._view.columns, found, strict=True))
             self._details.append(f"altered columns: { {k: v for k, v in named.items() if v} }")
         return altered
 
     def _altered_dirty(self) -> int:
-        differs = [
-            f"d.{_quoted(name)} IS DISTINCT FROM broken.{_quoted('#' + name)}"
+        conditions = [
+            f"d.{quoted(name)} IS DISTINCT FROM broken.{quoted('#' + name)}"
             for name in RAW_TYPES
             if name != "headers"
         ]
-        differs.append('coalesce(d.headers, []) IS DISTINCT FROM broken."#headers"')
-        differs.append("coalesce(d.reason, '') = '' OR coalesce(d.stage, '') = ''")
+        conditions.append('coalesce(d.headers, []) IS DISTINCT FROM broken."#headers"')
+        conditions.append("coalesce(d.reason, '') = '' OR coalesce(d.stage, '') = ''")
         return self._fault(
             "altered dirty",
-            f"{self._join('d', KEYS, 'broken')} WHERE {' OR '.join(differs)}",
+            f"{self._join('d', KEYS, 'broken')} WHERE {' OR '.join(conditions)}",
         )
 
     def _wrong_partition(self) -> int:
-        differs = " OR ".join(
-            f"t.{_quoted(key)} IS DISTINCT FROM fine.{_quoted(key)}"
+        moved = " OR ".join(
+            f"t.{quoted(key)} IS DISTINCT FROM fine.{quoted(key)}"
             for key in self._view.partition_keys
         )
         base = self._join("t", self._keys, "fine")
-        return self._fault("wrong_partition", f"{base} WHERE {differs or 'false'}")
+        return self._fault("wrong_partition", f"{base} WHERE {moved or 'false'}")
 
     def _join(self, left: str, names: Sequence[str], right: str) -> str:
-        return f"{left} JOIN {right} ON {_same(left, right, names)}"
+        return f"{left} JOIN {right} ON {same(left, right, names)}"
 
     def _number(self, sql: str) -> int:
         return int(self._connection.execute(sql).fetchone()[0] or 0)
 
-    def _fault(self, name: str, relation: str, *, count: str = "count(*)") -> int:
+    def _fault(self, name: str, relation: str, *, count: str = "count(*)", of: str = "") -> int:
         found = self._number(f"SELECT {count} FROM {relation}")
         if found:
-            keys = '"#topic", "#partition", "#offset"'
+            prefix = f"{of}." if of else ""
+            keys = ", ".join(f'{prefix}"#{key}"' for key in KEYS)
             sql = f"SELECT {keys} FROM {relation} ORDER BY ALL LIMIT {EXAMPLES}"
             examples = self._connection.execute(sql).fetchall()
             self._details.append(f"{name}: {found}, such as {examples}")
@@ -285,17 +269,17 @@ class Comparison:
         """Create `relation` with these columns from the files, one select per file schema."""
         groups: dict[tuple[tuple[str, str], ...], list[str]] = {}
         for path in paths:
-            kinds = self._types(f"SELECT * FROM read_parquet({_literal(path)})")
+            kinds = self._types(f"SELECT * FROM read_parquet({literal(path)})")
             if faults := [n for n, kind in columns.items() if not _fits(kinds.get(n), kind)]:
                 self._schema_errors += 1
                 self._details.append(f"schema of {path}: {faults}")
             groups.setdefault(tuple(kinds.items()), []).append(path)
-        empty = ", ".join(f"NULL::{kind} AS {_quoted(n)}" for n, kind in columns.items())
+        empty = ", ".join(f"NULL::{kind} AS {quoted(n)}" for n, kind in columns.items())
         selects = [f'SELECT {empty}, NULL::VARCHAR AS "#path" WHERE false']
         for signature, members in groups.items():
             kinds = dict(signature)
             names = ", ".join(_read_as(n, kinds.get(n), kind) for n, kind in columns.items())
-            listed = ", ".join(map(_literal, members))
+            listed = ", ".join(map(literal, members))
             selects.append(
                 f'SELECT {names}, "#path" FROM read_parquet([{listed}], '
                 "filename = '#path', hive_partitioning = false)"
@@ -311,7 +295,7 @@ def _fits(found: str | None, wanted: str) -> bool:
 
 
 def _read_as(name: str, found: str | None, wanted: str) -> str:
-    column = _quoted(name)
+    column = quoted(name)
     if found is None:
         return f"NULL::{wanted}"
     if wanted == "TIMESTAMP" and _fits(found, wanted):
@@ -436,6 +420,7 @@ def table_view(
         keys,
         tuple(files),
         tuple(sorted(dirty_files)),
+        passages(root),
     )
 
 

@@ -4,6 +4,7 @@ from uuid import uuid4
 
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import (
+    FORMAT,
     NO_ROWS,
     Body,
     DataRecord,
@@ -35,8 +36,8 @@ def fence(*, driver: str = "d1", ledger: str = LEDGER, job: str = "orders") -> F
         pid=1,
         site="",
         started_at_ms=BigInt(1),
-        format=1,
-        min_reader=1,
+        format=FORMAT,
+        min_reader=FORMAT,
     )
 
 

@@ -18,6 +18,7 @@ from .payload_rules import (
     column_type,
     parse_object,
 )
+from .reset_reader import Passage
 
 CHUNK_ROWS = 50_000
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
@@ -65,12 +66,14 @@ class TableView:
         partition_keys: Names in order.
         files: Data files of the listed partitions.
         dirty_files: Files of the dirty rows.
+        passages: Readings of the source partitions that an operator has moved.
     """
 
     columns: Mapping[str, str]
     partition_keys: tuple[str, ...]
     files: tuple[TableFile, ...]
     dirty_files: tuple[str, ...]
+    passages: tuple[Passage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from sluiceway.audit.open_table import OpenTable, open_table
 from sluiceway.audit.pick_route import job_routes
-from sluiceway.errors import LedgerMismatchError, SluicewayError, SourceUnavailableError
+from sluiceway.errors import Fatal, LedgerMismatchError, SluicewayError, SourceUnavailableError
 from sluiceway.host.process import is_alive
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.halt_report import halt_report
 from sluiceway.job.route_meter import lag_records
 from sluiceway.job.run import open_source
 from sluiceway.job.source_view import look
@@ -168,7 +169,14 @@ def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> 
 
 
 def _unknown(blank: RouteStatus, error: SluicewayError, why: str) -> RouteStatus:
-    return replace(blank, state=RouteState.UNKNOWN, code=error.code, message=f"{why}{error}")
+    report = halt_report(error, blank.route) if isinstance(error, Fatal) else None
+    return replace(
+        blank,
+        state=RouteState.UNKNOWN,
+        code=error.code,
+        message=f"{why}{error}",
+        report=report,
+    )
 
 
 def _of_ledger(blank: RouteStatus, fold: Fold) -> RouteStatus:
@@ -191,7 +199,7 @@ def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
     if last is not None and last.term == status.term:
         status = replace(status, since_ms=last.as_of_ms, last_commit_ms=last.last_commit_ms)
         if last.state is RouteState.HALTED:
-            return replace(status, code=last.code, message=last.message)
+            return replace(status, code=last.code, message=last.message, report=last.report)
     if one.lease is not None and not one.lease.released:
         gone = f"its driver ended without a stop: {one.lease.host} pid {one.lease.pid}"
         return replace(status, message=f"{gone}; the next start goes on from the ledger")

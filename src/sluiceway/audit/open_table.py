@@ -6,7 +6,9 @@ from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import LedgerMismatchError
 from sluiceway.job.config import RouteConfig
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 
@@ -40,3 +42,38 @@ def open_table(config: RouteConfig) -> OpenTable:
         )
     storage, root = open_storage(table.layout.location)
     return OpenTable(config, table, metastore, storage, LedgerLayout(root, config.route))
+    return OpenTable(config, metastore, storage, LedgerLayout(root, config.route))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLedger:
+    """A route's ledger, read to its tail."""
+
+    log: LedgerLog
+    fold: Fold
+
+
+def open_ledger(config: RouteConfig) -> OpenLedger:
+    """Read the ledger of a route, and see that it is this job's. Changes nothing.
+
+    Returns:
+        The ledger; its fold is empty when no driver has ever fenced it.
+
+    Raises:
+        LedgerMismatchError: No such table, or its ledger belongs to another job or route.
+        LedgerCorruptError: The log is damaged.
+        MetastoreUnavailableError: The metastore does not answer.
+        StorageUnavailableError: The store failed.
+    """
+    table = open_table(config)
+    table.metastore.close()
+    log = LedgerLog(table.storage, table.layout)
+    fold = log.fold()
+    first = fold.first_fence
+    if first is not None and (first.job, first.route) != (config.job, config.route):
+        raise LedgerMismatchError(
+            f"the ledger is of job {first.job}, route {first.route}",
+            where=table.layout.log,
+            hint="use the job file that fills this table",
+        )
+    return OpenLedger(log, fold)

@@ -56,6 +56,8 @@ def _show(error: SluicewayError) -> None:
     print(f"{paint(f'error[{error.code}]')}{place}: {error.message}", file=sys.stderr)
     if error.hint:
         print(f"hint: {error.hint}", file=sys.stderr)
+    for command in error.commands:
+        print(f"  $ {command}", file=sys.stderr)
     if _wants_traceback():
         traceback.print_exception(error)
 

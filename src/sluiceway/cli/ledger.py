@@ -58,6 +58,10 @@ def show(
 
 
 def _describe(record: "Record") -> str:
+    from sluiceway.ledger.operator_records import (  # noqa: PLC0415
+        ResetRecord,
+        SourceChangeRecord,
+    )
     from sluiceway.ledger.records import (  # noqa: PLC0415
         DataRecord,
         FenceRecord,
@@ -72,6 +76,12 @@ def _describe(record: "Record") -> str:
         return _describe_data(body)
     if isinstance(body, SnapshotRecord):
         return f"the fold of slots below {body.through}, {body.size_bytes:,} bytes in {body.side}"
+    if isinstance(body, ResetRecord | SourceChangeRecord):
+        kind = "resets" if isinstance(body, ResetRecord) else "accepts another log of"
+        moves = ", ".join(
+            f"{p.topic}[{p.partition}] {p.old_end} -> {p.new_end}" for p in body.partitions
+        )
+        return f"{body.operator} {kind} {moves}: {body.reason}"
     pins = ", ".join(f"{p.topic}[{p.partition}] {p.how} {p.start}" for p in body.partitions)
     what = f"`{body.pattern}`, now " if body.pattern else ""
     return f"reads {what}{', '.join(body.topics) or 'nothing'}: {pins}"

@@ -34,6 +34,14 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
             show_default=False,
         ),
     ] = None,
+    takeover: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--takeover",
+            metavar="[ROUTE=]TERM",
+            help="Replace this term without waiting for its lease; repeatable.",
+        ),
+    ] = None,
     log_level: Annotated[
         LogLevel | None,
         typer.Option(help="Least level; warning on a terminal, else info.", show_default=False),
@@ -52,14 +60,8 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     from sluiceway.job.run import Eyes, RunOptions, run_job  # noqa: PLC0415
     from sluiceway.observe.progress import Progress  # noqa: PLC0415
     from sluiceway.service.health import health_served  # noqa: PLC0415
-    from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
 
-    seconds = None
-    if for_ is not None:
-        try:
-            seconds = parse_duration_ms(for_) / 1000
-        except ValueError as error:
-            raise typer.BadParameter(str(error), param_hint="--for") from error
+    seconds, terms = _seconds(for_), _terms(takeover or [])
     job = load_checked_job(job_file)
     on_terminal = sys.stderr.isatty()
     progress = Progress(sys.stderr if on_terminal else None)
@@ -69,7 +71,7 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     stop: StopSignal = context.obj
     if log_format is not None:
         stop.speak(as_json=log_format is LogFormat.JSON)
-    options = RunOptions(until_caught_up=until_caught_up, for_s=seconds)
+    options = RunOptions(until_caught_up=until_caught_up, for_s=seconds, takeover=terms)
     eyes = Eyes(log, progress)
     port = job.spec.run.health_port if health_port is None else health_port
     with health_served(port, eyes.board, log) as served:
@@ -80,3 +82,25 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
         sys.stderr.write(
             f"{progress.rows:,} rows in {progress.commits} commits, {progress.dirty:,} dirty\n"
         )
+
+
+def _seconds(text: str | None) -> float | None:
+    from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
+
+    if text is None:
+        return None
+    try:
+        return parse_duration_ms(text) / 1000
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--for") from error
+
+
+def _terms(texts: list[str]) -> dict[str, int]:
+    """Route -> term, of `7` and `orders=7`."""
+    found = {}
+    for text in texts:
+        name, _, term = text.rpartition("=")
+        if not (term.isascii() and term.isdigit() and int(term) > 0):
+            raise typer.BadParameter("expected TERM or ROUTE=TERM", param_hint="--takeover")
+        found[name] = int(term)
+    return found

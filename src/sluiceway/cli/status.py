@@ -1,6 +1,8 @@
 """`sluiceway status`: how each route of a job is, whether a driver runs or not."""
 
 import json
+import re
+import shlex
 import sys
 import time
 from dataclasses import asdict
@@ -42,7 +44,7 @@ def status(
     if output == "json":
         sys.stdout.write(json.dumps(_as_json(spec.name, seen)) + "\n")
     else:
-        sys.stdout.write(_table(seen))
+        sys.stdout.write(_table(seen, str(job_file)))
     if not seen.is_well:
         raise typer.Exit(1)
 
@@ -61,7 +63,7 @@ def _route_as_json(route: "SeenRoute") -> dict[str, Any]:
     return {**first, **asdict(route.status), "driver": route.driver, "ok": route.is_well}
 
 
-def _table(seen: "SeenJob") -> str:
+def _table(seen: "SeenJob", job_file: str) -> str:
     rows = [_HEADS, *(_cells(route) for route in seen.routes)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
     lines = [_aligned(rows[0], widths)]
@@ -70,11 +72,24 @@ def _table(seen: "SeenJob") -> str:
         if route.status.message:
             code = f"[{route.status.code}] " if route.status.code else ""
             lines.append(f"  {code}{_printable(route.status.message)}")
+        lines += _report_lines(route, job_file)
     if not seen.routes:
         lines.append("no routes: no topic matches the job's patterns")
     if seen.problem is not None:
         lines.append(f"routes of patterns are missing: {_printable(str(seen.problem))}")
     return "\n".join([*lines, ""])
+
+
+def _report_lines(route: "SeenRoute", job_file: str) -> list[str]:
+    """Evidence and commands of a halt; the commands as they can be typed here."""
+    report = route.status.report
+    if report is None:
+        return []
+    found = [f"{name} {value}" for name, value in report.evidence.items()]
+    lines = [f"  evidence: {_printable(', '.join(found))}"] if found else []
+    place = shlex.quote(job_file)
+    commands = (re.sub(r"\bJOB\b", lambda _: place, each, count=1) for each in report.commands)
+    return [*lines, *(f"  $ {_printable(command)}" for command in commands)]
 
 
 def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:

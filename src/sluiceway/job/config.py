@@ -1,7 +1,8 @@
 """What a driver needs to know of a job file, as values."""
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sluiceway.ledger.fold import Subscription
@@ -137,8 +138,10 @@ class CompiledJob:
         routes: Those whose topics are listed.
         templates: Those that topics bring along.
         discover_interval_s: How often topics are looked for.
+        takeover: Route -> the term that may be replaced without waiting for its lease.
     """
 
     routes: tuple[RouteConfig, ...]
     templates: tuple[RouteTemplate, ...] = ()
     discover_interval_s: float = 30.0
+    takeover: Mapping[str, int] = field(default_factory=dict)

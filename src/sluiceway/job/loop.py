@@ -19,6 +19,7 @@ from sluiceway.errors import (
 )
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.discovery import Discovery
+from sluiceway.job.halt_report import halt_report
 from sluiceway.job.route_session import PlannedEpoch, RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
 from sluiceway.job.source_view import SourceView, look
@@ -245,12 +246,15 @@ class JobLoop:
         config = seat.session.config
         if pause_s is None:
             seat.state = RouteState.HALTED
+            report = halt_report(error, config.route)
             self._parts.log.error(
                 "route_halted",
                 job=config.job,
                 route=config.route,
                 code=error.code,
                 error=str(error),
+                evidence=report.evidence,
+                commands=report.commands,
             )
             return
         seat.state = RouteState.WAITING

@@ -121,14 +121,23 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
             continue
         now = (found.identity.cluster_id, found.identity.topic_id)
         if now != (known.cluster_id, known.topic_id):
-            raise OffsetsLostError(
+            raise _lost(
+                fold,
+                found.partition,
                 f"topic id {now[1]} in cluster {now[0]} is not the log that was read: "
                 f"topic id {known.topic_id} in cluster {known.cluster_id}, "
                 f"committed end {known.end}",
-                where=str(found.partition),
                 hint="the topic was deleted and created again, or this is another cluster; "
-                "rows already in the table are safe. Give the job a new table, or restore the "
-                "old topic",
+                "rows already in the table are safe. Bring the old topic back, or accept this "
+                "one in its place",
+                evidence={
+                    "committed_end": known.end,
+                    "cluster_id_read": known.cluster_id,
+                    "topic_id_read": known.topic_id,
+                    "cluster_id_found": now[0],
+                    "topic_id_found": now[1],
+                },
+                reset="--to earliest --accept-identity",
             )
 
 
@@ -156,7 +165,7 @@ def plan_splits(
                 "the cluster does not describe it now; it is looked for again",
                 where=str(partition),
             )
-        start = _readable_start(partition, known, bounds[partition])
+        start = readable_start(fold, partition, bounds[partition])
         stop = None if targets is None else targets.get(partition, known.end)
         if stop is not None and known.end >= stop:
             continue
@@ -164,23 +173,61 @@ def plan_splits(
     return planned
 
 
-def _readable_start(partition: SourcePartition, known: SourceState, place: LogBounds) -> int:
+def readable_start(fold: Fold, partition: SourcePartition, place: LogBounds) -> int:
+    """First offset to read of a source partition that the fold knows.
+
+    Raises:
+        OffsetsLostError: The log starts after the committed end or ends before it.
+    """
+    known = fold.sources[partition.topic, partition.partition]
+    evidence = {
+        "committed_end": known.end,
+        "log_start": place.start_offset,
+        "log_end": place.high_watermark,
+        "generation": known.generation,
+    }
     if known.end > place.high_watermark:
-        raise OffsetsLostError(
+        raise _lost(
+            fold,
+            partition,
             f"the log ends at {place.high_watermark}, the committed end is {known.end}: "
             "it was truncated",
-            where=str(partition),
             hint="an unclean leader election or a restored broker; rows in the table are safe, "
             "but the log no longer continues them",
+            evidence=evidence,
+            reset="--to latest --accept-doubles",
         )
     if place.start_offset <= known.end:
         return known.end
     if not known.has_data and known.how in ("earliest", "discovered"):
         # Nothing was promised below the first readable offset: a counted gap.
         return place.start_offset
-    raise OffsetsLostError(
+    lost = place.start_offset - known.end
+    raise _lost(
+        fold,
+        partition,
         f"the log starts at {place.start_offset}, the committed end is {known.end}: "
-        f"{place.start_offset - known.end} offsets were deleted before they were read",
-        where=str(partition),
+        f"{lost} offsets were deleted before they were read",
         hint="raise the topic's retention; the lost range must be accepted by an operator",
+        evidence={**evidence, "offsets_lost": lost},
+        reset="--to earliest --accept-gap",
     )
+
+
+def _lost(
+    fold: Fold,
+    partition: SourcePartition,
+    message: str,
+    *,
+    hint: str,
+    evidence: Mapping[str, object],
+    reset: str,
+) -> OffsetsLostError:
+    """The error with the command that resolves it: first to look, then with --execute."""
+    route = f" --route {fold.first_fence.route}" if fold.first_fence is not None else ""
+    place = f"--partition {partition.topic}:{partition.partition}"
+    command = f"sluiceway offsets reset JOB{route} {place} {reset} --reason TEXT"
+    error = OffsetsLostError(message, where=str(partition), hint=f"{hint}: `{command}`")
+    look = f"sluiceway offsets show JOB{route}"
+    error.with_report(evidence, (look, command, f"{command} --execute"))
+    return error

@@ -17,6 +17,7 @@ from sluiceway.errors import (
 )
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.planner import (
     PlannedSplit,
     check_identities,
@@ -57,6 +58,7 @@ class RouteParts:
         sink: Owned by the session, which closes it.
         source: Shared by the routes of a connection; closed by its owner.
         sleep: Pause that a stop request ends.
+        replaces: Term that may be replaced without waiting for its lease.
     """
 
     source: SourceClient
@@ -65,6 +67,7 @@ class RouteParts:
     observe: Observer
     progress: Progress
     sleep: Callable[[float], None]
+    replaces: int | None = None
 
 
 @dataclass(slots=True)
@@ -74,6 +77,7 @@ class _Held:
     owned: OwnedLedger
     publisher: Publisher
     effects: EffectsApplier
+    housekeeper: Housekeeper
     plan: RoutePlan
     upkeep: LogUpkeep
 
@@ -103,6 +107,8 @@ class RouteSession:
         self._held: _Held | None = None
         self._next_epoch = 0
         self._failed_epochs = 0
+        self._in_doubt = False
+        self._replaces = parts.replaces
         self._retry_s = _FIRST_RETRY_S
         self._targets: dict[SourcePartition, int] | None = None
         self.meter = RouteMeter(config.interval_s)
@@ -117,7 +123,7 @@ class RouteSession:
         Raises:
             SluicewayError: The class tells the loop what to do.
         """
-        hooks = TakeoverHooks(self._parts.observe, self._on_put_wait)
+        hooks = TakeoverHooks(self._observe_start, self._on_put_wait, replaces=self._replaces)
         owned = take_over(self.config, self._parts.sink, hooks)
         self._log.info(
             "fenced",
@@ -132,8 +138,9 @@ class RouteSession:
         effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects)
         try:
             plan = route_plan(self.config, owned)
+            housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            self._held = _Held(owned, publisher, effects, plan, upkeep)
+            self._held = _Held(owned, publisher, effects, housekeeper, plan, upkeep)
             self._recover()
         except BaseException:
             self._held = None
@@ -143,6 +150,13 @@ class RouteSession:
         self.meter.advance(owned.fold)
         effects.start()
         self._want_partitions(owned.fold.effects_through)
+        housekeeper.tidy(owned.fold)
+
+    def _observe_start(self, step: Step) -> None:
+        if step is Step.FENCED:
+            # Said for one fence: if the rest of START fails, the latest term is this driver's own.
+            self._replaces = None
+        self._parts.observe(step)
 
     def _recover(self) -> None:
         owned = self._now.owned
@@ -211,7 +225,11 @@ class RouteSession:
 
         Raises:
             OffsetsLostError: The source no longer has what the ledger needs.
+            FencedError: After a failed epoch: another driver has taken over.
         """
+        if self._in_doubt:
+            self._now.owned.writer.look()
+            self._in_doubt = False
         fold = self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
         if bounded and self._targets is None:
@@ -300,6 +318,7 @@ class RouteSession:
             self._report()
             self._log_epoch(record, committed.seq, results, (planned.started, ran))
             self._keep_log_short()
+            held.housekeeper.tidy(owned.fold)
         self._judge([a.failure.to_error() for a in answers if a.failure is not None], record)
 
     def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
@@ -324,6 +343,7 @@ class RouteSession:
         """How long to leave the route alone after an error; None halts it."""
         if isinstance(error, Fatal):
             return None
+        self._in_doubt = True
         if isinstance(error, TaskFailedError):
             self._failed_epochs += 1
             if self._failed_epochs >= _FAILED_EPOCHS:
@@ -432,6 +452,7 @@ class RouteSession:
         held, self._held = self._held, None
         if held is not None:
             held.effects.close()
+            held.housekeeper.close()
             held.publisher.close()
             held.owned.lease.release()
         self._parts.sink.close()

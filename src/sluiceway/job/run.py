@@ -1,9 +1,11 @@
 """Runs a job: one process, one SparkSession, its routes."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sluiceway.errors import JobFileError
 from sluiceway.job.compile import compile_routes, revealed
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
@@ -35,12 +37,15 @@ class RunOptions:
     Attributes:
         until_caught_up: End at the log ends read at the start.
         for_s: End gracefully after this time; None goes on.
+        takeover: Route -> the term that may be replaced without waiting for its lease; the name
+            "" stands for the only route.
         borrow_session: Use the SparkSession that the process has, if any, and leave it running.
     """
 
     until_caught_up: bool = False
     for_s: float | None = None
     borrow_session: bool = False
+    takeover: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
         SluicewayError: Why it could not go on; everything committed is safe.
     """
     job = compile_routes(spec)
+    job = replace(job, takeover=_of_routes(job, options.takeover))
     # What the client library refuses is told now, not after the seconds that Spark takes.
     for kafka in dict.fromkeys(config.kafka for config in _all_routes(job)):
         _open_client(kafka).close()
@@ -95,6 +101,27 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
     return summary
 
 
+def _of_routes(job: CompiledJob, takeover: Mapping[str, int]) -> dict[str, int]:
+    """By the names of routes, whose terms count for themselves.
+
+    Raises:
+        JobFileError: A name that the job does not have, or none although it has several routes.
+    """
+    names = [config.route for config in job.routes]
+    if "" in takeover and (len(names) != 1 or job.templates):
+        raise JobFileError(
+            f"the job has {len(names)} routes or more, and each has terms of its own",
+            hint="write --takeover ROUTE=TERM",
+        )
+    named = {name or names[0]: term for name, term in takeover.items()}
+    unknown = [name for name in named if name not in names and not job.templates]
+    if unknown:
+        raise JobFileError(
+            f"the job has no route `{unknown[0]}`", hint=f"its routes: {', '.join(names[:20])}"
+        )
+    return named
+
+
 def run_routes(
     job: CompiledJob,
     runner: TaskRunner,
@@ -114,7 +141,8 @@ def run_routes(
 
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.kafka], open_sink(config)
-        parts = RouteParts(source, sink, log, observe, progress, stop.sleep)
+        replaces = job.takeover.get(config.route)
+        parts = RouteParts(source, sink, log, observe, progress, stop.sleep, replaces)
         return RouteSession(config, parts)
 
     try:

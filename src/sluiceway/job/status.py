@@ -7,6 +7,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
+from sluiceway.job.halt_report import HaltReport
 from sluiceway.types.strict_json import StrictJsonError, from_plain, loads
 
 
@@ -48,6 +49,7 @@ class RouteStatus(RouteNumbers):
         state: Where it is.
         code: Of the error, when it waits or has halted.
         message: Of that error, with what to do next.
+        report: For a person, when it has halted: evidence, and commands that resolve it.
         since_ms: When it came into this state.
         as_of_ms: When this was seen.
         term: Of the driver; None before it has fenced.
@@ -66,6 +68,7 @@ class RouteStatus(RouteNumbers):
     state: RouteState = RouteState.UNKNOWN
     code: str | None = None
     message: str | None = None
+    report: HaltReport | None = None
     since_ms: int | None = None
     as_of_ms: int = 0
 

@@ -5,6 +5,7 @@ import time
 from dataclasses import asdict, dataclass
 
 from sluiceway.errors import FencedError, SluicewayError, StorageUnavailableError
+from sluiceway.job.halt_report import HaltReport, halt_report
 from sluiceway.job.route_session import RouteSession
 from sluiceway.job.status import (
     RouteState,
@@ -38,9 +39,15 @@ class _Entry:
             state=self.state,
             code=self.error.code if self.error else None,
             message=str(self.error) if self.error else None,
+            report=self._report(),
             since_ms=self.since_ms,
             as_of_ms=now_ms,
         )
+
+    def _report(self) -> HaltReport | None:
+        if self.error is None or self.state is not RouteState.HALTED:
+            return None
+        return halt_report(self.error, self.session.config.route)
 
     def summary(self) -> RouteSummary:
         meter = self.session.meter

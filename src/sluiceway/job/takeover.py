@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import LeaseHeldError, SluicewayError
 from sluiceway.host.process import ProcessIdentity, own_identity
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.ownership import (
@@ -19,7 +19,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import FORMAT, FenceRecord
+from sluiceway.ledger.records import FORMAT, MIN_READER, FenceRecord
 from sluiceway.ledger.writer import LedgerWriter, OnWait
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sinks.contract import TableSink, TableState
@@ -36,6 +36,7 @@ class OwnedLedger:
 
     storage: Storage
     layout: LedgerLayout
+    log: LedgerLog
     owner: Owner
     writer: LedgerWriter
     lease: LeaseKeeper
@@ -55,11 +56,14 @@ class TakeoverHooks:
         observe: Told of each step.
         on_wait: Called before each repeated put.
         sleep: Interruptible pause.
+        replaces: The term that an operator allows to be replaced without waiting for its lease
+            (commit rule 25); None waits.
     """
 
     observe: Observer
     on_wait: OnWait
     sleep: Callable[[float], None] = time.sleep
+    replaces: int | None = None
 
 
 def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> OwnedLedger:
@@ -70,7 +74,8 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     Raises:
         TableMismatchError: The table is not what the job file says.
         LedgerMismatchError: The ledger belongs to another table, job or route.
-        LeaseHeldError: Another live driver runs the route.
+        LeaseHeldError: Another live driver runs the route, or another term than the one that
+            may be replaced is the latest.
         LedgerCorruptError: The log is damaged.
         UnhealthyEnvironmentError: The store cannot hold a ledger.
         MetastoreUnavailableError: The catalog does not answer; nothing was changed.
@@ -80,16 +85,22 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     storage, root = open_storage(state.identity.location)
     layout = LedgerLayout(root, config.route)
     owner = claim_table(storage, layout, state, config.job)
-    storage.probe(layout.stage)
-    wait_until_free(storage, layout.lease, sleep=hooks.sleep)
+    if hooks.replaces is None:
+        wait_until_free(storage, layout.lease, sleep=hooks.sleep)
     log = LedgerLog(storage, layout)
     fold = log.fold()
     check_ledger(state, owner, fold)
+    _check_replaced(layout, fold, hooks.replaces)
+    _probe(storage, layout, fold.term)
     writer = LedgerWriter(log, fold, hooks.on_wait)
     process = own_identity()
     driver = uuid4().hex
 
     def on_lost() -> None:
+        if hooks.replaces is not None:
+            # The driver that is replaced may still have committed; another fence ends it here.
+            _check_replaced(layout, fold, hooks.replaces)
+            return
         hooks.sleep(_LOST_FENCE_PAUSE_S)
         wait_until_free(storage, layout.lease, sleep=hooks.sleep)
 
@@ -104,7 +115,29 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
         # Else the next try of this very process would find a live driver: itself.
         keeper.release()
         raise
-    return OwnedLedger(storage, layout, owner, writer, keeper, state)
+    return OwnedLedger(storage, layout, log, owner, writer, keeper, state)
+
+
+def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> None:
+    if replaces is None or replaces == fold.term:
+        return
+    now = fold.fence
+    who = f": {now.host} pid {now.pid}" if now is not None else ", nobody has ever fenced"
+    raise LeaseHeldError(
+        f"term {replaces} was to be replaced, the latest is {fold.term}{who}",
+        where=layout.route,
+        hint="look again with `sluiceway status`, which shows the term, before you name another",
+    )
+
+
+def _probe(storage: Storage, layout: LedgerLayout, term: int) -> None:
+    """Try the store; what a death leaves behind tells by its name when it is garbage."""
+    place = layout.probe(term, uuid4().hex)
+    storage.make_folders(place)
+    try:
+        storage.probe(place)
+    finally:
+        storage.remove(place)
 
 
 def _fence(
@@ -126,7 +159,7 @@ def _fence(
         site="",
         started_at_ms=BigInt(time.time_ns() // 1_000_000),
         format=FORMAT,
-        min_reader=FORMAT,
+        min_reader=MIN_READER,
     )
 
 

@@ -8,8 +8,17 @@ from dataclasses import dataclass, field
 from functools import singledispatchmethod
 
 from sluiceway.errors import InvariantError
+from sluiceway.ledger.operator_records import (
+    GAP,
+    TWICE,
+    ChangedSource,
+    ResetPartition,
+    ResetRecord,
+    SourceChangeRecord,
+)
 from sluiceway.ledger.records import (
     FIRST_PREV,
+    FORMAT,
     NO_ROWS,
     DataRecord,
     FenceRecord,
@@ -38,13 +47,21 @@ class Subscription:
 
 @dataclass(slots=True)
 class SourceState:
-    """Committed end of one source partition."""
+    """Committed end of one source partition.
+
+    Attributes:
+        start: Where its generation begins: the pin, or what a RESET or SOURCE_CHANGE said.
+        how: A `PinnedPartition.how`, `reset` or `source_change`.
+        generation: How often an operator has moved its end; sums and dedupe are per generation.
+        has_data: Whether this generation has rows.
+    """
 
     cluster_id: str
     topic_id: str
     start: int
     how: str
     end: int
+    generation: int = 0
     has_data: bool = False
     retired: bool = False
     leader_epoch: int | None = None
@@ -65,14 +82,22 @@ class PartitionState:
 
 @dataclass(slots=True)
 class Fold:
-    """Everything that the ledger says, up to and without slot `next_seq`."""
+    """Everything that the ledger says, up to and without slot `next_seq`.
+
+    Attributes:
+        fence_seq: Slot of the latest FENCE.
+        last_epoch: Of the latest DATA since then, in slot `data_seq`; -1 when there is none.
+    """
 
     next_seq: int = 0
     head: str = FIRST_PREV
     term: int = 0
+    format: int = 1
     fence: FenceRecord | None = None
     first_fence: FenceRecord | None = None
+    fence_seq: int = -1
     last_epoch: int = -1
+    data_seq: int = -1
     subscription: Subscription | None = None
     sources: dict[PartitionKey, SourceState] = field(default_factory=dict)
     partitions: dict[str, PartitionState] = field(default_factory=dict)
@@ -117,6 +142,11 @@ class Fold:
                 "I3",
                 f"slot {record.seq} has term {record.term}, the fence has {self.term}",
             )
+            _require(
+                record.format == self.format,
+                "rule 26",
+                f"slot {record.seq} has format {record.format}, its fence declares {self.format}",
+            )
         self._check_body(record.body, record)
 
     def check_published_through(self, seq: int) -> None:
@@ -138,6 +168,14 @@ class Fold:
             record.term == self.term + 1,
             "I3",
             f"slot {record.seq} fences term {record.term} after {self.term}",
+        )
+        declared = f"slot {record.seq} of format {record.format} declares {body.format}"
+        _require(record.format == body.format >= self.format, "rule 26", f"{declared} for the rest")
+        _require(
+            body.min_reader <= FORMAT,
+            "rule 26",
+            f"slot {record.seq} is for readers of format {body.min_reader} on; this version reads "
+            f"up to {FORMAT}, run the newer version that wrote it",
         )
         if self.first_fence is not None:
             first = self.first_fence
@@ -196,6 +234,68 @@ class Fold:
             _is_contained(body.side) and "/" not in body.side, "I4", f"{slot} names {body.side}"
         )
 
+    @_check_body.register
+    def _(self, body: ResetRecord, record: Record) -> None:
+        self._check_operator_record(body, record)
+        for each in body.partitions:
+            where, known = self._moved(each, record)
+            wanted = GAP if each.new_end > each.old_end else TWICE
+            _require(
+                each.new_end != each.old_end and each.accepted == wanted,
+                "rule 22",
+                f"{where} goes from {each.old_end} to {each.new_end} as `{each.accepted}`",
+            )
+            _require(
+                each.max_event_time_us == known.max_event_time_us,
+                "rule 22",
+                f"{where} moves its greatest event time",
+            )
+
+    @_check_body.register
+    def _(self, body: SourceChangeRecord, record: Record) -> None:
+        self._check_operator_record(body, record)
+        for each in body.partitions:
+            where, known = self._moved(each, record)
+            old = (each.old_cluster_id, each.old_topic_id)
+            _require(
+                old == (known.cluster_id, known.topic_id), "rule 22", f"{where} was never {old}"
+            )
+            new = (each.new_cluster_id, each.new_topic_id)
+            _require(new != old, "rule 22", f"{where} stays the log that it is")
+
+    def _check_operator_record(
+        self, body: ResetRecord | SourceChangeRecord, record: Record
+    ) -> None:
+        slot = f"slot {record.seq}"
+        _require(record.seq == self.fence_seq + 1, "rule 2", f"{slot} does not follow a fence")
+        keys = {(each.topic, each.partition) for each in body.partitions}
+        _require(
+            0 < len(keys) == len(body.partitions),
+            "rule 22",
+            f"{slot} names no partition, or one twice",
+        )
+
+    def _moved(
+        self, each: ResetPartition | ChangedSource, record: Record
+    ) -> tuple[str, SourceState]:
+        """The source partition that an operator moves, and its name for messages."""
+        where = f"slot {record.seq}: {each.topic}[{each.partition}]"
+        known = self.sources.get((each.topic, each.partition))
+        if known is None or known.retired:
+            raise _violation("rule 22", f"{where} is not read")
+        _require(
+            each.old_end == known.end,
+            "rule 22",
+            f"{where} leaves {each.old_end}, the committed end is {known.end}",
+        )
+        _require(each.new_end >= 0, "rule 22", f"{where} goes to {each.new_end}")
+        _require(
+            each.generation == known.generation + 1,
+            "rule 22",
+            f"{where} begins generation {each.generation} after {known.generation}",
+        )
+        return where, known
+
     def _check_range(self, span: RangeRecord, slot: str) -> None:
         where = f"{slot}: {span.topic}[{span.partition}]"
         known = self.sources.get((span.topic, span.partition))
@@ -233,9 +333,12 @@ class Fold:
     @_take.register
     def _(self, body: FenceRecord, record: Record) -> None:
         self.term = record.term
+        self.format = body.format
         self.fence = body
         self.first_fence = self.first_fence or body
+        self.fence_seq = record.seq
         self.last_epoch = -1
+        self.data_seq = -1
 
     @_take.register
     def _(self, body: SourcesRecord, record: Record) -> None:
@@ -258,6 +361,7 @@ class Fold:
     @_take.register
     def _(self, body: DataRecord, record: Record) -> None:
         self.last_epoch = body.epoch
+        self.data_seq = record.seq
         for span in body.ranges:
             known = self.sources[(span.topic, span.partition)]
             known.end = int(span.end)
@@ -280,6 +384,27 @@ class Fold:
     def _(self, body: SnapshotRecord, record: Record) -> None:
         self.snapshot_through = body.through
 
+    @_take.register
+    def _(self, body: ResetRecord, record: Record) -> None:
+        for each in body.partitions:
+            self._begin_generation(each, "reset")
+
+    @_take.register
+    def _(self, body: SourceChangeRecord, record: Record) -> None:
+        for each in body.partitions:
+            self._begin_generation(each, "source_change")
+            known = self.sources[each.topic, each.partition]
+            known.cluster_id, known.topic_id = each.new_cluster_id, each.new_topic_id
+
+    def _begin_generation(self, each: ResetPartition | ChangedSource, how: str) -> None:
+        known = self.sources[each.topic, each.partition]
+        known.start = known.end = int(each.new_end)
+        known.how = how
+        known.generation = each.generation
+        known.has_data = False
+        # The log may have been truncated or be another: what led there says nothing now.
+        known.leader_epoch = None
+
     def _add_file(self, file: FileRecord, seq: int) -> None:
         folder = file.final.rpartition("/")[0]
         state = self.partitions.setdefault(folder, PartitionState(file.values, folder, seq, seq))
@@ -295,7 +420,11 @@ def _is_contained(relative: str) -> bool:
 
 def _require(holds: bool, rule: str, message: str) -> None:  # noqa: FBT001
     if not holds:
-        raise InvariantError(
-            f"{rule} does not hold: {message}",
-            hint="keep the table and its _sluiceway folder as they are and run `sluiceway verify`",
-        )
+        raise _violation(rule, message)
+
+
+def _violation(rule: str, message: str) -> InvariantError:
+    return InvariantError(
+        f"{rule} does not hold: {message}",
+        hint="keep the table and its _sluiceway folder as they are and run `sluiceway verify`",
+    )

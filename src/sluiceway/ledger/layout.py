@@ -90,9 +90,18 @@ class LedgerLayout:
         """Folder of one attempt at one epoch."""
         return f"{self.stage}/{name}"
 
+    @property
+    def all_results(self) -> str:
+        """Folders of the task results of all epochs."""
+        return f"{self.stage}/results"
+
     def results(self, term: int, epoch: int) -> str:
         """Folder of the task results of an epoch."""
-        return f"{self.stage}/results/{term}-{epoch}"
+        return f"{self.all_results}/{term}-{epoch}"
+
+    def probe(self, term: int, name: str) -> str:
+        """Folder in which a driver that has read `term` tries the store before it fences."""
+        return f"{self.stage}/probe-{term}-{name}"
 
     def final(self, relative: str) -> str:
         """Final name of a file, from its name relative to the table."""

@@ -73,12 +73,21 @@ def wait_until_free(
         if now is None or now.released:
             return first
         if (now.driver, now.counter) != (first.driver, first.counter):
-            raise LeaseHeldError(
-                f"a live driver runs this route: {now.host} pid {now.pid}, term {now.term}",
-                where=path,
-                hint="stop it first; one route has one driver",
-            )
+            raise _held_by(now, path)
     return first
+
+
+def _held_by(lease: Lease, path: str) -> LeaseHeldError:
+    error = LeaseHeldError(
+        f"a live driver runs this route: {lease.host} pid {lease.pid}, term {lease.term}",
+        where=path,
+        hint="stop it first; one route has one driver. If it hangs, name its term to replace it",
+    )
+    evidence = {"host": lease.host, "pid": lease.pid, "term": lease.term}
+    error.with_report(
+        evidence, ("sluiceway status JOB", f"sluiceway run JOB --takeover {lease.term}")
+    )
+    return error
 
 
 class LeaseKeeper:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sluiceway.errors import LedgerCorruptError
+from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.types.strict_json import (
     BigInt,
     StrictJsonError,
@@ -18,20 +19,28 @@ from sluiceway.types.strict_json import (
     to_plain,
 )
 
-FORMAT = 1
-"""Format of the records that this version writes and the newest that it reads."""
+FORMAT = 2
+"""Format of the records that this version writes and the newest that it reads.
+
+1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides.
+"""
+
+MIN_READER = 2
+"""Oldest format whose readers understand what this version writes; each FENCE declares it."""
 
 MAX_RECORD_BYTES = 64 << 20
 FIRST_PREV = "0" * 64
 
 
 class RecordType(StrEnum):
-    """Kinds of records of format 1."""
+    """Kinds of records."""
 
     FENCE = "FENCE"
     SOURCES = "SOURCES"
     DATA = "DATA"
     SNAPSHOT = "SNAPSHOT"
+    RESET = "RESET"
+    SOURCE_CHANGE = "SOURCE_CHANGE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,12 @@ class TableIdentityRecord:
 
 @dataclass(frozen=True, slots=True)
 class FenceRecord:
-    """A driver's first record; it raises the term, and no older driver can commit any more."""
+    """A driver's first record; it raises the term, and no older driver can commit any more.
+
+    Attributes:
+        format: Of this record and of those behind it, up to the next fence.
+        min_reader: An engine whose newest format is lower must not read on.
+    """
 
     ledger: str
     job: str
@@ -206,14 +220,17 @@ class SnapshotRecord:
     version: int
 
 
-Body = FenceRecord | SourcesRecord | DataRecord | SnapshotRecord
+Body = FenceRecord | SourcesRecord | DataRecord | SnapshotRecord | ResetRecord | SourceChangeRecord
 
 _BODIES: dict[RecordType, type] = {
     RecordType.FENCE: FenceRecord,
     RecordType.SOURCES: SourcesRecord,
     RecordType.DATA: DataRecord,
     RecordType.SNAPSHOT: SnapshotRecord,
+    RecordType.RESET: ResetRecord,
+    RecordType.SOURCE_CHANGE: SourceChangeRecord,
 }
+_SINCE_FORMAT = {RecordType.SNAPSHOT: 2, RecordType.RESET: 2, RecordType.SOURCE_CHANGE: 2}
 _TYPES = {kind: name for name, kind in _BODIES.items()}
 
 
@@ -228,6 +245,7 @@ class Record:
         id: Made new for each put, so that a reader of the slot knows whose it is.
         published_through: All files of all records below this slot are at their final names.
         effects_through: The catalog has what all records below this slot ask for.
+        format: What it is written in.
     """
 
     engine: str
@@ -238,6 +256,7 @@ class Record:
     published_through: int
     effects_through: int
     body: Body
+    format: int = FORMAT
 
     @property
     def type(self) -> RecordType:
@@ -249,7 +268,7 @@ def encode_record(record: Record) -> bytes:
     """Canonical bytes; made once for each put."""
     return encode_plain(
         {
-            "format": FORMAT,
+            "format": record.format,
             "engine": record.engine,
             "seq": record.seq,
             "term": record.term,
@@ -325,8 +344,11 @@ def _decode(raw: bytes, where: str) -> Record:
         published_through=plain["published_through"],
         effects_through=plain["effects_through"],
         body=from_plain(plain["body"], _BODIES[RecordType(plain["type"])], "body"),
+        format=plain["format"],
     )
-    if version != FORMAT or encode_record(record) != raw:
+    if record.format < _SINCE_FORMAT.get(record.type, 1):
+        raise StrictJsonError(f"format {record.format} has no {record.type}")
+    if encode_record(record) != raw:
         raise StrictJsonError("bytes are not canonical")
     return record
 

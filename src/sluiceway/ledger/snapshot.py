@@ -40,6 +40,7 @@ class _Source:
     start: BigInt
     how: str
     end: BigInt
+    generation: int
     has_data: bool
     retired: bool
     leader_epoch: int | None
@@ -64,9 +65,12 @@ class _Image:
     next_seq: int
     head: str
     term: int
+    format: int
     fence: FenceRecord
     first_fence: FenceRecord
+    fence_seq: int
     last_epoch: int
+    data_seq: int
     subscription: Subscription | None
     sources: tuple[_Source, ...]
     partitions: tuple[_Partition, ...]
@@ -149,9 +153,12 @@ def _image(fold: Fold) -> _Image:
         next_seq=fold.next_seq,
         head=fold.head,
         term=fold.term,
+        format=fold.format,
         fence=fold.fence,
         first_fence=fold.first_fence,
+        fence_seq=fold.fence_seq,
         last_epoch=fold.last_epoch,
+        data_seq=fold.data_seq,
         subscription=fold.subscription,
         sources=tuple(_source(key, state) for key, state in sorted(fold.sources.items())),
         partitions=tuple(_partition(state) for state in _kept_partitions(fold)),
@@ -178,6 +185,7 @@ def _source(key: tuple[str, int], state: SourceState) -> _Source:
         start=BigInt(state.start),
         how=state.how,
         end=BigInt(state.end),
+        generation=state.generation,
         has_data=state.has_data,
         retired=state.retired,
         leader_epoch=state.leader_epoch,
@@ -201,9 +209,12 @@ def _fold(image: _Image) -> Fold:
         next_seq=image.next_seq,
         head=image.head,
         term=image.term,
+        format=image.format,
         fence=image.fence,
         first_fence=image.first_fence,
+        fence_seq=image.fence_seq,
         last_epoch=image.last_epoch,
+        data_seq=image.data_seq,
         subscription=image.subscription,
         sources={(each.topic, each.partition): _source_state(each) for each in image.sources},
         partitions={each.folder: _partition_state(each) for each in image.partitions},
@@ -222,6 +233,7 @@ def _source_state(each: _Source) -> SourceState:
         start=each.start,
         how=each.how,
         end=each.end,
+        generation=each.generation,
         has_data=each.has_data,
         retired=each.retired,
         leader_epoch=each.leader_epoch,

@@ -77,13 +77,28 @@ class LedgerWriter:
             LedgerCorruptError: The slot holds something that is no record.
         """
         while True:
-            # Asked of the fold, not of what was read now: a failed read may have come between.
-            if self.fold.term != self.term and self.fold.fence is not None:
-                raise fenced_by(self.fold.term, self.fold.fence)
+            self._refuse_if_fenced()
             committed = self._try_put(body, self.term)
             if committed is not None:
                 return committed
             self.log.advance(self.fold)
+
+    def look(self) -> None:
+        """Read what others have put, if anything. Called when epochs fail before their commit.
+
+        A driver that was fenced may find its staged files collected, epoch after epoch.
+
+        Raises:
+            FencedError: Another driver has taken the ledger over.
+            StorageUnavailableError: The store failed.
+        """
+        self.log.advance(self.fold)
+        self._refuse_if_fenced()
+
+    def _refuse_if_fenced(self) -> None:
+        # Asked of the fold, not of what was read now: a failed read may have come between.
+        if self.fold.term != self.term and self.fold.fence is not None:
+            raise fenced_by(self.fold.term, self.fold.fence)
 
     def note_published(self) -> None:
         """All files of all records so far are at their final names."""
@@ -168,7 +183,9 @@ class LedgerWriter:
 
 def fenced_by(term: int, fence: FenceRecord) -> FencedError:
     """The error for a driver that met another's fence."""
-    return FencedError(
+    error = FencedError(
         f"term {term} was taken over by {fence.host} pid {fence.pid}",
         hint="this driver has stopped and wrote nothing after that; the other one goes on",
     )
+    evidence = {"host": fence.host, "pid": fence.pid, "term": term}
+    return error.with_report(evidence, ("sluiceway status JOB",))

@@ -89,8 +89,10 @@ def put_result(plan: TaskPlan, storage: Storage, result: TaskResult) -> TaskResu
         StorageUnavailableError: The store failed; the attempt is thrown away.
     """
     layout = plan.route.layout
-    storage.make_folders(layout.results(plan.route.term, plan.epoch))
-    storage.put_if_absent(plan.result_path, encode(result), tmp_folder=layout.stage)
+    # The temporary file lies there too: its own name does not say which epoch it is garbage of.
+    folder = layout.results(plan.route.term, plan.epoch)
+    storage.make_folders(folder)
+    storage.put_if_absent(plan.result_path, encode(result), tmp_folder=folder)
     raw = storage.read(plan.result_path)
     if raw is None:
         raise StorageUnavailableError("the result was put and is gone", where=plan.result_path)

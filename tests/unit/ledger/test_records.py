@@ -51,7 +51,7 @@ def test_record_that_is_not_canonical_is_refused(damage: object) -> None:
 
 
 def test_record_of_a_newer_format_is_refused_with_the_way_out() -> None:
-    raw = encode_record(record(Fold(), fence())).replace(b'"format":1', b'"format":2')
+    raw = encode_record(record(Fold(), fence())).replace(b'"format":2', b'"format":3')
     with pytest.raises(LedgerCorruptError, match="newer version"):
         decode_record(raw, "slot")
 

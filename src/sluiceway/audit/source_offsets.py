@@ -1,0 +1,117 @@
+"""Where a route is in each of its source partitions: by its ledger and by the brokers."""
+
+from dataclasses import dataclass
+
+from sluiceway.audit.open_table import open_ledger
+from sluiceway.errors import OffsetsLostError, SluicewayError
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.planner import readable_start
+from sluiceway.job.run import open_source
+from sluiceway.job.source_view import SourceView, look
+from sluiceway.ledger.fold import Fold, SourceState
+from sluiceway.sources.contract import SourceIdentity, SourcePartition
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """One source partition. What only the broker knows is None when it does not say.
+
+    Attributes:
+        start: Where its generation begins, and `how` that was found.
+        committed_end: The next offset to be read.
+        log_end: First offset that cannot be read yet.
+        lag: Offsets in the log that are not committed.
+        newest_event_us: Greatest event time among the written rows; None when there is none.
+        problem: Why the next start would halt; None when it would not.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    how: str
+    generation: int
+    retired: bool
+    committed_end: int
+    log_start: int | None
+    log_end: int | None
+    lag: int | None
+    newest_event_us: int | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RouteOffsets:
+    """All source partitions of a route, in order.
+
+    Attributes:
+        broker_error: Why the broker's side is missing; None when it is there.
+    """
+
+    route: str
+    table: str
+    partitions: tuple[PartitionOffsets, ...]
+    broker_error: str | None
+
+
+def route_offsets(config: RouteConfig) -> RouteOffsets:
+    """Look at a route. Changes nothing; a driver may go on.
+
+    Raises:
+        LedgerMismatchError: There is no such table, or its ledger is another job's or route's.
+        LedgerCorruptError: The log is damaged.
+        MetastoreUnavailableError: It is not known where the table is.
+        StorageUnavailableError: The store failed.
+    """
+    fold = open_ledger(config).fold
+    topics = {topic for (topic, _), known in fold.sources.items() if not known.retired}
+    view, broker_error = None, None
+    source = open_source(config)
+    try:
+        view = look(source, topics)
+    except SluicewayError as error:
+        broker_error = str(error)
+    finally:
+        source.close()
+    rows = tuple(_offsets(fold, SourcePartition(*key), view) for key in sorted(fold.sources))
+    table = f"{config.hive.database}.{config.hive.table}"
+    return RouteOffsets(config.route, table, rows, broker_error)
+
+
+def _offsets(fold: Fold, one: SourcePartition, view: SourceView | None) -> PartitionOffsets:
+    known = fold.sources[one.topic, one.partition]
+    bounds = view.bounds.get(one) if view is not None and not known.retired else None
+    same = view is not None and _is_same_log(one, known, view)
+    usable = bounds if same else None
+    first = None if usable is None else max(known.end, usable.start_offset)
+    return PartitionOffsets(
+        topic=one.topic,
+        partition=one.partition,
+        start=known.start,
+        how=known.how,
+        generation=known.generation,
+        retired=known.retired,
+        committed_end=known.end,
+        log_start=None if bounds is None else bounds.start_offset,
+        log_end=None if bounds is None else bounds.end_offset,
+        lag=None if usable is None or first is None else max(0, usable.end_offset - first),
+        newest_event_us=known.max_event_time_us,
+        problem=None if view is None or known.retired else _problem(fold, one, known, view),
+    )
+
+
+def _is_same_log(one: SourcePartition, known: SourceState, view: SourceView) -> bool:
+    identities = {found.partition: found.identity for found in view.by_topic.get(one.topic, ())}
+    return identities.get(one) == SourceIdentity(known.cluster_id, known.topic_id)
+
+
+def _problem(fold: Fold, one: SourcePartition, known: SourceState, view: SourceView) -> str | None:
+    bounds = view.bounds.get(one)
+    if bounds is None:
+        return "the cluster does not have it"
+    if not _is_same_log(one, known, view):
+        return "another log of this name: the topic was created again, or it is another cluster"
+    try:
+        readable_start(fold, one, bounds)
+    except OffsetsLostError as error:
+        return error.message
+    return None

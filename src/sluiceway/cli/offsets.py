@@ -1,0 +1,260 @@
+"""`sluiceway offsets`: show where routes are in their logs, and move them."""
+
+import getpass
+import json
+import re
+import socket
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sluiceway.audit.source_offsets import PartitionOffsets, RouteOffsets
+    from sluiceway.errors import SluicewayError
+    from sluiceway.job.offset_moves import OffsetMove, ResetTarget, ResetWish
+    from sluiceway.sources.contract import SourcePartition
+
+app = typer.Typer(no_args_is_help=True, help="Show committed ends; move them.")
+
+_MICROS_PER_SECOND = 1_000_000
+_HEADS = ("PARTITION", "START", "HOW", "COMMITTED", "LOG START", "LOG END", "LAG", "NEWEST EVENT")
+_MAX_REASON = 500
+
+
+@app.callback()
+def offsets() -> None:
+    """Show committed ends; move them."""
+
+
+@app.command()
+def show(
+    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    route: Annotated[
+        str | None, typer.Option("--route", help="Only this route.", show_default=False)
+    ] = None,
+    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+) -> None:
+    """Show each source partition's start, committed end, log bounds and lag.
+
+    The ledger tells the first, the brokers the rest; without the brokers the rest is missing and
+    said to be. Exit with 1 when the next start of a route would halt.
+    """
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
+    from sluiceway.audit.source_offsets import route_offsets  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.errors import SluicewayError  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    if output not in ("table", "json"):
+        raise typer.BadParameter("expected table or json", param_hint="-o")
+    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    if route is not None or len(routes) == 1:
+        chosen = pick_route(routes, route)
+        found: dict[str, RouteOffsets | SluicewayError] = {chosen.route: route_offsets(chosen)}
+    else:
+        found = {}
+        for config in routes:
+            try:
+                found[config.route] = route_offsets(config)
+            except SluicewayError as error:
+                found[config.route] = error
+    if output == "json":
+        each = {name: _as_json(one) for name, one in found.items()}
+        sys.stdout.write(json.dumps({"routes": each}) + "\n")
+    else:
+        for name, one in found.items():
+            _print_route(name, one)
+    if not all(_is_well(one) for one in found.values()):
+        raise typer.Exit(1)
+
+
+def _is_well(found: "RouteOffsets | SluicewayError") -> bool:
+    if isinstance(found, Exception):
+        return False
+    return all(one.problem is None for one in found.partitions)
+
+
+def _as_json(found: "RouteOffsets | SluicewayError") -> dict[str, Any]:
+    if isinstance(found, Exception):
+        return {"error": found.code, "message": str(found)}
+    return asdict(found)
+
+
+def _print_route(name: str, found: "RouteOffsets | SluicewayError") -> None:
+    write = sys.stdout.write
+    if isinstance(found, Exception):
+        write(f"{name}: NOT LOOKED AT [{found.code}] {found}\n")
+        return
+    write(f"{found.route} -> {found.table}\n")
+    rows = [_HEADS, *(_cells(one) for one in found.partitions)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
+    for row in rows:
+        write("  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
+    for one in found.partitions:
+        if one.problem is not None:
+            write(f"PROBLEM {one.topic}[{one.partition}]: {one.problem}\n")
+    if found.broker_error is not None:
+        write(f"note: the brokers do not answer, by the ledger alone: {found.broker_error}\n")
+
+
+def _cells(one: "PartitionOffsets") -> tuple[str, ...]:
+    how = one.how if not one.generation else f"{one.how} (generation {one.generation})"
+    newest = "-"
+    if one.newest_event_us is not None:
+        at = datetime.fromtimestamp(one.newest_event_us / _MICROS_PER_SECOND, UTC)
+        newest = at.isoformat(timespec="seconds")
+    return (
+        f"{one.topic}[{one.partition}]",
+        str(one.start),
+        "retired" if one.retired else how,
+        str(one.committed_end),
+        *("-" if each is None else str(each) for each in (one.log_start, one.log_end, one.lag)),
+        newest,
+    )
+
+
+@app.command()
+def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many parts
+    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    to: Annotated[
+        str,
+        typer.Option("--to", help="earliest, latest, an offset, or a time with a zone."),
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
+    route: Annotated[
+        str | None,
+        typer.Option("--route", help="Which route, when there are several.", show_default=False),
+    ] = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", metavar="TOPIC:N", help="Only this one; repeatable."),
+    ] = None,
+    accept_gap: Annotated[
+        bool, typer.Option("--accept-gap", help="Offsets in between are never read.")
+    ] = False,
+    accept_doubles: Annotated[
+        bool, typer.Option("--accept-doubles", help="Rows read again are in the table twice.")
+    ] = False,
+    accept_identity: Annotated[
+        bool,
+        typer.Option("--accept-identity", help="Read another log of the same name in its place."),
+    ] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it; without this it only says what it would do.")
+    ] = False,
+    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+) -> None:
+    """Move committed ends of a stopped route; rows that are in the table stay there.
+
+    Says what it would do, and with --execute does it: fences the ledger as a driver would and puts
+    one record with the old and new ends, what was accepted, by whom and why.
+    """
+    from sluiceway.job.offset_moves import ResetWish  # noqa: PLC0415 - keeps `--help` quick
+
+    if output not in ("table", "json"):
+        raise typer.BadParameter("expected table or json", param_hint="-o")
+    if not reason.strip() or len(reason) > _MAX_REASON or not reason.isprintable():
+        most = f"expected one line of 1 to {_MAX_REASON} characters"
+        raise typer.BadParameter(most, param_hint="--reason")
+    given = {"gap": accept_gap, "twice": accept_doubles, "identity": accept_identity}
+    wish = ResetWish(
+        target=_target(to),
+        reason=reason.strip(),
+        operator=f"{getpass.getuser()}@{socket.gethostname()}",
+        partitions=tuple(_partition(text) for text in partition or ()),
+        accepted=frozenset(name for name, yes in given.items() if yes),
+    )
+    if wish.target.kind == "offset" and not wish.partitions:
+        raise typer.BadParameter("an offset needs --partition", param_hint="--to")
+    moves, seq = _reset(job_file, route, wish, execute=execute)
+    if output == "json":
+        shown = [{**asdict(move), "partition": _typed(move.partition)} for move in moves]
+        answer = {"executed": seq is not None, "seq": seq, "moves": shown}
+        sys.stdout.write(json.dumps(answer) + "\n")
+    else:
+        _print_moves(moves, seq, execute=execute)
+
+
+def _reset(
+    job_file: Path, route: str | None, wish: "ResetWish", *, execute: bool
+) -> "tuple[tuple[OffsetMove, ...], int | None]":
+    """The moves, and the slot of their record when it was put."""
+    from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.job.reset_offsets import planned_moves, reset_route  # noqa: PLC0415
+    from sluiceway.job.run import open_source  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    config = pick_route(routes, route)
+    fold = open_ledger(config).fold
+    source = open_source(config)
+    try:
+        moves = planned_moves(fold, wish, source)
+        return moves, reset_route(config, wish, moves, source) if execute and moves else None
+    finally:
+        source.close()
+
+
+def _target(text: str) -> "ResetTarget":
+    from sluiceway.job.offset_moves import ResetTarget  # noqa: PLC0415
+    from sluiceway.spec.start import parse_start_time_ms  # noqa: PLC0415
+
+    match text:
+        case "earliest":
+            return ResetTarget("earliest")
+        case "latest":
+            return ResetTarget("latest")
+        case _:
+            pass
+    if re.fullmatch(r"[0-9]{1,18}", text):
+        return ResetTarget("offset", offset=int(text))
+    try:
+        return ResetTarget("timestamp", timestamp_ms=parse_start_time_ms(text))
+    except ValueError as error:
+        raise typer.BadParameter(
+            "expected earliest, latest, an offset, or a time such as 2026-11-20T08:00:00Z",
+            param_hint="--to",
+        ) from error
+
+
+def _partition(text: str) -> "SourcePartition":
+    from sluiceway.sources.contract import SourcePartition  # noqa: PLC0415
+
+    topic, _, number = text.rpartition(":")
+    if not topic or not re.fullmatch(r"[0-9]{1,9}", number):
+        raise typer.BadParameter("expected TOPIC:NUMBER", param_hint="--partition")
+    return SourcePartition(topic, int(number))
+
+
+def _typed(one: "SourcePartition") -> str:
+    return f"{one.topic}:{one.partition}"
+
+
+def _print_moves(moves: "tuple[OffsetMove, ...]", seq: int | None, *, execute: bool) -> None:
+    write = sys.stdout.write
+    for move in moves:
+        way = f"{move.partition}: {move.old_end} -> {move.new_end}"
+        log = f"the log runs from {move.log_start} to {move.log_end}"
+        match move.accepts:
+            case "gap":
+                what = f"{move.offsets} offsets are never read (--accept-gap)"
+            case "twice":
+                what = (
+                    f"{move.offsets} offsets are read again; their rows stay in the table and come "
+                    "a second time (--accept-doubles)"
+                )
+            case _:
+                what = "another log is read in its place (--accept-identity)"
+        write(f"{way}: {what}; {log}\n")
+    if not moves:
+        write("nothing to do: the committed ends are there already\n")
+    elif seq is not None:
+        write(f"done: slot {seq} of the ledger; start the job to go on from there\n")
+    elif not execute:
+        write("nothing was changed; repeat it with --execute to do it\n")

@@ -1,0 +1,69 @@
+"""Garbage collection by a running driver: beside its epochs, never in their way."""
+
+import threading
+import time
+
+from sluiceway.errors import SluicewayError
+from sluiceway.ledger.collect import GarbageCollector, garbage_of
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.observe.log import Log
+
+_EVERY_S = 600.0
+_LAST_WAIT_S = 5.0
+
+
+class Housekeeper:
+    """Runs a pass at the route's start and every ten minutes, each in a thread of its own.
+
+    A pass looks at a bounded number of names and decides by the fold of the moment in which it
+    began. What fails is only noted: garbage is never in the way of a row.
+    """
+
+    def __init__(self, ledger_log: LedgerLog, log: Log, *, every_s: float = _EVERY_S) -> None:
+        self._ledger_log = ledger_log
+        self._log = log
+        self._every_s = every_s
+        self._due = 0.0
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def tidy(self, fold: Fold) -> None:
+        """Begin a pass when one is due and none runs; returns at once.
+
+        Called by the driver's thread between epochs.
+
+        Args:
+            fold: State up to the tail; read before this returns.
+        """
+        runs = self._thread is not None and self._thread.is_alive()
+        if runs or time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + self._every_s
+        collector = garbage_of(self._ledger_log, fold)
+        self._thread = threading.Thread(
+            target=self._pass, args=(collector,), name="garbage", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """End a running pass at its next name. Safe to repeat."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join(_LAST_WAIT_S)
+
+    def _pass(self, collector: GarbageCollector) -> None:
+        try:
+            done = collector.collect(stopped=self._closing.is_set)
+        except SluicewayError as error:
+            self._log.info("garbage_left", error=str(error))
+            return
+        for place, why in done.failed:
+            self._log.info("garbage_left", path=place.path, error=why)
+        if done.removed:
+            self._log.info(
+                "garbage_removed",
+                places=len(done.removed),
+                size_bytes=done.size_bytes,
+                unseen=done.unseen,
+            )

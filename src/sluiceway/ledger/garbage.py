@@ -1,0 +1,196 @@
+"""What under stage/ may go: the garbage rule, as a function of the fold and of a listing.
+
+Only the log decides, never age and never that a slot is taken (docs/GUARANTEES.md, Garbage). What
+may go once may go for ever, because terms and epochs only rise: so an answer that is old when it
+is used is still right, beside a live driver as well as beside one that was fenced.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.records import FileRecord
+
+Epoch = tuple[int, int]
+"""(term, epoch)."""
+
+_ATTEMPT = re.compile(r"(?P<term>[1-9]\d*)-(?P<epoch>\d+)-[0-9a-f]{32}")
+_RESULTS = re.compile(r"results/(?P<term>[1-9]\d*)-(?P<epoch>\d+)")
+_PROBE = re.compile(r"probe-(?P<term>\d+)-[0-9a-f]{32}")
+_SLOT_TMP = re.compile(r"(?P<slot>\d{20})(-[0-9a-f]{32})?\.json\.[0-9a-f]{32}\.tmp")
+_UPKEEP = re.compile(r"snapshots|pack-\d{16}-[0-9a-f]{32}(\.inprogress)?")
+_OWNER_TMP = re.compile(r"OWNER\.[0-9a-f]{32}\.tmp")
+
+
+class Kind(StrEnum):
+    """What a name under stage/ is."""
+
+    ATTEMPT = "attempt"
+    RESULTS = "results"
+    PROBE = "probe"
+    SLOT_TMP = "slot_tmp"
+    OWNER_TMP = "owner_tmp"
+    UPKEEP = "upkeep"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """One name under stage/, and what it belongs to.
+
+    Attributes:
+        name: Relative to stage/.
+        epoch: Of an attempt or of results; of a probe the term that it was made in, and 0.
+        slot: Of a temporary file of a record, or of the side file of a snapshot at that slot.
+    """
+
+    name: str
+    kind: Kind
+    epoch: Epoch = (0, 0)
+    slot: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What the log has decided, as of one moment; a later moment only decides more.
+
+    Attributes:
+        term: Of the latest FENCE, which stands in slot `fence_seq`.
+        last_epoch: Of the latest DATA of that term, in slot `data_seq`; -1 when it has none.
+    """
+
+    next_seq: int
+    term: int
+    fence_seq: int
+    last_epoch: int
+    data_seq: int
+
+    @classmethod
+    def of(cls, fold: Fold) -> "Decided":
+        """As the fold has it now."""
+        return cls(fold.next_seq, fold.term, fold.fence_seq, fold.last_epoch, fold.data_seq)
+
+    def why(self, epoch: Epoch) -> str | None:
+        """Why no record can name a folder of this epoch any more; None when one still can."""
+        term, number = epoch
+        if term < self.term:
+            return f"slot {self.fence_seq} fences term {self.term}"
+        if term == self.term and number <= self.last_epoch:
+            return f"slot {self.data_seq} holds epoch {self.last_epoch} of term {term}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFiles:
+    """Files that the one DATA record of an epoch names."""
+
+    seq: int
+    files: tuple[FileRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether a name under stage/ may go, and why."""
+
+    name: str
+    removable: bool
+    reason: str
+
+
+def classify(name: str) -> Staged:
+    """What a name is. What this version does not make is UNKNOWN, and stays."""
+    if found := _ATTEMPT.fullmatch(name):
+        return Staged(name, Kind.ATTEMPT, (int(found["term"]), int(found["epoch"])))
+    if found := _RESULTS.fullmatch(name):
+        return Staged(name, Kind.RESULTS, (int(found["term"]), int(found["epoch"])))
+    if found := _PROBE.fullmatch(name):
+        return Staged(name, Kind.PROBE, (int(found["term"]), 0))
+    if found := _SLOT_TMP.fullmatch(name):
+        return Staged(name, Kind.SLOT_TMP, slot=int(found["slot"]))
+    if _OWNER_TMP.fullmatch(name):
+        return Staged(name, Kind.OWNER_TMP)
+    if _UPKEEP.fullmatch(name):
+        return Staged(name, Kind.UPKEEP)
+    return Staged(name, Kind.UNKNOWN)
+
+
+def epochs_to_look_up(decided: Decided, names: Iterable[str]) -> set[Epoch]:
+    """Epochs whose record, if there is one, `decide` has to know."""
+    staged = map(classify, names)
+    attempts = (item.epoch for item in staged if item.kind is Kind.ATTEMPT)
+    return {epoch for epoch in attempts if decided.why(epoch) is not None}
+
+
+def decide(
+    decided: Decided,
+    names: Iterable[str],
+    named: Mapping[Epoch, NamedFiles],
+    published: Set[str],
+) -> list[Decision]:
+    """Apply the garbage rule to a listing. Pure.
+
+    Args:
+        decided: What the log says.
+        names: Of everything under stage/, relative to it; results by epoch (`results/3-7`).
+        named: DATA records of `epochs_to_look_up`; an epoch without a record is left out.
+        published: Final names (as in the records) that were looked at and are there, whole.
+    """
+    return [_judge(decided, classify(name), named, published) for name in names]
+
+
+def _judge(
+    decided: Decided, item: Staged, named: Mapping[Epoch, NamedFiles], published: Set[str]
+) -> Decision:
+    match item.kind:
+        case Kind.ATTEMPT:
+            return _judge_attempt(decided, item, named.get(item.epoch), published)
+        case Kind.RESULTS:
+            why = decided.why(item.epoch)
+            return Decision(item.name, why is not None, why or _open(item.epoch))
+        case Kind.PROBE:
+            # Made before the fence of a driver that had read this term; a later term has won.
+            over = item.epoch[0] < decided.term
+            why = f"slot {decided.fence_seq} fences term {decided.term}"
+            return Decision(item.name, over, why if over else "a driver may be starting")
+        case Kind.SLOT_TMP:
+            # The record is in the slot or it lost; a put that still runs reads the slot then.
+            taken = item.slot < decided.next_seq
+            why = f"slot {item.slot} is {'' if taken else 'not '}decided"
+            return Decision(item.name, taken, why)
+        case Kind.OWNER_TMP:
+            done = decided.next_seq > 0
+            return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
+        case Kind.UPKEEP:
+            return Decision(item.name, removable=False, reason="the driver's upkeep clears it")
+        case Kind.UNKNOWN:
+            return Decision(item.name, removable=False, reason="not a name that is made here")
+
+
+def _judge_attempt(
+    decided: Decided, item: Staged, named: NamedFiles | None, published: Set[str]
+) -> Decision:
+    why = decided.why(item.epoch)
+    if why is None:
+        return Decision(item.name, removable=False, reason=_open(item.epoch))
+    files = [] if named is None else _of_folder(named, item.name)
+    if named is None or not files:
+        return Decision(item.name, removable=True, reason=f"no record names it; {why}")
+    waiting = [file.final for file in files if file.final not in published]
+    if waiting:
+        reason = (
+            f"slot {named.seq} names it; {len(waiting)} of {len(files)} files are not at their "
+            "final names"
+        )
+        return Decision(item.name, removable=False, reason=reason)
+    reason = f"slot {named.seq} names it; all {len(files)} files are at their final names"
+    return Decision(item.name, removable=True, reason=reason)
+
+
+def _of_folder(named: NamedFiles, name: str) -> list[FileRecord]:
+    return [file for file in named.files if file.staged.partition("/")[0] == name]
+
+
+def _open(epoch: Epoch) -> str:
+    return f"a record of term {epoch[0]} may still name epoch {epoch[1]}"

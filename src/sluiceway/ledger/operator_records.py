@@ -1,0 +1,82 @@
+"""Records that an operator asks for, each behind a FENCE of its own (commit rule 22)."""
+
+from dataclasses import dataclass
+
+from sluiceway.types.strict_json import BigInt
+
+GAP = "gap"
+TWICE = "twice"
+
+
+@dataclass(frozen=True, slots=True)
+class ResetPartition:
+    """Where one source partition goes on.
+
+    Attributes:
+        old_end: Committed end before.
+        new_end: Committed end afterwards.
+        generation: Of the source partition afterwards: one more than before.
+        accepted: `gap` (the offsets between are left out) or `twice` (they are read again, and
+            their rows are in the table twice).
+        max_event_time_us: Greatest event time that holds afterwards: as before, so that what is
+            derived from it never falls.
+    """
+
+    topic: str
+    partition: int
+    old_end: BigInt
+    new_end: BigInt
+    generation: int
+    accepted: str
+    max_event_time_us: BigInt | None
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRecord:
+    """Source partitions go on at other offsets than their committed ends.
+
+    Attributes:
+        operator: `user@host`.
+        reason: In the operator's words.
+    """
+
+    operator: str
+    reason: str
+    partitions: tuple[ResetPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSource:
+    """One source partition whose name now belongs to another log.
+
+    Attributes:
+        old_end: Committed end in the old log.
+        new_end: Where the new one is read from.
+        generation: As in `ResetPartition`.
+        evidence: What was seen of the new log when it was accepted.
+    """
+
+    topic: str
+    partition: int
+    old_cluster_id: str
+    old_topic_id: str
+    new_cluster_id: str
+    new_topic_id: str
+    old_end: BigInt
+    new_end: BigInt
+    generation: int
+    evidence: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChangeRecord:
+    """Source partitions retire their old identity and go on in another log of the same name.
+
+    Attributes:
+        operator: `user@host`.
+        reason: In the operator's words.
+    """
+
+    operator: str
+    reason: str
+    partitions: tuple[ChangedSource, ...]

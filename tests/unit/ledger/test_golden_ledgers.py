@@ -1,0 +1,144 @@
+"""Ledgers as they were written once: every later version has to read them to the same fold."""
+
+from pathlib import Path
+
+import pytest
+
+from sluiceway.errors import InvariantError, LedgerCorruptError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.records import (
+    FORMAT,
+    RecordType,
+    decode_record,
+    encode_record,
+    record_hash,
+)
+from tools.ledger_records import data, fence, record, span
+
+_GOLDEN = Path(__file__).resolve().parents[2] / "golden"
+_HEADS = {
+    1: "b3eb9357e335b62fbda30ebf0eb5fa25deeaa721e7137dad58f449077aea7058",
+    2: "e26439caf39d394afeea4d307392ebb7546d6177ea096c1599710e72ce7d2bd8",
+}
+
+
+def _fold(number: int) -> Fold:
+    fold = Fold()
+    for path in sorted((_GOLDEN / f"ledger-format-{number}").iterdir()):
+        raw = path.read_bytes()
+        fold.apply(decode_record(raw, path.name), raw)
+    return fold
+
+
+def test_there_is_a_golden_ledger_of_every_format() -> None:
+    assert sorted(_HEADS) == list(range(1, FORMAT + 1))
+
+
+@pytest.mark.parametrize("number", sorted(_HEADS))
+def test_golden_ledger_is_read_and_written_again_byte_by_byte(number: int) -> None:
+    paths = sorted((_GOLDEN / f"ledger-format-{number}").iterdir())
+    for path in paths:
+        raw = path.read_bytes()
+        made = decode_record(raw, path.name)
+        assert encode_record(made) == raw
+        assert made.format <= number
+    assert record_hash(paths[-1].read_bytes()) == _fold(number).head == _HEADS[number]
+
+
+def test_golden_ledger_of_format_1_has_the_fold_that_it_always_had() -> None:
+    fold = _fold(1)
+    assert (fold.term, fold.next_seq, fold.last_epoch, fold.format) == (2, 7, 0, 1)
+    assert (fold.published_through, fold.effects_through) == (3, 3)
+    assert fold.subscription is not None
+    assert (fold.subscription.pattern, fold.subscription.start) == ("ord.*", "group loaders")
+    assert {
+        key: (known.start, known.how, known.end, known.has_data, known.generation)
+        for key, known in fold.sources.items()
+    } == {
+        ("orders", 0): (10, "group", 111, True, 0),
+        ("orders", 1): (9007199254740993, "timestamp", 9007199254740993, False, 0),
+        ("orders", 2): (0, "earliest", 5, True, 0),
+        ("orders", 3): (0, "discovered", 0, False, 0),
+    }
+    assert (fold.counts.read, fold.counts.written, fold.counts.dirty) == (103, 101, 1)
+    assert {state.folder: state.rows for state in fold.partitions.values()} == {
+        "dt=20251120/hr=08": 100,
+        "dt=20251120/hr=__HIVE_DEFAULT_PARTITION__": 1,
+    }
+    assert list(fold.unpublished) == [5]
+
+
+def test_golden_ledger_of_format_2_goes_on_where_that_of_format_1_ends() -> None:
+    fold = _fold(2)
+    assert (fold.term, fold.next_seq, fold.format) == (4, 12, 2)
+    assert {
+        key: (known.start, known.how, known.end, known.generation, known.topic_id)
+        for key, known in fold.sources.items()
+    } == {
+        ("orders", 0): (500, "reset", 501, 1, "topicA"),
+        ("orders", 1): (9007199254740993, "timestamp", 9007199254740993, 0, "topicA"),
+        ("orders", 2): (2, "reset", 2, 1, "topicA"),
+        ("orders", 3): (7, "source_change", 8, 1, "topicB"),
+    }
+
+
+def test_engine_of_today_takes_over_a_ledger_of_format_1_and_goes_on_in_its_own() -> None:
+    fold = _fold(1)
+    first = fold.first_fence
+    assert first is not None
+    made = record(fold, fence(ledger=first.ledger))
+    fold.apply(made, encode_record(made))
+    assert fold.format == FORMAT
+    end = fold.sources["orders", 0].end
+    spans = span(0, end, end + 1, topic_id="topicA")
+    raw = encode_record(record(fold, data(3, 0, spans))).replace(b'"c1"', b'"clusterA"')
+    fold.apply(decode_record(raw, "x"), raw)
+    assert fold.last_epoch == 0
+
+
+def _with(raw: bytes, *changes: tuple[bytes, bytes]) -> bytes:
+    for old, new in changes:
+        assert old in raw
+        raw = raw.replace(old, new)
+    return raw
+
+
+def test_format_never_falls() -> None:
+    fold = _fold(2)
+    assert fold.first_fence is not None
+    raw = encode_record(record(fold, fence(ledger=fold.first_fence.ledger)))
+    old = _with(raw, (b'"format":2', b'"format":1'), (b'"min_reader":2', b'"min_reader":1'))
+    with pytest.raises(InvariantError, match="rule 26"):
+        fold.apply(decode_record(old, "x"), old)
+
+
+def test_record_of_another_format_than_its_fence_declares_is_refused() -> None:
+    fold = _fold(1)
+    end = fold.sources["orders", 0].end
+    made = record(fold, data(2, 1, span(0, end, end + 1, topic_id="topicA")))
+    with pytest.raises(InvariantError, match="rule 26"):
+        fold.check(made)
+
+
+def test_record_type_of_a_later_format_is_refused_in_an_earlier_one() -> None:
+    path = _GOLDEN / "ledger-format-2" / f"{8:020d}.json"
+    raw = path.read_bytes()
+    assert decode_record(raw, "x").type is RecordType.RESET
+    with pytest.raises(LedgerCorruptError, match="format 1 has no RESET"):
+        decode_record(_with(raw, (b'"format":2', b'"format":1')), "x")
+
+
+def test_fence_for_later_readers_only_is_refused_with_the_way_out() -> None:
+    fold = _fold(2)
+    assert fold.first_fence is not None
+    raw = encode_record(record(fold, fence(ledger=fold.first_fence.ledger)))
+    newer = _with(raw, (b'"min_reader":2', b'"min_reader":3'))
+    with pytest.raises(InvariantError, match="run the newer version"):
+        fold.apply(decode_record(newer, "x"), newer)
+
+
+@pytest.mark.parametrize("version", [b"0", b"-1", b'"1"', b"true"])
+def test_record_with_an_impossible_format_is_refused(version: bytes) -> None:
+    raw = (_GOLDEN / "ledger-format-1" / f"{0:020d}.json").read_bytes()
+    with pytest.raises(LedgerCorruptError):
+        decode_record(_with(raw, (b'"format":1,"id"', b'"format":' + version + b',"id"')), "x")
