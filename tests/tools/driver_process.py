@@ -60,8 +60,9 @@ class DriverProcess:
             **os.environ,
             _MARK: self._mark,
             "TMPDIR": str(self.temporary),
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         }
+        if module != "sluiceway":
+            environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         command = [sys.executable, "-m", module, "run", str(job.path), *options]
         with self._log.open("wb") as log, self._output.open("wb") as output:
             self._process = subprocess.Popen(
