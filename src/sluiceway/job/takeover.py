@@ -24,6 +24,7 @@ from sluiceway.ledger.writer import LedgerWriter, OnWait
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sinks.contract import TableSink, TableState
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.probe_once import process_probes
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
 
@@ -80,7 +81,7 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     storage, root = open_storage(state.identity.location)
     layout = LedgerLayout(root, config.route)
     owner = claim_table(storage, layout, state, config.job)
-    storage.probe(layout.stage)
+    process_probes().probe(storage, layout.stage)
     wait_until_free(storage, layout.lease, sleep=hooks.sleep)
     log = LedgerLog(storage, layout)
     fold = log.fold()
