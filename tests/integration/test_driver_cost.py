@@ -21,6 +21,6 @@ def test_every_route_is_in_every_measured_epoch() -> None:
     assert figures["routes"] == [1, 5]
     assert [run["absent"] for run in figures["runs"]] == [0, 0]
     assert all(run["driver_ms"] > 0 for run in figures["runs"])
-    # At least one look at each table, and one a commit.
-    assert figures["runs"][1]["catalog_calls"] > 5
+    # Each route has brought a partition.
+    assert figures["runs"][1]["catalog_calls"] >= 5
     assert figures["idle_5_s"] == round(figures["driver_ms"][1] / 1000, 3)
