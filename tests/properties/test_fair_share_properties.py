@@ -47,8 +47,6 @@ def test_nobody_starves_when_the_first_one_rotates(wants: list[int], budget: int
 
 
 @given(WANTS, BUDGETS, BUDGETS)
-def test_larger_budget_takes_nothing_from_anybody(
-    wants: list[int], budget: int, more: int
-) -> None:
+def test_larger_budget_takes_nothing_from_anybody(wants: list[int], budget: int, more: int) -> None:
     before, after = fair_shares(wants, budget), fair_shares(wants, budget + more)
     assert all(old <= new for old, new in zip(before, after, strict=True))
