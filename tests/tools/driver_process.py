@@ -16,7 +16,7 @@ from typing import Any
 
 from tools.job_files import JobFile
 
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 _POLL_S = 0.01
 _MARK = "SLUICEWAY_TEST_DRIVER"
 _TAIL_CHARACTERS = 3000
