@@ -195,3 +195,29 @@ def test_lease_of_a_fenced_driver_is_not_renewed_any_more(tmp_path: Path) -> Non
     found = read_lease(storage, path)
     assert found is not None
     assert found.driver == "d2"
+
+
+def test_release_does_not_wait_for_ever_for_a_store_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease_module, "RENEW_INTERVAL_S", 0.02)
+    monkeypatch.setattr(lease_module, "DEAD_AFTER_S", 0.1)
+    path, hangs, gate = str(tmp_path / "lease.json"), threading.Event(), threading.Event()
+
+    class HangingStorage(LocalStorage):
+        def read(self, path: str) -> bytes | None:
+            hangs.set()
+            gate.wait(PATIENCE_S)
+            return super().read(path)
+
+    keeper = LeaseKeeper(HangingStorage(), path, lease())
+    keeper.start()
+    try:
+        assert hangs.wait(PATIENCE_S)
+        keeper.release()
+        held = read_lease(LocalStorage(), path)
+        # The successor has to watch it: nothing was promised.
+        assert held is not None
+        assert not held.released
+    finally:
+        gate.set()
