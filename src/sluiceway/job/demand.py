@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sluiceway.job.planner import PlannedSplit
 from sluiceway.sources.contract import LogBounds, SourcePartition
@@ -49,7 +49,9 @@ class Demand:
         """
         now = self._clock()
         return [
-            replace(each, expected_records=self._records(each, bounds[each.split.partition], now))
+            PlannedSplit(
+                each.split, each.range_start, self._records(each, bounds[each.split.partition], now)
+            )
             for each in splits
         ]
 

@@ -52,16 +52,22 @@ class Spread:
         """
         splits = {route: tuple(epoch.splits) for route, epoch in epochs.items()}
         tasks = max(1, min(slots, sum(map(len, splits.values()))))
-        anew = _deal_apart(splits, tasks) if len(splits) <= tasks else _deal_mixed(splits, tasks)
-        kept = _kept(self._before, splits, tasks)
-        if kept is not None and _longest(kept, splits) <= _WORTH_IT * _longest(anew, splits):
-            anew = kept
-        self._before = anew
+        deal = self._before = self._kept_or_anew(splits, tasks)
         for route, epoch in epochs.items():
             by_task: dict[int, list[PlannedSplit]] = {}
             for each in epoch.splits:
-                by_task.setdefault(anew[route, each.split.partition], []).append(each)
+                by_task.setdefault(deal[route, each.split.partition], []).append(each)
             epoch.by_task = {task: tuple(by_task[task]) for task in sorted(by_task)}
+
+    def _kept_or_anew(self, splits: "_Splits", tasks: int) -> _Deal:
+        kept = _kept(self._before, splits, tasks)
+        longest = 0 if kept is None else _longest(kept, splits)
+        if kept is not None and longest <= _WORTH_IT * _shortest_possible(splits, tasks):
+            return kept
+        anew = _deal_apart(splits, tasks) if len(splits) <= tasks else _deal_mixed(splits, tasks)
+        if kept is not None and longest <= _WORTH_IT * _longest(anew, splits):
+            return kept
+        return anew
 
 
 _Splits = Mapping[int, tuple[PlannedSplit, ...]]
@@ -148,6 +154,12 @@ def _longest(deal: _Deal, splits: _Splits) -> int:
             task = deal[route, one.split.partition]
             loads[task] = loads.get(task, 0) + _weight((one,))
     return max(loads.values(), default=0)
+
+
+def _shortest_possible(splits: _Splits, tasks: int) -> float:
+    """What the longest task has at least, however the splits are dealt."""
+    weights = [_weight((one,)) for each in splits.values() for one in each]
+    return max(sum(weights) / tasks, max(weights, default=0))
 
 
 def _weight(splits: Iterable[PlannedSplit]) -> int:
