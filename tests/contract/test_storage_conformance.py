@@ -137,6 +137,15 @@ def test_reading_what_is_absent_gives_none_or_nothing(storage: Storage, tmp_path
         storage.open_read(gone)
 
 
+def test_volume_is_the_same_for_all_folders_of_a_table(storage: Storage, tmp_path: Path) -> None:
+    known = storage.volume(str(tmp_path))
+    assert known
+    assert known == storage.volume(str(tmp_path))
+    if isinstance(storage, LocalStorage):
+        assert known == storage.volume(str(tmp_path / "not" / "there" / "yet"))
+        assert known != storage.volume("/proc/self")
+
+
 def test_probe_accepts_the_store_and_leaves_nothing(storage: Storage, tmp_path: Path) -> None:
     storage.probe(str(tmp_path))
     assert storage.list(str(tmp_path)) == []

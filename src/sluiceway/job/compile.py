@@ -48,6 +48,7 @@ def compile_routes(spec: JobSpec) -> CompiledJob:
             if route.source.pattern
         ),
         discover_interval_s=spec.run.discover_interval_ms / 1000,
+        max_rate_per_s=spec.run.max_rate_per_s,
     )
 
 
@@ -80,6 +81,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         partitions=_partition_rules(spec),
         interval_s=spec.run.interval_ms / 1000,
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
+        max_rate_per_s=spec.source.max_rate_per_s,
     )
 
 

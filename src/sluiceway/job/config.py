@@ -34,6 +34,7 @@ class RouteConfig:
         choices: What the rows are made of them.
         interval_s: Reading time of an epoch.
         straggler_timeout_s: How long after that a task may take to close its files.
+        max_rate_per_s: Records that the route may read a second; None sets no bound.
     """
 
     job: str
@@ -52,6 +53,7 @@ class RouteConfig:
     interval_s: float
     straggler_timeout_s: float
     choices: RowChoices = NO_CHOICES
+    max_rate_per_s: int | None = None
 
     @property
     def group(self) -> str:
@@ -139,9 +141,11 @@ class CompiledJob:
         templates: Those that topics bring along.
         discover_interval_s: How often topics are looked for.
         takeover: Route -> the term that may be replaced without waiting for its lease.
+        max_rate_per_s: Records that all routes together may read a second; None sets no bound.
     """
 
     routes: tuple[RouteConfig, ...]
     templates: tuple[RouteTemplate, ...] = ()
     discover_interval_s: float = 30.0
     takeover: Mapping[str, int] = field(default_factory=dict)
+    max_rate_per_s: int | None = None

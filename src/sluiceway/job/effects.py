@@ -1,6 +1,7 @@
 """Effects in the catalog, as desired state, outside the commit path (commit rule 16)."""
 
 import threading
+import time
 from collections.abc import Callable
 
 from sluiceway.errors import Fatal, InvariantError, SluicewayError
@@ -9,13 +10,16 @@ from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSin
 
 _RETRY_S = 5.0
 _PARKED_RETRY_S = 60.0
+# With nothing to apply, the catalog is only asked whether the table is there still.
+_LOOK_INTERVAL_S = 30.0
 
 
 class EffectsApplier:
     """Makes the catalog equal to what the fold asks for, from a thread of its own.
 
     A catalog that is down delays partitions, never commits. `failure` is set when the table
-    itself is gone; the loop then halts.
+    itself is gone; the loop then halts. Commits that bring no partition cost the catalog one
+    call in 30 s, however many there are; that is how late a table that is gone may be noticed.
     """
 
     def __init__(self, sink: TableSink, log: Log, on_applied: Callable[[int], None]) -> None:
@@ -28,11 +32,15 @@ class EffectsApplier:
         self._state = threading.Condition()
         self._closed = False
         self._idle = True
+        self._looked = 0.0
+        self._look_owed = False
+        self._in_haste = False
         self.failure: Fatal | None = None
         self._thread = threading.Thread(target=self._run, name="effects", daemon=True)
 
     def start(self) -> None:
-        """Begin to work. Called once."""
+        """Begin to work. Called once, soon after the table was opened."""
+        self._looked = time.monotonic()
         self._thread.start()
 
     def want(self, partitions: list[DesiredPartition], through: int) -> None:
@@ -49,9 +57,17 @@ class EffectsApplier:
             self._state.notify_all()
 
     def settle(self, timeout_s: float) -> bool:
-        """Wait until all is applied; False when the time is over first."""
+        """Wait until all is applied and the table was looked at since the last commit.
+
+        Returns:
+            False when the time is over first.
+        """
         with self._state:
-            return self._state.wait_for(lambda: self._idle or self.failure is not None, timeout_s)
+            self._in_haste = True
+            self._state.notify_all()
+            return self._state.wait_for(
+                lambda: (self._idle and not self._look_owed) or self.failure is not None, timeout_s
+            )
 
     def close(self) -> None:
         """Stop; what is not applied is applied by the next driver. Safe to repeat."""
@@ -64,19 +80,35 @@ class EffectsApplier:
     def _run(self) -> None:
         while True:
             with self._state:
-                self._state.wait_for(lambda: self._closed or not self._idle, _PARKED_RETRY_S)
+                self._state.wait_for(lambda: self._closed or self._is_due(), self._pause_s())
                 if self._closed:
                     return
-                if self._idle and not self._parked:
+                if not self._is_due() and not self._parked:
                     continue
                 self._wanted.update(self._parked)
                 batch, through = list(self._wanted.values()), self._through
-            parked = self._apply(batch)
+                look = bool(batch) or self._look_is_due()
+            parked = self._apply(batch) if look else ()
             if parked is None:
                 if self.failure is not None:
                     return
                 continue
+            if look:
+                self._looked = time.monotonic()
+            self._look_owed = not look
             self._note(batch, parked, through)
+
+    def _is_due(self) -> bool:
+        return not self._idle or (self._look_owed and self._look_is_due())
+
+    def _look_is_due(self) -> bool:
+        return self._in_haste or time.monotonic() >= self._looked + _LOOK_INTERVAL_S
+
+    def _pause_s(self) -> float:
+        """How long to wait for something to do; called with the lock held."""
+        if not self._look_owed:
+            return _PARKED_RETRY_S
+        return max(0.0, self._looked + _LOOK_INTERVAL_S - time.monotonic())
 
     def _note(
         self, batch: list[DesiredPartition], parked: tuple[ParkedPartition, ...], through: int

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from sluiceway.errors import (
     Fatal,
@@ -20,9 +19,11 @@ from sluiceway.errors import (
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.halt_report import halt_report
+from sluiceway.job.rate_limit import RateLimit, RouteSplits
 from sluiceway.job.route_session import PlannedEpoch, RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
 from sluiceway.job.source_view import SourceView, look
+from sluiceway.job.spread import Spread
 from sluiceway.job.status import RouteState, RouteStatus
 from sluiceway.job.status_board import StatusBoard, StatusFiles
 from sluiceway.job.stop import StopSignal
@@ -30,9 +31,6 @@ from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.sources.contract import SourceClient
 from sluiceway.worker.plan import KafkaAccess, TaskPlan, TaskResult
-
-if TYPE_CHECKING:
-    from sluiceway.job.planner import PlannedSplit
 
 _PARALLEL_ROUTES = 16
 _COMMIT_GRACE_S = 2.0
@@ -70,6 +68,7 @@ class LoopParts:
         sources: One client a cluster connection.
         discovery: Makes routes of topics, as they come and go.
         open_session: Makes the session of a route.
+        rates: Bounds what an epoch reads.
     """
 
     sources: dict[KafkaAccess, SourceClient]
@@ -80,6 +79,7 @@ class LoopParts:
     open_session: Callable[[RouteConfig], RouteSession]
     progress: Progress = field(default_factory=Progress)
     board: StatusBoard = field(default_factory=StatusBoard)
+    rates: RateLimit = field(default_factory=RateLimit)
 
 
 class JobLoop:
@@ -98,6 +98,7 @@ class JobLoop:
         self._discovered: dict[str, _Seat] = {}
         self._parts = parts
         self._bounded = bounded
+        self._spread = Spread()
         self._status_files = StatusFiles(parts.board, parts.log)
         # Threads are made when there is work for them.
         self._pool = ThreadPoolExecutor(_PARALLEL_ROUTES, thread_name_prefix="route")
@@ -273,14 +274,19 @@ class JobLoop:
 
     def _epoch(self) -> bool:
         """Plan, run and finish one epoch of all routes that can; False when there was none."""
-        ready = [s for s in self._seats if s.state is RouteState.RUNNING and s.work is None]
+        ready = [
+            s
+            for s in self._seats
+            if s.state is RouteState.RUNNING
+            and s.work is None
+            and self._parts.rates.is_due(s.session.config)
+        ]
         views = self._look(ready)
-        planned = self._plan(ready, views)
+        planned = self._bound(ready, self._plan(ready, views))
         self._parts.progress.lag(sum(seat.session.lag_records for seat in self._seats))
         if not planned:
             return False
-        slots = self._parts.runner.slots()
-        spread(list(planned.values()), slots)
+        self._spread.assign(planned, self._parts.runner.slots())
         answers = self._run_tasks(planned)
         if answers is None:
             return True
@@ -339,6 +345,16 @@ class JobLoop:
                 seat.state = RouteState.CAUGHT_UP
         return planned
 
+    def _bound(
+        self, seats: Sequence[_Seat], planned: dict[int, PlannedEpoch]
+    ) -> dict[int, PlannedEpoch]:
+        """What the rates leave of what was planned."""
+        configs = {id(seat): seat.session.config for seat in seats}
+        asked = [RouteSplits(configs[key], epoch.splits) for key, epoch in planned.items()]
+        for epoch, splits in zip(planned.values(), self._parts.rates.bound(asked), strict=True):
+            epoch.splits = splits
+        return {key: epoch for key, epoch in planned.items() if epoch.splits}
+
     def _run_tasks(self, planned: dict[int, PlannedEpoch]) -> list[TaskResult] | None:
         """Answers of the tasks, or None when none finished; the epoch is then planned again."""
         seats = [seat for seat in self._seats if id(seat) in planned]
@@ -381,39 +397,3 @@ def _bug(error: Exception) -> InvariantError:
         f"{type(error).__name__}: {str(error)[:300]}",
         hint="a bug; nothing was committed by this step. Please report it with the log",
     )
-
-
-def spread(epochs: Sequence[PlannedEpoch], slots: int) -> None:
-    """Assign splits to tasks, in place; stable, so that consumers can go on.
-
-    A task serves one route unless there are fewer slots than routes (commit rule 20).
-    """
-    total = sum(len(epoch.splits) for epoch in epochs)
-    tasks = max(1, min(slots, total))
-    if len(epochs) <= tasks:
-        _spread_apart(epochs, tasks)
-        return
-    position = 0
-    for epoch in epochs:
-        by_task: dict[int, list[PlannedSplit]] = {}
-        for split in epoch.splits:
-            by_task.setdefault(position % tasks, []).append(split)
-            position += 1
-        epoch.by_task = {task: tuple(each) for task, each in by_task.items()}
-
-
-def _spread_apart(epochs: Sequence[PlannedEpoch], tasks: int) -> None:
-    """Tasks of its own for each route, more for those with more splits."""
-    shares = [1] * len(epochs)
-    for _ in range(tasks - len(epochs)):
-        wants = [len(epoch.splits) / share for epoch, share in zip(epochs, shares, strict=True)]
-        neediest = wants.index(max(wants))
-        if wants[neediest] <= 1:
-            break
-        shares[neediest] += 1
-    first = 0
-    for epoch, share in zip(epochs, shares, strict=True):
-        epoch.by_task = {
-            first + number: tuple(epoch.splits[number::share]) for number in range(share)
-        }
-        first += share

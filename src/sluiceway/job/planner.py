@@ -20,10 +20,12 @@ class PlannedSplit:
     Attributes:
         range_start: The committed end. Below `split.start_offset` only when rows were deleted by
             retention before the first commit of a partition that starts at `earliest`.
+        expected_records: What it will hold, as it looks now; says how to share and spread.
     """
 
     split: Split
     range_start: int
+    expected_records: int = 0
 
 
 def new_partitions(

@@ -16,6 +16,7 @@ from sluiceway.errors import (
     TaskFailedError,
 )
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.demand import Demand
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.planner import (
@@ -111,6 +112,7 @@ class RouteSession:
         self._replaces = parts.replaces
         self._retry_s = _FIRST_RETRY_S
         self._targets: dict[SourcePartition, int] | None = None
+        self._demand = Demand(config.interval_s)
         self.meter = RouteMeter(config.interval_s)
         self.lag_records = 0
         self.caught_up = False
@@ -236,7 +238,7 @@ class RouteSession:
             self._targets = {
                 found.partition: view.bounds[found.partition].end_offset for found in discovered
             }
-        splits = plan_splits(fold, view.bounds, self._targets)
+        splits = self._demand.expect(plan_splits(fold, view.bounds, self._targets), view.bounds)
         self.lag_records = self.meter.look(fold, view.bounds)
         self.caught_up = bounded and not splits
         if not splits:

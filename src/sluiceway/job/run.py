@@ -10,6 +10,7 @@ from sluiceway.job.compile import compile_routes, revealed
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
+from sluiceway.job.rate_limit import RateLimit
 from sluiceway.job.route_session import RouteParts, RouteSession
 from sluiceway.job.runner import TaskRunner
 from sluiceway.job.status import RunSummary
@@ -150,7 +151,10 @@ def run_routes(
             if config.kafka not in sources:
                 sources[config.kafka] = open_source(config)
         discovery = Discovery(job, sources, log)
-        parts = LoopParts(sources, runner, stop, log, discovery, open_session, progress, eyes.board)
+        rates = RateLimit(job.max_rate_per_s)
+        parts = LoopParts(
+            sources, runner, stop, log, discovery, open_session, progress, eyes.board, rates
+        )
         JobLoop(job.routes, parts, bounded=bounded).run()
     finally:
         for source in sources.values():

@@ -24,6 +24,7 @@ from sluiceway.ledger.writer import LedgerWriter, OnWait
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sinks.contract import TableSink, TableState
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.probe_once import process_probes
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
 
@@ -91,7 +92,8 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     fold = log.fold()
     check_ledger(state, owner, fold)
     _check_replaced(layout, fold, hooks.replaces)
-    _probe(storage, layout, fold.term)
+    probe_place = layout.probe(fold.term, uuid4().hex)
+    process_probes().probe(storage, layout.stage, within=probe_place)
     writer = LedgerWriter(log, fold, hooks.on_wait)
     process = own_identity()
     driver = uuid4().hex
@@ -128,16 +130,6 @@ def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> N
         where=layout.route,
         hint="look again with `sluiceway status`, which shows the term, before you name another",
     )
-
-
-def _probe(storage: Storage, layout: LedgerLayout, term: int) -> None:
-    """Try the store; what a death leaves behind tells by its name when it is garbage."""
-    place = layout.probe(term, uuid4().hex)
-    storage.make_folders(place)
-    try:
-        storage.probe(place)
-    finally:
-        storage.remove(place)
 
 
 def _fence(

@@ -5,13 +5,13 @@ the same boot of the same host, or when the counter stood still for ten seconds 
 monotonic clock (commit rule 25). No wall clock takes part.
 """
 
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sluiceway.errors import LeaseHeldError, StorageUnavailableError
 from sluiceway.host.process import ProcessIdentity, is_alive
+from sluiceway.ledger.lease_renewal import Renewal, process_renewals
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
@@ -41,8 +41,10 @@ class Lease:
 def read_lease(storage: Storage, path: str) -> Lease | None:
     """The lease as it stands; None when absent or unreadable (it is advice only)."""
     raw = storage.read(path)
-    if raw is None:
-        return None
+    return None if raw is None else _decoded(raw)
+
+
+def _decoded(raw: bytes) -> Lease | None:
     try:
         return decode(raw, Lease)
     except StrictJsonError:
@@ -91,50 +93,70 @@ def _held_by(lease: Lease, path: str) -> LeaseHeldError:
 
 
 class LeaseKeeper:
-    """Rewrites the lease from a thread of its own until stopped."""
+    """Keeps one lease: written at once, then again and again until it is released.
+
+    The threads are those of the process (`lease_renewal`). Leases whose volumes differ do not
+    wait for each other.
+    """
 
     def __init__(self, storage: Storage, path: str, lease: Lease) -> None:
         self._storage = storage
         self._path = path
         self._lease = lease
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._written: bytes | None = None
+        self._renewal: Renewal | None = None
+        self._released = False
 
     def start(self) -> None:
         """Write the lease and keep it. Called once, after fencing."""
-        self._write()
-        self._thread.start()
+        try:
+            self._write()
+            volume = self._storage.volume(self._path)
+        except StorageUnavailableError:
+            # A lease that is not written costs a needless takeover, never a row.
+            volume = self._path
+        self._renewal = process_renewals().add(volume, self.renew, RENEW_INTERVAL_S)
 
     def release(self) -> None:
         """Stop and say so, so that a successor need not wait. Safe to repeat."""
-        if self._stop.is_set():
+        if self._released:
             return
-        self._stop.set()
-        if self._thread.is_alive():
-            self._thread.join(DEAD_AFTER_S)
-        held = self._try_read()
-        # A fenced driver leaves its successor's lease alone.
-        if held is not None and held.driver == self._lease.driver:
-            self._lease = replace(self._lease, released=True)
-            self._write()
+        self._released = True
+        if self._renewal is not None and not self._renewal.end(DEAD_AFTER_S):
+            # The store hangs. A write of ours might come before the one that hangs.
+            return
+        try:
+            held = read_lease(self._storage, self._path)
+            # A fenced driver leaves its successor's lease alone.
+            if held is not None and held.driver == self._lease.driver:
+                self._lease = replace(self._lease, released=True)
+                self._write()
+        except StorageUnavailableError:
+            # The successor waits until the counter has stood still for long enough.
+            return
 
-    def _run(self) -> None:
-        while not self._stop.wait(RENEW_INTERVAL_S):
-            held = self._try_read()
-            if held is not None and held.term > self._lease.term:
-                return
+    def renew(self) -> float | None:
+        """Count up, once. Called by a thread of the process's renewals.
+
+        Returns:
+            Seconds until the next time; None when another driver has fenced this one.
+        """
+        try:
+            raw = self._storage.read(self._path)
+            if raw is not None and raw != self._written and self._is_successors(raw):
+                return None
             self._lease = replace(self._lease, counter=self._lease.counter + 1)
             self._write()
-
-    def _try_read(self) -> Lease | None:
-        try:
-            return read_lease(self._storage, self._path)
         except StorageUnavailableError:
-            return None
+            # Leave it alone for a little longer; still twice within a peer's patience.
+            return 2 * RENEW_INTERVAL_S
+        return RENEW_INTERVAL_S
+
+    def _is_successors(self, raw: bytes) -> bool:
+        held = _decoded(raw)
+        return held is not None and held.term > self._lease.term
 
     def _write(self) -> None:
-        try:
-            self._storage.overwrite(self._path, encode(self._lease))
-        except StorageUnavailableError:
-            # A lease that is not renewed costs a needless takeover, never a row.
-            return
+        content = encode(self._lease)
+        self._storage.overwrite(self._path, content)
+        self._written = content

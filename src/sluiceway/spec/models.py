@@ -35,6 +35,7 @@ from sluiceway.spec.values import (
     Option,
     PlainValue,
     Port,
+    Rate,
     TableName,
     ThriftUri,
     TimeZone,
@@ -148,11 +149,13 @@ class SourceSpec(Block):
         connection: Name of a Kafka connection.
         topics: Literal names, or one pattern that has to match a whole name.
         start: Where source partitions begin that the ledger does not know.
+        max_rate_per_s: Records that the route may read a second; None sets no bound of its own.
     """
 
     connection: str
     topics: Annotated[tuple[str, ...] | str, BeforeValidator(_topics)]
     start: Annotated[StartAt | StartSpec, BeforeValidator(_start)] = LATEST
+    max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
 
     @property
     def start_at(self) -> StartAt:
@@ -349,10 +352,11 @@ class RunSpec(Block):
         discover_interval_ms: How often topic patterns and new partitions are looked for.
         master: Spark master.
         spark_conf: Further Spark settings.
+        max_rate_per_s: Records that all routes together may read a second; None sets no bound.
         health_port: Port of the health endpoints on the loopback address; 0 takes a free one.
     """
 
-    LATER = frozenset({"memory_per_task", "max_rate"})
+    LATER = frozenset({"memory_per_task"})
     interval_ms: Annotated[int, *duration("0.5s", "10m")] = Field(default=10_000, alias="interval")
     straggler_timeout_ms: Annotated[int, *duration("1s", "1h")] = Field(
         default=60_000, alias="straggler_timeout"
@@ -360,6 +364,7 @@ class RunSpec(Block):
     discover_interval_ms: Annotated[int, *duration("0.5s", "1h")] = Field(
         default=30_000, alias="discover_interval"
     )
+    max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
     master: Master = "local"
     spark_conf: Mapping[str, Option] = Field(default_factory=dict)
     health_port: Port | None = None

@@ -12,6 +12,7 @@ NOT_YET = "not_in_this_version"
 MAX_PATH_KEYS = 50
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_RATE = re.compile(r"([1-9][0-9]{0,9})/s")
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
 _HOST_PORT = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})"
@@ -120,6 +121,21 @@ def duration(least: str, most: str) -> tuple[BeforeValidator, AfterValidator]:
         return value_ms
 
     return BeforeValidator(parse_duration_ms), AfterValidator(check)
+
+
+def parse_rate_per_s(text: object) -> int:
+    """Records per second of a rate as text: `5000/s`.
+
+    Raises:
+        PydanticCustomError: It is no such text.
+    """
+    match = _RATE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise wrong("records a second, such as `5000/s`", "write a whole number and `/s`")
+    return int(match[1])
+
+
+Rate = Annotated[int, BeforeValidator(parse_rate_per_s)]
 
 
 def is_host_port(text: str) -> bool:

@@ -71,6 +71,20 @@ class StagedWriter(ABC):
 class Storage(ABC):
     """A file system that can hold a ledger and a table."""
 
+    def volume(self, path: str) -> str:
+        """Name the part of the store that answers, fails and hangs as one, and that holds `path`.
+
+        What `probe` finds in one folder holds in all folders of a volume. Called at a route's
+        start. Without an implementation each path is a volume of its own: nothing is shared.
+
+        Args:
+            path: Need not exist.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+        """
+        return path
+
     @abstractmethod
     def probe(self, folder: str) -> None:
         """Try the contract below `folder` for real: one winner in a race, publish idempotent.

@@ -130,6 +130,16 @@ class _LocalStagedWriter(StagedWriter):
 class LocalStorage(Storage):
     """Storage contract over POSIX calls. Stateless; may be used by several threads."""
 
+    def volume(self, path: str) -> str:
+        """See `Storage.volume`: the mounted file system, by its device number."""
+        place = local_path(path)
+        try:
+            while not place.exists():
+                place = place.parent
+            return f"device-{place.stat().st_dev}"
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot look at {path}: {error}") from error
+
     def probe(self, folder: str) -> None:
         """See `Storage.probe`."""
         place = local_path(folder) / f"probe-{uuid4().hex}"

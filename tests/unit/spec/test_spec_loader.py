@@ -141,7 +141,7 @@ def test_missing_key_is_told_at_its_block() -> None:
         ("type: bigint}", "type: bigint, on_lossy: dirty}", "10:38: `on_lossy`"),
         ("partition_by: []", "partition_by: []\n  meta: [key]", "12:10: `key`"),
         ("partition_by: []", "partition_by: []\n  meta: {headers: h}", "12:10: `headers`"),
-        ("partition_by: []", "partition_by: []\nrun: {max_rate: null}", "12:7: `max_rate`"),
+        ("partition_by: []", "partition_by: []\nrun: {memory_per_task: 1}", "12:7: `memory_per"),
         (
             "partition_by: []",
             "partition_by: []\nrun: {master: k8s://h}",
