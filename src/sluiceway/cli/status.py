@@ -69,12 +69,19 @@ def _table(seen: "SeenJob") -> str:
         lines.append(_aligned(cells, widths))
         if route.status.message:
             code = f"[{route.status.code}] " if route.status.code else ""
-            lines.append(f"  {code}{_printable(route.status.message)}")
+            lines.append(f"  {code}{_printable(route.status.message)}{_next_try(route)}")
     if not seen.routes:
         lines.append("no routes: no topic matches the job's patterns")
     if seen.problem is not None:
         lines.append(f"routes of patterns are missing: {_printable(str(seen.problem))}")
     return "\n".join([*lines, ""])
+
+
+def _next_try(route: "SeenRoute") -> str:
+    if route.status.next_try_ms is None:
+        return ""
+    left_s = max(0.0, route.status.next_try_ms / 1000 - time.time())
+    return f"; tried again in {_span(left_s)}"
 
 
 def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:

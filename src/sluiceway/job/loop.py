@@ -1,12 +1,13 @@
 """The job's loop: one Spark job an epoch for all routes, each route's commit its own.
 
-A route that fails waits alone and comes back by itself, or halts alone. A route whose commit is
-not known yet is left out of the next epoch; the others go on.
+A route that fails waits alone and comes back by itself, or halts alone; it is started anew now
+and then when the cause can go away. A route whose commit is not known yet is left out of the next
+epoch; the others go on.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from sluiceway.job.config import RouteConfig
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.route_session import PlannedEpoch, RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
+from sluiceway.job.seat import Seat
 from sluiceway.job.source_view import SourceView, look
 from sluiceway.job.status import RouteState, RouteStatus
 from sluiceway.job.status_board import StatusBoard, StatusFiles
@@ -38,27 +40,6 @@ _COMMIT_GRACE_S = 2.0
 _IDLE_S = 0.2
 _BEATS_MISSED = 3
 _NO_ROUTE_S = 30.0
-
-
-@dataclass(slots=True)
-class _Seat:
-    """A route's place in the loop.
-
-    Attributes:
-        due: Monotonic time before which a waiting route is left alone.
-        work: What runs for the route in the pool now.
-        topics: What a pattern's route reads when its work is done; None when nothing changed.
-    """
-
-    session: RouteSession
-    state: RouteState = RouteState.STARTING
-    due: float = 0.0
-    error: SluicewayError | None = None
-    work: "Future[None] | None" = None
-    topics: tuple[str, ...] | None = None
-
-    def free(self) -> bool:
-        return self.work is None and time.monotonic() >= self.due
 
 
 @dataclass(slots=True)
@@ -93,8 +74,8 @@ class JobLoop:
     def __init__(
         self, routes: Sequence[RouteConfig], parts: LoopParts, *, bounded: bool = False
     ) -> None:
-        self._seats = [_Seat(parts.open_session(config)) for config in routes]
-        self._discovered: dict[str, _Seat] = {}
+        self._seats = [Seat(parts.open_session(config)) for config in routes]
+        self._discovered: dict[str, Seat] = {}
         self._parts = parts
         self._bounded = bounded
         self._status_files = StatusFiles(parts.board, parts.log)
@@ -123,10 +104,12 @@ class JobLoop:
                     seat.work = self._pool.submit(seat.session.settle)
             self._settle(None)
         finally:
+            for seat in self._seats:
+                seat.next_try_ms = None
             self._note()
             self._status_files.close()
             # Closing may wait for the catalog, so all routes do it side by side.
-            list(self._pool.map(RouteSession.close, [seat.session for seat in self._seats]))
+            list(self._pool.map(RouteSession.leave, [seat.session for seat in self._seats]))
             self._pool.shutdown()
         halted = [seat.error for seat in self._seats if seat.state is RouteState.HALTED]
         if halted and len(halted) == len(self._seats) - self._count(RouteState.CAUGHT_UP):
@@ -144,7 +127,8 @@ class JobLoop:
     def _note(self) -> None:
         """Let others see how the routes are, and that the loop goes round."""
         for seat in self._seats:
-            self._parts.board.note(seat.session, seat.state, seat.error)
+            state, error = seat.shown()
+            self._parts.board.note(seat.session, state, error, seat.next_try_ms)
         configs = [seat.session.config for seat in self._seats]
         longest = max((config.interval_s for config in configs), default=_NO_ROUTE_S)
         grace = max((config.straggler_timeout_s for config in configs), default=0.0)
@@ -152,7 +136,8 @@ class JobLoop:
 
     def _some_left(self) -> bool:
         done = (RouteState.HALTED, RouteState.CAUGHT_UP)
-        if any(seat.state not in done for seat in self._seats):
+        # A halted route that is just being started anew may be the one that is left.
+        if any(seat.state not in done or seat.work is not None for seat in self._seats):
             return True
         discovery = self._parts.discovery
         if isinstance(discovery.failure, Fatal):
@@ -197,7 +182,7 @@ class JobLoop:
             topics=len(config.topics),
         )
         try:
-            seat = _Seat(self._parts.open_session(config))
+            seat = Seat(self._parts.open_session(config))
         except SluicewayError as error:
             self._refuse(config, error)
             return
@@ -217,7 +202,24 @@ class JobLoop:
                     seat.state = RouteState.RUNNING
                 else:
                     seat.work = self._pool.submit(seat.session.start)
+        self._try_halted()
         self._settle(_COMMIT_GRACE_S)
+
+    def _try_halted(self) -> None:
+        """Start those anew whose pause is over. A START fences, so topics are looked at before."""
+        due = [s for s in self._seats if s.state is RouteState.HALTED and s.free()]
+        views = self._look(due)
+        for seat in due:
+            config = seat.session.config
+            view = views.get(config.kafka)
+            if view is None:
+                continue
+            try:
+                view.of(config.topics if not config.pattern else ())
+            except SluicewayError as error:
+                self._react(seat, error)
+            else:
+                seat.work = self._pool.submit(seat.session.start)
 
     def _settle(self, timeout_s: float | None) -> None:
         """Take in what the pool has finished; wait at most so long for the rest."""
@@ -228,6 +230,7 @@ class JobLoop:
             if seat.work is None or not seat.work.done():
                 continue
             work, seat.work = seat.work, None
+            seat.session.trouble = None
             try:
                 work.result()
             except SluicewayError as error:
@@ -235,24 +238,34 @@ class JobLoop:
             except Exception as error:  # noqa: BLE001 - the loop's boundary: one route, not the job
                 self._react(seat, _bug(error))
             else:
-                if seat.state is not RouteState.CAUGHT_UP:
-                    seat.state = RouteState.RUNNING
+                self._go_on(seat)
 
-    def _react(self, seat: _Seat, error: SluicewayError) -> None:
+    def _go_on(self, seat: Seat) -> None:
+        if seat.state is RouteState.HALTED:
+            if seat.session.started:
+                seat.come_back()
+                config = seat.session.config
+                self._parts.log.info("route_back", job=config.job, route=config.route)
+        elif seat.state is not RouteState.CAUGHT_UP:
+            seat.state = RouteState.RUNNING
+
+    def _react(self, seat: Seat, error: SluicewayError) -> None:
         """The class of the error tells: wait and try again, or halt this route."""
-        seat.error = error
         pause_s = seat.session.pause_s(error)
         config = seat.session.config
-        if pause_s is None:
-            seat.state = RouteState.HALTED
+        if pause_s is None or seat.state is RouteState.HALTED:
+            next_try_s = seat.halt(error)
+            seat.work = self._pool.submit(seat.session.leave)
             self._parts.log.error(
                 "route_halted",
                 job=config.job,
                 route=config.route,
                 code=error.code,
                 error=str(error),
+                retry_in_s=None if next_try_s is None else round(next_try_s, 1),
             )
             return
+        seat.error = error
         seat.state = RouteState.WAITING
         seat.due = time.monotonic() + pause_s
         self._parts.progress.waiting(str(error))
@@ -296,9 +309,9 @@ class JobLoop:
         self._settle(_COMMIT_GRACE_S)
         return True
 
-    def _look(self, seats: Iterable[_Seat]) -> dict[KafkaAccess, SourceView]:
+    def _look(self, seats: Iterable[Seat]) -> dict[KafkaAccess, SourceView]:
         """One look a connection; a connection that does not answer makes its routes wait."""
-        by_access: dict[KafkaAccess, list[_Seat]] = {}
+        by_access: dict[KafkaAccess, list[Seat]] = {}
         for seat in seats:
             by_access.setdefault(seat.session.config.kafka, []).append(seat)
         views = {}
@@ -312,7 +325,7 @@ class JobLoop:
         return views
 
     def _plan(
-        self, seats: Sequence[_Seat], views: dict[KafkaAccess, SourceView]
+        self, seats: Sequence[Seat], views: dict[KafkaAccess, SourceView]
     ) -> dict[int, PlannedEpoch]:
         planned = {}
         for seat in seats:
@@ -364,7 +377,7 @@ class JobLoop:
             return None
         return answers
 
-    def _end_early(self, seats: Sequence[_Seat], planned: dict[int, PlannedEpoch]) -> None:
+    def _end_early(self, seats: Sequence[Seat], planned: dict[int, PlannedEpoch]) -> None:
         for seat in seats:
             try:
                 seat.session.end_epoch_early(planned[id(seat)])

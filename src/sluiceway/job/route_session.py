@@ -5,15 +5,17 @@ the ledger alone. Nothing here waits for the world except a put whose outcome is
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluiceway.errors import (
     Fatal,
     InvariantError,
     SluicewayError,
+    StorageRefusedError,
     StorageUnavailableError,
     TaskFailedError,
+    UnhealthyEnvironmentError,
 )
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.effects import EffectsApplier
@@ -30,7 +32,7 @@ from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_plan import route_plan
 from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import ResolvedStart, resolve_start
-from sluiceway.job.takeover import OwnedLedger, TakeoverHooks, take_over
+from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_over
 from sluiceway.ledger.fold import PartitionState, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.observe.log import Log
@@ -55,7 +57,6 @@ class RouteParts:
     Attributes:
         sink: Owned by the session, which closes it.
         source: Shared by the routes of a connection; closed by its owner.
-        sleep: Pause that a stop request ends.
     """
 
     source: SourceClient
@@ -63,7 +64,6 @@ class RouteParts:
     log: Log
     observe: Observer
     progress: Progress
-    sleep: Callable[[float], None]
 
 
 @dataclass(slots=True)
@@ -92,6 +92,9 @@ class RouteSession:
     Args:
         config: What to do.
         parts: What to do it with.
+
+    Attributes:
+        trouble: What a put or a publish that is repeated waits for; any thread may look.
     """
 
     def __init__(self, config: RouteConfig, parts: RouteParts) -> None:
@@ -99,6 +102,9 @@ class RouteSession:
         self._parts = parts
         self._log = parts.log.bind(job=config.job, route=config.route)
         self._held: _Held | None = None
+        self._left: LeftLedger | None = None
+        self._status_place: tuple[Storage, str] | None = None
+        self.trouble: SluicewayError | None = None
         self._next_epoch = 0
         self._failed_epochs = 0
         self._retry_s = _FIRST_RETRY_S
@@ -110,13 +116,26 @@ class RouteSession:
     # START and RECOVER
 
     def start(self) -> None:
-        """Fence, recover, begin to apply effects. Repeated by the loop while it fails.
+        """Fence, recover, begin to apply effects.
+
+        Repeated by the loop while it fails, and after `leave` when a halted route is tried again.
 
         Raises:
+            UnhealthyEnvironmentError: The store refuses what a ledger needs.
             SluicewayError: The class tells the loop what to do.
         """
+        try:
+            self._start()
+        except StorageRefusedError as error:
+            raise UnhealthyEnvironmentError(
+                f"the store refuses: {error.message}",
+                where=error.where,
+                hint="the table's folder must be one that the driver and the tasks may write",
+            ) from error
+
+    def _start(self) -> None:
         hooks = TakeoverHooks(self._parts.observe, self._on_put_wait)
-        owned = take_over(self.config, self._parts.sink, hooks)
+        owned = take_over(self.config, self._parts.sink, hooks, self._left)
         self._log.info(
             "fenced",
             term=owned.writer.term,
@@ -134,9 +153,11 @@ class RouteSession:
             self._recover()
         except BaseException:
             self._held = None
+            self._left = LeftLedger.of(owned)
             publisher.close()
             owned.lease.release()
             raise
+        self._status_place = owned.storage, owned.layout.status
         self.meter.advance(owned.fold)
         effects.start()
         self._want_partitions(owned.fold.effects_through)
@@ -309,7 +330,7 @@ class RouteSession:
         fatal = next((failure for failure in failures if isinstance(failure, Fatal)), None)
         if fatal is not None:
             raise fatal
-        if record is not None:
+        if record is not None and not failures:
             self._retry_s = _FIRST_RETRY_S
         if not any(isinstance(failure, TaskFailedError) for failure in failures):
             self._failed_epochs = 0
@@ -336,9 +357,11 @@ class RouteSession:
                 held.publisher.publish(record)
                 break
             except StorageUnavailableError as error:
+                self.trouble = error
                 self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_RETRY_S)
+        self.trouble = None
         layout, term = held.owned.layout, held.owned.writer.term
         held.publisher.drop_attempts(record, layout.results(term, record.epoch))
 
@@ -406,14 +429,20 @@ class RouteSession:
         if held.effects.failure is not None:
             raise held.effects.failure
 
-    def close(self) -> None:
-        """Leave the effects that are not applied to the next driver, release the lease."""
+    def leave(self) -> None:
+        """Give back all that is held, and remember how the ledger was left. Safe to repeat.
+
+        Called when the route has halted, and at the end. What is not in the catalog yet is left to
+        the next START.
+        """
         held, self._held = self._held, None
         if held is not None:
+            self._left = LeftLedger.of(held.owned)
             held.effects.close()
             held.publisher.close()
             held.owned.lease.release()
         self._parts.sink.close()
+        self._retry_s = _FIRST_RETRY_S
 
     @property
     def started(self) -> bool:
@@ -421,9 +450,8 @@ class RouteSession:
         return self._held is not None
 
     def status_place(self) -> tuple[Storage, str] | None:
-        """Where the route's status is written; None while it holds no ledger. For any thread."""
-        held = self._held
-        return None if held is None else (held.owned.storage, held.owned.layout.status)
+        """Where the route's status is written; None before it held a ledger. For any thread."""
+        return self._status_place
 
     @property
     def _now(self) -> _Held:
@@ -432,6 +460,7 @@ class RouteSession:
         return self._held
 
     def _on_put_wait(self, attempts: int, error: StorageUnavailableError) -> None:
+        self.trouble = error
         self._log.warning("commit_unknown", attempts=attempts, error=str(error))
 
 

@@ -118,7 +118,7 @@ def run_routes(
 
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.kafka], open_sink(config)
-        parts = RouteParts(source, sink, log, observe, progress, stop.sleep)
+        parts = RouteParts(source, sink, log, observe, progress)
         return RouteSession(config, parts)
 
     try:

@@ -50,6 +50,7 @@ class RouteStatus(RouteNumbers):
         message: Of that error, with what to do next.
         since_ms: When it came into this state.
         as_of_ms: When this was seen.
+        next_try_ms: When a route that has halted is started anew; None when it is not.
         term: Of the driver; None before it has fenced.
         last_seq: Last slot of the ledger.
         last_commit_ms: Last commit of rows by this driver.
@@ -68,6 +69,7 @@ class RouteStatus(RouteNumbers):
     message: str | None = None
     since_ms: int | None = None
     as_of_ms: int = 0
+    next_try_ms: int | None = None
 
     def is_news(self, before: "RouteStatus") -> bool:
         """Whether it says more than the time."""
