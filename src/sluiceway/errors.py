@@ -77,8 +77,11 @@ class TaskFailedError(Retriable):
     code = "SW103"
 
 
-class TaskDiedError(TaskFailedError):
-    """The process of a task ended; which of the task's routes is to blame is not known."""
+class TaskDiedError(Retriable):
+    """The process of a task ended; which of the task's routes is to blame is not known.
+
+    They are run apart until it is; for one that dies alone it is a `TaskFailedError`.
+    """
 
     code = "SW104"
 

@@ -7,8 +7,8 @@ epoch; the others go on.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sluiceway.errors import (
@@ -16,10 +16,13 @@ from sluiceway.errors import (
     InvariantError,
     SluicewayError,
     StorageUnavailableError,
+    TaskDiedError,
     TaskFailedError,
 )
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.dealing import Dealer
 from sluiceway.job.discovery import Discovery
+from sluiceway.job.route_pool import RoutePool
 from sluiceway.job.route_session import PlannedEpoch, RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
 from sluiceway.job.seat import Seat
@@ -35,8 +38,8 @@ from sluiceway.worker.plan import KafkaAccess, TaskPlan, TaskResult
 if TYPE_CHECKING:
     from sluiceway.job.planner import PlannedSplit
 
-_PARALLEL_ROUTES = 16
 _COMMIT_GRACE_S = 2.0
+_START_PATIENCE_S = 10.0
 _IDLE_S = 0.2
 _BEATS_MISSED = 3
 _NO_ROUTE_S = 30.0
@@ -78,9 +81,9 @@ class JobLoop:
         self._discovered: dict[str, Seat] = {}
         self._parts = parts
         self._bounded = bounded
+        self._dealer = Dealer(spread, parts.log)
         self._status_files = StatusFiles(parts.board, parts.log)
-        # Threads are made when there is work for them.
-        self._pool = ThreadPoolExecutor(_PARALLEL_ROUTES, thread_name_prefix="route")
+        self._pool = RoutePool()
 
     def run(self) -> None:
         """Start, read and commit, again and again. Called once.
@@ -109,8 +112,9 @@ class JobLoop:
             self._note()
             self._status_files.close()
             # Closing may wait for the catalog, so all routes do it side by side.
-            list(self._pool.map(RouteSession.leave, [seat.session for seat in self._seats]))
-            self._pool.shutdown()
+            leaving = [self._pool.submit(seat.session.leave) for seat in self._seats]
+            self._pool.wait(leaving, None)
+            self._pool.close()
         halted = [seat.error for seat in self._seats if seat.state is RouteState.HALTED]
         if halted and len(halted) == len(self._seats) - self._count(RouteState.CAUGHT_UP):
             raise max(
@@ -151,7 +155,7 @@ class JobLoop:
     def _pause(self) -> None:
         busy = [seat.work for seat in self._seats if seat.work is not None]
         if busy:
-            wait(busy, timeout=_IDLE_S, return_when="FIRST_COMPLETED")
+            self._pool.wait(busy[:1], _IDLE_S)
         else:
             dues = [s.due for s in self._seats if s.state is RouteState.WAITING]
             soonest = min(dues, default=0.0) - time.monotonic()
@@ -195,6 +199,7 @@ class JobLoop:
         )
 
     def _start_due(self) -> None:
+        starting = []
         for seat in self._seats:
             fresh = seat.state in (RouteState.STARTING, RouteState.WAITING)
             if fresh and seat.free():
@@ -202,11 +207,15 @@ class JobLoop:
                     seat.state = RouteState.RUNNING
                 else:
                     seat.work = self._pool.submit(seat.session.start)
-        self._try_halted()
-        self._settle(_COMMIT_GRACE_S)
+                    starting.append(seat)
+        starting += self._try_halted()
+        # The first epoch is for all; later nobody waits long for those that come.
+        first = not self._count(RouteState.RUNNING)
+        self._settle(_START_PATIENCE_S if first else _COMMIT_GRACE_S, starting)
 
-    def _try_halted(self) -> None:
+    def _try_halted(self) -> list[Seat]:
         """Start those anew whose pause is over. A START fences, so topics are looked at before."""
+        starting = []
         due = [s for s in self._seats if s.state is RouteState.HALTED and s.free()]
         views = self._look(due)
         for seat in due:
@@ -220,12 +229,18 @@ class JobLoop:
                 self._react(seat, error)
             else:
                 seat.work = self._pool.submit(seat.session.start)
+                starting.append(seat)
+        return starting
 
-    def _settle(self, timeout_s: float | None) -> None:
-        """Take in what the pool has finished; wait at most so long for the rest."""
-        busy = [seat.work for seat in self._seats if seat.work is not None]
-        if busy:
-            wait(busy, timeout=timeout_s)
+    def _settle(self, timeout_s: float | None, seats: Iterable[Seat] | None = None) -> None:
+        """Take in what the pool has finished.
+
+        Args:
+            timeout_s: How long to wait before for what is not done.
+            seats: Those that are waited for; None all.
+        """
+        waited_for = self._seats if seats is None else seats
+        self._pool.wait([seat.work for seat in waited_for if seat.work is not None], timeout_s)
         for seat in self._seats:
             if seat.work is None or not seat.work.done():
                 continue
@@ -288,11 +303,16 @@ class JobLoop:
         self._parts.progress.lag(sum(seat.session.lag_records for seat in self._seats))
         if not planned:
             return False
-        slots = self._parts.runner.slots()
-        spread(list(planned.values()), slots)
+        by_route = {s.session.config.route: s for s in ready if id(s) in planned}
+        dealt = self._dealer.deal(
+            {route: planned[id(seat)] for route, seat in by_route.items()},
+            self._parts.runner.slots(),
+        )
+        planned = {id(by_route[route]): epoch for route, epoch in dealt.items()}
         answers = self._run_tasks(planned)
         if answers is None:
             return True
+        self._dealer.note({route: by_route[route].session.ledger for route in dealt}, answers)
         by_ledger: dict[str, list[TaskResult]] = {}
         for answer in answers:
             by_ledger.setdefault(answer.ledger, []).append(answer)
@@ -305,8 +325,8 @@ class JobLoop:
             view = views.get(seat.session.config.kafka)
             if view is not None:
                 epoch, own = planned[id(seat)], by_ledger[seat.session.ledger]
-                seat.work = self._pool.submit(seat.session.finish, epoch, own, view)
-        self._settle(_COMMIT_GRACE_S)
+                seat.work = self._pool.submit(partial(seat.session.finish, epoch, own, view))
+        self._settle(_COMMIT_GRACE_S, answered)
         return True
 
     def _look(self, seats: Iterable[Seat]) -> dict[KafkaAccess, SourceView]:
@@ -327,17 +347,16 @@ class JobLoop:
     def _plan(
         self, seats: Sequence[Seat], views: dict[KafkaAccess, SourceView]
     ) -> dict[int, PlannedEpoch]:
+        seen = [seat for seat in seats if seat.session.config.kafka in views]
+        pinning = [seat for seat in seen if self._pin(seat, views[seat.session.config.kafka])]
+        # A put may have to wait for the store; the other routes do not.
+        self._settle(_COMMIT_GRACE_S, pinning)
         planned = {}
-        for seat in seats:
-            view = views.get(seat.session.config.kafka)
-            if view is None:
+        for seat in seen:
+            if seat.work is not None or seat.state is not RouteState.RUNNING:
                 continue
             try:
-                due = seat.session.due_sources(view)
-                if due is not None:
-                    # A put may have to wait for the store; the other routes do not.
-                    seat.work = self._pool.submit(seat.session.pin, due)
-                    continue
+                view = views[seat.session.config.kafka]
                 epoch = seat.session.plan(view, bounded=self._bounded)
             except SluicewayError as error:
                 self._react(seat, error)
@@ -347,6 +366,18 @@ class JobLoop:
             elif seat.session.caught_up:
                 seat.state = RouteState.CAUGHT_UP
         return planned
+
+    def _pin(self, seat: Seat, view: SourceView) -> bool:
+        """Pin what is new to the route; whether anything was."""
+        try:
+            due = seat.session.due_sources(view)
+        except SluicewayError as error:
+            self._react(seat, error)
+            return False
+        if due is None:
+            return False
+        seat.work = self._pool.submit(partial(seat.session.pin, due))
+        return True
 
     def _run_tasks(self, planned: dict[int, PlannedEpoch]) -> list[TaskResult] | None:
         """Answers of the tasks, or None when none finished; the epoch is then planned again."""
@@ -372,8 +403,11 @@ class JobLoop:
                 ordered, wait=end_early, give_up_after_s=longest + grace
             )
         except TaskFailedError as error:
+            ledgers = {seat.session.config.route: seat.session.ledger for seat in seats}
+            self._dealer.note_lost(ledgers, ordered)
             for seat in seats:
-                self._react(seat, error)
+                alone = planned[id(seat)].alone
+                self._react(seat, error if alone else TaskDiedError(error.message))
             return None
         return answers
 

@@ -14,6 +14,7 @@ from sluiceway.errors import (
     SluicewayError,
     StorageRefusedError,
     StorageUnavailableError,
+    TaskDiedError,
     TaskFailedError,
     UnhealthyEnvironmentError,
 )
@@ -78,11 +79,17 @@ class _Held:
 
 @dataclass(slots=True)
 class PlannedEpoch:
-    """What a route wants to read next."""
+    """What a route wants to read next.
+
+    Attributes:
+        by_task: Task -> its splits; set when they are dealt out.
+        alone: Whether its tasks serve no other route.
+    """
 
     epoch: int
     splits: list[PlannedSplit]
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
+    alone: bool = True
     started: float = field(default_factory=time.monotonic)
 
 
@@ -317,7 +324,8 @@ class RouteSession:
             self._want_partitions(before)
             self._report()
             self._log_epoch(record, committed.seq, results, (planned.started, ran))
-        self._judge([a.failure.to_error() for a in answers if a.failure is not None], record)
+        failures = [a.failure.to_error() for a in answers if a.failure is not None]
+        self._judge([_blamed(each) if planned.alone else each for each in failures], record)
 
     def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
         """Raise what the loop has to react to.
@@ -462,6 +470,13 @@ class RouteSession:
     def _on_put_wait(self, attempts: int, error: StorageUnavailableError) -> None:
         self.trouble = error
         self._log.warning("commit_unknown", attempts=attempts, error=str(error))
+
+
+def _blamed(failure: SluicewayError) -> SluicewayError:
+    """A task that served one route alone died for that route."""
+    if not isinstance(failure, TaskDiedError):
+        return failure
+    return TaskFailedError(f"{failure.message} and served no other route", hint=failure.hint)
 
 
 def _taken_over(starts: Mapping[SourcePartition, ResolvedStart]) -> bool:
