@@ -1,7 +1,7 @@
 """How the routes of a job are, seen from outside: leases, ledgers and what drivers wrote."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -21,6 +21,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
+from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.spec.models import JobSpec
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
         finally:
             source.close()
         for route in routes:
-            if route.fold is not None:
+            if route.fold is not None and _all_answered(route.fold, bounds):
                 lags[route.status.route] = lag_records(route.fold, bounds)
     return [
         replace(route, status=replace(route.status, lag_records=lags[route.status.route]))
@@ -236,3 +237,9 @@ def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
         else route
         for route in seen
     ]
+
+
+def _all_answered(fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> bool:
+    """Whether the lag is that of all logs; one without a leader would make it too small."""
+    live = (key for key, known in fold.sources.items() if not known.retired)
+    return all(SourcePartition(*key) in bounds for key in live)

@@ -1,6 +1,6 @@
 """Decides what is read next, from the ledger's fold and what the source says now. No I/O."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
@@ -132,6 +132,20 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
             )
 
 
+def check_described(partitions: Iterable[SourcePartition], bounds: Bounds) -> None:
+    """Refuse to go on without knowing where a log begins and ends.
+
+    Raises:
+        SourceUnavailableError: The cluster does not describe a partition.
+    """
+    for partition in partitions:
+        if partition not in bounds:
+            raise SourceUnavailableError(
+                "it is gone, or no leader answers for it now; it is looked for again",
+                where=str(partition),
+            )
+
+
 def plan_splits(
     fold: Fold, bounds: Bounds, targets: Mapping[SourcePartition, int] | None
 ) -> list[PlannedSplit]:
@@ -151,11 +165,7 @@ def plan_splits(
         if known.retired:
             continue
         partition = SourcePartition(topic, number)
-        if partition not in bounds:
-            raise SourceUnavailableError(
-                "the cluster does not describe it now; it is looked for again",
-                where=str(partition),
-            )
+        check_described([partition], bounds)
         start = _readable_start(partition, known, bounds[partition])
         stop = None if targets is None else targets.get(partition, known.end)
         if stop is not None and known.end >= stop:

@@ -22,6 +22,7 @@ from sluiceway.job.config import RouteConfig
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.planner import (
     PlannedSplit,
+    check_described,
     check_identities,
     new_partitions,
     plan_sources,
@@ -194,6 +195,7 @@ class RouteSession:
         fold, wanted = held.owned.fold, self._subscription(view)
         discovered = view.of(wanted.topics)
         check_identities(fold, discovered)
+        check_described((found.partition for found in discovered), view.bounds)
         new = new_partitions(fold, wanted, discovered)
         starts = resolve_start(self.config.start, new, view.bounds, self._parts.source)
         if self.config.start.kind == "group" and new and not _taken_over(starts):
@@ -239,6 +241,7 @@ class RouteSession:
         """
         fold = self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
+        check_described((found.partition for found in discovered), view.bounds)
         if bounded and self._targets is None:
             self._targets = {
                 found.partition: view.bounds[found.partition].end_offset for found in discovered
