@@ -7,7 +7,7 @@ epoch; the others go on.
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +33,7 @@ from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.sources.contract import SourceClient
+from sluiceway.spec.start import EARLIEST
 from sluiceway.worker.plan import KafkaAccess, TaskPlan, TaskResult
 
 if TYPE_CHECKING:
@@ -347,7 +348,9 @@ class JobLoop:
     def _plan(
         self, seats: Sequence[Seat], views: dict[KafkaAccess, SourceView]
     ) -> dict[int, PlannedEpoch]:
-        seen = [seat for seat in seats if seat.session.config.kafka in views]
+        seen = [
+            seat for seat in seats if seat.session.config.kafka in views and self._knows_start(seat)
+        ]
         pinning = [seat for seat in seen if self._pin(seat, views[seat.session.config.kafka])]
         # A put may have to wait for the store; the other routes do not.
         self._settle(_COMMIT_GRACE_S, pinning)
@@ -366,6 +369,26 @@ class JobLoop:
             elif seat.session.caught_up:
                 seat.state = RouteState.CAUGHT_UP
         return planned
+
+    def _knows_start(self, seat: Seat) -> bool:
+        """Whether it is known if the topics of a new route came while no driver ran.
+
+        They did when the ledger of another route of its template names the pattern: the pattern was
+        read before, so rows of topics that came since are wanted from the first on (commit rule 5).
+        """
+        session = seat.session
+        config = session.config
+        if self._discovered.get(config.route) is not seat or config.start == EARLIEST:
+            return True
+        if session.read_before is not None:
+            return True
+        siblings = self._parts.discovery.siblings(config.route) - {config.route}
+        others = [self._discovered[name] for name in siblings if name in self._discovered]
+        if any(other.session.read_before == config.pattern for other in others):
+            session.config = replace(config, start=EARLIEST)
+            return True
+        ended = (RouteState.HALTED, RouteState.CAUGHT_UP)
+        return all(other.session.started or other.state in ended for other in others)
 
     def _pin(self, seat: Seat, view: SourceView) -> bool:
         """Pin what is new to the route; whether anything was."""

@@ -34,6 +34,7 @@ from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_plan import route_plan
 from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import ResolvedStart, resolve_start
+from sluiceway.job.status import last_commit_ms
 from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_over
 from sluiceway.ledger.fold import PartitionState, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
@@ -103,6 +104,7 @@ class RouteSession:
 
     Attributes:
         trouble: What a put or a publish that is repeated waits for; any thread may look.
+        read_before: Pattern of topics in the ledger at the first START; None without sources.
     """
 
     def __init__(self, config: RouteConfig, parts: RouteParts) -> None:
@@ -113,6 +115,7 @@ class RouteSession:
         self._left: LeftLedger | None = None
         self._status_place: tuple[Storage, str] | None = None
         self.trouble: SluicewayError | None = None
+        self.read_before: str | None = None
         self._next_epoch = 0
         self._failed_epochs = 0
         self._retry_s = _FIRST_RETRY_S
@@ -165,8 +168,12 @@ class RouteSession:
             publisher.close()
             owned.lease.release()
             raise
+        known = owned.fold.subscription
+        if self._status_place is None and known is not None:
+            self.read_before = known.pattern
         self._status_place = owned.storage, owned.layout.status
         self.meter.advance(owned.fold)
+        self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
         self._want_partitions(owned.fold.effects_through)
 

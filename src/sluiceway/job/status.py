@@ -7,6 +7,8 @@ import json
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
+from sluiceway.errors import StorageUnavailableError
+from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, from_plain, loads
 
 
@@ -53,7 +55,7 @@ class RouteStatus(RouteNumbers):
         next_try_ms: When a route that has halted is started anew; None when it is not.
         term: Of the driver; None before it has fenced.
         last_seq: Last slot of the ledger.
-        last_commit_ms: Last commit of rows by this driver.
+        last_commit_ms: Last commit of rows, by this driver or as the one before it said.
         rows_read: All rows that the ledger has, as the next two.
         lag_records: In the logs and not committed, when the brokers were last asked.
         lag_seconds: All records that are older than this are committed; 0 when there were none
@@ -126,6 +128,16 @@ class RunSummary:
 def encode_status(status: RouteStatus) -> bytes:
     """Content of `status.json`."""
     return json.dumps(asdict(status), ensure_ascii=False).encode() + b"\n"
+
+
+def last_commit_ms(storage: Storage, path: str) -> int | None:
+    """When the driver before committed, as it said: the ledger has no times of commits."""
+    try:
+        raw = storage.read(path)
+    except StorageUnavailableError:
+        return None
+    before = decode_status(raw) if raw is not None else None
+    return before.last_commit_ms if before is not None else None
 
 
 def decode_status(raw: bytes) -> RouteStatus | None:
