@@ -290,7 +290,8 @@ class KafkaSourceClient(SourceClient):
 
     def _failure_of(self, failure: KafkaException | TimeoutError, where: str) -> SluicewayError:
         if isinstance(failure, TimeoutError):
-            return SourceUnavailableError("no answer in time", where=where)
+            reason = f"; {self._trouble.connection}" if self._trouble.connection else ""
+            return SourceUnavailableError(f"no answer in time{reason}", where=where)
         return request_failure(kafka_error(failure), self._trouble, where)
 
     def _wait(self, answers: Iterable[Future[Any]], timeout_s: float) -> None:
