@@ -399,7 +399,7 @@ def _run(
         progress = Progress()
 
         def open_session(config: RouteConfig) -> RouteSession:
-            parts = RouteParts(source, open_sink(config), log, ignore_step, progress, stop.sleep)
+            parts = RouteParts(source, open_sink(config), log, ignore_step, progress)
             return RouteSession(config, parts)
 
         sources: dict = {job.routes[0].kafka: source}  # type: ignore[type-arg]

@@ -23,12 +23,18 @@ class SluicewayError(Exception):
         hint: What the user does next, if anything.
 
     Attributes:
+        code: Stable name, `SWnnn`.
+        exit_code: Of a process that ends with it.
+        mendable: Whether a change outside can take its cause away, and a new START checks again
+            all that failed. A route that such an error halted is started anew now and then; one
+            that another driver fenced, or whose ledger and source contradict each other, never.
         evidence: What was found, name -> value; kept with a halt.
         commands: What resolves it, ready to be run; `JOB` stands for the job file.
     """
 
     code: ClassVar[str] = "SW000"
     exit_code: ClassVar[int] = 1
+    mendable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, where: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -69,6 +75,7 @@ class Retriable(SluicewayError):
     """Nothing changed outside; repeat the same call after a pause."""
 
     code = "SW100"
+    mendable = True
 
 
 class SourceUnavailableError(Retriable):
@@ -89,16 +96,35 @@ class TaskFailedError(Retriable):
     code = "SW103"
 
 
+class TaskDiedError(Retriable):
+    """The process of a task ended; which of the task's routes is to blame is not known.
+
+    They are run apart until it is; for one that dies alone it is a `TaskFailedError`.
+    """
+
+    code = "SW104"
+
+
 class UnknownOutcome(SluicewayError):
     """The call may or may not have landed; only reading decides."""
 
     code = "SW200"
+    mendable = True
 
 
 class StorageUnavailableError(UnknownOutcome):
     """The store did not answer or failed half-way; look before the next step."""
 
     code = "SW201"
+
+
+class StorageRefusedError(StorageUnavailableError):
+    """The store answers and refuses: no permission, read-only, a file where a folder has to be.
+
+    Waited for like an outage once a route runs; at its START the place is not fit.
+    """
+
+    code = "SW202"
 
 
 class PoisonRow(SluicewayError):
@@ -132,18 +158,21 @@ class UnhealthyEnvironmentError(Fatal):
 
     code = "SW403"
     exit_code = 5
+    mendable = True
 
 
 class TableMismatchError(Fatal):
     """The table is not what the job file says, or cannot be written faithfully."""
 
     code = "SW404"
+    mendable = True
 
 
 class TopicNotFoundError(Fatal):
     """The broker answers, but does not have the topic."""
 
     code = "SW405"
+    mendable = True
 
 
 class RunnerLostError(Fatal):

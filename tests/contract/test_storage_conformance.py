@@ -7,9 +7,15 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from sluiceway.errors import FileLostError, StorageUnavailableError, UnhealthyEnvironmentError
+from sluiceway.errors import (
+    FileLostError,
+    StorageRefusedError,
+    StorageUnavailableError,
+    UnhealthyEnvironmentError,
+)
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.storage.local import LocalStorage, local_path
+from tools.read_only import read_only
 
 STORAGES: dict[str, Callable[[], Storage]] = {"local": LocalStorage}
 
@@ -184,3 +190,29 @@ def test_location_that_is_not_local_is_refused(location: str) -> None:
 )
 def test_location_is_taken_as_hadoop_takes_it(location: str, path: str) -> None:
     assert str(local_path(location)) == path
+
+
+def test_place_where_nothing_can_be_made_is_refused_and_no_outage(storage: Storage) -> None:
+    with pytest.raises(StorageRefusedError, match="cannot create"):
+        storage.probe("/proc/sluiceway/stage")
+
+
+def test_file_where_a_folder_has_to_be_is_refused_and_no_outage(
+    storage: Storage, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    for call in (
+        lambda: storage.make_folders(f"{tmp_path}/file/stage"),
+        lambda: storage.create_staged(f"{tmp_path}/file/staged"),
+        lambda: storage.overwrite(f"{tmp_path}/file/lease", b""),
+        lambda: storage.put_if_absent(f"{tmp_path}/file/a", b"", tmp_folder=f"{tmp_path}/file"),
+    ):
+        with pytest.raises(StorageRefusedError):
+            call()
+
+
+def test_folder_that_is_read_only_is_refused_and_no_outage(
+    storage: Storage, tmp_path: Path
+) -> None:
+    with read_only(tmp_path), pytest.raises(StorageRefusedError):
+        storage.probe(str(tmp_path / "stage"))

@@ -136,6 +136,13 @@ def test_status_of_a_job_before_during_and_after_a_run(stage: Stage) -> None:
         assert all(rate > 0 for rate in each(body, "rows_per_s"))
         wait_for(lambda: each(stage.status(job)[1], "lag_records") == [0, 0])
         wait_for(lambda: each(stage.status(job)[1], "lag_seconds") == [0.0, 0.0])
+    committed = each(stage.status(job)[1], "last_commit_ms")
+    with stage.running(job) as port:
+        # A driver that has not committed anything itself says what the one before it said.
+        wait_for(lambda: get(port, "/readyz")[0] == 200)
+        wait_for(lambda: each(stage.status(job)[1], "state") == ["running", "running"])
+        assert each(get(port, "/readyz")[1], "last_commit_ms") == committed
+    assert each(stage.status(job)[1], "last_commit_ms") == committed
     stage.writer.write(stage.topics[0], [event(n) for n in range(3)])
     code, body = stage.status(job)
     assert (code, each(body, "state")) == (0, ["stopped", "stopped"])

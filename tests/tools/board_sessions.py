@@ -48,7 +48,6 @@ def _config_and_parts() -> tuple[RouteConfig, RouteParts]:
         stderr_log(),
         ignore_step,
         Progress(),
-        lambda seconds: None,
     )
     return config, parts
 

@@ -1,7 +1,7 @@
 """How the routes of a job are, seen from outside: leases, ledgers and what drivers wrote."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -22,6 +22,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
+from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.spec.models import JobSpec
 
 if TYPE_CHECKING:
@@ -154,18 +155,30 @@ def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> 
         return SeenRoute(config, _unknown(blank, one, "where its ledger is, is not known: "))
     lease = one.lease
     runs = lease is not None and not lease.released and lease.driver in alive
-    if runs and lease is not None:
-        driver = f"{lease.host} pid {lease.pid}"
-        if one.status is not None and one.status.term == lease.term:
-            return SeenRoute(config, one.status, driver)
+    if lease is not None and one.status is not None and _is_told_by(one.status, lease, runs=runs):
+        return SeenRoute(config, one.status, _driver(lease))
     try:
         fold = LedgerLog(one.table.storage, one.table.layout).fold()
     except SluicewayError as error:
         return SeenRoute(config, _unknown(blank, error, ""))
     status = _of_ledger(blank, fold)
-    if runs:
-        return SeenRoute(config, replace(status, state=RouteState.STARTING), driver, fold)
+    if runs and lease is not None:
+        starting = replace(status, state=RouteState.STARTING)
+        return SeenRoute(config, starting, _driver(lease), fold)
     return SeenRoute(config, _stopped(status, one), None, fold)
+
+
+def _driver(lease: Lease) -> str:
+    return f"{lease.host} pid {lease.pid}"
+
+
+def _is_told_by(status: RouteStatus, lease: Lease, *, runs: bool) -> bool:
+    """Whether a driver that lives has said this, of a route that it runs or keeps halted.
+
+    It gives back the lease of a halted route, and says `stopped` of it when it ends itself.
+    """
+    halted = status.state is RouteState.HALTED and is_alive(lease.process()) is not False
+    return status.term == lease.term and (runs or halted)
 
 
 def _unknown(blank: RouteStatus, error: SluicewayError, why: str) -> RouteStatus:
@@ -198,7 +211,7 @@ def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
     last = one.status
     if last is not None and last.term == status.term:
         status = replace(status, since_ms=last.as_of_ms, last_commit_ms=last.last_commit_ms)
-        if last.state is RouteState.HALTED:
+        if last.state in (RouteState.HALTED, RouteState.STOPPED):
             return replace(status, code=last.code, message=last.message, report=last.report)
     if one.lease is not None and not one.lease.released:
         gone = f"its driver ended without a stop: {one.lease.host} pid {one.lease.pid}"
@@ -224,7 +237,7 @@ def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
         finally:
             source.close()
         for route in routes:
-            if route.fold is not None:
+            if route.fold is not None and _all_answered(route.fold, bounds):
                 lags[route.status.route] = lag_records(route.fold, bounds)
     return [
         replace(route, status=replace(route.status, lag_records=lags[route.status.route]))
@@ -232,3 +245,9 @@ def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
         else route
         for route in seen
     ]
+
+
+def _all_answered(fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> bool:
+    """Whether the lag is that of all logs; one without a leader would make it too small."""
+    live = (key for key, known in fold.sources.items() if not known.retired)
+    return all(SourcePartition(*key) in bounds for key in live)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
-from sluiceway.errors import StateConflictError, TopicNotFoundError
+from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -262,7 +262,9 @@ class Verifier:
             if (identity.cluster_id, identity.topic_id) != (known.cluster_id, known.topic_id):
                 self.report.add("source", where, "the topic was created anew since it was read")
                 continue
-            place = bounds[partition]
+            place = bounds.get(partition)
+            if place is None:
+                raise SourceUnavailableError("no leader answers for it", where=where)
             if known.end > place.high_watermark:
                 self.report.add(
                     "source",

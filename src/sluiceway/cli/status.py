@@ -71,7 +71,7 @@ def _table(seen: "SeenJob", job_file: str) -> str:
         lines.append(_aligned(cells, widths))
         if route.status.message:
             code = f"[{route.status.code}] " if route.status.code else ""
-            lines.append(f"  {code}{_printable(route.status.message)}")
+            lines.append(f"  {code}{_printable(route.status.message)}{_next_try(route)}")
         lines += _report_lines(route, job_file)
     if not seen.routes:
         lines.append("no routes: no topic matches the job's patterns")
@@ -90,6 +90,13 @@ def _report_lines(route: "SeenRoute", job_file: str) -> list[str]:
     place = shlex.quote(job_file)
     commands = (re.sub(r"\bJOB\b", lambda _: place, each, count=1) for each in report.commands)
     return [*lines, *(f"  $ {_printable(command)}" for command in commands)]
+
+
+def _next_try(route: "SeenRoute") -> str:
+    if route.status.next_try_ms is None:
+        return ""
+    left_s = max(0.0, route.status.next_try_ms / 1000 - time.time())
+    return f"; tried again in {_span(left_s)}"
 
 
 def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:

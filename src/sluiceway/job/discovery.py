@@ -92,6 +92,11 @@ class Discovery:
                 self._expand(each, listed[each.template.route.kafka])
         return tuple(config for each in self._templates for config in each.routes.values())
 
+    def siblings(self, route: str) -> frozenset[str]:
+        """Names of all routes of the template that has made this one."""
+        made = (each.routes.keys() for each in self._templates if route in each.routes)
+        return frozenset(name for names in made for name in names)
+
     def _expand(self, each: _Template, topics: tuple[str, ...]) -> None:
         expansion = each.template.expand(topics)
         self._refuse(each, expansion.refused)

@@ -1,12 +1,13 @@
-"""Garbage collection by a running driver: beside its epochs, never in their way."""
+"""What a running driver does for its ledger beside its epochs: garbage, snapshots, packs."""
 
 import threading
 import time
 
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import SluicewayError, StorageUnavailableError
 from sluiceway.ledger.collect import GarbageCollector, garbage_of
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.log import Log
 
 _EVERY_S = 600.0
@@ -67,3 +68,23 @@ class Housekeeper:
                 size_bytes=done.size_bytes,
                 unseen=done.unseen,
             )
+
+
+def keep_log_short(upkeep: LogUpkeep, log: Log) -> None:
+    """Snapshot and pack between two commits; a store that fails now is asked again later.
+
+    Raises:
+        FencedError: Another driver has taken over.
+        LedgerCorruptError: Old records do not follow from each other; nothing was removed.
+    """
+    if not upkeep.due():
+        return
+    try:
+        done = upkeep.run()
+    except StorageUnavailableError as error:
+        log.info("upkeep_failed", error=str(error))
+        return
+    if done.snapshot_seq is not None:
+        log.info("snapshot", seq=done.snapshot_seq)
+    if done.packed is not None:
+        log.info("log_packed", folder=done.packed)

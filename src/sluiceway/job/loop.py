@@ -1,27 +1,33 @@
 """The job's loop: one Spark job an epoch for all routes, each route's commit its own.
 
-A route that fails waits alone and comes back by itself, or halts alone. A route whose commit is
-not known yet is left out of the next epoch; the others go on.
+A route that fails waits alone and comes back by itself, or halts alone; it is started anew now
+and then when the cause can go away. A route whose commit is not known yet is left out of the next
+epoch; the others go on.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from sluiceway.errors import (
     Fatal,
     InvariantError,
     SluicewayError,
     StorageUnavailableError,
+    TaskDiedError,
     TaskFailedError,
 )
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.dealing import Dealer
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.halt_report import halt_report
+from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.rate_limit import RateLimit, RouteSplits
-from sluiceway.job.route_session import PlannedEpoch, RouteSession
+from sluiceway.job.route_pool import RoutePool
+from sluiceway.job.route_session import RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
+from sluiceway.job.seat import Seat
 from sluiceway.job.source_view import SourceView, look
 from sluiceway.job.spread import Spread
 from sluiceway.job.status import RouteState, RouteStatus
@@ -30,34 +36,14 @@ from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.sources.contract import SourceClient
+from sluiceway.spec.start import EARLIEST
 from sluiceway.worker.plan import KafkaAccess, TaskPlan, TaskResult
 
-_PARALLEL_ROUTES = 16
 _COMMIT_GRACE_S = 2.0
+_START_PATIENCE_S = 10.0
 _IDLE_S = 0.2
 _BEATS_MISSED = 3
 _NO_ROUTE_S = 30.0
-
-
-@dataclass(slots=True)
-class _Seat:
-    """A route's place in the loop.
-
-    Attributes:
-        due: Monotonic time before which a waiting route is left alone.
-        work: What runs for the route in the pool now.
-        topics: What a pattern's route reads when its work is done; None when nothing changed.
-    """
-
-    session: RouteSession
-    state: RouteState = RouteState.STARTING
-    due: float = 0.0
-    error: SluicewayError | None = None
-    work: "Future[None] | None" = None
-    topics: tuple[str, ...] | None = None
-
-    def free(self) -> bool:
-        return self.work is None and time.monotonic() >= self.due
 
 
 @dataclass(slots=True)
@@ -94,14 +80,13 @@ class JobLoop:
     def __init__(
         self, routes: Sequence[RouteConfig], parts: LoopParts, *, bounded: bool = False
     ) -> None:
-        self._seats = [_Seat(parts.open_session(config)) for config in routes]
-        self._discovered: dict[str, _Seat] = {}
+        self._seats = [Seat(parts.open_session(config)) for config in routes]
+        self._discovered: dict[str, Seat] = {}
         self._parts = parts
         self._bounded = bounded
-        self._spread = Spread()
+        self._dealer = Dealer(Spread(), parts.log)
         self._status_files = StatusFiles(parts.board, parts.log)
-        # Threads are made when there is work for them.
-        self._pool = ThreadPoolExecutor(_PARALLEL_ROUTES, thread_name_prefix="route")
+        self._pool = RoutePool()
 
     def run(self) -> None:
         """Start, read and commit, again and again. Called once.
@@ -125,11 +110,14 @@ class JobLoop:
                     seat.work = self._pool.submit(seat.session.settle)
             self._settle(None)
         finally:
+            for seat in self._seats:
+                seat.next_try_ms = None
             self._note()
             self._status_files.close()
             # Closing may wait for the catalog, so all routes do it side by side.
-            list(self._pool.map(RouteSession.close, [seat.session for seat in self._seats]))
-            self._pool.shutdown()
+            leaving = [self._pool.submit(seat.session.leave) for seat in self._seats]
+            self._pool.wait(leaving, None)
+            self._pool.close()
         halted = [seat.error for seat in self._seats if seat.state is RouteState.HALTED]
         if halted and len(halted) == len(self._seats) - self._count(RouteState.CAUGHT_UP):
             raise max(
@@ -146,7 +134,8 @@ class JobLoop:
     def _note(self) -> None:
         """Let others see how the routes are, and that the loop goes round."""
         for seat in self._seats:
-            self._parts.board.note(seat.session, seat.state, seat.error)
+            state, error = seat.shown()
+            self._parts.board.note(seat.session, state, error, seat.next_try_ms)
         configs = [seat.session.config for seat in self._seats]
         longest = max((config.interval_s for config in configs), default=_NO_ROUTE_S)
         grace = max((config.straggler_timeout_s for config in configs), default=0.0)
@@ -154,7 +143,8 @@ class JobLoop:
 
     def _some_left(self) -> bool:
         done = (RouteState.HALTED, RouteState.CAUGHT_UP)
-        if any(seat.state not in done for seat in self._seats):
+        # A halted route that is just being started anew may be the one that is left.
+        if any(seat.state not in done or seat.work is not None for seat in self._seats):
             return True
         discovery = self._parts.discovery
         if isinstance(discovery.failure, Fatal):
@@ -168,7 +158,7 @@ class JobLoop:
     def _pause(self) -> None:
         busy = [seat.work for seat in self._seats if seat.work is not None]
         if busy:
-            wait(busy, timeout=_IDLE_S, return_when="FIRST_COMPLETED")
+            self._pool.wait(busy[:1], _IDLE_S)
         else:
             dues = [s.due for s in self._seats if s.state is RouteState.WAITING]
             soonest = min(dues, default=0.0) - time.monotonic()
@@ -199,7 +189,7 @@ class JobLoop:
             topics=len(config.topics),
         )
         try:
-            seat = _Seat(self._parts.open_session(config))
+            seat = Seat(self._parts.open_session(config))
         except SluicewayError as error:
             self._refuse(config, error)
             return
@@ -212,6 +202,7 @@ class JobLoop:
         )
 
     def _start_due(self) -> None:
+        starting = []
         for seat in self._seats:
             fresh = seat.state in (RouteState.STARTING, RouteState.WAITING)
             if fresh and seat.free():
@@ -219,17 +210,45 @@ class JobLoop:
                     seat.state = RouteState.RUNNING
                 else:
                     seat.work = self._pool.submit(seat.session.start)
-        self._settle(_COMMIT_GRACE_S)
+                    starting.append(seat)
+        starting += self._try_halted()
+        # The first epoch is for all; later nobody waits long for those that come.
+        first = not self._count(RouteState.RUNNING)
+        self._settle(_START_PATIENCE_S if first else _COMMIT_GRACE_S, starting)
 
-    def _settle(self, timeout_s: float | None) -> None:
-        """Take in what the pool has finished; wait at most so long for the rest."""
-        busy = [seat.work for seat in self._seats if seat.work is not None]
-        if busy:
-            wait(busy, timeout=timeout_s)
+    def _try_halted(self) -> list[Seat]:
+        """Start those anew whose pause is over. A START fences, so topics are looked at before."""
+        starting = []
+        due = [s for s in self._seats if s.state is RouteState.HALTED and s.free()]
+        views = self._look(due)
+        for seat in due:
+            config = seat.session.config
+            view = views.get(config.kafka)
+            if view is None:
+                continue
+            try:
+                view.of(config.topics if not config.pattern else ())
+            except SluicewayError as error:
+                self._react(seat, error)
+            else:
+                seat.work = self._pool.submit(seat.session.start)
+                starting.append(seat)
+        return starting
+
+    def _settle(self, timeout_s: float | None, seats: Iterable[Seat] | None = None) -> None:
+        """Take in what the pool has finished.
+
+        Args:
+            timeout_s: How long to wait before for what is not done.
+            seats: Those that are waited for; None all.
+        """
+        waited_for = self._seats if seats is None else seats
+        self._pool.wait([seat.work for seat in waited_for if seat.work is not None], timeout_s)
         for seat in self._seats:
             if seat.work is None or not seat.work.done():
                 continue
             work, seat.work = seat.work, None
+            seat.session.trouble = None
             try:
                 work.result()
             except SluicewayError as error:
@@ -237,16 +256,24 @@ class JobLoop:
             except Exception as error:  # noqa: BLE001 - the loop's boundary: one route, not the job
                 self._react(seat, _bug(error))
             else:
-                if seat.state is not RouteState.CAUGHT_UP:
-                    seat.state = RouteState.RUNNING
+                self._go_on(seat)
 
-    def _react(self, seat: _Seat, error: SluicewayError) -> None:
+    def _go_on(self, seat: Seat) -> None:
+        if seat.state is RouteState.HALTED:
+            if seat.session.started:
+                seat.come_back()
+                config = seat.session.config
+                self._parts.log.info("route_back", job=config.job, route=config.route)
+        elif seat.state is not RouteState.CAUGHT_UP:
+            seat.state = RouteState.RUNNING
+
+    def _react(self, seat: Seat, error: SluicewayError) -> None:
         """The class of the error tells: wait and try again, or halt this route."""
-        seat.error = error
         pause_s = seat.session.pause_s(error)
         config = seat.session.config
-        if pause_s is None:
-            seat.state = RouteState.HALTED
+        if pause_s is None or seat.state is RouteState.HALTED:
+            next_try_s = seat.halt(error)
+            seat.work = self._pool.submit(seat.session.leave)
             report = halt_report(error, config.route)
             self._parts.log.error(
                 "route_halted",
@@ -256,8 +283,10 @@ class JobLoop:
                 error=str(error),
                 evidence=report.evidence,
                 commands=report.commands,
+                retry_in_s=None if next_try_s is None else round(next_try_s, 1),
             )
             return
+        seat.error = error
         seat.state = RouteState.WAITING
         seat.due = time.monotonic() + pause_s
         self._parts.progress.waiting(str(error), route=config.route, for_s=pause_s)
@@ -286,10 +315,16 @@ class JobLoop:
         self._parts.progress.lag(sum(seat.session.lag_records for seat in self._seats))
         if not planned:
             return False
-        self._spread.assign(planned, self._parts.runner.slots())
+        by_route = {s.session.config.route: s for s in ready if id(s) in planned}
+        dealt = self._dealer.deal(
+            {route: planned[id(seat)] for route, seat in by_route.items()},
+            self._parts.runner.slots(),
+        )
+        planned = {id(by_route[route]): epoch for route, epoch in dealt.items()}
         answers = self._run_tasks(planned)
         if answers is None:
             return True
+        self._dealer.note({route: by_route[route].session.ledger for route in dealt}, answers)
         by_ledger: dict[str, list[TaskResult]] = {}
         for answer in answers:
             by_ledger.setdefault(answer.ledger, []).append(answer)
@@ -302,13 +337,13 @@ class JobLoop:
             view = views.get(seat.session.config.kafka)
             if view is not None:
                 epoch, own = planned[id(seat)], by_ledger[seat.session.ledger]
-                seat.work = self._pool.submit(seat.session.finish, epoch, own, view)
-        self._settle(_COMMIT_GRACE_S)
+                seat.work = self._pool.submit(partial(seat.session.finish, epoch, own, view))
+        self._settle(_COMMIT_GRACE_S, answered)
         return True
 
-    def _look(self, seats: Iterable[_Seat]) -> dict[KafkaAccess, SourceView]:
+    def _look(self, seats: Iterable[Seat]) -> dict[KafkaAccess, SourceView]:
         """One look a connection; a connection that does not answer makes its routes wait."""
-        by_access: dict[KafkaAccess, list[_Seat]] = {}
+        by_access: dict[KafkaAccess, list[Seat]] = {}
         for seat in seats:
             by_access.setdefault(seat.session.config.kafka, []).append(seat)
         views = {}
@@ -322,19 +357,20 @@ class JobLoop:
         return views
 
     def _plan(
-        self, seats: Sequence[_Seat], views: dict[KafkaAccess, SourceView]
+        self, seats: Sequence[Seat], views: dict[KafkaAccess, SourceView]
     ) -> dict[int, PlannedEpoch]:
+        seen = [
+            seat for seat in seats if seat.session.config.kafka in views and self._knows_start(seat)
+        ]
+        pinning = [seat for seat in seen if self._pin(seat, views[seat.session.config.kafka])]
+        # A put may have to wait for the store; the other routes do not.
+        self._settle(_COMMIT_GRACE_S, pinning)
         planned = {}
-        for seat in seats:
-            view = views.get(seat.session.config.kafka)
-            if view is None:
+        for seat in seen:
+            if seat.work is not None or seat.state is not RouteState.RUNNING:
                 continue
             try:
-                due = seat.session.due_sources(view)
-                if due is not None:
-                    # A put may have to wait for the store; the other routes do not.
-                    seat.work = self._pool.submit(seat.session.pin, due)
-                    continue
+                view = views[seat.session.config.kafka]
                 epoch = seat.session.plan(view, bounded=self._bounded)
             except SluicewayError as error:
                 self._react(seat, error)
@@ -346,7 +382,7 @@ class JobLoop:
         return planned
 
     def _bound(
-        self, seats: Sequence[_Seat], planned: dict[int, PlannedEpoch]
+        self, seats: Sequence[Seat], planned: dict[int, PlannedEpoch]
     ) -> dict[int, PlannedEpoch]:
         """What the rates leave of what was planned."""
         configs = {id(seat): seat.session.config for seat in seats}
@@ -354,6 +390,38 @@ class JobLoop:
         for epoch, splits in zip(planned.values(), self._parts.rates.bound(asked), strict=True):
             epoch.splits = splits
         return {key: epoch for key, epoch in planned.items() if epoch.splits}
+
+    def _knows_start(self, seat: Seat) -> bool:
+        """Whether it is known if the topics of a new route came while no driver ran.
+
+        They did when the ledger of another route of its template names the pattern: the pattern was
+        read before, so rows of topics that came since are wanted from the first on (commit rule 5).
+        """
+        session = seat.session
+        config = session.config
+        if self._discovered.get(config.route) is not seat or config.start == EARLIEST:
+            return True
+        if session.read_before is not None:
+            return True
+        siblings = self._parts.discovery.siblings(config.route) - {config.route}
+        others = [self._discovered[name] for name in siblings if name in self._discovered]
+        if any(other.session.read_before == config.pattern for other in others):
+            session.config = replace(config, start=EARLIEST)
+            return True
+        ended = (RouteState.HALTED, RouteState.CAUGHT_UP)
+        return all(other.session.started or other.state in ended for other in others)
+
+    def _pin(self, seat: Seat, view: SourceView) -> bool:
+        """Pin what is new to the route; whether anything was."""
+        try:
+            due = seat.session.due_sources(view)
+        except SluicewayError as error:
+            self._react(seat, error)
+            return False
+        if due is None:
+            return False
+        seat.work = self._pool.submit(partial(seat.session.pin, due))
+        return True
 
     def _run_tasks(self, planned: dict[int, PlannedEpoch]) -> list[TaskResult] | None:
         """Answers of the tasks, or None when none finished; the epoch is then planned again."""
@@ -379,12 +447,15 @@ class JobLoop:
                 ordered, wait=end_early, give_up_after_s=longest + grace
             )
         except TaskFailedError as error:
+            ledgers = {seat.session.config.route: seat.session.ledger for seat in seats}
+            self._dealer.note_lost(ledgers, ordered)
             for seat in seats:
-                self._react(seat, error)
+                alone = planned[id(seat)].alone
+                self._react(seat, error if alone else TaskDiedError(error.message))
             return None
         return answers
 
-    def _end_early(self, seats: Sequence[_Seat], planned: dict[int, PlannedEpoch]) -> None:
+    def _end_early(self, seats: Sequence[Seat], planned: dict[int, PlannedEpoch]) -> None:
         for seat in seats:
             try:
                 seat.session.end_epoch_early(planned[id(seat)])

@@ -1,7 +1,8 @@
 """Decides what is read next, from the ledger's fold and what the source says now. No I/O."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
 from sluiceway.job.start_offsets import ResolvedStart
@@ -26,6 +27,22 @@ class PlannedSplit:
     split: Split
     range_start: int
     expected_records: int = 0
+
+
+@dataclass(slots=True)
+class PlannedEpoch:
+    """What a route wants to read next.
+
+    Attributes:
+        by_task: Task -> its splits; set when they are dealt out.
+        alone: Whether its tasks serve no other route.
+    """
+
+    epoch: int
+    splits: list[PlannedSplit]
+    by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
+    alone: bool = True
+    started: float = field(default_factory=time.monotonic)
 
 
 def new_partitions(
@@ -143,6 +160,20 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
             )
 
 
+def check_described(partitions: Iterable[SourcePartition], bounds: Bounds) -> None:
+    """Refuse to go on without knowing where a log begins and ends.
+
+    Raises:
+        SourceUnavailableError: The cluster does not describe a partition.
+    """
+    for partition in partitions:
+        if partition not in bounds:
+            raise SourceUnavailableError(
+                "it is gone, or no leader answers for it now; it is looked for again",
+                where=str(partition),
+            )
+
+
 def plan_splits(
     fold: Fold, bounds: Bounds, targets: Mapping[SourcePartition, int] | None
 ) -> list[PlannedSplit]:
@@ -162,11 +193,7 @@ def plan_splits(
         if known.retired:
             continue
         partition = SourcePartition(topic, number)
-        if partition not in bounds:
-            raise SourceUnavailableError(
-                "the cluster does not describe it now; it is looked for again",
-                where=str(partition),
-            )
+        check_described([partition], bounds)
         start = readable_start(fold, partition, bounds[partition])
         stop = None if targets is None else targets.get(partition, known.end)
         if stop is not None and known.end >= stop:

@@ -62,6 +62,11 @@ class RouteMeter:
         with self._lock:
             self._take(fold)
 
+    def recall(self, last_commit_ms: int | None) -> None:
+        """Take over when an earlier driver has committed last; at START."""
+        with self._lock:
+            self._last_commit_ms = self._last_commit_ms or last_commit_ms
+
     def commit(self, fold: Fold, counts: RowCounts) -> None:
         """Take in a commit of rows.
 

@@ -5,22 +5,27 @@ the ledger alone. Nothing here waits for the world except a put whose outcome is
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from sluiceway.errors import (
     Fatal,
     InvariantError,
     SluicewayError,
+    StorageRefusedError,
     StorageUnavailableError,
+    TaskDiedError,
     TaskFailedError,
+    UnhealthyEnvironmentError,
 )
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
 from sluiceway.job.effects import EffectsApplier
-from sluiceway.job.housekeeping import Housekeeper
+from sluiceway.job.epoch_report import EpochDone, tell_epoch
+from sluiceway.job.housekeeping import Housekeeper, keep_log_short
 from sluiceway.job.planner import (
-    PlannedSplit,
+    PlannedEpoch,
+    check_described,
     check_identities,
     new_partitions,
     plan_sources,
@@ -32,7 +37,8 @@ from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_plan import route_plan
 from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import ResolvedStart, resolve_start
-from sluiceway.job.takeover import OwnedLedger, TakeoverHooks, take_over
+from sluiceway.job.status import last_commit_ms
+from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_over
 from sluiceway.ledger.fold import PartitionState, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
@@ -58,7 +64,6 @@ class RouteParts:
     Attributes:
         sink: Owned by the session, which closes it.
         source: Shared by the routes of a connection; closed by its owner.
-        sleep: Pause that a stop request ends.
         replaces: Term that may be replaced without waiting for its lease.
     """
 
@@ -67,7 +72,6 @@ class RouteParts:
     log: Log
     observe: Observer
     progress: Progress
-    sleep: Callable[[float], None]
     replaces: int | None = None
 
 
@@ -83,22 +87,16 @@ class _Held:
     upkeep: LogUpkeep
 
 
-@dataclass(slots=True)
-class PlannedEpoch:
-    """What a route wants to read next."""
-
-    epoch: int
-    splits: list[PlannedSplit]
-    by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
-    started: float = field(default_factory=time.monotonic)
-
-
 class RouteSession:
     """One route while its driver lives; used by one thread at a time.
 
     Args:
         config: What to do.
         parts: What to do it with.
+
+    Attributes:
+        trouble: What a put or a publish that is repeated waits for; any thread may look.
+        read_before: Pattern of topics in the ledger at the first START; None without sources.
     """
 
     def __init__(self, config: RouteConfig, parts: RouteParts) -> None:
@@ -106,6 +104,10 @@ class RouteSession:
         self._parts = parts
         self._log = parts.log.bind(job=config.job, route=config.route)
         self._held: _Held | None = None
+        self._left: LeftLedger | None = None
+        self._status_place: tuple[Storage, str] | None = None
+        self.trouble: SluicewayError | None = None
+        self.read_before: str | None = None
         self._next_epoch = 0
         self._failed_epochs = 0
         self._in_doubt = False
@@ -120,13 +122,26 @@ class RouteSession:
     # START and RECOVER
 
     def start(self) -> None:
-        """Fence, recover, begin to apply effects. Repeated by the loop while it fails.
+        """Fence, recover, begin to apply effects.
+
+        Repeated by the loop while it fails, and after `leave` when a halted route is tried again.
 
         Raises:
+            UnhealthyEnvironmentError: The store refuses what a ledger needs.
             SluicewayError: The class tells the loop what to do.
         """
+        try:
+            self._start()
+        except StorageRefusedError as error:
+            raise UnhealthyEnvironmentError(
+                f"the store refuses: {error.message}",
+                where=error.where,
+                hint="the table's folder must be one that the driver and the tasks may write",
+            ) from error
+
+    def _start(self) -> None:
         hooks = TakeoverHooks(self._observe_start, self._on_put_wait, replaces=self._replaces)
-        owned = take_over(self.config, self._parts.sink, hooks)
+        owned = take_over(self.config, self._parts.sink, hooks, self._left)
         self._log.info(
             "fenced",
             term=owned.writer.term,
@@ -146,10 +161,16 @@ class RouteSession:
             self._recover()
         except BaseException:
             self._held = None
+            self._left = LeftLedger.of(owned)
             publisher.close()
             owned.lease.release()
             raise
+        known = owned.fold.subscription
+        if self._status_place is None and known is not None:
+            self.read_before = known.pattern
+        self._status_place = owned.storage, owned.layout.status
         self.meter.advance(owned.fold)
+        self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
         self._want_partitions(owned.fold.effects_through)
         housekeeper.tidy(owned.fold)
@@ -185,6 +206,7 @@ class RouteSession:
         fold, wanted = held.owned.fold, self._subscription(view)
         discovered = view.of(wanted.topics)
         check_identities(fold, discovered)
+        check_described((found.partition for found in discovered), view.bounds)
         new = new_partitions(fold, wanted, discovered)
         starts = resolve_start(self.config.start, new, view.bounds, self._parts.source)
         if self.config.start.kind == "group" and new and not _taken_over(starts):
@@ -234,6 +256,7 @@ class RouteSession:
             self._in_doubt = False
         fold = self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
+        check_described((found.partition for found in discovered), view.bounds)
         if bounded and self._targets is None:
             self._targets = {
                 found.partition: view.bounds[found.partition].end_offset for found in discovered
@@ -318,10 +341,12 @@ class RouteSession:
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
             self._report()
-            self._log_epoch(record, committed.seq, results, (planned.started, ran))
-            self._keep_log_short()
+            done = EpochDone(committed.seq, record, results, started=planned.started, ran=ran)
+            tell_epoch(self._log, self._parts.progress, self.config.route, done)
+            keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
-        self._judge([a.failure.to_error() for a in answers if a.failure is not None], record)
+        failures = [a.failure.to_error() for a in answers if a.failure is not None]
+        self._judge([_blamed(each) if planned.alone else each for each in failures], record)
 
     def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
         """Raise what the loop has to react to.
@@ -334,7 +359,7 @@ class RouteSession:
         fatal = next((failure for failure in failures if isinstance(failure, Fatal)), None)
         if fatal is not None:
             raise fatal
-        if record is not None:
+        if record is not None and not failures:
             self._retry_s = _FIRST_RETRY_S
         if not any(isinstance(failure, TaskFailedError) for failure in failures):
             self._failed_epochs = 0
@@ -362,9 +387,11 @@ class RouteSession:
                 held.publisher.publish(record)
                 break
             except StorageUnavailableError as error:
+                self.trouble = error
                 self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
             time.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_RETRY_S)
+        self.trouble = None
         layout, term = held.owned.layout, held.owned.writer.term
         held.publisher.drop_attempts(record, layout.results(term, record.epoch))
 
@@ -391,50 +418,6 @@ class RouteSession:
             self._log.info("report_failed", error=str(error))
         self._parts.observe(Step.REPORTED)
 
-    def _keep_log_short(self) -> None:
-        """Snapshot and pack between two commits; a store that fails now is asked again later."""
-        upkeep = self._now.upkeep
-        if not upkeep.due():
-            return
-        try:
-            done = upkeep.run()
-        except StorageUnavailableError as error:
-            self._log.info("upkeep_failed", error=str(error))
-            return
-        if done.snapshot_seq is not None:
-            self._log.info("snapshot", seq=done.snapshot_seq)
-        if done.packed is not None:
-            self._log.info("log_packed", folder=done.packed)
-
-    def _log_epoch(
-        self,
-        record: DataRecord,
-        seq: int,
-        results: list[TaskResult],
-        times: tuple[float, float],
-    ) -> None:
-        started, ran = times
-        now = time.monotonic()
-        counts = record.counts
-        self._parts.progress.epoch(
-            seq, int(counts.read), int(counts.dirty), now - started, route=self.config.route
-        )
-        self._log.info(
-            "committed",
-            seq=seq,
-            epoch=record.epoch,
-            read=counts.read,
-            written=counts.written,
-            dirty=counts.dirty,
-            filtered=counts.filtered,
-            skipped=counts.skipped,
-            files=len(record.files),
-            run_ms=int((ran - started) * 1000),
-            commit_ms=int((now - ran) * 1000),
-            consumers_reused=sum(result.consumer_reused for result in results),
-            tasks=len(results),
-        )
-
     # END
 
     def settle(self) -> None:
@@ -449,15 +432,21 @@ class RouteSession:
         if held.effects.failure is not None:
             raise held.effects.failure
 
-    def close(self) -> None:
-        """Leave the effects that are not applied to the next driver, release the lease."""
+    def leave(self) -> None:
+        """Give back all that is held, and remember how the ledger was left. Safe to repeat.
+
+        Called when the route has halted, and at the end. What is not in the catalog yet is left to
+        the next START.
+        """
         held, self._held = self._held, None
         if held is not None:
+            self._left = LeftLedger.of(held.owned)
             held.effects.close()
             held.housekeeper.close()
             held.publisher.close()
             held.owned.lease.release()
         self._parts.sink.close()
+        self._retry_s = _FIRST_RETRY_S
 
     @property
     def started(self) -> bool:
@@ -465,9 +454,8 @@ class RouteSession:
         return self._held is not None
 
     def status_place(self) -> tuple[Storage, str] | None:
-        """Where the route's status is written; None while it holds no ledger. For any thread."""
-        held = self._held
-        return None if held is None else (held.owned.storage, held.owned.layout.status)
+        """Where the route's status is written; None before it held a ledger. For any thread."""
+        return self._status_place
 
     @property
     def _now(self) -> _Held:
@@ -476,7 +464,15 @@ class RouteSession:
         return self._held
 
     def _on_put_wait(self, attempts: int, error: StorageUnavailableError) -> None:
+        self.trouble = error
         self._log.warning("commit_unknown", attempts=attempts, error=str(error))
+
+
+def _blamed(failure: SluicewayError) -> SluicewayError:
+    """A task that served one route alone died for that route."""
+    if not isinstance(failure, TaskDiedError):
+        return failure
+    return TaskFailedError(f"{failure.message} and served no other route", hint=failure.hint)
 
 
 def _taken_over(starts: Mapping[SourcePartition, ResolvedStart]) -> bool:

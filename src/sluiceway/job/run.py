@@ -143,7 +143,7 @@ def run_routes(
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.kafka], open_sink(config)
         replaces = job.takeover.get(config.route)
-        parts = RouteParts(source, sink, log, observe, progress, stop.sleep, replaces)
+        parts = RouteParts(source, sink, log, observe, progress, replaces)
         return RouteSession(config, parts)
 
     try:

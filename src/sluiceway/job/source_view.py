@@ -18,7 +18,7 @@ class SourceView:
 
     Attributes:
         by_topic: Partitions of each topic that the cluster has, in order.
-        bounds: Of all these partitions.
+        bounds: Of these partitions, those without a leader that answers left out.
         missing: Topic -> why it is not there.
     """
 
@@ -48,7 +48,7 @@ def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
     """Ask a cluster about topics. Called before and after the tasks of each epoch.
 
     Raises:
-        SourceUnavailableError: No broker answers.
+        SourceUnavailableError: No broker answers, or no leader.
     """
     wanted = sorted(set(topics))
     if not wanted:

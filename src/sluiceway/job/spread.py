@@ -14,7 +14,7 @@ from sluiceway.job.planner import PlannedSplit
 from sluiceway.sources.contract import SourcePartition
 
 if TYPE_CHECKING:
-    from sluiceway.job.route_session import PlannedEpoch
+    from sluiceway.job.planner import PlannedEpoch
 
 # What a split costs that holds nothing, in records.
 _SPLIT_COST: Final = 100

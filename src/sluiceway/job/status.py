@@ -7,7 +7,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
+from sluiceway.errors import StorageUnavailableError
 from sluiceway.job.halt_report import HaltReport
+from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, from_plain, loads
 
 
@@ -52,9 +54,10 @@ class RouteStatus(RouteNumbers):
         report: For a person, when it has halted: evidence, and commands that resolve it.
         since_ms: When it came into this state.
         as_of_ms: When this was seen.
+        next_try_ms: When a route that has halted is started anew; None when it is not.
         term: Of the driver; None before it has fenced.
         last_seq: Last slot of the ledger.
-        last_commit_ms: Last commit of rows by this driver.
+        last_commit_ms: Last commit of rows, by this driver or as the one before it said.
         rows_read: All rows that the ledger has, as the next two.
         lag_records: In the logs and not committed, when the brokers were last asked.
         lag_seconds: All records that are older than this are committed; 0 when there were none
@@ -71,6 +74,7 @@ class RouteStatus(RouteNumbers):
     report: HaltReport | None = None
     since_ms: int | None = None
     as_of_ms: int = 0
+    next_try_ms: int | None = None
 
     def is_news(self, before: "RouteStatus") -> bool:
         """Whether it says more than the time."""
@@ -127,6 +131,16 @@ class RunSummary:
 def encode_status(status: RouteStatus) -> bytes:
     """Content of `status.json`."""
     return json.dumps(asdict(status), ensure_ascii=False).encode() + b"\n"
+
+
+def last_commit_ms(storage: Storage, path: str) -> int | None:
+    """When the driver before committed, as it said: the ledger has no times of commits."""
+    try:
+        raw = storage.read(path)
+    except StorageUnavailableError:
+        return None
+    before = decode_status(raw) if raw is not None else None
+    return before.last_commit_ms if before is not None else None
 
 
 def decode_status(raw: bytes) -> RouteStatus | None:

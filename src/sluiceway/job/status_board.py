@@ -2,9 +2,14 @@
 
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
-from sluiceway.errors import FencedError, SluicewayError, StorageUnavailableError
+from sluiceway.errors import (
+    FencedError,
+    LeaseHeldError,
+    SluicewayError,
+    StorageUnavailableError,
+)
 from sluiceway.job.halt_report import HaltReport, halt_report
 from sluiceway.job.route_session import RouteSession
 from sluiceway.job.status import (
@@ -30,6 +35,7 @@ class _Entry:
     state: RouteState
     error: SluicewayError | None
     since_ms: int
+    next_try_ms: int | None
 
     def status(self, now_ms: int) -> RouteStatus:
         return RouteStatus(
@@ -42,6 +48,7 @@ class _Entry:
             report=self._report(),
             since_ms=self.since_ms,
             as_of_ms=now_ms,
+            next_try_ms=self.next_try_ms,
         )
 
     def _report(self) -> HaltReport | None:
@@ -78,17 +85,34 @@ class StatusBoard:
         self._beat_at = time.monotonic()
         self._beat_limit_s = _STARTUP_S
 
-    def note(self, session: RouteSession, state: RouteState, error: SluicewayError | None) -> None:
-        """Say where a route is. Called for each route after each turn of the loop."""
+    def note(
+        self,
+        session: RouteSession,
+        state: RouteState,
+        error: SluicewayError | None,
+        next_try_ms: int | None = None,
+    ) -> None:
+        """Say where a route is. Called for each route after each turn of the loop.
+
+        Args:
+            session: The route's.
+            state: Where it is.
+            error: Why it waits or has halted; left out in other states.
+            next_try_ms: When a halted route is started anew, since 1970.
+        """
         name = session.config.route
         error = error if state in (RouteState.WAITING, RouteState.HALTED) else None
         before = self._entries.get(name)
-        if before is not None and (before.state, before.error) == (state, error):
+        if before is not None and (before.state, before.error, before.next_try_ms) == (
+            state,
+            error,
+            next_try_ms,
+        ):
             return
         kept = before is not None and before.state is state
         since_ms = before.since_ms if before is not None and kept else _now_ms()
         with self._lock:
-            self._entries[name] = _Entry(session, state, error, since_ms)
+            self._entries[name] = _Entry(session, state, error, since_ms, next_try_ms)
         self.changed.set()
 
     def beat(self, limit_s: float | None = None) -> None:
@@ -127,12 +151,12 @@ class StatusBoard:
         return RunSummary(tuple(entry.summary() for entry in self._copy()))
 
     def entries(self) -> tuple[tuple[RouteSession, RouteStatus], ...]:
-        """As `snapshot`, for those routes whose ledger this driver still owns."""
+        """As `snapshot`, for those routes whose ledger no other driver is known to have."""
         now_ms = _now_ms()
         return tuple(
             (entry.session, entry.status(now_ms))
             for entry in self._copy()
-            if not isinstance(entry.error, FencedError)
+            if not isinstance(entry.error, FencedError | LeaseHeldError)
         )
 
     def _copy(self) -> tuple[_Entry, ...]:
@@ -174,10 +198,13 @@ class StatusFiles:
             self._board.changed.wait(_WRITE_EVERY_S)
             self._board.changed.clear()
         self._written.clear()
-        self._write_due()
+        self._write_due(last=True)
 
-    def _write_due(self) -> None:
-        for session, status in self._board.entries():
+    def _write_due(self, *, last: bool = False) -> None:
+        for session, seen in self._board.entries():
+            halted = seen.state is RouteState.HALTED
+            # Nobody tries it again from here on; the reason stays.
+            status = replace(seen, state=RouteState.STOPPED) if last and halted else seen
             place = session.status_place()
             if place is None or not self._is_due(status):
                 continue
@@ -190,7 +217,11 @@ class StatusFiles:
 
     def _is_due(self, status: RouteStatus) -> bool:
         at, before = self._written.get(status.route, (0.0, None))
-        if before is None or (before.state, before.message) != (status.state, status.message):
+        if before is None or (before.state, before.message, before.next_try_ms) != (
+            status.state,
+            status.message,
+            status.next_try_ms,
+        ):
             return True
         return time.monotonic() - at >= _WRITE_EVERY_S and status.is_news(before)
 

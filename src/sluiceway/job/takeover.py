@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
-from sluiceway.errors import LeaseHeldError, SluicewayError
+from sluiceway.errors import LeaseHeldError, LedgerCorruptError, SluicewayError
 from sluiceway.host.process import ProcessIdentity, own_identity
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.ownership import (
@@ -20,7 +20,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import FORMAT, MIN_READER, FenceRecord
-from sluiceway.ledger.writer import LedgerWriter, OnWait
+from sluiceway.ledger.writer import LedgerWriter, OnWait, fenced_by
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sinks.contract import TableSink, TableState
 from sluiceway.storage.contract import Storage
@@ -67,12 +67,69 @@ class TakeoverHooks:
     replaces: int | None = None
 
 
-def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> OwnedLedger:
+@dataclass(frozen=True, slots=True)
+class LeftLedger:
+    """How a driver left a ledger that it gave back and may take again.
+
+    Attributes:
+        ledger: Its uuid.
+        term: Its own.
+        next_seq: First slot that it had not written.
+        head: Hash of the record before that.
+    """
+
+    ledger: str
+    term: int
+    next_seq: int
+    head: str
+
+    @classmethod
+    def of(cls, owned: OwnedLedger) -> "LeftLedger":
+        """As it stands now."""
+        fold = owned.fold
+        return cls(owned.owner.ledger, owned.writer.term, fold.next_seq, fold.head)
+
+    def check(self, ledger: str, fold: Fold, process: ProcessIdentity) -> None:
+        """Refuse to take again what another driver had meanwhile, or what is not all there.
+
+        Raises:
+            FencedError: Another driver has fenced; this process never does again (rule 25).
+            LedgerCorruptError: The log is shorter than it was, or another one.
+        """
+        if ledger != self.ledger:
+            return
+        fence = fold.fence
+        if fence is not None and fold.term > self.term and not _is_by(fence, process):
+            raise fenced_by(fold.term, fence)
+        shorter = fold.term < self.term or fold.next_seq < self.next_seq
+        if shorter or (fold.next_seq == self.next_seq and fold.head != self.head):
+            raise LedgerCorruptError(
+                f"the log ends at slot {fold.next_seq - 1} of term {fold.term}; this driver left "
+                f"it at slot {self.next_seq - 1} of term {self.term}",
+                hint="was it restored in part? Bring the rest back, then start the job again",
+            )
+
+
+def _is_by(fence: FenceRecord, process: ProcessIdentity) -> bool:
+    return (fence.host, fence.boot_id, fence.pid) == (process.host, process.boot_id, process.pid)
+
+
+def take_over(
+    config: RouteConfig, sink: TableSink, hooks: TakeoverHooks, left: LeftLedger | None = None
+) -> OwnedLedger:
     """Open the table, check that the ledger is its own, wait for the lease, fence.
 
-    Called once, at a driver's start. After it, no older driver can commit any more.
+    Called at a driver's start, and when it starts a route anew that had halted. After it, no older
+    driver can commit any more.
+
+    Args:
+        config: The route.
+        sink: Its table.
+        hooks: What the owner of the control flow lends.
+        left: How this process left the route's ledger; None at its first start.
 
     Raises:
+        FencedError: Another driver has had the ledger since this one left it.
         TableMismatchError: The table is not what the job file says.
         LedgerMismatchError: The ledger belongs to another table, job or route.
         LeaseHeldError: Another live driver runs the route, or another term than the one that
@@ -97,8 +154,12 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     writer = LedgerWriter(log, fold, hooks.on_wait)
     process = own_identity()
     driver = uuid4().hex
+    if left is not None:
+        left.check(owner.ledger, fold, process)
 
     def on_lost() -> None:
+        if left is not None:
+            left.check(owner.ledger, fold, process)
         if hooks.replaces is not None:
             # The driver that is replaced may still have committed; another fence ends it here.
             _check_replaced(layout, fold, hooks.replaces)

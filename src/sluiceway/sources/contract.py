@@ -85,10 +85,14 @@ class SourceClient(ABC):
 
     @abstractmethod
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
-        """Read first and last offsets of all given partitions from their leaders.
+        """Read first and last offsets of the given partitions from their leaders.
+
+        Returns:
+            Of those whose leader answers in time. One that does not must not keep the others
+            waiting; routes that read the rest go on.
 
         Raises:
-            SourceUnavailableError: A leader does not answer.
+            SourceUnavailableError: No leader answers.
         """
 
     @abstractmethod

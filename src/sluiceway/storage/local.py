@@ -14,13 +14,22 @@ from uuid import uuid4
 
 import google_crc32c
 
-from sluiceway.errors import FileLostError, StorageUnavailableError, UnhealthyEnvironmentError
+from sluiceway.errors import (
+    FileLostError,
+    StorageRefusedError,
+    StorageUnavailableError,
+    UnhealthyEnvironmentError,
+)
 from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWriter, Storage
 
 _READ_CHUNK_BYTES = 1 << 20
 _PROBE_WRITERS = 8
 # Repeating does not help: another file system, or a file where a folder has to be.
 _NEVER = (errno.EXDEV, errno.ENOTDIR, errno.EEXIST)
+# The store works and does not want to: somebody has to change it.
+_REFUSALS = frozenset(
+    {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
+)
 
 
 def local_path(location: str) -> Path:
@@ -97,7 +106,7 @@ class _LocalStagedWriter(StagedWriter):
         try:
             self._file = self._open_path.open("xb")
         except OSError as error:
-            raise StorageUnavailableError(f"cannot begin a staged file: {error}") from error
+            raise _failure("cannot begin a staged file", error) from error
         self._stream = _ChecksummedStream(self._file)
         self._sealed = False
 
@@ -112,7 +121,7 @@ class _LocalStagedWriter(StagedWriter):
             # The attempt's folder is its own, so this rename cannot meet another file.
             self._open_path.rename(self.path)
         except OSError as error:
-            raise StorageUnavailableError(f"cannot close {self.path}: {error}") from error
+            raise _failure(f"cannot close {self.path}", error) from error
         self._sealed = True
         return FileSeal(self._stream.size_bytes, self._stream.crc32c())
 
@@ -148,7 +157,7 @@ class LocalStorage(Storage):
             self._probe_exclusive_put(place)
             self._probe_publish(place)
         except OSError as error:
-            raise StorageUnavailableError(f"probe of {folder} failed: {error}") from error
+            raise _failure(f"probe of {folder} failed", error) from error
         finally:
             self.remove(str(place))
 
@@ -193,7 +202,7 @@ class LocalStorage(Storage):
             # No error code decides; what the slot holds does.
             found = self.read(path)
             if found is None:
-                raise StorageUnavailableError(f"cannot create {path}: {error}") from error
+                raise _failure(f"cannot create {path}", error) from error
         finally:
             _unlink_quietly(tmp)
         found = self.read(path)
@@ -204,7 +213,7 @@ class LocalStorage(Storage):
         try:
             _sync_folder(target.parent)
         except OSError as error:
-            raise StorageUnavailableError(f"{path} is not durable: {error}") from error
+            raise _failure(f"{path} is not durable", error) from error
         return PutResult.CREATED
 
     def overwrite(self, path: str, content: bytes) -> None:
@@ -215,7 +224,7 @@ class LocalStorage(Storage):
             tmp.write_bytes(content)
             tmp.rename(target)
         except OSError as error:
-            raise StorageUnavailableError(f"cannot write {path}: {error}") from error
+            raise _failure(f"cannot write {path}", error) from error
         finally:
             _unlink_quietly(tmp)
 
@@ -226,7 +235,7 @@ class LocalStorage(Storage):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise StorageUnavailableError(f"cannot read {path}: {error}") from error
+            raise _failure(f"cannot read {path}", error) from error
 
     def status(self, path: str) -> FileStatus | None:
         """See `Storage.status`."""
@@ -236,7 +245,7 @@ class LocalStorage(Storage):
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise StorageUnavailableError(f"cannot look at {path}: {error}") from error
+            raise _failure(f"cannot look at {path}", error) from error
         is_dir = target.is_dir()
         return FileStatus(str(target), 0 if is_dir else found.st_size, is_dir)
 
@@ -248,15 +257,18 @@ class LocalStorage(Storage):
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise StorageUnavailableError(f"cannot list {folder}: {error}") from error
+            raise _failure(f"cannot list {folder}", error) from error
         return sorted(found, key=lambda status: status.path)
 
     def make_folders(self, folder: str) -> None:
         """See `Storage.make_folders`."""
         try:
             _make_folders(local_path(folder))
+        except (FileNotFoundError, FileExistsError) as error:
+            # A file system that takes no folders, as /proc, or a file where one has to be.
+            raise StorageRefusedError(f"cannot create {folder}: {error}") from error
         except OSError as error:
-            raise StorageUnavailableError(f"cannot create {folder}: {error}") from error
+            raise _failure(f"cannot create {folder}", error) from error
 
     def create_staged(self, path: str) -> StagedWriter:
         """See `Storage.create_staged`."""
@@ -267,7 +279,7 @@ class LocalStorage(Storage):
         try:
             _sync_folder(local_path(folder))
         except OSError as error:
-            raise StorageUnavailableError(f"cannot sync {folder}: {error}") from error
+            raise _failure(f"cannot sync {folder}", error) from error
 
     def publish(self, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
         """See `Storage.publish`."""
@@ -295,14 +307,14 @@ class LocalStorage(Storage):
                     hint="the table's folders must be folders of the file system of its root; "
                     "mend that and start again, nothing is lost",
                 ) from error
-            raise StorageUnavailableError(f"cannot publish {dst}: {error}") from error
+            raise _failure(f"cannot publish {dst}", error) from error
 
     def open_read(self, path: str) -> BinaryIO:
         """See `Storage.open_read`."""
         try:
             return local_path(path).open("rb")
         except OSError as error:
-            raise StorageUnavailableError(f"cannot open {path}: {error}") from error
+            raise _failure(f"cannot open {path}", error) from error
 
     def remove(self, path: str) -> None:
         """See `Storage.remove`."""
@@ -315,7 +327,12 @@ class LocalStorage(Storage):
         except FileNotFoundError:
             return
         except OSError as error:
-            raise StorageUnavailableError(f"cannot remove {path}: {error}") from error
+            raise _failure(f"cannot remove {path}", error) from error
+
+
+def _failure(what: str, error: OSError) -> StorageUnavailableError:
+    kind = StorageRefusedError if error.errno in _REFUSALS else StorageUnavailableError
+    return kind(f"{what}: {error}")
 
 
 def _status_of(entry: os.DirEntry[str]) -> FileStatus | None:

@@ -11,6 +11,7 @@ from sluiceway.errors import (
     SluicewayError,
     SourceUnavailableError,
     StorageUnavailableError,
+    TaskDiedError,
     TaskFailedError,
 )
 from sluiceway.sources.contract import SourceBatch, SplitEnd, SplitReader
@@ -111,11 +112,11 @@ def _begin(plan: TaskPlan) -> _Part:
 
 def _after_retry(part: _Part) -> TaskResult:
     if part.answer is None and part.failure is None:
-        part.failure = TaskFailedError(
+        part.failure = TaskDiedError(
             f"an earlier attempt at task {part.plan.task} died",
             hint="a worker that was killed, often for its memory, or a bug; see Spark's log",
         )
-    return part.answer or failed_result(part.plan, part.failure or TaskFailedError(""))
+    return part.answer or failed_result(part.plan, part.failure or TaskDiedError(""))
 
 
 def _open_readings(parts: Sequence[_Part]) -> list[_Reading]:

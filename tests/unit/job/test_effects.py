@@ -45,7 +45,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 def applier(sink: TableSink) -> tuple[EffectsApplier, list[int]]:
     through: list[int] = []
-    made = EffectsApplier(sink, stderr_log(level="critical"), through.append)
+    made = EffectsApplier(sink, stderr_log(level="error"), through.append)
     made.start()
     return made, through
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from sluiceway.job.planner import PlannedSplit
-from sluiceway.job.route_session import PlannedEpoch
+from sluiceway.job.planner import PlannedEpoch, PlannedSplit
 from sluiceway.job.spread import Spread
 from sluiceway.sources.contract import SourcePartition, Split
 

@@ -148,7 +148,8 @@ def test_status_files_follow_changes_and_the_last_word_is_written(tmp_path: Path
     files.close()
     last = read(path)
     assert last is not None
-    assert (last.term, last.state) == (1, RouteState.HALTED)
+    # A halted route is nobody's any more, and why it had halted is still to be read.
+    assert (last.term, last.state, last.code) == (1, RouteState.STOPPED, "SW404")
 
 
 def test_status_file_is_left_to_the_driver_that_took_over(tmp_path: Path) -> None:

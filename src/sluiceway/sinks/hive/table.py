@@ -138,6 +138,13 @@ class HiveTableSink(TableSink):
     def _create(self) -> HiveTable:
         options = self._options
         where = f"{options.database}.{options.table}"
+        if self._identity is not None:
+            # It was there: somebody has dropped it, and would not want it back unasked.
+            raise TableMismatchError(
+                "the table was dropped",
+                where=where,
+                hint="bring it back; a new start of the job makes one with create: if_missing",
+            )
         if not options.create:
             raise TableMismatchError(
                 "the table does not exist",

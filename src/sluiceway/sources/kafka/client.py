@@ -34,12 +34,21 @@ from sluiceway.sources.kafka.failures import (
     request_failure,
 )
 from sluiceway.sources.kafka.group_offsets import GroupReporter, group_offsets
+from sluiceway.sources.kafka.leader_bounds import Answers, LeaderBounds
 from sluiceway.sources.kafka.settings import admin_settings
 
 _WAIT_STEP_S: Final = 0.05
 # The library's own time-out comes first; this is for a library that does not keep it.
 _GRACE_S: Final = 1.0
 _REPORT_TIMEOUT_S: Final = 5.0
+_SILENT_SHARE: Final = 0.25
+_NO_LEADER: Final = -1
+_NO_OFFSET: Final = -1
+_BOUNDS: Final = (
+    (OffsetSpec.earliest, IsolationLevel.READ_UNCOMMITTED),
+    (OffsetSpec.latest, IsolationLevel.READ_COMMITTED),
+    (OffsetSpec.latest, IsolationLevel.READ_UNCOMMITTED),
+)
 _NO_SUCH_TOPIC: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_UNKNOWN_TOPIC"})
 
 
@@ -63,17 +72,11 @@ class KafkaSourceClient(SourceClient):
         self._timeout_s = request_timeout_s
         self._trouble = BrokerTrouble()
         self._answered = False
+        self._leaders: dict[SourcePartition, int] = {}
+        self._silent: set[int | None] = set()
         self._reported: dict[tuple[str, SourcePartition], int] = {}
         self._reporter = GroupReporter(bootstrap_servers, properties)
-        settings = admin_settings(bootstrap_servers, properties, self._trouble)
-        try:
-            self._admin: AdminClient | None = AdminClient(settings)
-        except KafkaException as failure:
-            raise JobFileError(
-                f"Kafka properties are not valid: {kafka_error(failure).str()}",
-                where=bootstrap_servers,
-                hint="correct `kafka.properties` of the connection, or the files they name",
-            ) from failure
+        self._admin: AdminClient | None = self._connected()
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
         """Describe all partitions of the topics; see the contract.
@@ -85,13 +88,26 @@ class KafkaSourceClient(SourceClient):
             TopicNotFoundError: Names the topics that are not there, and what is spelled alike.
             UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
         """
-        admin = self._open_admin()
         wanted = sorted(set(topics))
-        cluster = admin.describe_cluster(request_timeout=self._timeout_s)
-        described = admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout_s)
-        self._wait([cluster, *described.values()], self._timeout_s)
+        try:
+            return self._describe(wanted, self._timeout_s / 2)
+        except SourceUnavailableError:
+            # The library asks the broker that it asked last, also when that one is silent.
+            self._open_admin()
+            self._admin = self._connected()
+            return self._describe(wanted, self._timeout_s / 2)
+
+    def _describe(self, wanted: Sequence[str], timeout_s: float) -> tuple[DiscoveredPartition, ...]:
+        admin = self._open_admin()
+        cluster = admin.describe_cluster(request_timeout=timeout_s)
+        described = admin.describe_topics(TopicCollection(list(wanted)), request_timeout=timeout_s)
+        self._wait([cluster, *described.values()], timeout_s)
         cluster_id = str(self._result(cluster, self._where).cluster_id)
         self._assert_found(described)
+        for topic in wanted:
+            for info in self._result(described[topic], topic).partitions:
+                leader = _NO_LEADER if info.leader is None else int(info.leader.id)
+                self._leaders[SourcePartition(topic, info.id)] = leader
         return tuple(
             DiscoveredPartition(
                 SourcePartition(topic, info.id),
@@ -115,18 +131,36 @@ class KafkaSourceClient(SourceClient):
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets; three requests a leader, however many partitions.
 
+        Leaders are asked side by side. One that did not answer the last time is waited for a
+        quarter of the time-out, until it answers again.
+
         Raises:
-            SourceUnavailableError: A leader does not answer.
+            SourceUnavailableError: No leader answers.
             UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
         """
-        # In this order start <= end <= high watermark holds in a log that lives meanwhile.
-        start, stable, high = self._list_offsets(
-            partitions,
-            (OffsetSpec.earliest(), IsolationLevel.READ_UNCOMMITTED),
-            (OffsetSpec.latest(), IsolationLevel.READ_COMMITTED),
-            (OffsetSpec.latest(), IsolationLevel.READ_UNCOMMITTED),
-        )
-        return {one: LogBounds(start[one], stable[one], high[one]) for one in partitions}
+        if not partitions:
+            return {}
+        leaders: dict[int | None, list[SourcePartition]] = {}
+        for one in partitions:
+            leaders.setdefault(self._leaders.get(one), []).append(one)
+        # The library would look for their leader until the time is over, and then fail all.
+        homeless = leaders.pop(_NO_LEADER, [])
+        asked = [self._ask_leader(leader, own) for leader, own in leaders.items()]
+        self._wait_for(asked)
+        found: dict[SourcePartition, LogBounds] = {}
+        for each in asked:
+            found |= each.bounds()
+            (self._silent.add if each.is_silent else self._silent.discard)(each.leader)
+        failures = {one: why for each in asked for one, why in each.failures.items()}
+        for one, failure in failures.items():
+            error = self._failure_of(failure, str(one))
+            if not found or not isinstance(error, SourceUnavailableError):
+                raise error from failure
+        if not found:
+            raise SourceUnavailableError("no broker leads it now", where=str(homeless[0]))
+        self._answered = True
+        self._trouble.clear()
+        return found
 
     def offsets_at(
         self, partitions: Sequence[SourcePartition], timestamp_ms: int
@@ -185,6 +219,17 @@ class KafkaSourceClient(SourceClient):
         # The library's client has no close of its own; it ends with its last reference.
         self._admin = None
 
+    def _connected(self) -> AdminClient:
+        settings = admin_settings(self._where, self._properties, self._trouble)
+        try:
+            return AdminClient(settings)
+        except KafkaException as failure:
+            raise JobFileError(
+                f"Kafka properties are not valid: {kafka_error(failure).str()}",
+                where=self._where,
+                hint="correct `kafka.properties` of the connection, or the files they name",
+            ) from failure
+
     def _open_admin(self) -> AdminClient:
         if self._admin is None:
             raise SourceUnavailableError("the client was closed", where=self._where)
@@ -211,12 +256,44 @@ class KafkaSourceClient(SourceClient):
             self._wait(answers.values(), left_s)
             found.append(
                 {
-                    one: int(self._result(answer, str(one)).offset)
+                    one: self._offset(answer, str(one))
                     for asked, answer in answers.items()
                     for one in [SourcePartition(asked.topic, asked.partition)]
                 }
             )
         return found
+
+    def _ask_leader(self, leader: int | None, own: Sequence[SourcePartition]) -> LeaderBounds:
+        patience_s = self._timeout_s * (_SILENT_SHARE if leader in self._silent else 1.0)
+        asked = LeaderBounds(leader, own, self._ask_offsets, time.monotonic() + patience_s)
+        asked.begin()
+        return asked
+
+    def _ask_offsets(
+        self, kind: int, partitions: Sequence[SourcePartition], timeout_s: float
+    ) -> Answers:
+        spec, isolation = _BOUNDS[kind]
+        wanted = {TopicPartition(one.topic, one.partition): spec() for one in partitions}
+        found: Answers = self._open_admin().list_offsets(
+            wanted, isolation_level=isolation, request_timeout=timeout_s
+        )
+        return found
+
+    def _wait_for(self, asked: Sequence[LeaderBounds]) -> None:
+        admin = self._open_admin()
+        open_now = [each for each in asked if not each.advance()]
+        while open_now:
+            wait([f for each in open_now for f in each.answers.values()], _WAIT_STEP_S)
+            admin.poll(0)
+            if self._trouble.login and not self._answered:
+                raise login_refused(self._trouble.login, self._where)
+            open_now = [each for each in open_now if not each.advance()]
+
+    def _failure_of(self, failure: KafkaException | TimeoutError, where: str) -> SluicewayError:
+        if isinstance(failure, TimeoutError):
+            reason = f"; {self._trouble.connection}" if self._trouble.connection else ""
+            return SourceUnavailableError(f"no answer in time{reason}", where=where)
+        return request_failure(kafka_error(failure), self._trouble, where)
 
     def _wait(self, answers: Iterable[Future[Any]], timeout_s: float) -> None:
         """Wait for all answers, no longer than needed to know that there will be none."""
@@ -229,6 +306,14 @@ class KafkaSourceClient(SourceClient):
             admin.poll(0)
             if waiting and self._trouble.login and not self._answered:
                 raise login_refused(self._trouble.login, self._where)
+
+    def _offset(self, answer: Future[Any], where: str) -> int:
+        """Return an offset, or -1 when a timestamp has none."""
+        offset = int(self._result(answer, where).offset)
+        if offset < _NO_OFFSET:
+            # What the library says, without an error, of a leader that did not answer.
+            raise SourceUnavailableError(f"no answer: offset {offset}", where=where)
+        return offset
 
     def _result(self, answer: Future[Any], where: str) -> Any:
         """Return one answer that `_wait` waited for."""

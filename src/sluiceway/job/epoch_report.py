@@ -1,0 +1,50 @@
+"""Tells people what an epoch has committed: the log line and the progress line."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sluiceway.ledger.records import DataRecord
+from sluiceway.observe.log import Log
+from sluiceway.observe.progress import Progress
+from sluiceway.worker.plan import TaskResult
+
+
+@dataclass(frozen=True, slots=True)
+class EpochDone:
+    """An epoch that was committed and published.
+
+    Attributes:
+        seq: Slot of its record.
+        results: Of the tasks that finished.
+        started: When it was planned, on the monotonic clock.
+        ran: When its tasks had answered.
+    """
+
+    seq: int
+    record: DataRecord
+    results: Sequence[TaskResult]
+    started: float
+    ran: float
+
+
+def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> None:
+    """Called once per commit, after everything else of the epoch."""
+    now = time.monotonic()
+    counts = done.record.counts
+    progress.epoch(done.seq, int(counts.read), int(counts.dirty), now - done.started, route=route)
+    log.info(
+        "committed",
+        seq=done.seq,
+        epoch=done.record.epoch,
+        read=counts.read,
+        written=counts.written,
+        dirty=counts.dirty,
+        filtered=counts.filtered,
+        skipped=counts.skipped,
+        files=len(done.record.files),
+        run_ms=int((done.ran - done.started) * 1000),
+        commit_ms=int((now - done.ran) * 1000),
+        consumers_reused=sum(result.consumer_reused for result in done.results),
+        tasks=len(done.results),
+    )

@@ -1,0 +1,88 @@
+"""Threads for the routes' own work: starts, commits, publishes."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+_PLACES = 16
+_SLOW_S = 5.0
+_MOST_THREADS = 10_000
+_LOOK_S = 0.5
+
+
+@dataclass(slots=True)
+class _Work:
+    act: Callable[[], None]
+    future: Future[None]
+    started: float = 0.0
+
+
+class RoutePool:
+    """Runs a few works at a time; one that takes long gives its place to the next.
+
+    A put that is repeated, or a store that hangs, keeps its own route waiting and no other, however
+    many routes of the same store wait.
+
+    Args:
+        places: Works that run at once, slow ones not counted.
+        slow_s: From when on a work is slow.
+    """
+
+    def __init__(self, places: int = _PLACES, slow_s: float = _SLOW_S) -> None:
+        self._places = places
+        self._slow_s = slow_s
+        self._lock = threading.Lock()
+        self._waiting: deque[_Work] = deque()
+        self._running: list[_Work] = []
+        # Threads are made when there is work for them, and used again.
+        self._threads = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="route")
+
+    def submit(self, act: Callable[[], None]) -> Future[None]:
+        """Run `act` when there is a place; its error is that of the answer."""
+        work = _Work(act, Future())
+        with self._lock:
+            self._waiting.append(work)
+            self._begin()
+        return work.future
+
+    def wait(self, futures: Collection[Future[None]], timeout_s: float | None) -> None:
+        """Return when all are done, or the time is over; None waits for ever."""
+        give_up_at = None if timeout_s is None else time.monotonic() + timeout_s
+        left = {future for future in futures if not future.done()}
+        while left:
+            with self._lock:
+                self._begin()
+            patience_s = _LOOK_S
+            if give_up_at is not None:
+                patience_s = min(patience_s, give_up_at - time.monotonic())
+                if patience_s <= 0:
+                    return
+            left = wait(left, timeout=patience_s).not_done
+
+    def close(self) -> None:
+        """End the threads; all work is done by then."""
+        self._threads.shutdown()
+
+    def _begin(self) -> None:
+        slow_since = time.monotonic() - self._slow_s
+        taken = sum(work.started > slow_since for work in self._running)
+        while self._waiting and taken < self._places:
+            work = self._waiting.popleft()
+            work.started = time.monotonic()
+            self._running.append(work)
+            self._threads.submit(self._run, work)
+            taken += 1
+
+    def _run(self, work: _Work) -> None:
+        try:
+            work.act()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever takes the answer
+            work.future.set_exception(error)
+        else:
+            work.future.set_result(None)
+        with self._lock:
+            self._running.remove(work)
+            self._begin()

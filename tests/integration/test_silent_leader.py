@@ -1,0 +1,84 @@
+"""Two brokers, one of which falls silent: only the routes that it leads wait."""
+
+import threading
+import uuid
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from sluiceway.errors import LedgerMismatchError
+from sluiceway.job.status import RouteState, RouteStatus
+from sluiceway.job.status_board import StatusBoard
+from sluiceway.job.stop import StopSignal
+from tools.job_files import event, write_routes
+from tools.lab_fixture import LabStarter
+from tools.route_faults import wait_until
+from tools.route_runs import RouteRun
+from tools.second_broker import SECOND, second_broker
+from tools.topic_writer import TopicWriter
+
+_TIMEOUT_S = 60.0
+
+
+def offsets(run: RouteRun) -> list[object]:
+    try:
+        return [offset for (offset,) in run.rows("_offset")]
+    except LedgerMismatchError:
+        return []
+
+
+def test_leader_that_does_not_answer_keeps_only_its_own_routes_waiting(
+    lab_in: LabStarter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.job.route_session._FIRST_RETRY_S", 0.5)
+    monkeypatch.setattr("sluiceway.job.run._REQUEST_TIMEOUT_S", 4.0)
+    with lab_in(tmp_path / "lab") as lab, second_broker(lab, tmp_path / "second") as broker:
+        servers = lab.endpoints().bootstrap_servers
+        names = tuple(f"{name}_{uuid.uuid4().hex[:8]}" for name in ("sick", "well"))
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        places = zip(names, (SECOND, 1), strict=True)
+        made = [NewTopic(name, 1, replica_assignment=[[place]]) for name, place in places]
+        for future in admin.create_topics(made).values():
+            future.result(_TIMEOUT_S)
+        job = RouteRun(
+            write_routes(
+                tmp_path,
+                "\n".join(f"  - {{topics: [{name}], table: ods.{name}}}" for name in names),
+                bootstrap_servers=servers,
+                metastore_uri=lab.endpoints().metastore_uri,
+            )
+        )
+        sick, well = (job.of(f"ods-{name}") for name in names)
+        board, stop = StatusBoard(), StopSignal()
+
+        def status() -> RouteStatus:
+            found = (one for one in board.snapshot() if one.route == f"ods-{names[0]}")
+            return next(found, RouteStatus())
+
+        def write(name: str, *numbers: int) -> None:
+            TopicWriter(servers).write(name, [event(n) for n in numbers])
+
+        for name in names:
+            write(name, 0)
+        driver = threading.Thread(target=job.run_until, args=(stop,), kwargs={"board": board})
+        driver.start()
+        try:
+            wait_until(lambda: offsets(sick) == offsets(well) == [0])
+            broker.fall_silent()
+            wait_until(lambda: (status().state, status().code) == (RouteState.WAITING, "SW101"))
+            write(names[1], 1, 2)
+            wait_until(lambda: offsets(well) == [0, 1, 2])
+            wait_until(lambda: f"{names[0]}[0]" in (status().message or ""))
+            write(names[1], 3)
+            wait_until(lambda: offsets(well) == [0, 1, 2, 3])
+            assert status().state is not RouteState.HALTED
+            broker.go_on()
+            write(names[0], 1)
+            wait_until(lambda: offsets(sick) == [0, 1])
+        finally:
+            broker.go_on()
+            stop.ask()
+            driver.join(_TIMEOUT_S)
+        sick.assert_verified()
+        well.assert_verified()

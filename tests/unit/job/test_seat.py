@@ -1,0 +1,68 @@
+import time
+from concurrent.futures import Future
+
+import pytest
+
+from sluiceway.errors import (
+    FencedError,
+    MetastoreUnavailableError,
+    StorageUnavailableError,
+    TableMismatchError,
+)
+from sluiceway.job.seat import Seat
+from sluiceway.job.status import RouteState
+from tools.board_sessions import placed_session
+
+DROPPED = TableMismatchError("the table was dropped")
+
+
+def test_pauses_of_a_halted_route_grow_to_five_minutes() -> None:
+    seat = Seat(placed_session("a"))
+    pauses = [seat.halt(DROPPED) or 0.0 for _ in range(30)]
+    for pause, wanted in zip(pauses, [30, 60, 120, 240, *[300] * 26], strict=True):
+        assert 0.8 * wanted <= pause <= 1.2 * wanted
+    assert (seat.state, seat.error) == (RouteState.HALTED, DROPPED)
+    assert not seat.free()
+    assert seat.next_try_ms is not None
+    assert abs(seat.next_try_ms / 1000 - time.time() - pauses[-1]) < 60
+
+
+def test_route_that_halts_again_soon_goes_on_with_the_longer_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seat = Seat(placed_session("a"))
+    seat.halt(DROPPED)
+    seat.come_back()
+    assert (seat.state, seat.error, seat.next_try_ms) == (RouteState.RUNNING, None, None)
+    assert (seat.halt(DROPPED) or 0.0) > 40
+    seat.come_back()
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now + 301)
+    assert (seat.halt(DROPPED) or 99.0) < 40
+
+
+def test_route_that_another_driver_fenced_is_never_tried_again() -> None:
+    seat = Seat(placed_session("a"))
+    assert seat.halt(FencedError("term 2 is another's")) is None
+    assert (seat.next_try_ms, seat.free()) == (None, False)
+
+
+def test_outage_that_a_new_try_meets_is_not_why_the_route_has_halted() -> None:
+    seat = Seat(placed_session("a"))
+    seat.halt(DROPPED)
+    seat.halt(MetastoreUnavailableError("away"))
+    assert seat.error is DROPPED
+    seat.halt(TableMismatchError("was created again"))
+    assert seat.error is not None
+    assert "created again" in str(seat.error)
+
+
+def test_put_that_is_repeated_is_shown_as_what_it_waits_for() -> None:
+    session = placed_session("a")
+    seat = Seat(session, RouteState.RUNNING)
+    session.trouble = StorageUnavailableError("disk full")
+    assert seat.shown() == (RouteState.RUNNING, None)
+    seat.work = Future()
+    assert seat.shown() == (RouteState.WAITING, session.trouble)
+    session.trouble = None
+    assert seat.shown() == (RouteState.RUNNING, None)
