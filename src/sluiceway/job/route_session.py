@@ -33,6 +33,7 @@ from sluiceway.job.start_offsets import ResolvedStart, resolve_start
 from sluiceway.job.takeover import OwnedLedger, TakeoverHooks, take_over
 from sluiceway.ledger.fold import PartitionState, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
+from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, Step
@@ -400,6 +401,7 @@ class RouteSession:
         Raises:
             Fatal: The table is gone.
         """
+        reach("run.settle")
         held = self._now
         if held.effects.failure is None and not held.effects.settle(_SETTLE_S):
             self._log.warning("effects_left", hint="the next start applies them")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from sluiceway.errors import LeaseHeldError, StorageUnavailableError
 from sluiceway.host.process import ProcessIdentity, is_alive
+from sluiceway.observe.failpoints import reach
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
@@ -101,6 +102,7 @@ class LeaseKeeper:
         if self._stop.is_set():
             return
         self._stop.set()
+        reach("lease.release", self._path)
         if self._thread.is_alive():
             self._thread.join(DEAD_AFTER_S)
         held = self._try_read()
@@ -111,6 +113,7 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         while not self._stop.wait(RENEW_INTERVAL_S):
+            reach("lease.renew", self._path)
             held = self._try_read()
             if held is not None and held.term > self._lease.term:
                 return

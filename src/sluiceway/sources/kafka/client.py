@@ -1,8 +1,9 @@
 """What the driver asks the brokers: what there is, where logs begin and end."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -16,10 +17,10 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from sluiceway.errors import (
     JobFileError,
-    SluicewayError,
     SourceUnavailableError,
     TopicNotFoundError,
 )
+from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import (
     DiscoveredPartition,
     LogBounds,
@@ -86,9 +87,12 @@ class KafkaSourceClient(SourceClient):
         """
         admin = self._open_admin()
         wanted = sorted(set(topics))
-        cluster = admin.describe_cluster(request_timeout=self._timeout_s)
-        described = admin.describe_topics(TopicCollection(wanted), request_timeout=self._timeout_s)
-        self._wait([cluster, *described.values()], self._timeout_s)
+        with self._asking("kafka.describe", ",".join(wanted)):
+            cluster = admin.describe_cluster(request_timeout=self._timeout_s)
+            described = admin.describe_topics(
+                TopicCollection(wanted), request_timeout=self._timeout_s
+            )
+            self._wait([cluster, *described.values()], self._timeout_s)
         cluster_id = str(self._result(cluster, self._where).cluster_id)
         self._assert_found(described)
         return tuple(
@@ -202,12 +206,13 @@ class KafkaSourceClient(SourceClient):
         found = []
         for spec, isolation in kinds:
             left_s = max(_WAIT_STEP_S, deadline_s - time.monotonic())
-            answers = admin.list_offsets(
-                {TopicPartition(one.topic, one.partition): spec for one in partitions},
-                isolation_level=isolation,
-                request_timeout=left_s,
-            )
-            self._wait(answers.values(), left_s)
+            with self._asking("kafka.list_offsets", self._where):
+                answers = admin.list_offsets(
+                    {TopicPartition(one.topic, one.partition): spec for one in partitions},
+                    isolation_level=isolation,
+                    request_timeout=left_s,
+                )
+                self._wait(answers.values(), left_s)
             found.append(
                 {
                     one: int(self._result(answer, str(one)).offset)
@@ -216,6 +221,15 @@ class KafkaSourceClient(SourceClient):
                 }
             )
         return found
+
+    @contextmanager
+    def _asking(self, name: str, where: str) -> Iterator[None]:
+        """A request under way: what the library raises at once is a failure like a late one."""
+        try:
+            with edge(name, where):
+                yield
+        except KafkaException as failure:
+            raise request_failure(kafka_error(failure), self._trouble, self._where) from failure
 
     def _wait(self, answers: Iterable[Future[Any]], timeout_s: float) -> None:
         """Wait for all answers, no longer than needed to know that there will be none."""
@@ -259,13 +273,8 @@ class KafkaSourceClient(SourceClient):
         return f"did you mean {' or '.join(alike)}?" if alike else ""
 
     def _topic_names(self) -> list[str]:
-        try:
+        with self._asking("kafka.list_topics", self._where):
             names = list(self._open_admin().list_topics(timeout=self._timeout_s).topics)
-        except KafkaException as failure:
-            error: SluicewayError = request_failure(
-                kafka_error(failure), self._trouble, self._where
-            )
-            raise error from failure
         self._answered = True
         return names
 
