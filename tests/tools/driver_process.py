@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -45,16 +45,24 @@ class DriverProcess:
         job: What to run.
         folder: An existing folder; the driver's temporary folder and its log come below it.
         options: Of `sluiceway run`.
+        environment: On top of this process's own.
     """
 
-    def __init__(self, job: JobFile, folder: Path, *options: str) -> None:
+    def __init__(
+        self,
+        job: JobFile,
+        folder: Path,
+        *options: str,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._mark = uuid.uuid4().hex
         self.temporary = folder / f"tmp-{self._mark}"
         self.temporary.mkdir()
         self._log = folder / f"driver-{self._mark}.log"
         self._output = folder / f"driver-{self._mark}.out"
-        environment = {
+        whole_environment = {
             **os.environ,
+            **(environment or {}),
             _MARK: self._mark,
             "TMPDIR": str(self.temporary),
         }
@@ -65,7 +73,7 @@ class DriverProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=log,
-                env=environment,
+                env=whole_environment,
                 # A process group of its own: a terminal would kill or stop it as a whole.
                 start_new_session=True,
             )
