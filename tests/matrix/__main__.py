@@ -52,6 +52,8 @@ def main() -> int:
     """Run what the arguments say; 0 when every cell of it is green."""
     given = _parse()
     cells = smoke_cells() if given.smoke else all_cells()
+    if given.runner:
+        cells = [cell for cell in cells if cell.spark is (given.runner == "spark")]
     if given.only:
         cells = [cell for cell in cells if fnmatchcase(cell.name, given.only)]
     if given.list:
@@ -74,6 +76,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", default="", help="shell pattern of cell names")
+    parser.add_argument("--runner", choices=("local", "spark"), help="cells of this runner only")
     parser.add_argument("--jobs", type=int, default=3, help="cells at one time")
     parser.add_argument("--seconds", type=float, default=None, help="begin no cell after this time")
     parser.add_argument("--keep", type=Path, help="folder for the remains of red cells")
@@ -185,13 +188,13 @@ def closing_line(cells: Sequence[Cell], found: Sequence[Kept]) -> dict[str, int]
 
 
 def _commit() -> str:
-    done = subprocess.run(
-        ["git", "-C", str(_ROOT), "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
+    """What is tested; `+` when the code differs from it."""
+    git = ["git", "-C", str(_ROOT)]
+    head = subprocess.run(
+        [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
     )
-    return done.stdout.strip()
+    changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "src", "tests"], check=False)
+    return head.stdout.strip() + ("+" if changed.returncode else "")
 
 
 if __name__ == "__main__":

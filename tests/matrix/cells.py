@@ -58,7 +58,7 @@ def visits_of(point: str) -> tuple[Visit, ...]:
     """
     bare = point.removesuffix(f".{REQUEST}").removesuffix(f".{REPLY}")
     for pattern, visits in VISITS:
-        if fnmatchcase(bare, pattern):
+        if fnmatchcase(bare, pattern) or fnmatchcase(point, pattern):
             return visits
     raise LookupError(f"no visit of {point} is known")
 

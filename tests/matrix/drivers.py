@@ -1,4 +1,4 @@
-"""Drivers of a cell: forked by one server for the local runner, processes of their own for Spark."""
+"""Drivers of a cell, forked by one server that has imported all they need."""
 
 import json
 import os

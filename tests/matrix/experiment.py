@@ -17,7 +17,7 @@ from tools.driver_process import DriverProcess
 from tools.independent_reader import Report
 from tools.job_files import JobFile
 
-_PATIENCE_S = 120.0
+_PATIENCE_S = 240.0
 _FENCED = 7
 
 
@@ -74,9 +74,8 @@ class Experiment:
             wrong = f"{type(error).__name__}: {error}"
         finally:
             self._end_all()
-        hit = (self._marks / HIT).exists()
         outcome = Outcome(
-            self._cell, hit, wrong, time.monotonic() - began, self._exit_code, report
+            self._cell, self._met(), wrong, time.monotonic() - began, self._exit_code, report
         )
         if outcome.green:
             shutil.rmtree(self._root)
@@ -92,7 +91,8 @@ class Experiment:
             self._go_on("second")
             os.kill(first.pid, signal.SIGCONT)
         self._exit_code = first.wait(_PATIENCE_S)
-        self._judge_end()
+        if self._met():
+            self._judge_end()
         if self._cell.state is State.REMOVED:
             shutil.rmtree(home)
         self._go_on("third" if zombie else "second")
@@ -128,6 +128,9 @@ class Experiment:
         else:
             assert code is not None, "no exit code"
             assert code >= 0, f"the driver ended by signal {-code}"
+
+    def _met(self) -> bool:
+        return (self._marks / HIT).exists()
 
     def _home(self, name: str) -> Path:
         folder = self._root / name

@@ -93,10 +93,19 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
         ),
     ),
     (
-        "storage.read",
+        "storage.read.request",
         (_DATA, _FENCE, _OWNER, _worker("*/stage/results/*.json", 1, 2, 3), _SOURCES),
     ),
-    ("storage.status", (_worker("*.parquet", 1, 2), _worker("*/stop"), _driver("*/dt=*"))),
+    # What is not there gives no reply.
+    (
+        "storage.read.reply",
+        (_DATA, _FENCE, _OWNER, _worker("*/stage/results/*.json", 1, 2), _SOURCES),
+    ),
+    (
+        "storage.status.request",
+        (_worker("*.parquet", 1, 2), _worker("*/stop"), _driver("*/dt=*")),
+    ),
+    ("storage.status.reply", (_worker("*.parquet", 1, 2), _driver("*/dt=*"))),
     ("storage.list", (_driver("*/log", early=True), _driver("*/stage/*"))),
     (
         "storage.mkdir",
@@ -126,7 +135,7 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
     ("kafka.committed", (Visit(Role.DRIVER, early=True, scene=Scene.GROUP),)),
     ("kafka.report", (_driver(),)),
     ("kafka.assign", (_worker(),)),
-    ("kafka.consume", (_worker("*", 1, 2),)),
+    ("kafka.consume", (_worker(),)),
     ("kafka.read_again", (_worker(),)),
     ("step.fenc*", (_START,)),
     ("step.recovered", (_START,)),
@@ -142,7 +151,7 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
     ("effects.appl*", (_START, _driver("*", 2))),
     ("run.settle", (_driver(),)),
 )
-"""Pattern of points without their side, first match counts."""
+"""Pattern of points, with or without their side; the first match counts."""
 
 
 @dataclass(frozen=True, slots=True)

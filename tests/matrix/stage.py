@@ -23,7 +23,7 @@ FIRST = "faults_first"
 SECOND = "faults_second"
 _TIMEOUT_S = 60.0
 _HOUR_MS = 3_600_000
-_NOON_MS = 1_795_161_600_000
+_EIGHT_MS = 1_795_161_600_000
 _EXPECTATION = Expectation(required=frozenset({"id", "ts"}), tombstones="skip")
 
 
@@ -56,9 +56,8 @@ class Stage:
     def write_job(self, folder: Path, name: str, scene: Scene, *, both: bool) -> Path:
         """The cell's job file; `both` adds the second topic to a plain job."""
         topics = ", ".join(self.topics(scene, both=both))
-        source = f"topics: {FIRST[:-1]}[{FIRST[-1]}]" if scene is Scene.PATTERN else (
-            f"topics: [{topics}]"
-        )
+        pattern = f'"{FIRST[:-1]}[{FIRST[-1]}]"'
+        source = f"topics: {pattern if scene is Scene.PATTERN else f'[{topics}]'}"
         start = f"{{group: {name}}}" if scene is Scene.GROUP else "earliest"
         text = f"""\
 version: 1
@@ -105,7 +104,7 @@ run: {{interval: 0.5s, master: "local[2]"}}
         sink.close()
         with raw_client(self.endpoints.metastore_uri) as client:
             table = client.get_table(config.hive.database, config.hive.table)
-            values = ["20261120", "07"]
+            values = ["20261120", "08"]
             storage: Any = table.sd
             storage.location = f"{storage.location}/dt={values[0]}/hr={values[1]}"
             trust = {"COLUMN_STATS_ACCURATE": json.dumps({"BASIC_STATS": "true"})}
@@ -124,4 +123,4 @@ run: {{interval: 0.5s, master: "local[2]"}}
 
 def _rows(span: range, *, hour: int = 0) -> list[bytes]:
     """One broken row in five."""
-    return [event(n, ts_ms=_NOON_MS + hour * _HOUR_MS) if n % 5 else b"{%d" % n for n in span]
+    return [event(n, ts_ms=_EIGHT_MS + hour * _HOUR_MS) if n % 5 else b"{%d" % n for n in span]

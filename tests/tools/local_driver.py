@@ -146,6 +146,8 @@ def main() -> int:
     given = parser.parse_args()
     shorten_pauses()
     if given.serve:
+        # What a worker imports with its first row costs more than all the rest of a small run.
+        import_module("pandas")
         serve(sys.stdin)
         return 0
     if given.job is None:
