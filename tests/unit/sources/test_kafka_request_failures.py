@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError
 
 from sluiceway.errors import SluicewayError, SourceUnavailableError, TaskFailedError
 from sluiceway.observe import failpoints
 from sluiceway.observe.failpoints import Action, FailpointSpec, Role
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.client import KafkaSourceClient
+from sluiceway.sources.kafka.failures import BrokerTrouble
 from sluiceway.sources.kafka.group_offsets import GroupReporter
 from sluiceway.sources.kafka.jump_check import check_jumps
 from sluiceway.sources.kafka.progress import Jump
@@ -58,3 +60,12 @@ def test_failure_without_an_answer_is_of_our_tree(
     failpoints.arm(Role.DRIVER, {failpoints.VARIABLE: spec.text()})
     with pytest.raises(expected, match=f"failpoint {point}"):
         call()
+
+
+def test_reason_of_a_lost_connection_is_kept_when_all_brokers_are_down() -> None:
+    trouble = BrokerTrouble()
+    trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    assert trouble.connection == "1/1 brokers are down"
+    trouble(KafkaError(KafkaError._TRANSPORT, "connection refused"))
+    trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    assert trouble.connection == "connection refused"
