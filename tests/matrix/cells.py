@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 
 from matrix.rules import ACTIONS, RULES, VISITS, Fault, State, Visit
@@ -96,14 +96,18 @@ def _rule(point: str, fault: Fault, *, early: bool) -> str:
 def all_cells() -> list[Cell]:
     """The whole matrix: every cell under the local runner, a spread of them under Spark too."""
     cells, _ = cross_product()
-    return [*cells, *map(under_spark, spread(cells, SPARK_CELLS))]
+    return [*cells, *_spark_cells(cells)]
 
 
 def smoke_cells() -> list[Cell]:
     """A spread in which every failpoint is met; some of it under Spark."""
     cells, _ = cross_product()
-    chosen = spread(cells, SMOKE_CELLS)
-    return [*chosen, *map(under_spark, spread(cells[::-1], SMOKE_SPARK_CELLS))]
+    spark = sorted(_spark_cells(cells), key=lambda cell: zlib.crc32(cell.name.encode()))
+    return [*spread(cells, SMOKE_CELLS), *islice(_in_turn([spark], Counter()), SMOKE_SPARK_CELLS)]
+
+
+def _spark_cells(cells: Sequence[Cell]) -> list[Cell]:
+    return [under_spark(cell) for cell in spread(cells, SPARK_CELLS)]
 
 
 def under_spark(cell: Cell) -> Cell:
@@ -112,22 +116,11 @@ def under_spark(cell: Cell) -> Cell:
 
 
 def spread(cells: Sequence[Cell], least: int) -> list[Cell]:
-    """At least so many cells, with faults and states in turn.
-
-    One of every point when `least` allows it, else points far from each other.
-    """
+    """At least so many cells, and one of every point, with faults and states in turn."""
     by_point: dict[str, list[Cell]] = {}
     for cell in cells:
         by_point.setdefault(cell.point, []).append(cell)
-    points = list(by_point)
-    step = max(1, len(points) // least)
-    chosen: list[Cell] = []
-    used: Counter[tuple[Fault, State]] = Counter()
-    for cell in _in_turn([by_point[point] for point in points[::step]], used):
-        chosen.append(cell)
-        if len(chosen) >= max(least, len(points[::step]) if step == 1 else 0):
-            break
-    return chosen
+    return list(islice(_in_turn(list(by_point.values()), Counter()), max(least, len(by_point))))
 
 
 def _in_turn(groups: list[list[Cell]], used: Counter[tuple[Fault, State]]) -> Iterator[Cell]:
