@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Final
 
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.observe.failpoint_names import EDGES, POINTS, REPLY, REQUEST, Kind
+from sluiceway.observe.failpoint_names import POINTS, REPLY, REQUEST, Kind
 
 VARIABLE: Final = "SLUICEWAY_FAILPOINTS"
 HIT: Final = "hit"
@@ -274,18 +274,3 @@ def _error(kind: Kind, action: Action, point: str) -> Exception:
             return failure
         case Kind.CODE:
             return RuntimeError(f"failpoint {point}")
-
-
-__all__ = [
-    "EDGES",
-    "HIT",
-    "VARIABLE",
-    "Action",
-    "FailpointSpec",
-    "Role",
-    "arm",
-    "disarm",
-    "edge",
-    "parse_spec",
-    "reach",
-]

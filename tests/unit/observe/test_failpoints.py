@@ -3,8 +3,10 @@
 import ast
 import errno
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,6 +153,7 @@ def test_a_spec_that_is_none_is_refused(text: str) -> None:
 
 _CHILD = """
 import sys
+import time
 from sluiceway.observe.failpoints import Role, arm, reach
 arm(Role(sys.argv[1]))
 reach("task.start")
@@ -176,3 +179,39 @@ def test_kill_takes_the_driver_and_kill_worker_the_worker(tmp_path: Path) -> Non
     (tmp_path / HIT).unlink()
     spec = FailpointSpec("task.start", Action.KILL_WORKER, str(tmp_path))
     assert _run_child(Role.WORKER, spec).returncode == -9
+
+
+def test_stop_stops_the_driver_until_it_is_continued(tmp_path: Path) -> None:
+    spec = FailpointSpec("task.start", Action.STOP, str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", _CHILD, Role.DRIVER],
+        env={**os.environ, VARIABLE: spec.text()},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        _, status = os.waitpid(child.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        child.send_signal(signal.SIGCONT)
+        assert child.communicate()[0] == "lived\n"
+
+
+def test_driver_at_its_own_point_kills_its_workers_and_lives(tmp_path: Path) -> None:
+    script = "import sys; print('ready', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
+        (tmp_path / "workers").mkdir()
+        (tmp_path / "workers" / "1").write_text(str(worker.pid))
+        _arm(tmp_path, "step.committed", Action.KILL_WORKER)
+        reach("step.committed")
+        assert worker.wait() == -signal.SIGKILL
+
+
+def test_delay_goes_on_after_its_time(tmp_path: Path) -> None:
+    _arm(tmp_path, "step.committed", Action.DELAY, delay_s=0.2)
+    began = time.monotonic()
+    reach("step.committed")
+    assert time.monotonic() - began >= 0.2
+    assert (tmp_path / HIT).exists()
