@@ -12,13 +12,31 @@ from matrix.cells import Cell
 from matrix.drivers import Driver, DriverServer, HungError, LocalDriver, wait_until_stopped
 from matrix.rules import Fault, State
 from matrix.stage import Stage
+from sluiceway.observe.failpoint_names import POINTS, Kind
 from sluiceway.observe.failpoints import HIT, VARIABLE
 from tools.driver_process import DriverProcess
 from tools.independent_reader import Report
 from tools.job_files import JobFile
 
 _PATIENCE_S = 240.0
-_FENCED = 7
+_FAILED = 1
+_FENCED = _HALTED = 7
+
+
+def lawful_exit_codes(cell: Cell) -> tuple[int, ...]:
+    """How the driver that meets the fault may end."""
+    match cell.fault:
+        case Fault.KILL_DRIVER:
+            return (-signal.SIGKILL,)
+        case Fault.ZOMBIE:
+            # It may have had nothing left to commit when it woke up.
+            return (0, _FENCED)
+        case Fault.RAISE if POINTS[cell.point] is Kind.CODE:
+            # A bug halts the route or ends the process.
+            return (0, _FAILED, _HALTED)
+        case _:
+            # No call that fails and no worker that dies ends a driver.
+            return (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +139,8 @@ class Experiment:
         assert code == 0, f"the {name} driver ended with {code}: {driver.words()}"
 
     def _judge_end(self) -> None:
-        """A driver that is killed is dead; any other one ends by itself, with a code of its own."""
-        code = self._exit_code
-        if self._cell.fault is Fault.KILL_DRIVER:
-            assert code == -signal.SIGKILL, f"the driver was to be killed and ended with {code}"
-        else:
-            assert code is not None, "no exit code"
-            assert code >= 0, f"the driver ended by signal {-code}"
+        lawful = lawful_exit_codes(self._cell)
+        assert self._exit_code in lawful, f"the driver ended with {self._exit_code}, not {lawful}"
 
     def _met(self) -> bool:
         return (self._marks / HIT).exists()

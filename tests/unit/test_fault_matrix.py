@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matrix.__main__ import Kept, closing_line, keep, read_kept
 from matrix.cells import all_cells, cross_product, smoke_cells, visits_of
+from matrix.experiment import lawful_exit_codes
 from matrix.rules import RULES, VISITS, Fault, State
 from sluiceway.observe.failpoint_names import POINTS
 
@@ -66,6 +67,16 @@ def test_closing_line_counts_what_is_red_missed_or_not_run() -> None:
         "doubled": 0,
         "altered": 0,
     }
+
+
+def test_call_that_fails_may_not_end_the_driver_and_a_bug_may() -> None:
+    codes = {(cell.point, cell.fault): lawful_exit_codes(cell) for cell in cross_product()[0]}
+    assert codes["storage.read.request", Fault.RAISE] == (0,)
+    assert codes["metastore.read_table.reply", Fault.LOSE_REPLY] == (0,)
+    assert codes["step.committed", Fault.RAISE] == (0, 1, 7)
+    assert codes["task.write", Fault.KILL_WORKER] == (0,)
+    assert codes["task.write", Fault.ZOMBIE] == (0, 7)
+    assert {codes[key] for key in codes if key[1] is Fault.KILL_DRIVER} == {(-9,)}
 
 
 def test_last_result_of_a_cell_counts(tmp_path: Path) -> None:
