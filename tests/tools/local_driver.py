@@ -11,12 +11,11 @@ import argparse
 import json
 import os
 import sys
-import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from sluiceway.cli.job_file import load_checked_job
 from sluiceway.errors import SluicewayError
@@ -86,38 +85,34 @@ def shorten_pauses() -> None:
 
 def serve(orders: TextIO) -> None:
     """Fork a driver for each order; a line of JSON on stdout for its start and its end."""
-    said = threading.Lock()
-
-    def say(**answer: object) -> None:
-        with said:
-            sys.stdout.write(json.dumps(answer) + "\n")
-            sys.stdout.flush()
-
-    # Ends are told by a process between, so that this one stays without threads.
     for line in orders:
         order = DriverOrder(**json.loads(line))
-        sys.stdout.flush()
+        # Its end is told by a process between, so that this one stays without threads.
         if os.fork() == 0:
-            _wait_for(order, say)
+            _wait_for(order)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 continue
 
 
-def _wait_for(order: DriverOrder, say: object) -> None:
-    assert callable(say)
+def _wait_for(order: DriverOrder) -> NoReturn:
     # A group of its own, so that whatever a driver leaves behind can be found and ended.
     os.setsid()
     pid = os.fork()
     if pid == 0:
         _be_driver(order)
-    say(name=order.name, pid=pid, group=os.getpid())
+    _say(name=order.name, pid=pid, group=os.getpid())
     _, status = os.waitpid(pid, 0)
-    say(name=order.name, exit=os.waitstatus_to_exitcode(status))
+    _say(name=order.name, exit=os.waitstatus_to_exitcode(status))
     os._exit(0)
 
 
-def _be_driver(order: DriverOrder) -> None:
+def _say(**answer: object) -> None:
+    """One short write: lines of several processes do not mix in the pipe."""
+    os.write(1, (json.dumps(answer) + "\n").encode())
+
+
+def _be_driver(order: DriverOrder) -> NoReturn:
     code = 1
     try:
         os.chdir(order.folder)
