@@ -10,7 +10,9 @@ shorter than the product's, so that a test of a fault takes a second or two.
 import argparse
 import json
 import os
+import signal
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -26,6 +28,7 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from tools.process_runner import ProcessRunner
 
+_POLL_S = 0.02
 PAUSES_S = {
     "sluiceway.job.route_session._FIRST_RETRY_S": 0.1,
     "sluiceway.job.effects._RETRY_S": 0.3,
@@ -89,22 +92,30 @@ def serve(orders: TextIO) -> None:
         order = DriverOrder(**json.loads(line))
         # Its end is told by a process between, so that this one stays without threads.
         if os.fork() == 0:
-            _wait_for(order)
+            _watch(order)
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 continue
 
 
-def _wait_for(order: DriverOrder) -> NoReturn:
+def _watch(order: DriverOrder) -> NoReturn:
+    """Tell how the driver ends; end all of its group when the server is gone."""
+    server = os.getppid()
     # A group of its own, so that whatever a driver leaves behind can be found and ended.
     os.setsid()
     pid = os.fork()
     if pid == 0:
         _be_driver(order)
     _say(name=order.name, pid=pid, group=os.getpid())
-    _, status = os.waitpid(pid, 0)
-    _say(name=order.name, exit=os.waitstatus_to_exitcode(status))
-    os._exit(0)
+    running = True
+    # It stays after the driver's end: the group's number must not become another's.
+    while os.getppid() == server:
+        time.sleep(_POLL_S)
+        if running and (ended := os.waitpid(pid, os.WNOHANG))[0]:
+            running = False
+            _say(name=order.name, exit=os.waitstatus_to_exitcode(ended[1]))
+    os.killpg(0, signal.SIGKILL)
+    os._exit(1)
 
 
 def _say(**answer: object) -> None:
