@@ -18,7 +18,7 @@ from tools.driver_process import DriverProcess
 from tools.independent_reader import Report
 from tools.job_files import JobFile
 
-_PATIENCE_S = 240.0
+_PATIENCE_S = 600.0
 _FAILED = 1
 _FENCED = _HALTED = 7
 
