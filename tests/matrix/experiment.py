@@ -118,8 +118,10 @@ class Experiment:
     def _first(self, job: Path, home: Path) -> Driver:
         environment = {VARIABLE: self._cell.spec(self._marks).text()}
         if self._cell.spark:
+            # It ends by itself should this process be killed.
+            limits = ("--until-caught-up", "--for", f"{_PATIENCE_S:.0f}s")
             self._spark = DriverProcess(
-                JobFile(job, f"{self._name}.t"), home, "--until-caught-up", environment=environment
+                JobFile(job, f"{self._name}.t"), home, *limits, environment=environment
             )
             return _SparkDriver(self._spark)
         return self._local(job, home, environment)
