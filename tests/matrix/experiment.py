@@ -5,6 +5,7 @@ import shutil
 import signal
 import time
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,7 +97,7 @@ class Experiment:
             self._cell, self._met(), wrong, time.monotonic() - began, self._exit_code, report
         )
         if outcome.green:
-            shutil.rmtree(self._root)
+            _wipe(self._root)
         return outcome
 
     def _disturb(self) -> None:
@@ -112,7 +113,7 @@ class Experiment:
         if self._met():
             self._judge_end()
         if self._cell.state is State.REMOVED:
-            shutil.rmtree(home)
+            _wipe(home)
         self._go_on("third" if zombie else "second")
 
     def _first(self, job: Path, home: Path) -> Driver:
@@ -157,6 +158,14 @@ class Experiment:
             driver.end()
         if self._spark is not None:
             self._spark.close()
+
+
+def _wipe(folder: Path) -> None:
+    """Remove a folder in which a dying JVM may still be at work."""
+    until = time.monotonic() + _PATIENCE_S
+    while folder.exists() and time.monotonic() < until:
+        with suppress(OSError):
+            shutil.rmtree(folder)
 
 
 class _SparkDriver:
