@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow model fuzz lock bench-slope bench-driver e2e-routes dist \
+.PHONY: help install demo test lint unit slow faults-smoke faults model fuzz lock bench-slope \
+  bench-driver e2e-routes dist \
   clean
 
 help: ## List the targets
@@ -28,7 +29,7 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
 	@$(BIN)/sluiceway demo
 
-test: $(STAMP) lint unit slow ## Everything that must hold: lint, types, unit, integration, end to end
+test: $(STAMP) lint unit slow faults-smoke ## Everything that must hold: lint, types, unit, integration, end to end
 
 lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/ruff check --quiet src tests bench
@@ -42,6 +43,12 @@ unit: $(STAMP) ## Tests without servers or a JVM
 slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
 	@$(BIN)/pytest -q tests --ignore=tests/unit --ignore=tests/properties \
 	  --ignore=tests/contract/test_storage_conformance.py
+
+faults-smoke: $(STAMP) ## Crash matrix, a spread: every failpoint is met once, some under Spark
+	@cd tests && ../$(BIN)/python -m matrix --smoke
+
+faults: $(STAMP) ## Crash matrix, every cell: failpoints x faults x states; goes on where it stopped
+	@cd tests && nice -n 19 ../$(BIN)/python -m matrix
 
 model: $(STAMP) ## Exhaustive models of the commit protocol, large bounds; goes on where it stopped
 	@cd tests && nice -n 19 ../$(BIN)/python -m model --large

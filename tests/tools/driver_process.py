@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -46,23 +46,30 @@ class DriverProcess:
         folder: An existing folder; the driver's temporary folder and its log come below it.
         options: Of `sluiceway run`.
         module: `tools.inline_driver` runs the tasks in threads, without a JVM.
+        environment: On top of this process's own.
     """
 
     def __init__(
-        self, job: JobFile, folder: Path, *options: str, module: str = "sluiceway"
+        self,
+        job: JobFile,
+        folder: Path,
+        *options: str,
+        module: str = "sluiceway",
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._mark = uuid.uuid4().hex
         self.temporary = folder / f"tmp-{self._mark}"
         self.temporary.mkdir()
         self._log = folder / f"driver-{self._mark}.log"
         self._output = folder / f"driver-{self._mark}.out"
-        environment = {
+        whole_environment = {
             **os.environ,
+            **(environment or {}),
             _MARK: self._mark,
             "TMPDIR": str(self.temporary),
         }
         if module != "sluiceway":
-            environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+            whole_environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         command = [sys.executable, "-m", module, "run", str(job.path), *options]
         with self._log.open("wb") as log, self._output.open("wb") as output:
             self._process = subprocess.Popen(
@@ -70,7 +77,7 @@ class DriverProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=log,
-                env=environment,
+                env=whole_environment,
                 # A process group of its own: a terminal would kill or stop it as a whole.
                 start_new_session=True,
             )

@@ -19,6 +19,7 @@ from sluiceway.errors import (
     TableMismatchError,
     UnhealthyEnvironmentError,
 )
+from sluiceway.observe.failpoints import edge
 
 Answer = TypeVar("Answer")
 
@@ -125,7 +126,8 @@ class MetastoreConnection:
         client = self._client or self._open()
         answered = False
         try:
-            answer = ask(client)
+            with edge(failpoint_of(what), what):
+                answer = ask(client)
             answered = True
         except expected:
             answered = True
@@ -163,9 +165,10 @@ class MetastoreConnection:
         cause: OSError | None = None
         for host, port in self._addresses:
             try:
-                handle = socket.create_connection(
-                    (host, port), timeout=min(self._timeout_s, _CONNECT_TIMEOUT_S)
-                )
+                with edge("metastore.connect", f"{host}:{port}"):
+                    handle = socket.create_connection(
+                        (host, port), timeout=min(self._timeout_s, _CONNECT_TIMEOUT_S)
+                    )
             except OSError as error:
                 failures.append(f"{host}:{port}: {error}")
                 cause = error
@@ -187,6 +190,11 @@ class MetastoreConnection:
                 self._transport.close()
             self._transport = None
             self._client = None
+
+
+def failpoint_of(what: str) -> str:
+    """The edge of a call: `metastore.read_table` of `read table a.b`."""
+    return f"metastore.{'_'.join(what.split()[:2])}"
 
 
 def _may_repeat(cause: BaseException | None) -> bool:

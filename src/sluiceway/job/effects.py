@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from sluiceway.errors import Fatal, InvariantError, SluicewayError
+from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSink
 
@@ -134,8 +135,10 @@ class EffectsApplier:
     def _apply(self, batch: list[DesiredPartition]) -> tuple[ParkedPartition, ...] | None:
         """Parked partitions, or None when the call has to be made again or the table is gone."""
         try:
+            reach("effects.apply")
             # Also without partitions: this is how a table that was dropped is noticed.
-            return self._sink.apply(batch)
+            parked = self._sink.apply(batch)
+            reach("effects.applied")
         except Fatal as error:
             self._give_up(error)
         except SluicewayError as error:
@@ -144,6 +147,8 @@ class EffectsApplier:
                 self._state.wait_for(lambda: self._closed, _RETRY_S)
         except Exception as error:  # noqa: BLE001 - the thread's boundary: never end silently
             self._give_up(InvariantError(f"effects failed: {type(error).__name__}: {error}"))
+        else:
+            return parked
         return None
 
     def _give_up(self, error: Fatal) -> None:

@@ -6,6 +6,7 @@ from sluiceway.errors import StorageUnavailableError
 from sluiceway.job.prepare import all_files
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import DataRecord, FileRecord
+from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.storage.contract import Storage
 
@@ -32,6 +33,7 @@ class Publisher:
         list(self._pool.map(self._publish_file, all_files(record)))
 
     def _publish_file(self, file: FileRecord) -> None:
+        reach("publish.file", file.final)
         self._storage.publish(
             self._layout.attempt(file.staged),
             self._layout.final(file.final),
@@ -45,6 +47,7 @@ class Publisher:
         The garbage rule allows it: the log has DATA of this term with this epoch, and every file
         that it names is at its final name. What stays behind is garbage, never an error.
         """
+        reach("publish.drop", results_folder)
         folders = {file.staged.partition("/")[0] for file in all_files(record)}
         for folder in [*sorted(folders), None]:
             path = results_folder if folder is None else self._layout.attempt(folder)

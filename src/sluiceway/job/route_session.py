@@ -42,6 +42,7 @@ from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_
 from sluiceway.ledger.fold import PartitionState, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
+from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, Step
@@ -426,6 +427,7 @@ class RouteSession:
         Raises:
             Fatal: The table is gone.
         """
+        reach("run.settle")
         held = self._now
         if held.effects.failure is None and not held.effects.settle(_SETTLE_S):
             self._log.warning("effects_left", hint="the next start applies them")

@@ -16,9 +16,10 @@ from sluiceway.job.runner import TaskRunner
 from sluiceway.job.status import RunSummary
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
+from sluiceway.observe.failpoints import VARIABLE, Role, arm, reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
-from sluiceway.observe.steps import Observer, ignore_step
+from sluiceway.observe.steps import Observer, Step, ignore_step
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sinks.hive.table import HiveTableSink
 from sluiceway.sources.contract import SourceClient
@@ -138,12 +139,20 @@ def run_routes(
         SluicewayError: No route is left; the worst reason.
     """
     log, progress = eyes.log, eyes.progress
+    armed = arm(Role.DRIVER)
+    if armed is not None:
+        log.warning("failpoint_armed", variable=VARIABLE, point=armed.point, action=armed.action)
+
+    def observe_and_reach(step: Step) -> None:
+        observe(step)
+        reach(f"step.{step}")
+
     sources: dict[KafkaAccess, SourceClient] = {}
 
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.kafka], open_sink(config)
         replaces = job.takeover.get(config.route)
-        parts = RouteParts(source, sink, log, observe, progress, replaces)
+        parts = RouteParts(source, sink, log, observe_and_reach, progress, replaces)
         return RouteSession(config, parts)
 
     try:

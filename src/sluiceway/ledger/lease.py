@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from sluiceway.errors import LeaseHeldError, StorageUnavailableError
 from sluiceway.host.process import ProcessIdentity, is_alive
 from sluiceway.ledger.lease_renewal import Renewal, process_renewals
+from sluiceway.observe.failpoints import reach
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
@@ -122,6 +123,7 @@ class LeaseKeeper:
         if self._released:
             return
         self._released = True
+        reach("lease.release", self._path)
         if self._renewal is not None and not self._renewal.end(DEAD_AFTER_S):
             # The store hangs. A write of ours might come before the one that hangs.
             return
@@ -141,6 +143,7 @@ class LeaseKeeper:
         Returns:
             Seconds until the next time; None when another driver has fenced this one.
         """
+        reach("lease.renew", self._path)
         try:
             raw = self._storage.read(self._path)
             if raw is not None and raw != self._written and self._is_successors(raw):

@@ -20,6 +20,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
+from sluiceway.observe.failpoints import edge
 from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWriter, Storage
 
 _READ_CHUNK_BYTES = 1 << 20
@@ -71,7 +72,8 @@ class _ChecksummedStream:
 
     def write(self, data: bytes | memoryview) -> int:
         chunk = bytes(data)
-        self._stream.write(chunk)
+        with edge("storage.staged.write", self._stream.name):
+            self._stream.write(chunk)
         self._checksum.update(chunk)
         self.size_bytes += len(chunk)
         return len(chunk)
@@ -104,7 +106,8 @@ class _LocalStagedWriter(StagedWriter):
         self.path = path
         self._open_path = Path(path + ".inprogress")
         try:
-            self._file = self._open_path.open("xb")
+            with edge("storage.staged.create", path):
+                self._file = self._open_path.open("xb")
         except OSError as error:
             raise _failure("cannot begin a staged file", error) from error
         self._stream = _ChecksummedStream(self._file)
@@ -115,11 +118,13 @@ class _LocalStagedWriter(StagedWriter):
 
     def seal(self) -> FileSeal:
         try:
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            with edge("storage.staged.fsync", self.path):
+                self._file.flush()
+                os.fsync(self._file.fileno())
             self._file.close()
             # The attempt's folder is its own, so this rename cannot meet another file.
-            self._open_path.rename(self.path)
+            with edge("storage.staged.rename", self.path):
+                self._open_path.rename(self.path)
         except OSError as error:
             raise _failure(f"cannot close {self.path}", error) from error
         self._sealed = True
@@ -195,9 +200,11 @@ class LocalStorage(Storage):
         target = local_path(path)
         tmp = local_path(tmp_folder) / f"{target.name}.{uuid4().hex}.tmp"
         try:
-            _write_durably(tmp, content)
-            _link_into(tmp, target)
-            _sync_folder(target.parent)
+            _write_durably(tmp, content, for_=target)
+            with edge("storage.put.link", target):
+                _link_into(tmp, target)
+            with edge("storage.put.fsync_folder", target):
+                _sync_folder(target.parent)
         except OSError as error:
             # No error code decides; what the slot holds does.
             found = self.read(path)
@@ -221,8 +228,10 @@ class LocalStorage(Storage):
         target = local_path(path)
         tmp = target.with_name(f".{target.name}.{uuid4().hex}.tmp")
         try:
-            tmp.write_bytes(content)
-            tmp.rename(target)
+            with edge("storage.overwrite.write", target):
+                tmp.write_bytes(content)
+            with edge("storage.overwrite.rename", target):
+                tmp.rename(target)
         except OSError as error:
             raise _failure(f"cannot write {path}", error) from error
         finally:
@@ -231,7 +240,8 @@ class LocalStorage(Storage):
     def read(self, path: str) -> bytes | None:
         """See `Storage.read`."""
         try:
-            return local_path(path).read_bytes()
+            with edge("storage.read", path):
+                return local_path(path).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -241,7 +251,8 @@ class LocalStorage(Storage):
         """See `Storage.status`."""
         target = local_path(path)
         try:
-            found = target.stat()
+            with edge("storage.status", target):
+                found = target.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -252,7 +263,7 @@ class LocalStorage(Storage):
     def list(self, folder: str) -> list[FileStatus]:
         """See `Storage.list`."""
         try:
-            with os.scandir(local_path(folder)) as entries:
+            with edge("storage.list", folder), os.scandir(local_path(folder)) as entries:
                 found = [status for entry in entries if (status := _status_of(entry)) is not None]
         except (FileNotFoundError, NotADirectoryError):
             return []
@@ -277,7 +288,8 @@ class LocalStorage(Storage):
     def sync_folder(self, folder: str) -> None:
         """See `Storage.sync_folder`."""
         try:
-            _sync_folder(local_path(folder))
+            with edge("storage.fsync_folder", folder):
+                _sync_folder(local_path(folder))
         except OSError as error:
             raise _failure(f"cannot sync {folder}", error) from error
 
@@ -287,7 +299,8 @@ class LocalStorage(Storage):
         try:
             _make_folders(target.parent)
             if source.exists():
-                _link_or_recognise(source, target, size_bytes, crc32c)
+                with edge("storage.publish.link", target):
+                    _link_or_recognise(source, target, size_bytes, crc32c)
             elif not _has_size(target, size_bytes):
                 raise FileLostError(
                     "a committed file is neither staged nor published",
@@ -295,10 +308,13 @@ class LocalStorage(Storage):
                     hint="run `sluiceway verify` and restore the file from a backup",
                 )
             # The new name must be durable before the old one goes.
-            _sync_folder(target.parent)
-            source.unlink(missing_ok=True)
+            with edge("storage.publish.fsync_folder", target):
+                _sync_folder(target.parent)
+            with edge("storage.publish.unlink", target):
+                source.unlink(missing_ok=True)
             if source.parent.exists():
-                _sync_folder(source.parent)
+                with edge("storage.publish.fsync_stage", target):
+                    _sync_folder(source.parent)
         except OSError as error:
             if error.errno in _NEVER:
                 raise UnhealthyEnvironmentError(
@@ -312,7 +328,8 @@ class LocalStorage(Storage):
     def open_read(self, path: str) -> BinaryIO:
         """See `Storage.open_read`."""
         try:
-            return local_path(path).open("rb")
+            with edge("storage.open_read", path):
+                return local_path(path).open("rb")
         except OSError as error:
             raise _failure(f"cannot open {path}", error) from error
 
@@ -320,10 +337,11 @@ class LocalStorage(Storage):
         """See `Storage.remove`."""
         target = local_path(path)
         try:
-            if target.is_dir():
-                shutil.rmtree(target)
-            else:
-                target.unlink(missing_ok=True)
+            with edge("storage.remove", target):
+                if target.is_dir():
+                    shutil.rmtree(target)
+                else:
+                    target.unlink(missing_ok=True)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -344,11 +362,15 @@ def _status_of(entry: os.DirEntry[str]) -> FileStatus | None:
         return None
 
 
-def _write_durably(path: Path, content: bytes) -> None:
-    with path.open("xb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
+def _write_durably(path: Path, content: bytes, *, for_: Path) -> None:
+    with edge("storage.put.open", for_):
+        stream = path.open("xb")
+    with stream:
+        with edge("storage.put.write", for_):
+            stream.write(content)
+            stream.flush()
+        with edge("storage.put.fsync", for_):
+            os.fsync(stream.fileno())
 
 
 def _link_into(tmp: Path, target: Path) -> None:
@@ -382,8 +404,9 @@ def _make_folders(folder: Path) -> None:
     if folder.is_dir():
         return
     _make_folders(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
+    with edge("storage.mkdir", folder):
+        folder.mkdir(exist_ok=True)
+        _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -397,6 +420,7 @@ def _sync_folder(folder: Path) -> None:
 def _unlink_quietly(path: Path) -> None:
     # A temporary file that stays is garbage under stage/, never an error of the put itself.
     try:
-        path.unlink(missing_ok=True)
+        with edge("storage.unlink_tmp", path):
+            path.unlink(missing_ok=True)
     except OSError:
         return

@@ -14,6 +14,7 @@ from sluiceway.errors import (
     TaskDiedError,
     TaskFailedError,
 )
+from sluiceway.observe.failpoints import Role, arm, reach
 from sluiceway.sources.contract import SourceBatch, SplitEnd, SplitReader
 from sluiceway.sources.kafka.consumer_cache import process_cache
 from sluiceway.sources.kafka.reader import KafkaSplitReader
@@ -74,6 +75,8 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     Returns:
         Answers of the routes whose ends moved or that failed; the others have nothing to say.
     """
+    arm(Role.WORKER)
+    reach("task.start", f"attempt-{attempt}")
     parts = [_begin(plan) for plan in plans]
     if attempt > 0:
         return tuple(_after_retry(part) for part in parts)
@@ -95,6 +98,7 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     for reading in readings:
         failed = reading.spoilt or any(part.failure for part, _ in reading.owners)
         reading.reader.close(reusable=not failed)
+    reach("task.return")
     return tuple(answer for part in parts if (answer := _answer(part)) is not None)
 
 
@@ -204,6 +208,7 @@ def _take(part: _Part, batches: list[SourceBatch]) -> None:
     if part.failure is not None:
         return
     try:
+        reach("task.write", part.plan.task)
         part.opened().take(batches)
     except SluicewayError as error:
         part.fail(error)
@@ -243,8 +248,10 @@ def _close(part: _Part) -> None:
     if not moved:
         return
     try:
+        reach("task.close", part.plan.task)
         result = finished_result(part.plan, part.opened(), ends, part.times)
         part.described = True
+        reach("task.put", part.plan.task)
         part.answer = put_result(part.plan, part.storage, result)
     except SluicewayError as error:
         part.fail(error)

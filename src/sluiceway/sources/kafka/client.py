@@ -1,8 +1,9 @@
 """What the driver asks the brokers: what there is, where logs begin and end."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from sluiceway.errors import (
     SourceUnavailableError,
     TopicNotFoundError,
 )
+from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import (
     DiscoveredPartition,
     LogBounds,
@@ -99,9 +101,11 @@ class KafkaSourceClient(SourceClient):
 
     def _describe(self, wanted: Sequence[str], timeout_s: float) -> tuple[DiscoveredPartition, ...]:
         admin = self._open_admin()
-        cluster = admin.describe_cluster(request_timeout=timeout_s)
-        described = admin.describe_topics(TopicCollection(list(wanted)), request_timeout=timeout_s)
-        self._wait([cluster, *described.values()], timeout_s)
+        topics = TopicCollection(list(wanted))
+        with self._asking("kafka.describe", ",".join(wanted)):
+            cluster = admin.describe_cluster(request_timeout=timeout_s)
+            described = admin.describe_topics(topics, request_timeout=timeout_s)
+            self._wait([cluster, *described.values()], timeout_s)
         cluster_id = str(self._result(cluster, self._where).cluster_id)
         self._assert_found(described)
         for topic in wanted:
@@ -248,12 +252,13 @@ class KafkaSourceClient(SourceClient):
         found = []
         for spec, isolation in kinds:
             left_s = max(_WAIT_STEP_S, deadline_s - time.monotonic())
-            answers = admin.list_offsets(
-                {TopicPartition(one.topic, one.partition): spec for one in partitions},
-                isolation_level=isolation,
-                request_timeout=left_s,
-            )
-            self._wait(answers.values(), left_s)
+            with self._asking("kafka.list_offsets", self._where):
+                answers = admin.list_offsets(
+                    {TopicPartition(one.topic, one.partition): spec for one in partitions},
+                    isolation_level=isolation,
+                    request_timeout=left_s,
+                )
+                self._wait(answers.values(), left_s)
             found.append(
                 {
                     one: self._offset(answer, str(one))
@@ -274,9 +279,10 @@ class KafkaSourceClient(SourceClient):
     ) -> Answers:
         spec, isolation = _BOUNDS[kind]
         wanted = {TopicPartition(one.topic, one.partition): spec() for one in partitions}
-        found: Answers = self._open_admin().list_offsets(
-            wanted, isolation_level=isolation, request_timeout=timeout_s
-        )
+        with self._asking("kafka.list_offsets", self._where):
+            found: Answers = self._open_admin().list_offsets(
+                wanted, isolation_level=isolation, request_timeout=timeout_s
+            )
         return found
 
     def _wait_for(self, asked: Sequence[LeaderBounds]) -> None:
@@ -294,6 +300,15 @@ class KafkaSourceClient(SourceClient):
             reason = f"; {self._trouble.connection}" if self._trouble.connection else ""
             return SourceUnavailableError(f"no answer in time{reason}", where=where)
         return request_failure(kafka_error(failure), self._trouble, where)
+
+    @contextmanager
+    def _asking(self, name: str, where: str) -> Iterator[None]:
+        """A request under way: what the library raises at once is a failure like a late one."""
+        try:
+            with edge(name, where):
+                yield
+        except KafkaException as failure:
+            raise request_failure(kafka_error(failure), self._trouble, self._where) from failure
 
     def _wait(self, answers: Iterable[Future[Any]], timeout_s: float) -> None:
         """Wait for all answers, no longer than needed to know that there will be none."""
@@ -345,13 +360,8 @@ class KafkaSourceClient(SourceClient):
         return f"did you mean {' or '.join(alike)}?" if alike else ""
 
     def _topic_names(self) -> list[str]:
-        try:
+        with self._asking("kafka.list_topics", self._where):
             names = list(self._open_admin().list_topics(timeout=self._timeout_s).topics)
-        except KafkaException as failure:
-            error: SluicewayError = request_failure(
-                kafka_error(failure), self._trouble, self._where
-            )
-            raise error from failure
         self._answered = True
         return names
 

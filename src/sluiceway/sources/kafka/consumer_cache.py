@@ -14,6 +14,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from sluiceway.errors import JobFileError
+from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.kafka.failures import BrokerTrouble, kafka_error, task_failure
 from sluiceway.sources.kafka.settings import consumer_settings
@@ -133,7 +134,8 @@ class ConsumerCache:
         self._count("created" if leased is None else "reassigned")
         leased = leased or _new_consumer(key)
         try:
-            _assign(leased, wanted)
+            with edge("kafka.assign", key.bootstrap_servers):
+                _assign(leased, wanted)
         except KafkaException as failure:
             self.discard(leased)
             raise task_failure(kafka_error(failure), key.bootstrap_servers) from failure

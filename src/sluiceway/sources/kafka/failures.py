@@ -67,7 +67,8 @@ class BrokerTrouble:
         LIBRARY_LOG.debug("broker_trouble", extra={"error": error.name(), "reason": error.str()})
         if error.name() in _REFUSED_LOGIN:
             self.login = error.str()
-        else:
+        elif error.name() != "_ALL_BROKERS_DOWN" or not self.connection:
+            # That all are down only follows from why the last one is.
             self.connection = error.str()
 
     def clear(self) -> None:

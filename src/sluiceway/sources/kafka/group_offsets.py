@@ -9,6 +9,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from sluiceway.errors import JobFileError
+from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.failures import BrokerTrouble, kafka_error, request_failure
 from sluiceway.sources.kafka.settings import consumer_settings
@@ -59,7 +60,8 @@ def group_offsets(
         ) from failure
     try:
         asked = [TopicPartition(one.topic, one.partition) for one in partitions]
-        answers = consumer.committed(asked, timeout=timeout_s)
+        with edge("kafka.committed", group):
+            answers = consumer.committed(asked, timeout=timeout_s)
     except KafkaException as failure:
         raise request_failure(kafka_error(failure), trouble, where) from failure
     finally:
@@ -98,10 +100,14 @@ class GroupReporter:
         with self._lock:
             consumer, answers, trouble = self._consumer(group)
             answers.clear()
-            consumer.commit(offsets=offsets, asynchronous=True)
-            deadline = time.monotonic() + timeout_s
-            while not answers and time.monotonic() < deadline:
-                consumer.poll(_POLL_S)
+            try:
+                with edge("kafka.report", group):
+                    consumer.commit(offsets=offsets, asynchronous=True)
+                    deadline = time.monotonic() + timeout_s
+                    while not answers and time.monotonic() < deadline:
+                        consumer.poll(_POLL_S)
+            except KafkaException as failure:
+                raise request_failure(kafka_error(failure), trouble, f"group {group}") from failure
             error = answers[0] if answers else KafkaError(KafkaError._TIMED_OUT)  # noqa: SLF001
             if error is not None:
                 raise request_failure(error, trouble, f"group {group}")

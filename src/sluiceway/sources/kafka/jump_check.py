@@ -8,6 +8,7 @@ from operator import attrgetter
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError, TaskFailedError
+from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.failures import (
     OFFSET_GONE,
@@ -47,9 +48,12 @@ def check_jumps(
     settings = consumer_settings(bootstrap_servers, {**properties, **_SMALL_FETCH}, BrokerTrouble())
     consumer = Consumer(settings)
     try:
-        _read_again(consumer, jumps)
+        with edge("kafka.read_again", ",".join(map(str, jumps))):
+            _read_again(consumer, jumps)
         for partition, found in jumps.items():
             _assert_still_there(consumer, partition, found[0].begin)
+    except KafkaException as failure:
+        raise task_failure(kafka_error(failure), bootstrap_servers) from failure
     finally:
         consumer.close()
 

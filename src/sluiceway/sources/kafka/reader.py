@@ -14,6 +14,7 @@ from confluent_kafka import (
 )
 
 from sluiceway.errors import InvariantError, SourceUnavailableError
+from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import (
     RawRecord,
     SourceBatch,
@@ -190,7 +191,8 @@ class KafkaSplitReader(SplitReader):
 
     def _fetch(self, leased: LeasedConsumer, wait_s: float) -> list[Message]:
         try:
-            messages: list[Message] = leased.consumer.consume(self._fetch_rows, wait_s)
+            with edge("kafka.consume", self._assigned):
+                messages: list[Message] = leased.consumer.consume(self._fetch_rows, wait_s)
         except KafkaException as failure:
             raise task_failure(kafka_error(failure), leased.key.bootstrap_servers) from failure
         return messages

@@ -1,0 +1,135 @@
+"""The cross product of failpoints, faults and states, without what the rules leave out."""
+
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import islice, product
+from pathlib import Path
+
+from matrix.rules import ACTIONS, RULES, VISITS, Fault, State, Visit
+from sluiceway.observe.failpoint_names import POINTS, REPLY, REQUEST
+from sluiceway.observe.failpoints import FailpointSpec
+
+SPARK_CELLS = 120
+SMOKE_CELLS = 100
+SMOKE_SPARK_CELLS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One experiment.
+
+    Attributes:
+        spark: The first driver runs its tasks under Spark.
+    """
+
+    point: str
+    fault: Fault
+    state: State
+    visit: Visit
+    hit: int
+    spark: bool = False
+
+    @property
+    def name(self) -> str:
+        """Unique, and stable as long as the matrix is."""
+        runner = "spark/" if self.spark else ""
+        return f"{runner}{self.point}/{self.fault}/{self.state}"
+
+    def spec(self, folder: Path) -> FailpointSpec:
+        """What the first driver gets."""
+        return FailpointSpec(
+            point=self.point,
+            action=ACTIONS[self.fault],
+            folder=str(folder),
+            hit=self.hit,
+            place=self.visit.place,
+            by=self.visit.by,
+        )
+
+
+def visits_of(point: str) -> tuple[Visit, ...]:
+    """When the point is met.
+
+    Raises:
+        LookupError: The data does not say.
+    """
+    bare = point.removesuffix(f".{REQUEST}").removesuffix(f".{REPLY}")
+    for pattern, visits in VISITS:
+        if fnmatchcase(bare, pattern) or fnmatchcase(point, pattern):
+            return visits
+    raise LookupError(f"no visit of {point} is known")
+
+
+def cross_product() -> tuple[list[Cell], Counter[str]]:
+    """All cells that make sense, and how many others each rule leaves out."""
+    cells: list[Cell] = []
+    left_out: Counter[str] = Counter()
+    for point, fault, state in product(POINTS, Fault, State):
+        found = _cell(point, fault, state)
+        if isinstance(found, Cell):
+            cells.append(found)
+        else:
+            left_out[found] += 1
+    return cells, left_out
+
+
+def _cell(point: str, fault: Fault, state: State) -> Cell | str:
+    """The cell at the point's first fit visit, by a rotation of its own; else a rule's name."""
+    if rule := _rule(point, fault, early=False):
+        return rule
+    visits = visits_of(point)
+    fit = [visit for visit in visits if not (visit.early and _rule(point, fault, early=True))]
+    if not fit:
+        return _rule(point, fault, early=True)
+    number = zlib.crc32(f"{point}/{fault}/{state}".encode())
+    visit = fit[number % len(fit)]
+    return Cell(point, fault, state, visit, visit.hits[(number >> 8) % len(visit.hits)])
+
+
+def _rule(point: str, fault: Fault, *, early: bool) -> str:
+    return next((rule.name for rule in RULES if rule.covers(point, fault, early=early)), "")
+
+
+def all_cells() -> list[Cell]:
+    """The whole matrix: every cell under the local runner, a spread of them under Spark too."""
+    cells, _ = cross_product()
+    return [*cells, *_spark_cells(cells)]
+
+
+def smoke_cells() -> list[Cell]:
+    """A spread in which every failpoint is met; some of it under Spark."""
+    cells, _ = cross_product()
+    spark = sorted(_spark_cells(cells), key=lambda cell: zlib.crc32(cell.name.encode()))
+    return [*spread(cells, SMOKE_CELLS), *islice(_in_turn([spark], Counter()), SMOKE_SPARK_CELLS)]
+
+
+def _spark_cells(cells: Sequence[Cell]) -> list[Cell]:
+    return [under_spark(cell) for cell in spread(cells, SPARK_CELLS)]
+
+
+def under_spark(cell: Cell) -> Cell:
+    """The same cell with a JVM."""
+    return Cell(cell.point, cell.fault, cell.state, cell.visit, cell.hit, spark=True)
+
+
+def spread(cells: Sequence[Cell], least: int) -> list[Cell]:
+    """At least so many cells, and one of every point, with faults and states in turn."""
+    by_point: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_point.setdefault(cell.point, []).append(cell)
+    return list(islice(_in_turn(list(by_point.values()), Counter()), max(least, len(by_point))))
+
+
+def _in_turn(groups: list[list[Cell]], used: Counter[tuple[Fault, State]]) -> Iterator[Cell]:
+    """One cell of each group after the other: the fault and state that came least so far."""
+    left = [list(group) for group in groups]
+    while any(left):
+        for group in left:
+            if group:
+                best = min(group, key=lambda cell: used[cell.fault, cell.state])
+                group.remove(best)
+                used[best.fault, best.state] += 1
+                yield best

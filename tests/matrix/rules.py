@@ -1,0 +1,243 @@
+"""The matrix as data: where each failpoint is met, and which cells make no sense and why."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Final
+
+from sluiceway.observe.failpoints import Action, Role
+
+
+class Fault(StrEnum):
+    """What happens at a failpoint."""
+
+    KILL_DRIVER = "kill-driver"
+    KILL_WORKER = "kill-worker"
+    ZOMBIE = "zombie"
+    RAISE = "raise"
+    ENOSPC = "enospc"
+    LOSE_REQUEST = "lose-request"
+    LOSE_REPLY = "lose-reply"
+
+
+class State(StrEnum):
+    """What a restarted driver finds of its local state."""
+
+    KEPT = "kept"
+    REMOVED = "removed"
+
+
+class Scene(StrEnum):
+    """What a cell's job is, where the plain one never meets the point."""
+
+    PLAIN = "plain"
+    PATTERN = "pattern"
+    GROUP = "group"
+    TRUSTED = "trusted-partition"
+
+
+ACTIONS: Final[Mapping[Fault, Action]] = {
+    Fault.KILL_DRIVER: Action.KILL,
+    Fault.KILL_WORKER: Action.KILL_WORKER,
+    Fault.ZOMBIE: Action.STOP,
+    Fault.RAISE: Action.RAISE,
+    Fault.ENOSPC: Action.ENOSPC,
+    Fault.LOSE_REQUEST: Action.LOSE_REQUEST,
+    Fault.LOSE_REPLY: Action.LOSE_REPLY,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A moment at which a run meets a failpoint for certain.
+
+    Attributes:
+        place: Pattern of what the point is then about.
+        hits: Which visits of that place; a cell takes one.
+        early: Before the first task was launched.
+    """
+
+    by: Role
+    place: str = "*"
+    hits: tuple[int, ...] = (1,)
+    early: bool = False
+    scene: Scene = Scene.PLAIN
+
+
+def _driver(place: str = "*", *hits: int, early: bool = False) -> Visit:
+    return Visit(Role.DRIVER, place, hits or (1,), early)
+
+
+def _worker(place: str = "*", *hits: int) -> Visit:
+    return Visit(Role.WORKER, place, hits or (1,))
+
+
+_OWNER = _driver("*/OWNER", early=True)
+_FENCE = _driver("*/00000000000000000000.json", early=True)
+_SOURCES = _driver("*/00000000000000000001.json", early=True)
+_DATA = _driver("*/00000000000000000002.json")
+_RESULT = _worker("*/stage/results/*.json")
+_START = _driver(early=True)
+
+VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
+    ("storage.put.*", (_OWNER, _FENCE, _SOURCES, _DATA, _DATA, _RESULT, _RESULT)),
+    ("storage.publish.*", (_driver("*.parquet", 1, 2, 3),)),
+    ("storage.overwrite.*", (_driver("*/lease.json", early=True), _driver("*/status.json"))),
+    (
+        "storage.unlink_tmp",
+        (
+            _driver("*/00000000000000000002.json.*.tmp"),
+            _driver("*/00000000000000000000.json.*.tmp", early=True),
+            _worker("*/stage/*.json.*.tmp"),
+        ),
+    ),
+    (
+        "storage.read.request",
+        (_DATA, _FENCE, _OWNER, _worker("*/stage/results/*.json", 1, 2, 3), _SOURCES),
+    ),
+    # What is not there gives no reply.
+    (
+        "storage.read.reply",
+        (_DATA, _FENCE, _OWNER, _worker("*/stage/results/*.json", 1, 2), _SOURCES),
+    ),
+    (
+        "storage.status.request",
+        (_worker("*.parquet", 1, 2), _worker("*/stop"), _driver("*/dt=*")),
+    ),
+    ("storage.status.reply", (_worker("*.parquet", 1, 2), _driver("*/dt=*"))),
+    ("storage.list", (_driver("*/log", early=True), _driver("*/stage/*"))),
+    (
+        "storage.mkdir",
+        (
+            _driver("*/_sluiceway*", 1, 2, 3, early=True),
+            _driver("*/dt=*", 1, 2),
+            _worker("*/stage/*"),
+            _driver("*/dirty"),
+        ),
+    ),
+    ("storage.fsync_folder", (_worker("*/stage*", 1, 2),)),
+    ("storage.open_read", (_worker("*.parquet", 1, 2),)),
+    ("storage.remove", (_driver("*/stage/[!p]*", 1, 2),)),
+    ("storage.staged.write", (_worker("*.parquet*", 1, 2, 5),)),
+    ("storage.staged.*", (_worker("*.parquet*", 1, 2),)),
+    ("metastore.connect", (_START,)),
+    ("metastore.read_table", (_START, _driver("*", 4))),
+    ("metastore.read_database", (_START,)),
+    ("metastore.create_*", (_START,)),
+    ("metastore.alter_table", (_START,)),
+    ("metastore.read_partitions", (_driver(),)),
+    ("metastore.add_partitions", (_driver(),)),
+    ("metastore.alter_partitions", (Visit(Role.DRIVER, scene=Scene.TRUSTED),)),
+    ("kafka.describe", (_START, _driver("*", 3))),
+    ("kafka.list_topics", (Visit(Role.DRIVER, early=True, scene=Scene.PATTERN),)),
+    ("kafka.list_offsets", (_driver("*", 1, 2, 3, early=True), _driver("*", 7, 8))),
+    ("kafka.committed", (Visit(Role.DRIVER, early=True, scene=Scene.GROUP),)),
+    ("kafka.report", (_driver(),)),
+    ("kafka.assign", (_worker(),)),
+    ("kafka.consume", (_worker(),)),
+    ("kafka.read_again", (_worker(),)),
+    ("step.fenc*", (_START,)),
+    ("step.recovered", (_START,)),
+    ("step.pinned", (_START,)),
+    ("step.planned", (_START,)),
+    ("step.applied", (_START, _driver("*", 2))),
+    ("step.*", (_driver(),)),
+    ("task.*", (_worker(),)),
+    ("lease.renew", (_START,)),
+    ("lease.release", (_driver(),)),
+    ("publish.file", (_driver("*", 1, 2, 4),)),
+    ("publish.drop", (_driver(),)),
+    ("effects.appl*", (_START, _driver("*", 2))),
+    ("run.settle", (_driver(),)),
+)
+"""Pattern of points, with or without their side; the first match counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Cells that are left out, and why.
+
+    Attributes:
+        points: Patterns of points.
+        early: Only where the point is met before the first task.
+    """
+
+    name: str
+    reason: str
+    faults: frozenset[Fault]
+    points: tuple[str, ...] = ("*",)
+    early: bool = False
+
+    def covers(self, point: str, fault: Fault, *, early: bool) -> bool:
+        """Whether the cell is left out by this rule."""
+        return (
+            fault in self.faults
+            and (early or not self.early)
+            and any(fnmatchcase(point, pattern) for pattern in self.points)
+        )
+
+
+_LOSSES = frozenset({Fault.LOSE_REQUEST, Fault.LOSE_REPLY})
+_ERRORS = _LOSSES | {Fault.RAISE, Fault.ENOSPC}
+_MARKS = ("step.*", "task.*", "lease.*", "publish.*", "effects.*", "run.*")
+
+RULES: Final[tuple[Rule, ...]] = (
+    Rule(
+        "no-such-call",
+        "no driver makes this call; tests and tools do",
+        frozenset(Fault),
+        ("metastore.list_partitions.*",),
+    ),
+    Rule("no-call", "a mark is no call: there is nothing to be lost", _LOSSES, _MARKS),
+    Rule(
+        "lost-too-late",
+        "after the reply the request cannot be lost any more",
+        frozenset({Fault.LOSE_REQUEST}),
+        ("*.reply",),
+    ),
+    Rule(
+        "lost-too-early",
+        "before the request there is no reply to lose",
+        frozenset({Fault.LOSE_REPLY}),
+        ("*.request",),
+    ),
+    Rule(
+        "raise-is-lost",
+        "an error instead of the reply is the case lose-reply",
+        frozenset({Fault.RAISE}),
+        ("*.reply",),
+    ),
+    Rule(
+        "needs-no-space",
+        "the call takes no space on the disk, or has taken it by now",
+        frozenset({Fault.ENOSPC}),
+        (*_MARKS, "metastore.*", "kafka.*", "*.reply"),
+    ),
+    Rule(
+        "needs-no-space",
+        "the call takes no space on the disk, or has taken it by now",
+        frozenset({Fault.ENOSPC}),
+        tuple(
+            f"storage.{name}.request"
+            for name in (
+                *("put.fsync_folder", "publish.fsync_folder", "publish.unlink"),
+                *("publish.fsync_stage", "unlink_tmp", "read", "status", "list"),
+                *("fsync_folder", "open_read", "remove"),
+            )
+        ),
+    ),
+    Rule(
+        "no-worker-yet",
+        "no Python worker lives before the first task",
+        frozenset({Fault.KILL_WORKER}),
+        early=True,
+    ),
+    Rule(
+        "thread-of-nothing-else",
+        "there is no call that could fail: an error here would be one of Python itself",
+        _ERRORS,
+        ("lease.*",),
+    ),
+)
+"""A cell is left out by the first rule that covers it; it is counted under that rule's name."""

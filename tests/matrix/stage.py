@@ -1,0 +1,126 @@
+"""What the cells share: servers, topics with every kind of record, job files, the judge."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from pymetastore.hive_metastore import ttypes
+
+from matrix.rules import Scene
+from sluiceway.job.compile import compile_route
+from sluiceway.job.run import open_sink
+from sluiceway.lab.lab import LabEndpoints
+from sluiceway.spec.loader import load_job
+from tools.independent_reader import BrokerRecord, Report, broker_records, check, table_view
+from tools.job_files import COLUMNS, event
+from tools.raw_metastore import raw_client
+from tools.row_oracle import Expectation
+from tools.topic_writer import TopicWriter
+
+FIRST = "faults_first"
+SECOND = "faults_second"
+_TIMEOUT_S = 60.0
+_HOUR_MS = 3_600_000
+_EIGHT_MS = 1_795_161_600_000
+_EXPECTATION = Expectation(required=frozenset({"id", "ts"}), tombstones="skip")
+
+
+@dataclass(slots=True)
+class Stage:
+    """The lab with two filled topics. Cells read them, each into a table of its own."""
+
+    endpoints: LabEndpoints
+    records: dict[str, list[BrokerRecord]] = field(default_factory=dict)
+
+    def fill(self) -> None:
+        """Make the topics: clean, dirty and deleted rows, transactions, aborts, holes."""
+        admin = AdminClient({"bootstrap.servers": self.endpoints.bootstrap_servers, "log_level": 0})
+        for topic, partitions in ((FIRST, 3), (SECOND, 2)):
+            new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
+            admin.create_topics([new])[topic].result(_TIMEOUT_S)
+        writer = TopicWriter(self.endpoints.bootstrap_servers)
+        # A hole at the very start of a split is read a second time.
+        writer.abort(FIRST, _rows(range(5)))
+        writer.commit(FIRST, _rows(range(5, 25)))
+        writer.abort(FIRST, _rows(range(25, 28)))
+        writer.commit(FIRST, _rows(range(28, 60)))
+        for partition in (1, 2):
+            writer.write(FIRST, [*_rows(range(60), hour=partition), None], partition=partition)
+        for partition in range(2):
+            writer.write(SECOND, _rows(range(40), hour=partition + 2), partition=partition)
+        for topic in (FIRST, SECOND):
+            self.records[topic] = list(broker_records(self.endpoints.bootstrap_servers, [topic]))
+
+    def write_job(self, folder: Path, name: str, scene: Scene, *, both: bool) -> Path:
+        """The cell's job file; `both` adds the second topic to a plain job."""
+        topics = ", ".join(self.topics(scene, both=both))
+        pattern = f'"{FIRST[:-1]}[{FIRST[-1]}]"'
+        source = f"topics: {pattern if scene is Scene.PATTERN else f'[{topics}]'}"
+        start = f"{{group: {name}}}" if scene is Scene.GROUP else "earliest"
+        text = f"""\
+version: 1
+name: {name}
+connections:
+  main: {{kafka: {{bootstrap_servers: "{self.endpoints.bootstrap_servers}"}}}}
+  hms: {{metastore: {{uri: "{self.endpoints.metastore_uri}"}}}}
+source: {{connection: main, {source}, start: {start}}}
+format: {{json: {{tombstones: skip}}}}
+table:
+  hive: {{connection: hms, name: {name}.t}}
+  columns:
+{COLUMNS}
+  partition_by: [{{name: dt, event_time: "yyyyMMdd"}}, {{name: hr, event_time: "HH"}}]
+  meta: [topic, partition, offset, timestamp]
+event_time: {{field: ts, unit: ms}}
+run: {{interval: 0.5s, master: "local[2]"}}
+"""
+        path = folder / "job.yaml"
+        path.write_text(text)
+        return path
+
+    def topics(self, scene: Scene, *, both: bool) -> list[str]:
+        """What a job of this scene reads."""
+        return [FIRST, SECOND] if both and scene is not Scene.PATTERN else [FIRST]
+
+    def prepare(self, job: Path, scene: Scene) -> None:
+        """Set the scene in the metastore."""
+        if scene is Scene.TRUSTED:
+            self._trust_a_partition(job)
+
+    def judge(self, name: str, scene: Scene) -> Report:
+        """The independent reader's verdict on the cell's table."""
+        view = table_view(self.endpoints.metastore_uri, database=name, table="t")
+        topics = self.topics(scene, both=True)
+        records = [record for topic in topics for record in self.records[topic]]
+        return check(records, view, _EXPECTATION)
+
+    def _trust_a_partition(self, job: Path) -> None:
+        """A partition that somebody made before, with statistics that Hive would believe."""
+        config = compile_route(load_job(job).spec.routes[0])
+        sink = open_sink(config)
+        sink.open()
+        sink.close()
+        with raw_client(self.endpoints.metastore_uri) as client:
+            table = client.get_table(config.hive.database, config.hive.table)
+            values = ["20261120", "08"]
+            storage: Any = table.sd
+            storage.location = f"{storage.location}/dt={values[0]}/hr={values[1]}"
+            trust = {"COLUMN_STATS_ACCURATE": json.dumps({"BASIC_STATS": "true"})}
+            client.add_partition(
+                ttypes.Partition(
+                    values=values,
+                    dbName=config.hive.database,
+                    tableName=config.hive.table,
+                    createTime=0,
+                    lastAccessTime=0,
+                    sd=storage,
+                    parameters=trust,
+                )
+            )
+
+
+def _rows(span: range, *, hour: int = 0) -> list[bytes]:
+    """One broken row in five."""
+    return [event(n, ts_ms=_EIGHT_MS + hour * _HOUR_MS) if n % 5 else b"{%d" % n for n in span]

@@ -1,0 +1,71 @@
+"""What the library raises at once, without an answer of a broker, is an error of our own tree."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaError
+
+from sluiceway.errors import SluicewayError, SourceUnavailableError, TaskFailedError
+from sluiceway.observe import failpoints
+from sluiceway.observe.failpoints import Action, FailpointSpec, Role
+from sluiceway.sources.contract import SourcePartition
+from sluiceway.sources.kafka.client import KafkaSourceClient
+from sluiceway.sources.kafka.failures import BrokerTrouble
+from sluiceway.sources.kafka.group_offsets import GroupReporter
+from sluiceway.sources.kafka.jump_check import check_jumps
+from sluiceway.sources.kafka.progress import Jump
+
+_NOWHERE = "127.0.0.1:9"
+_LOG = SourcePartition("t", 0)
+
+
+@pytest.fixture(autouse=True)
+def _off() -> Iterator[None]:
+    failpoints.disarm()
+    yield
+    failpoints.disarm()
+
+
+def _client() -> KafkaSourceClient:
+    return KafkaSourceClient(_NOWHERE, {"log_level": "0"}, 0.1)
+
+
+def _report() -> None:
+    reporter = GroupReporter(_NOWHERE, {"log_level": "0"})
+    try:
+        reporter.report("g", {_LOG: 1}, 0.1)
+    finally:
+        reporter.close()
+
+
+@pytest.mark.parametrize(
+    ("point", "call", "expected"),
+    [
+        ("kafka.describe", lambda: _client()._describe(["t"], 0.1), SourceUnavailableError),
+        ("kafka.list_topics", lambda: _client().list_topics(), SourceUnavailableError),
+        ("kafka.list_offsets", lambda: _client().bounds([_LOG]), SourceUnavailableError),
+        ("kafka.report", _report, SourceUnavailableError),
+        (
+            "kafka.read_again",
+            lambda: check_jumps(_NOWHERE, {"log_level": "0"}, {_LOG: [Jump(0, 5)]}),
+            TaskFailedError,
+        ),
+    ],
+)
+def test_failure_without_an_answer_is_of_our_tree(
+    tmp_path: Path, point: str, call: Callable[[], object], expected: type[SluicewayError]
+) -> None:
+    spec = FailpointSpec(f"{point}.request", Action.RAISE, str(tmp_path))
+    failpoints.arm(Role.DRIVER, {failpoints.VARIABLE: spec.text()})
+    with pytest.raises(expected, match=f"failpoint {point}"):
+        call()
+
+
+def test_reason_of_a_lost_connection_is_kept_when_all_brokers_are_down() -> None:
+    trouble = BrokerTrouble()
+    trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    assert trouble.connection == "1/1 brokers are down"
+    trouble(KafkaError(KafkaError._TRANSPORT, "connection refused"))
+    trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    assert trouble.connection == "connection refused"

@@ -1,0 +1,88 @@
+"""The crash matrix as data: its size, its rules, and that it cannot call a red cell green."""
+
+from collections import Counter
+from pathlib import Path
+
+from matrix.__main__ import Kept, closing_line, keep, read_kept
+from matrix.cells import all_cells, cross_product, smoke_cells, visits_of
+from matrix.experiment import lawful_exit_codes
+from matrix.rules import RULES, VISITS, Fault, State
+from sluiceway.observe.failpoint_names import POINTS
+
+
+def test_every_combination_is_a_cell_or_left_out_by_a_rule() -> None:
+    cells, left_out = cross_product()
+    assert len(cells) + sum(left_out.values()) == len(POINTS) * len(Fault) * len(State)
+    assert set(left_out) == {rule.name for rule in RULES}
+
+
+def test_matrix_is_large_enough_and_its_names_are_unique() -> None:
+    cells = all_cells()
+    assert max(Counter(cell.name for cell in cells).values()) == 1
+    assert len(cells) >= 840
+    assert sum(cell.spark for cell in cells) >= 120
+
+
+def test_every_point_has_cells_but_those_that_no_driver_meets() -> None:
+    met = {cell.point for cell in cross_product()[0]}
+    assert {point for point in POINTS if point not in met} == {
+        "metastore.list_partitions.request",
+        "metastore.list_partitions.reply",
+    }
+
+
+def test_every_visit_belongs_to_a_point() -> None:
+    used = {id(visits_of(cell.point)) for cell in cross_product()[0]}
+    assert [pattern for pattern, visits in VISITS if id(visits) not in used] == []
+
+
+def test_smoke_meets_every_point_and_every_fault_and_uses_spark() -> None:
+    cells = smoke_cells()
+    assert len(cells) >= 100
+    assert {cell.point for cell in cells} == {cell.point for cell in cross_product()[0]}
+    assert sum(cell.spark for cell in cells) >= 12
+    for spark in (False, True):
+        chosen = [cell for cell in cells if cell.spark is spark]
+        assert {cell.fault for cell in chosen} == set(Fault)
+        assert {cell.state for cell in chosen} == set(State)
+
+
+def _kept(cell: str, *, green: bool, hit: bool = True, lost: int = 0) -> Kept:
+    return Kept(cell, green, hit, 1.0, lost, 0, 0)
+
+
+def test_closing_line_counts_what_is_red_missed_or_not_run() -> None:
+    cells = cross_product()[0][:4]
+    found = [
+        _kept(cells[0].name, green=True),
+        _kept(cells[1].name, green=False, lost=3),
+        _kept(cells[2].name, green=False, hit=False),
+    ]
+    assert closing_line(cells, found) == {
+        "cells": 4,
+        "green": 1,
+        "failpoints": len({cell.point for cell in cells}),
+        "hit": len({cell.point for cell in cells[:2]}),
+        "lost": 3,
+        "doubled": 0,
+        "altered": 0,
+    }
+
+
+def test_call_that_fails_may_not_end_the_driver_and_a_bug_may() -> None:
+    codes = {(cell.point, cell.fault): lawful_exit_codes(cell) for cell in cross_product()[0]}
+    assert codes["storage.read.request", Fault.RAISE] == (0,)
+    assert codes["metastore.read_table.reply", Fault.LOSE_REPLY] == (0,)
+    assert codes["step.committed", Fault.RAISE] == (0, 1, 7)
+    assert codes["task.write", Fault.KILL_WORKER] == (0,)
+    assert codes["task.write", Fault.ZOMBIE] == (0, 7)
+    assert {codes[key] for key in codes if key[1] is Fault.KILL_DRIVER} == {(-9,)}
+
+
+def test_last_result_of_a_cell_counts(tmp_path: Path) -> None:
+    path = tmp_path / "deep/faults.jsonl"
+    assert read_kept(path) == {}
+    keep(path, _kept("a", green=False))
+    keep(path, _kept("b", green=True))
+    keep(path, _kept("a", green=True))
+    assert {name: kept.green for name, kept in read_kept(path).items()} == {"a": True, "b": True}
