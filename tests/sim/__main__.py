@@ -6,7 +6,7 @@ with substituted():
 join_product()
 import time
 a,b=int(sys.argv[1]),int(sys.argv[2])
-t=time.time(); n=st=rec=0
+t=time.process_time(); n=st=rec=0
 from collections import Counter
 bad=Counter()
 for s in range(a,b):
@@ -16,4 +16,4 @@ for s in range(a,b):
     if o.violation:
         bad[o.violation[:14]]+=1
         if bad[o.violation[:14]]<4: print(s,o.violation[:300])
-print(n,"seeds",st,"steps",rec,"records",round(time.time()-t,2),"s",bad)
+print(n,"seeds",st,"steps",rec,"records",round(time.process_time()-t,2),"s",bad)

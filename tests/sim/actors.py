@@ -65,7 +65,7 @@ def pause_driver(world: World) -> None:
     awake = _awake(world)
     if awake:
         life = world.rng.choice(awake)
-        life.process.paused = True
+        world.scheduler.pause(life.process, paused=True)
         world.note(f"{life.process.name} is paused")
         if len(awake) == 1:
             start_driver(world)
@@ -75,7 +75,7 @@ def resume_driver(world: World) -> None:
     """SIGCONT."""
     for life in world.running():
         if life.process.paused and world.rng.random() < 0.6:
-            life.process.paused = False
+            world.scheduler.pause(life.process, paused=False)
             world.note(f"{life.process.name} goes on")
 
 

@@ -57,7 +57,7 @@ class Scheduler:
 
     Attributes:
         now: Virtual monotonic seconds.
-        steps: Calls that simulated threads have made.
+        steps: Calls and pauses of simulated threads so far.
     """
 
     def __init__(self, rng: random.Random) -> None:
@@ -70,6 +70,7 @@ class Scheduler:
         self._timers: list[tuple[float, int, Thread, int]] = []
         self._count = 0
         self._doomed: list[Process] = []
+        self._some_paused = False
         self._hub = getcurrent()
         self.current: Thread | None = None
 
@@ -105,6 +106,7 @@ class Scheduler:
     def wait(self, channel: list[tuple[Thread, int]] | None, seconds: float | None) -> bool:
         """Wait to be woken through the channel; False when the time is over first."""
         thread = self.alive()
+        self.steps += 1
         thread.turn += 1
         thread.woken, thread.waits = False, True
         if channel is not None:
@@ -162,35 +164,53 @@ class Scheduler:
         while True:
             while self._timers and self._timers[0][0] <= self.now:
                 self._fire()
-            able = [n for n, thread in enumerate(self._ready) if not thread.process.paused]
+            able: list[int] | range = range(len(self._ready))
+            if self._some_paused:
+                able = [n for n in able if not self._ready[n].process.paused]
             if able:
                 break
-            self._timers = [t for t in self._timers if self._waits(t)]
-            heapq.heapify(self._timers)
-            if not self._timers:
+            if not self._let_time_pass():
                 return False
-            self.now = max(self.now, self._timers[0][0])
-        place = able[0] if len(able) == 1 else able[int(self.rng.random() * len(able))]
+        place = able[int(self.rng.random() * len(able))]
         thread = self._ready[place]
         self._ready[place] = self._ready[-1]
         self._ready.pop()
         self._switch_to(thread)
         return True
 
-    def _waits(self, timer: tuple[float, int, Thread, int]) -> bool:
-        _, _, thread, turn = timer
-        return thread.turn == turn and thread.waits and not thread.process.paused
+    def pause(self, process: Process, *, paused: bool) -> None:
+        """SIGSTOP or SIGCONT."""
+        process.paused = paused
+        self._some_paused = any(each.paused and not each.dead for each in self.processes)
+
+    def _let_time_pass(self) -> bool:
+        """Set the clock to the next timer of a process that is not paused; False without one."""
+        if not self._some_paused:
+            while self._timers and not self._is_awaited(self._timers[0]):
+                heapq.heappop(self._timers)
+            if self._timers:
+                self.now = max(self.now, self._timers[0][0])
+            return bool(self._timers)
+        waiting = [timer for timer in self._timers if self._is_awaited(timer)]
+        if len(waiting) < len(self._timers):
+            self._timers = waiting
+            heapq.heapify(self._timers)
+        moments = [timer[0] for timer in waiting if not timer[2].process.paused]
+        if not moments:
+            return False
+        self.now = max(self.now, min(moments))
+        return True
+
+    @staticmethod
+    def _is_awaited(timer: tuple[float, int, Thread, int]) -> bool:
+        return timer[2].turn == timer[3] and timer[2].waits
 
     def _fire(self) -> None:
-        when, number, thread, turn = heapq.heappop(self._timers)
-        if thread.turn != turn or not thread.waits:
-            return
-        if thread.process.paused:
-            # It is late when it wakes up.
-            heapq.heappush(self._timers, (when + 1.0, number, thread, turn))
-            return
-        thread.waits = False
-        self._ready.append(thread)
+        # A paused process finds its timers over when it goes on.
+        _, _, thread, turn = heapq.heappop(self._timers)
+        if thread.turn == turn and thread.waits:
+            thread.waits = False
+            self._ready.append(thread)
 
     def _switch_to(self, thread: Thread) -> None:
         self.current = thread

@@ -9,7 +9,7 @@ from sim.substitutes import running
 from sim.world import Life, World, enter, leave
 
 _MOST_STEPS = 60_000
-_MOST_GAP = 160
+_MOST_GAP = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Run:
         world.weather.heal()
         world.broker.heal()
         for life in world.running():
-            life.process.paused = False
+            world.scheduler.pause(life.process, paused=False)
             life.process.crash_in = None
             life.stop.ask()
         self._until_ended(world.running())

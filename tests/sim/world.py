@@ -15,7 +15,7 @@ from sim.tasks import RowsFile, SimRunner, verify_rows
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.host.process import ProcessIdentity
-from sluiceway.job import loop, route_plan, run, runner, takeover
+from sluiceway.job import loop, route_plan, run, runner, status_board, takeover
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.run import Eyes
 from sluiceway.job.stop import StopSignal
@@ -282,7 +282,10 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (route_plan, "row_problem", _no_problem),
     (staged_files, "ParquetStagedFile", RowsFile),
     (staged_files, "verify_staged", verify_rows),
+    # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),
+    (status_board, "_WRITE_EVERY_S", 20.0),
+    (status_board, "_BETWEEN_PASSES_S", 5.0),
 )
 
 

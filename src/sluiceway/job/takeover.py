@@ -84,6 +84,9 @@ def take_over(config: RouteConfig, sink: TableSink, hooks: TakeoverHooks) -> Own
     wait_until_free(storage, layout.lease, sleep=hooks.sleep)
     log = LedgerLog(storage, layout)
     fold = log.fold()
+    if state.ledger is None and fold.subscription is not None:
+        # Another driver may have made the ledger since the table was read.
+        state = sink.open()
     check_ledger(state, owner, fold)
     writer = LedgerWriter(log, fold, hooks.on_wait)
     process = own_identity()

@@ -178,7 +178,6 @@ class LocalStorage(Storage):
         try:
             _write_durably(tmp, content)
             _link_into(tmp, target)
-            _sync_folder(target.parent)
         except OSError as error:
             # No error code decides; what the slot holds does.
             found = self.read(path)
@@ -193,6 +192,8 @@ class LocalStorage(Storage):
             return PutResult.EXISTS
         try:
             _sync_folder(target.parent)
+            # Whoever made that folder may have died before its own name was durable.
+            _sync_folder(target.parent.parent)
         except OSError as error:
             raise StorageUnavailableError(f"{path} is not durable: {error}") from error
         return PutResult.CREATED
@@ -353,6 +354,10 @@ def _has_size(path: Path, size_bytes: int) -> bool:
 
 def _make_folders(folder: Path) -> None:
     if folder.is_dir():
+        # Whoever made it may have died before its name was durable; it never had a child then.
+        with suppress(PermissionError):
+            # A folder that may not be read is none that we have made folders in.
+            _sync_folder(folder.parent)
         return
     _make_folders(folder.parent)
     folder.mkdir(exist_ok=True)
