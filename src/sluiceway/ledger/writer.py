@@ -77,12 +77,20 @@ class LedgerWriter:
         """
         while True:
             # Asked of the fold, not of what was read now: a failed read may have come between.
-            if self.fold.term != self.term and self.fold.fence is not None:
-                raise fenced_by(self.fold.term, self.fold.fence)
+            self._refuse_fenced()
             committed = self._try_put(body, self.term)
             if committed is not None:
                 return committed
-            self._log.advance(self.fold)
+            try:
+                self._log.advance(self.fold)
+            except StorageUnavailableError:
+                # What was read before that may hold another's fence.
+                self._refuse_fenced()
+                raise
+
+    def _refuse_fenced(self) -> None:
+        if self.fold.term != self.term and self.fold.fence is not None:
+            raise fenced_by(self.fold.term, self.fold.fence)
 
     def note_published(self) -> None:
         """All files of all records so far are at their final names."""
