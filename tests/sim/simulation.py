@@ -1,5 +1,6 @@
 """One seed: trouble, then a healed world in which all has to come to rest and be right."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from sim.actors import ACTORS
@@ -18,13 +19,14 @@ class Outcome:
 
     Attributes:
         violation: What was broken; empty when nothing was.
+        seen: How often the interesting things have happened.
         trace: All that happened, when it was asked for.
     """
 
     seed: int
     steps: int
-    records: int
     violation: str
+    seen: Counter[str]
     trace: tuple[str, ...] = ()
 
 
@@ -114,5 +116,10 @@ def simulate(seed: int, *, traced: bool = False) -> Outcome:
             except KilledError:
                 violation = violation or "a dead process went on"
             leave()
-    records = len(world.monitor.fold.records)
-    return Outcome(seed, world.scheduler.steps, records, violation, tuple(world.trace or ()))
+    seen = world.seen + Counter(
+        records=len(world.monitor.fold.records),
+        takeovers=world.monitor.fold.term,
+        late_arrivals=world.weather.arrived,
+        **{f"store_{world.store}": 1},
+    )
+    return Outcome(seed, world.scheduler.steps, violation, seen, tuple(world.trace or ()))

@@ -77,6 +77,7 @@ class Weather:
     note: Callable[[str], None]
     until: dict[str, int] = field(default_factory=dict)
     under_way: list[Late] = field(default_factory=list)
+    arrived: int = 0
 
     def heal(self) -> None:
         """From now on all goes well, but for what is under way."""
@@ -94,6 +95,7 @@ class Weather:
         ]
         for late in due:
             self.under_way.remove(late)
+            self.arrived += 1
             self.note(f"late arrival: {late.what}")
             self._arrive(late.effect)
 

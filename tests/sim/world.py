@@ -1,6 +1,7 @@
 """A world of one seed: stores, brokers, metastore, the drivers in it, and who looks at them."""
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -84,6 +85,7 @@ class Life:
     stop: StopSignal
     runner: SimRunner
     halts: list[tuple[str, str]] = field(default_factory=list)
+    halts_seen: int = 0
     term: int = 0
     ended: bool = False
 
@@ -109,6 +111,7 @@ class World:
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
         self.slots = self.rng.randint(1, 3)
         self.recreated = False
+        self.seen: Counter[str] = Counter()
         is_local = self.store == "local"
         if is_local:
             self._make_disk()
@@ -200,7 +203,9 @@ class World:
     def check_halts(self) -> None:
         """A route may halt only for a reason that the world has given."""
         for life in self.lives:
-            for code, error in life.halts:
+            new, life.halts_seen = life.halts[life.halts_seen :], len(life.halts)
+            for code, error in new:
+                self.seen[f"halts_{code}"] += 1
                 # A zombie may find rows expired that its successor has committed.
                 replaced = life.term < self.monitor.fold.term
                 lost = code == "SW455" and (self.recreated or replaced)
@@ -223,6 +228,7 @@ class World:
     def power_cut(self) -> None:
         """All processes die; a local disk keeps what was fsynced."""
         self.note("power cut")
+        self.seen["power_cuts"] += 1
         for process in self.scheduler.processes:
             if not process.dead:
                 self.scheduler.kill(process)
