@@ -107,7 +107,7 @@ def _trouble(kind: str) -> Callable[[World], None]:
 
 def recreate_topic(world: World) -> None:
     """The topic is deleted and created again: the route has to halt."""
-    if world.rng.random() < 0.1 and not world.recreated and world.monitor.fold.sources:
+    if world.rng.random() < 0.05 and not world.recreated and world.monitor.fold.sources:
         world.broker.create(TOPIC, len(world.broker.topics[TOPIC]))
         world.recreated = True
         world.note("the topic is created anew")
@@ -122,7 +122,7 @@ class Actor:
 
 
 ACTORS = (
-    Actor(append_rows, 12),
+    Actor(append_rows, 16),
     Actor(add_partition, 1),
     Actor(expire_rows, 2),
     Actor(start_driver, 9),

@@ -7,10 +7,10 @@ from sim.actors import ACTORS
 from sim.monitor import ViolationError
 from sim.scheduler import KilledError, StuckError
 from sim.substitutes import running
-from sim.world import Life, World, enter, leave
+from sim.world import TOPIC, Life, World, enter, leave
 
 _MOST_STEPS = 60_000
-_MOST_GAP = 250
+_MOST_GAP = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class _Run:
     def trouble(self) -> None:
         """Actors act until their number is up."""
         world, rng = self._world, self._world.rng
+        for _ in range(rng.randint(0, 6)):
+            world.broker.append(TOPIC)
         world.start_driver(bounded=False)
         for _ in range(rng.randint(4, 30)):
             gap = int(_MOST_GAP ** rng.random())

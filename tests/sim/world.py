@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, cast
 
 from sim.broker import Broker, SimSource
@@ -20,7 +21,7 @@ from sluiceway.job import loop, route_plan, run, runner, status_board, takeover
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.run import Eyes
 from sluiceway.job.stop import StopSignal
-from sluiceway.ledger import lease
+from sluiceway.ledger import lease, log, records, writer
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
@@ -283,6 +284,9 @@ def _no_problem(*arguments: object) -> None:
     del arguments
 
 
+_decode_once = lru_cache(maxsize=4096)(records.decode_record)
+"""Each START reads all records again; they are values, so once is enough."""
+
 _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (local, "os", PosixCalls(_mounted)),
     (local, "Path", path_class(_mounted)),
@@ -297,6 +301,8 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (route_plan, "row_problem", _no_problem),
     (staged_files, "ParquetStagedFile", RowsFile),
     (staged_files, "verify_staged", verify_rows),
+    (log, "decode_record", _decode_once),
+    (writer, "decode_record", _decode_once),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),
     (status_board, "_WRITE_EVERY_S", 20.0),
