@@ -5,15 +5,18 @@ import multiprocessing
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from sim.mutants import MUTANTS, Mutant, patched
 from sim.simulation import Outcome, simulate
 
 KEPT = Path(__file__).parents[2] / "bench" / "results" / "sim.jsonl"
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 _CHUNK = 50
 _TRACE_LINES = 60
 _MOST_SHOWN = 5
@@ -102,7 +105,7 @@ def kill_mutants(budget: int, jobs: int) -> dict[str, Outcome | None]:
     return dict(zip(names, kills, strict=True))
 
 
-def _spread(work: "partial[Outcome | None]", items: Sequence, jobs: int) -> Iterator:  # type: ignore[type-arg]
+def _spread(work: Callable[[Item], Done], items: Sequence[Item], jobs: int) -> Iterator[Done]:
     if jobs == 1:
         yield from map(work, items)
         return

@@ -19,7 +19,7 @@ SCHEMA = Schema((Field(name="id", type=parse_hive_type("bigint"), required=False
 
 
 class Weather(Protocol):
-    """How a call to the metastore ends: the effect before, after or never, then perhaps an error."""
+    """How a call ends: its effect before, after or never, then perhaps an error."""
 
     def ask_metastore(self, request: str, effect: Callable[[], None]) -> None: ...
 

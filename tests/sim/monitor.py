@@ -258,7 +258,7 @@ class Monitor:
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
-        """Rows of the range, and how many of them retention may have taken before they were read."""
+        """Rows of the range; how many of them retention may have taken before they were read."""
         number, start, end = span["partition"], int(span["start"]), int(span["end"])
         known = self.fold.sources.get(number)
         where = f"slot {seq}: {span['topic']}[{number}]"
@@ -350,9 +350,7 @@ class Monitor:
         foreign, lost = set(found) - set(wanted), set(wanted) - set(found)
         _require(not foreign, "end", f"{kind} rows that nobody wrote: {sorted(foreign)[:3]}")
         lost = {
-            (number, offset)
-            for number, offset in lost
-            if not self._may_be_deleted(number, offset)
+            (number, offset) for number, offset in lost if not self._may_be_deleted(number, offset)
         }
         _require(not lost, "end", f"{kind} rows are lost: {sorted(lost)[:3]}")
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 from sim import store_mutants as store
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
-from sluiceway.job import ownership, prepare, route_session, takeover
+from sluiceway.job import ownership, planner, prepare, route_session, takeover
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
@@ -22,6 +23,7 @@ from sluiceway.ledger.records import DataRecord, FenceRecord, Record, encode_rec
 from sluiceway.ledger.writer import Committed, LedgerWriter
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult, Storage
+from sluiceway.types.strict_json import encode
 from sluiceway.worker.plan import TaskPlan
 
 Patch = tuple[Any, str, Any]
@@ -45,9 +47,10 @@ def _put_with_fresh_id(writer: LedgerWriter, record: Record, raw: bytes) -> int 
         attempts += 1
         try:
             result = log.storage.put_if_absent(path, raw, tmp_folder=log.layout.stage)
-            return attempts if result is PutResult.CREATED else None
         except StorageUnavailableError:
             raw = encode_record(replace(record, id=f"{attempts:032x}"))
+        else:
+            return attempts if result is PutResult.CREATED else None
 
 
 def _put_once(writer: LedgerWriter, record: Record, raw: bytes) -> int | None:
@@ -162,10 +165,10 @@ def _result_path(plan: TaskPlan) -> str:
 
 
 def _owner_overwritten(storage: Storage, layout: Any, state: Any, job: str) -> Any:
-    wanted = ownership.Owner(takeover.uuid4().hex, job, layout.route, state.identity.location)
+    wanted = ownership.Owner(uuid4().hex, job, layout.route, state.identity.location)
     for folder in (layout.root, layout.stage, layout.log):
         storage.make_folders(folder)
-    storage.overwrite(layout.owner, ownership.encode(wanted))
+    storage.overwrite(layout.owner, encode(wanted))
     return wanted
 
 
@@ -245,8 +248,8 @@ MUTANTS = (
     Mutant("attempts-dropped-first", "attempt folders go before their files are published",
            ((Publisher, "publish", _drop_then_publish),)),
     Mutant("start-resolved-again", "a start is resolved again until there is a row",
-           ((route_session, "plan_sources", _without_rows(route_session.plan_sources)),
-            (route_session, "new_partitions", _without_rows(route_session.new_partitions)))),
+           ((route_session, "plan_sources", _without_rows(planner.plan_sources)),
+            (route_session, "new_partitions", _without_rows(planner.new_partitions)))),
     Mutant("result-of-any-epoch", "a task's result is found by task only, whoever put it",
            ((TaskPlan, "result_path", property(_result_path)),
             (prepare, "_check_answer", _nothing))),

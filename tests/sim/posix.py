@@ -7,8 +7,10 @@ file its bytes and those that were fsynced. After a cut any mixture of the two m
 import errno
 import os as real_os
 import random
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from sim.scheduler import DiedHereError, Scheduler
@@ -262,12 +264,17 @@ class _Entry:
         return self._inode.entries is not None
 
     def stat(self) -> "_Stat":
-        return _Stat(len(self._inode.data))
+        return _status(self._inode)
 
 
 @dataclass(slots=True)
 class _Stat:
     st_size: int
+    st_mode: int
+
+
+def _status(inode: Inode) -> _Stat:
+    return _Stat(len(inode.data), stat.S_IFREG if inode.entries is None else stat.S_IFDIR)
 
 
 class _Listing(list[_Entry]):
@@ -278,6 +285,18 @@ class _Listing(list[_Entry]):
         return
 
 
+_mounts: list[Callable[[], FileSystem]] = []
+
+
+def mount(mounted: Callable[[], FileSystem]) -> None:
+    """From now on calls reach the file system that `mounted` gives."""
+    _mounts[:] = [mounted]
+
+
+def _mounted() -> FileSystem:
+    return _mounts[0]()
+
+
 class PosixCalls:
     """Stands in for the module `os`. What it has not is not simulated, and says so."""
 
@@ -285,21 +304,18 @@ class PosixCalls:
     O_DIRECTORY = real_os.O_DIRECTORY
     DirEntry = real_os.DirEntry
 
-    def __init__(self, mounted: Callable[[], FileSystem]) -> None:
-        self._mounted = mounted
-
     def link(self, source: object, target: object) -> None:
-        system, old, new = self._mounted(), str(source), str(target)
+        system, old, new = _mounted(), str(source), str(target)
         system.call("link", new, lambda: system.link(old, new))
 
     def fsync(self, file: Any) -> None:
-        system = self._mounted()
+        system = _mounted()
         path = file._path if isinstance(file, PosixFile) else file.path
         system.call("fsync", path, lambda: system.fsync(file.inode))
 
     def open(self, path: object, flags: int) -> _Handle:
         del flags
-        system = self._mounted()
+        system = _mounted()
         inode = system.existing(str(path))
         if inode.entries is None:
             raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(path))
@@ -309,7 +325,7 @@ class PosixCalls:
         del handle
 
     def scandir(self, path: object) -> _Listing:
-        system, folder = self._mounted(), str(path)
+        system, folder = _mounted(), str(path)
 
         def effect() -> _Listing:
             inode = system.existing(folder)
@@ -324,11 +340,8 @@ class PosixCalls:
 class PosixTrees:
     """Stands in for the module `shutil`."""
 
-    def __init__(self, mounted: Callable[[], FileSystem]) -> None:
-        self._mounted = mounted
-
     def rmtree(self, path: object) -> None:
-        system = self._mounted()
+        system = _mounted()
         self._empty(system, str(path))
 
     def _empty(self, system: FileSystem, path: str) -> None:
@@ -336,100 +349,97 @@ class PosixTrees:
         for name, child in list((inode.entries or {}).items()):
             below = f"{path}/{name}"
             if child.entries is None:
-                system.call("unlink", below, lambda below=below: system.unlink(below))
+                system.call("unlink", below, partial(system.unlink, below))
             else:
                 self._empty(system, below)
         system.call("rmdir", path, lambda: system.rmdir(path))
 
 
-def path_class(mounted: Callable[[], FileSystem]) -> type:
-    """A stand-in for `pathlib.Path` whose calls reach the simulated file system."""
+class PosixPath:
+    """Stands in for `pathlib.Path`."""
 
-    class PosixPath:
-        __slots__ = ("_text",)
+    __slots__ = ("_text",)
 
-        def __init__(self, path: object) -> None:
-            self._text = str(path)
+    def __init__(self, path: object) -> None:
+        self._text = str(path)
 
-        def __str__(self) -> str:
-            return self._text
+    def __str__(self) -> str:
+        return self._text
 
-        def __truediv__(self, name: object) -> "PosixPath":
-            return PosixPath(f"{self._text.rstrip('/')}/{name}")
+    def __truediv__(self, name: object) -> "PosixPath":
+        return PosixPath(f"{self._text.rstrip('/')}/{name}")
 
-        @property
-        def parent(self) -> "PosixPath":
-            return PosixPath(self._text.rpartition("/")[0] or "/")
+    @property
+    def parent(self) -> "PosixPath":
+        return PosixPath(self._text.rpartition("/")[0] or "/")
 
-        @property
-        def name(self) -> str:
-            return self._text.rpartition("/")[2]
+    @property
+    def name(self) -> str:
+        return self._text.rpartition("/")[2]
 
-        def with_name(self, name: str) -> "PosixPath":
-            return self.parent / name
+    def with_name(self, name: str) -> "PosixPath":
+        return self.parent / name
 
-        def is_absolute(self) -> bool:
-            return self._text.startswith("/")
+    def is_absolute(self) -> bool:
+        return self._text.startswith("/")
 
-        def exists(self) -> bool:
-            return self._look() is not None
+    def exists(self) -> bool:
+        return self._look() is not None
 
-        def is_dir(self) -> bool:
-            inode = self._look()
-            return inode is not None and inode.entries is not None
+    def is_dir(self) -> bool:
+        inode = self._look()
+        return inode is not None and inode.entries is not None
 
-        def stat(self) -> _Stat:
-            system = mounted()
-            inode = system.call("stat", self._text, lambda: system.existing(self._text))
-            return _Stat(len(inode.data))
+    def stat(self) -> _Stat:
+        system = _mounted()
+        inode = system.call("stat", self._text, lambda: system.existing(self._text))
+        return _status(inode)
 
-        def samefile(self, other: object) -> bool:
-            return mounted().find(self._text) is mounted().find(str(other))
+    def samefile(self, other: object) -> bool:
+        return _mounted().find(self._text) is _mounted().find(str(other))
 
-        def open(self, mode: str = "r") -> PosixFile:
-            system = mounted()
-            make = system.create if "x" in mode else system.existing
-            inode = system.call(f"open {mode}", self._text, lambda: make(self._text))
-            return PosixFile(system, self._text, inode)
+    def open(self, mode: str = "r") -> PosixFile:
+        system = _mounted()
+        make = system.create if "x" in mode else system.existing
+        inode = system.call(f"open {mode}", self._text, lambda: make(self._text))
+        return PosixFile(system, self._text, inode)
 
-        def read_bytes(self) -> bytes:
-            system = mounted()
-            inode = system.call("read", self._text, lambda: system.existing(self._text))
-            if inode.entries is not None:
-                raise IsADirectoryError(errno.EISDIR, "a folder", self._text)
-            data: bytes = inode.data
-            return data
+    def read_bytes(self) -> bytes:
+        system = _mounted()
+        inode = system.call("read", self._text, lambda: system.existing(self._text))
+        if inode.entries is not None:
+            raise IsADirectoryError(errno.EISDIR, "a folder", self._text)
+        data: bytes = inode.data
+        return data
 
-        def write_bytes(self, data: bytes) -> int:
-            system = mounted()
+    def write_bytes(self, data: bytes) -> int:
+        system = _mounted()
 
-            def effect() -> None:
-                inode = system.find(self._text) or system.create(self._text)
-                inode.data = data
+        def effect() -> None:
+            inode = system.find(self._text) or system.create(self._text)
+            inode.data = data
 
-            system.call("write", self._text, effect)
-            return len(data)
+        system.call("write", self._text, effect)
+        return len(data)
 
-        def rename(self, target: object) -> None:
-            system = mounted()
-            system.call("rename", str(target), lambda: system.rename(self._text, str(target)))
+    def rename(self, target: object) -> None:
+        system = _mounted()
+        system.call("rename", str(target), lambda: system.rename(self._text, str(target)))
 
-        def unlink(self, *, missing_ok: bool = False) -> None:
-            system = mounted()
-            try:
-                system.call("unlink", self._text, lambda: system.unlink(self._text))
-            except FileNotFoundError:
-                if not missing_ok:
-                    raise
+    def unlink(self, *, missing_ok: bool = False) -> None:
+        system = _mounted()
+        try:
+            system.call("unlink", self._text, lambda: system.unlink(self._text))
+        except FileNotFoundError:
+            if not missing_ok:
+                raise
 
-        def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
-            assert not parents, "folders are made one by one, each synced"
-            system = mounted()
-            system.call("mkdir", self._text, lambda: system.mkdir(self._text, exist_ok=exist_ok))
+    def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
+        assert not parents, "folders are made one by one, each synced"
+        system = _mounted()
+        system.call("mkdir", self._text, lambda: system.mkdir(self._text, exist_ok=exist_ok))
 
-        def _look(self) -> Inode | None:
-            system = mounted()
-            found: Inode | None = system.call("stat", self._text, lambda: system.find(self._text))
-            return found
-
-    return PosixPath
+    def _look(self) -> Inode | None:
+        system = _mounted()
+        found: Inode | None = system.call("stat", self._text, lambda: system.find(self._text))
+        return found

@@ -2,6 +2,7 @@
 
 import heapq
 import random
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -57,6 +58,7 @@ class Scheduler:
 
     Attributes:
         now: Virtual monotonic seconds.
+        escaped: The last error that ended a simulated thread.
         steps: Calls and pauses of simulated threads so far.
     """
 
@@ -71,6 +73,7 @@ class Scheduler:
         self._count = 0
         self._doomed: list[Process] = []
         self._some_paused = False
+        self.escaped = ""
         self._hub = getcurrent()
         self.current: Thread | None = None
 
@@ -148,7 +151,11 @@ class Scheduler:
                 if not process.dead:
                     target()
             except KilledError:
-                pass
+                return
+            except Exception as error:  # noqa: BLE001 - a finding, with the thread that made it
+                where = traceback.extract_tb(error.__traceback__)[-1]
+                place = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
+                self.escaped = f"{process.name}/{name}: {type(error).__name__} {error} at {place}"
 
         thread = Thread(process, name, greenlet(run, parent=self._hub))
         process.threads.append(thread)

@@ -88,6 +88,8 @@ class _Run:
         return goes_on
 
     def _check(self) -> None:
+        if self._scheduler.escaped:
+            raise ViolationError(f"escaped: {self._scheduler.escaped}")
         if self._world.monitor.broken:
             raise ViolationError(self._world.monitor.broken)
 

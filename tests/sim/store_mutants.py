@@ -1,6 +1,7 @@
 """Wrong variants of the local storage's own steps."""
 
 from typing import Any
+from uuid import uuid4
 
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.storage import local
@@ -47,9 +48,7 @@ def publish_by_rename(storage: Any, src: str, dst: str, *, size_bytes: int, crc3
         raise StorageUnavailableError("cannot publish") from error
 
 
-def publish_without_sync(
-    storage: Any, src: str, dst: str, *, size_bytes: int, crc32c: str
-) -> None:
+def publish_without_sync(storage: Any, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
     del storage
     source, target = local_path(src), local_path(dst)
     try:
@@ -64,7 +63,7 @@ def publish_without_sync(
 
 def put_blindly(storage: Any, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
     target = local_path(path)
-    tmp = local_path(tmp_folder) / f"{target.name}.{local.uuid4().hex}.tmp"
+    tmp = local_path(tmp_folder) / f"{target.name}.{uuid4().hex}.tmp"
     try:
         local._write_durably(tmp, content)
         try:
@@ -81,7 +80,7 @@ def put_blindly(storage: Any, path: str, content: bytes, *, tmp_folder: str) -> 
 
 def put_without_reading(storage: Any, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
     target = local_path(path)
-    tmp = local_path(tmp_folder) / f"{target.name}.{local.uuid4().hex}.tmp"
+    tmp = local_path(tmp_folder) / f"{target.name}.{uuid4().hex}.tmp"
     try:
         local._write_durably(tmp, content)
         local._link_into(tmp, target)

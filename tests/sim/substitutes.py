@@ -240,9 +240,7 @@ class ThreadPoolExecutor:
         return future
 
     def map(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> Iterator[Any]:
-        futures = [
-            self.submit(function, *arguments) for arguments in zip(*iterables, strict=False)
-        ]
+        futures = [self.submit(function, *arguments) for arguments in zip(*iterables, strict=False)]
         return (future.result() for future in futures)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002

@@ -146,7 +146,7 @@ class Attempt:
         reading.end = until if until == end else found[-1] + 1 if found else reading.end
 
     def _write(self, plan: TaskPlan, storage: Storage, readings: list[_Reading]) -> TaskResult:
-        files: Any = StagedFiles(storage, plan, None)  # type: ignore[arg-type]
+        files: Any = StagedFiles(storage, plan, None)
         counts = dict.fromkeys(("clean", "dirty", "filtered", "skipped"), 0)
         for reading in readings:
             number = reading.split.partition.partition

@@ -90,9 +90,7 @@ class Weather:
 
     def deliver(self, *, everything: bool = False) -> None:
         """Let the requests arrive that are due."""
-        due = [
-            late for late in self.under_way if everything or late.due <= self.scheduler.steps
-        ]
+        due = [late for late in self.under_way if everything or late.due <= self.scheduler.steps]
         for late in due:
             self.under_way.remove(late)
             self.arrived += 1

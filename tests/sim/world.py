@@ -5,12 +5,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sim.broker import Broker, SimSource
 from sim.catalog import SCHEMA, SimSink, SimTable
 from sim.monitor import Look, Monitor, ViolationError
-from sim.posix import FileSystem, PosixCalls, PosixTrees, path_class
+from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFile, SimRunner, verify_rows
@@ -22,7 +22,6 @@ from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.run import Eyes
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger import lease, log, records, writer
-from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.sinks.hive.options import HiveTableOptions
@@ -31,6 +30,9 @@ from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.worker import staged_files
 from sluiceway.worker.plan import KafkaAccess, PartitionRule
+
+if TYPE_CHECKING:
+    from sluiceway.observe.log import Log
 
 ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
@@ -95,7 +97,7 @@ class World:
     """Everything that one seed makes; `Run` lets it live."""
 
     def __init__(self, seed: int, *, traced: bool) -> None:
-        self.rng = random.Random(seed)
+        self.rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
         self.trace: list[str] | None = [] if traced else None
         self.scheduler = Scheduler(self.rng)
         rates = Rates.drawn(self.rng)
@@ -264,8 +266,7 @@ def _is_alive(identity: ProcessIdentity) -> bool | None:
     if identity.host != here:
         return None
     return any(
-        process.pid == identity.pid and not process.dead
-        for process in _world().scheduler.processes
+        process.pid == identity.pid and not process.dead for process in _world().scheduler.processes
     )
 
 
@@ -288,9 +289,9 @@ _decode_once = lru_cache(maxsize=4096)(records.decode_record)
 """Each START reads all records again; they are values, so once is enough."""
 
 _REPLACED: tuple[tuple[Any, str, Any], ...] = (
-    (local, "os", PosixCalls(_mounted)),
-    (local, "Path", path_class(_mounted)),
-    (local, "shutil", PosixTrees(_mounted)),
+    (local, "os", PosixCalls()),
+    (local, "Path", PosixPath),
+    (local, "shutil", PosixTrees()),
     (local, "_PROBE_WRITERS", 2),
     (takeover, "open_storage", _open_storage),
     (takeover, "own_identity", _own_identity),
@@ -312,6 +313,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
 
 def join_product() -> None:
     """Put the world's ends into the product's modules. Called once in a process."""
+    mount(_mounted)
     for module, name, stand_in in _REPLACED:
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, stand_in)

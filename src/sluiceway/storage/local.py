@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISDIR
 from typing import BinaryIO, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -228,7 +229,7 @@ class LocalStorage(Storage):
             return None
         except OSError as error:
             raise StorageUnavailableError(f"cannot look at {path}: {error}") from error
-        is_dir = target.is_dir()
+        is_dir = S_ISDIR(found.st_mode)
         return FileStatus(str(target), 0 if is_dir else found.st_size, is_dir)
 
     def list(self, folder: str) -> list[FileStatus]:

@@ -1,9 +1,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from sluiceway.job.config import RouteConfig
 from sluiceway.job.takeover import TakeoverHooks, take_over
 from sluiceway.observe.steps import ignore_step
 from sluiceway.sinks.contract import (
@@ -15,6 +14,9 @@ from sluiceway.sinks.contract import (
 )
 from sluiceway.types.schema import Schema
 from tools.ledger_records import sources
+
+if TYPE_CHECKING:
+    from sluiceway.job.config import RouteConfig
 
 
 class _Route:

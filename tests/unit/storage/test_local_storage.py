@@ -1,3 +1,4 @@
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
     fsync = os.fsync
 
     def record(descriptor: int) -> None:
-        names.add(os.readlink(f"/proc/self/fd/{descriptor}"))
+        names.add(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
         fsync(descriptor)
 
     monkeypatch.setattr("os.fsync", record)
@@ -46,3 +47,15 @@ def test_publish_makes_a_folder_durable_that_a_dead_driver_has_made(
         crc32c=seal.crc32c,
     )
     assert {str(tmp_path / "hr=08"), str(tmp_path)} <= synced()
+
+
+def test_status_asks_once_so_that_an_outage_has_one_meaning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: Path) -> bool:
+        raise OSError(errno.EIO, "input/output error", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", fails)
+    status = LocalStorage().status(str(tmp_path))
+    assert status is not None
+    assert status.is_dir
