@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow model lock bench-slope bench-driver e2e-routes dist \
+.PHONY: help install demo test lint unit slow model sim lock bench-slope bench-driver e2e-routes dist \
   clean
 
 help: ## List the targets
@@ -45,6 +45,10 @@ slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
 
 model: $(STAMP) ## Exhaustive models of the commit protocol, large bounds; goes on where it stopped
 	@cd tests && nice -n 19 ../$(BIN)/python -m model --large
+
+sim: $(STAMP) ## Driver on simulated stores, brokers, clock: SEEDS=20000, or SEED=1234 to replay
+	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m sim \
+	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
 
 bench-slope: $(STAMP) ## CPU per record and records per second, between 1 M and 4 M standard events
 	@$(BIN)/python -m bench.ingest_slope
