@@ -207,7 +207,7 @@ MUTANTS = (
     Mutant("folders-not-synced", "no folder is ever fsynced",
            ((local, "_sync_folder", _nothing),)),
     Mutant("made-folder-trusted", "a folder that exists is taken for durable",
-           ((local, "_make_folders", store.make_folders_once),)),
+           ((local.LocalStorage, "_make_folders", store.make_folders_once),)),
     Mutant("staged-not-synced", "a staged file is closed without fsync",
            ((local._LocalStagedWriter, "seal", store.seal_without_sync),)),
     Mutant("attempt-not-synced", "a task does not fsync its attempt's folder",

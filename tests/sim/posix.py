@@ -11,6 +11,7 @@ import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 from typing import Any, Protocol
 
 from sim.scheduler import DiedHereError, Scheduler
@@ -24,6 +25,7 @@ class Inode:
     synced: bytes | None = None
     entries: dict[str, "Inode"] | None = None
     durable: dict[str, "Inode"] = field(default_factory=dict)
+    number: int = field(default_factory=count().__next__)
 
 
 class Watcher(Protocol):
@@ -155,8 +157,9 @@ class FileSystem:
         entries[name] = Inode(entries={})
 
     def rmdir(self, path: str) -> None:
+        inode = self.existing(path)
         entries, _, name = self.parent(path)
-        if entries[name].entries:
+        if inode.entries:
             raise OSError(errno.ENOTEMPTY, "not empty", path)
         del entries[name]
 
@@ -271,10 +274,13 @@ class _Entry:
 class _Stat:
     st_size: int
     st_mode: int
+    st_ino: int
+    st_dev: int = 0
 
 
 def _status(inode: Inode) -> _Stat:
-    return _Stat(len(inode.data), stat.S_IFREG if inode.entries is None else stat.S_IFDIR)
+    kind = stat.S_IFREG if inode.entries is None else stat.S_IFDIR
+    return _Stat(len(inode.data), kind, inode.number)
 
 
 class _Listing(list[_Entry]):

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from typing import Any, BinaryIO, Protocol, cast
+from uuid import uuid4
 
 import google_crc32c
 
@@ -96,7 +97,6 @@ class RemoteStorage(Storage):
         self._objects = objects
         self._weather = weather
         self._renames = renames
-        self._tries = 0
 
     def probe(self, folder: str) -> None:
         self._ask("probe", folder, lambda: None)
@@ -104,8 +104,7 @@ class RemoteStorage(Storage):
     def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
         try:
             if self._renames:
-                self._tries += 1
-                tmp = f"{tmp_folder}/{self._tries}.tmp"
+                tmp = f"{tmp_folder}/{uuid4().hex}.tmp"
                 self._ask("create", tmp, lambda: self._objects.create(tmp, content))
                 self._ask("rename", path, lambda: self._objects.rename(tmp, path))
             else:

@@ -16,14 +16,14 @@ def write_without_sync(path: Any, content: bytes) -> None:
 
 def rename_into(tmp: Any, target: Any) -> None:
     if not target.parent.is_dir():
-        local._make_folders(target.parent)
+        target.parent.mkdir()
     tmp.rename(target)
 
 
-def make_folders_once(folder: Any) -> None:
+def make_folders_once(storage: Any, folder: Any) -> None:
     if folder.is_dir():
         return
-    local._make_folders(folder.parent)
+    make_folders_once(storage, folder.parent)
     folder.mkdir(exist_ok=True)
     local._sync_folder(folder.parent)
 
@@ -39,9 +39,9 @@ def seal_without_sync(writer: Any) -> FileSeal:
 
 
 def publish_by_rename(storage: Any, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
-    del storage, size_bytes, crc32c
+    del size_bytes, crc32c
     try:
-        local._make_folders(local_path(dst).parent)
+        storage._make_folders(local_path(dst).parent)
         if local_path(src).exists():
             local_path(src).rename(local_path(dst))
     except OSError as error:
@@ -49,10 +49,9 @@ def publish_by_rename(storage: Any, src: str, dst: str, *, size_bytes: int, crc3
 
 
 def publish_without_sync(storage: Any, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
-    del storage
     source, target = local_path(src), local_path(dst)
     try:
-        local._make_folders(target.parent)
+        storage._make_folders(target.parent)
         if source.exists():
             local._link_or_recognise(source, target, size_bytes, crc32c)
         source.unlink(missing_ok=True)

@@ -115,17 +115,11 @@ class World:
         self.slots = self.rng.randint(1, 3)
         self.recreated = False
         self.seen: Counter[str] = Counter()
-        is_local = self.store == "local"
-        if is_local:
+        if self.store == "local":
             self._make_disk()
             self.monitor.look = Look(self.files.content, self.files.durable_content)
         else:
             self.monitor.look = Look(self.objects.held.get, self.objects.held.get)
-        self._storage: Storage = (
-            WatchedLocalStorage(self.monitor.acknowledge)
-            if is_local
-            else RemoteStorage(self.objects, self.weather, renames=self.store == "hdfs")
-        )
         self.note(f"seed {seed}: {self.store}, {rates}, start {self.start}, hosts {self.hosts}")
 
     def _make_disk(self) -> None:
@@ -143,8 +137,10 @@ class World:
             self.trace.append(f"{self.scheduler.steps:6d} {self.scheduler.now:8.2f}s  {text}")
 
     def storage(self) -> Storage:
-        """As the product opens it."""
-        return self._storage
+        """A storage of its own for each that opens it, as in the product."""
+        if self.store == "local":
+            return WatchedLocalStorage(self.monitor.acknowledge)
+        return RemoteStorage(self.objects, self.weather, renames=self.store == "hdfs")
 
     def all_files(self) -> list[str]:
         """Names of all files of the table."""

@@ -7,6 +7,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from stat import S_ISDIR
 from typing import BinaryIO, cast
@@ -20,6 +21,7 @@ from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWr
 
 _READ_CHUNK_BYTES = 1 << 20
 _PROBE_WRITERS = 8
+_MOST_NAMED = 10_000
 # Repeating does not help: another file system, or a file where a folder has to be.
 _NEVER = (errno.EXDEV, errno.ENOTDIR, errno.EEXIST)
 
@@ -129,7 +131,12 @@ class _LocalStagedWriter(StagedWriter):
 
 
 class LocalStorage(Storage):
-    """Storage contract over POSIX calls. Stateless; may be used by several threads."""
+    """Storage contract over POSIX calls; may be used by several threads."""
+
+    @cached_property
+    def _named(self) -> set[tuple[int, int]]:
+        """Device and inode of folders whose own names this object has made durable."""
+        return set()
 
     def probe(self, folder: str) -> None:
         """See `Storage.probe`."""
@@ -193,8 +200,7 @@ class LocalStorage(Storage):
             return PutResult.EXISTS
         try:
             _sync_folder(target.parent)
-            # Whoever made that folder may have died before its own name was durable.
-            _sync_folder(target.parent.parent)
+            self._name_durably(target.parent)
         except OSError as error:
             raise StorageUnavailableError(f"{path} is not durable: {error}") from error
         return PutResult.CREATED
@@ -246,9 +252,28 @@ class LocalStorage(Storage):
     def make_folders(self, folder: str) -> None:
         """See `Storage.make_folders`."""
         try:
-            _make_folders(local_path(folder))
+            self._make_folders(local_path(folder))
         except OSError as error:
             raise StorageUnavailableError(f"cannot create {folder}: {error}") from error
+
+    def _make_folders(self, folder: Path) -> None:
+        if not folder.is_dir():
+            self._make_folders(folder.parent)
+            folder.mkdir(exist_ok=True)
+        self._name_durably(folder)
+
+    def _name_durably(self, folder: Path) -> None:
+        """Sync the folder's name, once: whoever made it may have died before doing so."""
+        found = folder.stat()
+        key = (found.st_dev, found.st_ino)
+        if key in self._named:
+            return
+        with suppress(PermissionError):
+            # A parent that may not be read is none that we have made folders in.
+            _sync_folder(folder.parent)
+        if len(self._named) >= _MOST_NAMED:
+            self._named.clear()
+        self._named.add(key)
 
     def create_staged(self, path: str) -> StagedWriter:
         """See `Storage.create_staged`."""
@@ -265,7 +290,7 @@ class LocalStorage(Storage):
         """See `Storage.publish`."""
         source, target = local_path(src), local_path(dst)
         try:
-            _make_folders(target.parent)
+            self._make_folders(target.parent)
             if source.exists():
                 _link_or_recognise(source, target, size_bytes, crc32c)
             elif not _has_size(target, size_bytes):
@@ -351,18 +376,6 @@ def _link_or_recognise(source: Path, target: Path, size_bytes: int, crc32c: str)
 
 def _has_size(path: Path, size_bytes: int) -> bool:
     return path.exists() and path.stat().st_size == size_bytes
-
-
-def _make_folders(folder: Path) -> None:
-    if folder.is_dir():
-        # Whoever made it may have died before its name was durable; it never had a child then.
-        with suppress(PermissionError):
-            # A folder that may not be read is none that we have made folders in.
-            _sync_folder(folder.parent)
-        return
-    _make_folders(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: Path) -> None:
