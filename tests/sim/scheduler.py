@@ -30,6 +30,7 @@ class Process:
     Attributes:
         crash_in: Calls until it dies; None lives on.
         paused: As by SIGSTOP; what it has sent still arrives.
+        own: What the product has one of in each process.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Process:
     dead: bool = False
     paused: bool = False
     threads: list["Thread"] = field(default_factory=list)
+    own: dict[type, object] = field(default_factory=dict)
 
 
 @dataclass(eq=False, slots=True)

@@ -1,10 +1,12 @@
 """A world of one seed: stores, brokers, metastore, the drivers in it, and who looks at them."""
 
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from sim.broker import Broker, SimSource
@@ -313,6 +315,28 @@ def join_product() -> None:
     for module, name, stand_in in _REPLACED:
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, stand_in)
+    _part_processes()
+
+
+def _part_processes() -> None:
+    """What a function `process_...` gives is there once in each process, also in simulated ones."""
+    product = [module for name, module in sys.modules.items() if name.startswith("sluiceway.")]
+    for module in product:
+        for name, found in list(vars(module).items()):
+            if name.startswith("process_") and isinstance(found, FunctionType):
+                setattr(module, name, _one_a_process(found))
+
+
+def _one_a_process(function: Callable[[], object]) -> Callable[[], object]:
+    kind = type(function())
+
+    def own() -> object:
+        process = _world().scheduler.alive().process
+        if kind not in process.own:
+            process.own[kind] = kind()
+        return process.own[kind]
+
+    return own
 
 
 def enter(world: World) -> None:
