@@ -98,6 +98,11 @@ class RemoteStorage(Storage):
         self._weather = weather
         self._renames = renames
 
+    def volume(self, path: str) -> str:
+        """All paths are of one store."""
+        del path
+        return "remote"
+
     def probe(self, folder: str) -> None:
         self._ask("probe", folder, lambda: None)
 

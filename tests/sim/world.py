@@ -323,7 +323,8 @@ def _part_processes() -> None:
     product = [module for name, module in sys.modules.items() if name.startswith("sluiceway.")]
     for module in product:
         for name, found in list(vars(module).items()):
-            if name.startswith("process_") and isinstance(found, FunctionType):
+            is_one = isinstance(found, FunctionType) and not found.__code__.co_argcount
+            if is_one and name.startswith("process_"):
                 setattr(module, name, _one_a_process(found))
 
 
