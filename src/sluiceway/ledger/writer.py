@@ -76,8 +76,7 @@ class LedgerWriter:
             LedgerCorruptError: The slot holds something that is no record.
         """
         while True:
-            # Asked of the fold, not of what was read now: a failed read may have come between.
-            self._refuse_fenced()
+            self._refuse_if_fenced()
             committed = self._try_put(body, self.term)
             if committed is not None:
                 return committed
@@ -85,10 +84,11 @@ class LedgerWriter:
                 self._log.advance(self.fold)
             except StorageUnavailableError:
                 # What was read before that may hold another's fence.
-                self._refuse_fenced()
+                self._refuse_if_fenced()
                 raise
 
-    def _refuse_fenced(self) -> None:
+    def _refuse_if_fenced(self) -> None:
+        # Asked of the fold, not of what was read now: a failed read may have come between.
         if self.fold.term != self.term and self.fold.fence is not None:
             raise fenced_by(self.fold.term, self.fold.fence)
 
