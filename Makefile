@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow faults-smoke faults model fuzz lock bench-slope \
+.PHONY: help install demo test lint unit slow faults-smoke faults model sim fuzz lock bench-slope \
   bench-driver e2e-routes dist \
   clean
 
@@ -55,6 +55,10 @@ model: $(STAMP) ## Exhaustive models of the commit protocol, large bounds; goes 
 
 fuzz: $(STAMP) ## A million damaged and forged ledger records: each refused, with a typed error
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.record_fuzz --records 1000000 --workers 2
+
+sim: $(STAMP) ## Driver on simulated stores, brokers, clock: SEEDS=20000, or SEED=1234 to replay
+	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m sim \
+	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
 
 bench-slope: $(STAMP) ## CPU per record and records per second, between 1 M and 4 M standard events
 	@$(BIN)/python -m bench.ingest_slope

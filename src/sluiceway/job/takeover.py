@@ -147,10 +147,12 @@ def take_over(
         wait_until_free(storage, layout.lease, sleep=hooks.sleep)
     log = LedgerLog(storage, layout)
     fold = log.fold()
+    if state.ledger is None and fold.subscription is not None:
+        # Another driver may have made the ledger since the table was read.
+        state = sink.open()
     check_ledger(state, owner, fold)
     _check_replaced(layout, fold, hooks.replaces)
-    probe_place = layout.probe(fold.term, uuid4().hex)
-    process_probes().probe(storage, layout.stage, within=probe_place)
+    _probe(log, fold)
     writer = LedgerWriter(log, fold, hooks.on_wait)
     process = own_identity()
     driver = uuid4().hex
@@ -191,6 +193,22 @@ def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> N
         where=layout.route,
         hint="look again with `sluiceway status`, which shows the term, before you name another",
     )
+
+
+def _probe(log: LedgerLog, fold: Fold) -> None:
+    """Try the store, in a folder whose name tells when it is garbage."""
+    while True:
+        place = log.layout.probe(fold.term, uuid4().hex)
+        try:
+            process_probes().probe(log.storage, log.layout.stage, within=place)
+        except SluicewayError:
+            term = fold.term
+            log.advance(fold)
+            if fold.term == term:
+                raise
+            # Another driver has fenced meanwhile, and may have collected the place.
+        else:
+            return
 
 
 def _fence(

@@ -81,7 +81,12 @@ class LedgerWriter:
             committed = self._try_put(body, self.term)
             if committed is not None:
                 return committed
-            self.log.advance(self.fold)
+            try:
+                self.log.advance(self.fold)
+            except StorageUnavailableError:
+                # What was read before that may hold another's fence.
+                self._refuse_if_fenced()
+                raise
 
     def look(self) -> None:
         """Read what others have put, if anything. Called when epochs fail before their commit.

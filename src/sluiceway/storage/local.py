@@ -7,7 +7,9 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from stat import S_ISDIR
 from typing import BinaryIO, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -25,6 +27,7 @@ from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWr
 
 _READ_CHUNK_BYTES = 1 << 20
 _PROBE_WRITERS = 8
+_MOST_NAMED = 10_000
 # Repeating does not help: another file system, or a file where a folder has to be.
 _NEVER = (errno.EXDEV, errno.ENOTDIR, errno.EEXIST)
 # The store works and does not want to: somebody has to change it.
@@ -64,15 +67,16 @@ def file_crc32c(path: Path) -> str:
 class _ChecksummedStream:
     """Binary stream that counts and sums what passes; what pyarrow needs of a file object."""
 
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, path: str) -> None:
         self._stream = stream
+        self._path = path
         self._checksum = google_crc32c.Checksum()
         self.size_bytes = 0
         self.closed = False
 
     def write(self, data: bytes | memoryview) -> int:
         chunk = bytes(data)
-        with edge("storage.staged.write", self._stream.name):
+        with edge("storage.staged.write", self._path):
             self._stream.write(chunk)
         self._checksum.update(chunk)
         self.size_bytes += len(chunk)
@@ -110,7 +114,7 @@ class _LocalStagedWriter(StagedWriter):
                 self._file = self._open_path.open("xb")
         except OSError as error:
             raise _failure("cannot begin a staged file", error) from error
-        self._stream = _ChecksummedStream(self._file)
+        self._stream = _ChecksummedStream(self._file, path)
         self._sealed = False
 
     def handle(self) -> BinaryIO:
@@ -142,7 +146,12 @@ class _LocalStagedWriter(StagedWriter):
 
 
 class LocalStorage(Storage):
-    """Storage contract over POSIX calls. Stateless; may be used by several threads."""
+    """Storage contract over POSIX calls; may be used by several threads."""
+
+    @cached_property
+    def _named(self) -> set[tuple[str, int, int]]:
+        """Path, device and inode of folders whose own names this object has made durable."""
+        return set()
 
     def volume(self, path: str) -> str:
         """See `Storage.volume`: the mounted file system, by its device number."""
@@ -203,8 +212,6 @@ class LocalStorage(Storage):
             _write_durably(tmp, content, for_=target)
             with edge("storage.put.link", target):
                 _link_into(tmp, target)
-            with edge("storage.put.fsync_folder", target):
-                _sync_folder(target.parent)
         except OSError as error:
             # No error code decides; what the slot holds does.
             found = self.read(path)
@@ -218,7 +225,9 @@ class LocalStorage(Storage):
         if found != content:
             return PutResult.EXISTS
         try:
-            _sync_folder(target.parent)
+            with edge("storage.put.fsync_folder", target):
+                _sync_folder(target.parent)
+            self._name_durably(target.parent)
         except OSError as error:
             raise _failure(f"{path} is not durable", error) from error
         return PutResult.CREATED
@@ -257,7 +266,7 @@ class LocalStorage(Storage):
             return None
         except OSError as error:
             raise _failure(f"cannot look at {path}", error) from error
-        is_dir = target.is_dir()
+        is_dir = S_ISDIR(found.st_mode)
         return FileStatus(str(target), 0 if is_dir else found.st_size, is_dir)
 
     def list(self, folder: str) -> list[FileStatus]:
@@ -274,12 +283,38 @@ class LocalStorage(Storage):
     def make_folders(self, folder: str) -> None:
         """See `Storage.make_folders`."""
         try:
-            _make_folders(local_path(folder))
+            self._make_folders(local_path(folder))
         except (FileNotFoundError, FileExistsError) as error:
             # A file system that takes no folders, as /proc, or a file where one has to be.
             raise StorageRefusedError(f"cannot create {folder}: {error}") from error
         except OSError as error:
             raise _failure(f"cannot create {folder}", error) from error
+
+    def _make_folders(self, folder: Path) -> None:
+        missing = not folder.is_dir()
+        if missing:
+            self._make_folders(folder.parent)
+            with edge("storage.mkdir", folder):
+                folder.mkdir(exist_ok=True)
+        self._name_durably(folder, anew=missing)
+
+    def _name_durably(self, folder: Path, *, anew: bool = False) -> None:
+        """Sync the folder's name, once: whoever made it may have died before doing so.
+
+        Args:
+            folder: Exists.
+            anew: It was just made, perhaps with the number of one that is gone.
+        """
+        found = folder.stat()
+        key = (str(folder), found.st_dev, found.st_ino)
+        if key in self._named and not anew:
+            return
+        with suppress(PermissionError):
+            # A parent that may not be read is none that we have made folders in.
+            _sync_folder(folder.parent)
+        if len(self._named) >= _MOST_NAMED:
+            self._named.clear()
+        self._named.add(key)
 
     def create_staged(self, path: str) -> StagedWriter:
         """See `Storage.create_staged`."""
@@ -297,7 +332,7 @@ class LocalStorage(Storage):
         """See `Storage.publish`."""
         source, target = local_path(src), local_path(dst)
         try:
-            _make_folders(target.parent)
+            self._make_folders(target.parent)
             if source.exists():
                 with edge("storage.publish.link", target):
                     _link_or_recognise(source, target, size_bytes, crc32c)
@@ -398,15 +433,6 @@ def _link_or_recognise(source: Path, target: Path, size_bytes: int, crc32c: str)
 
 def _has_size(path: Path, size_bytes: int) -> bool:
     return path.exists() and path.stat().st_size == size_bytes
-
-
-def _make_folders(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    _make_folders(folder.parent)
-    with edge("storage.mkdir", folder):
-        folder.mkdir(exist_ok=True)
-        _sync_folder(folder.parent)
 
 
 def _sync_folder(folder: Path) -> None:

@@ -103,6 +103,30 @@ def test_put_with_an_unknown_outcome_is_settled_by_the_slot(tmp_path: Path, land
     assert log.fold().next_seq == 3
 
 
+class UnreadableSlot(LocalStorage):
+    """One path cannot be read."""
+
+    path = ""
+
+    def read(self, path: str) -> bytes | None:
+        if path == self.path:
+            raise StorageUnavailableError("no answer", where=path)
+        return super().read(path)
+
+
+def test_writer_that_reads_the_fence_of_another_and_then_nothing_more_is_fenced(
+    tmp_path: Path,
+) -> None:
+    storage = UnreadableSlot()
+    log = ledger(tmp_path, storage)
+    old = writer(log)
+    old.commit(sources(0))
+    writer(log, driver="d2")
+    storage.path = log.layout.record(3)
+    with pytest.raises(FencedError):
+        old.commit(data(1, 0, span(0, 0, 4)))
+
+
 def test_missing_slot_below_the_tail_is_found(tmp_path: Path) -> None:
     log = ledger(tmp_path)
     made = writer(log)

@@ -1,0 +1,278 @@
+"""Wrong variants of the product: patches of its real code, each of which some seed must catch.
+
+A patch replaces functions and methods by name while seeds run. What a patch needs of the product
+is looked up by name too, so a renamed function is an error here, not a mutant that does nothing.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from uuid import uuid4
+
+from sim import store_mutants as store
+from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
+from sluiceway.job import ownership, planner, prepare, route_session, takeover
+from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.prepare import all_files
+from sluiceway.job.publish import Publisher
+from sluiceway.job.route_session import RouteSession
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import DataRecord, FenceRecord, Record, encode_record
+from sluiceway.ledger.writer import Committed, LedgerWriter
+from sluiceway.storage import local
+from sluiceway.storage.contract import PutResult, Storage
+from sluiceway.types.strict_json import encode
+from sluiceway.worker.plan import TaskPlan
+
+Patch = tuple[Any, str, Any]
+
+
+def _nothing(*arguments: object, **named: object) -> None:
+    del arguments, named
+
+
+# The ledger's writer
+
+
+def _adopt_fence(writer: LedgerWriter) -> None:
+    writer.term = writer.fold.term
+
+
+def _put_with_fresh_id(writer: LedgerWriter, record: Record, raw: bytes) -> int | None:
+    path, log = writer.log.layout.record(record.seq), writer.log
+    attempts = 0
+    while True:
+        attempts += 1
+        try:
+            result = log.storage.put_if_absent(path, raw, tmp_folder=log.layout.stage)
+        except StorageUnavailableError:
+            raw = encode_record(replace(record, id=f"{attempts:032x}"))
+        else:
+            return attempts if result is PutResult.CREATED else None
+
+
+def _put_once(writer: LedgerWriter, record: Record, raw: bytes) -> int | None:
+    path, log = writer.log.layout.record(record.seq), writer.log
+    try:
+        result = log.storage.put_if_absent(path, raw, tmp_folder=log.layout.stage)
+    except StorageUnavailableError as error:
+        raise TaskFailedError("the put has failed") from error
+    return 1 if result is PutResult.CREATED else None
+
+
+def _put_once_and_delete(writer: LedgerWriter, record: Record, raw: bytes) -> int | None:
+    try:
+        return _put_once(writer, record, raw)
+    except TaskFailedError:
+        if isinstance(record.body, DataRecord):
+            for file in all_files(record.body):
+                writer.log.storage.remove(writer.log.layout.attempt(file.staged))
+        raise
+
+
+def _fence_by_lease(
+    writer: LedgerWriter, body: FenceRecord, on_lost: Callable[[], None]
+) -> Committed:
+    if writer.fold.fence is None:
+        return _FENCE(writer, body, on_lost)
+    writer.term = writer.fold.term
+    return Committed(writer.fold.next_seq - 1, 1)
+
+
+_FENCE = LedgerWriter.fence
+
+
+def _advance_once(log: LedgerLog, fold: Fold) -> list[Record]:
+    return _ADVANCE(log, fold) if fold.next_seq == 0 else []
+
+
+_ADVANCE = LedgerLog.advance
+
+
+def _fold_and_clean(log: LedgerLog) -> Fold:
+    fold = _FOLD(log)
+    for status in log.storage.list(log.layout.stage):
+        log.storage.remove(status.path)
+    return fold
+
+
+_FOLD = LedgerLog.fold
+
+
+# The route's steps
+
+
+def _check_and_publish(storage: Storage, layout: Any, results: Sequence[Any]) -> None:
+    _CHECK_STAGED(storage, layout, results)
+    for file in (file for result in results for file in (*result.files, *result.dirty_files)):
+        storage.publish(
+            layout.attempt(file.staged),
+            layout.final(file.final),
+            size_bytes=int(file.size_bytes),
+            crc32c=file.crc32c,
+        )
+
+
+_CHECK_STAGED = prepare.check_staged_files
+
+
+def _prepare_new_epochs(fold: Fold, epoch: int, *rest: Any) -> DataRecord | None:
+    record = _PREPARE(fold, epoch, *rest)
+    if record is None or epoch >= fold.data_records:
+        return record
+    # "Seen before": taken for committed.
+    for span in record.ranges:
+        fold.sources[(span.topic, span.partition)].end = int(span.end)
+    return None
+
+
+_PREPARE = prepare.prepare_record
+
+
+def _publish_if_it_works(session: RouteSession, record: DataRecord) -> None:
+    try:
+        session._now.publisher.publish(record)
+    except StorageUnavailableError:
+        return
+
+
+def _recover_nothing(session: RouteSession) -> None:
+    session._now.owned.writer.note_published()
+
+
+def _drop_then_publish(publisher: Publisher, record: DataRecord) -> None:
+    publisher.drop_attempts(record, publisher._layout.results(0, 0))
+    _PUBLISH(publisher, record)
+
+
+_PUBLISH = Publisher.publish
+
+
+def _without_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Forget pins of source partitions of which no row is committed."""
+
+    def forgetful(fold: Fold, *rest: Any) -> Any:
+        kept = {key: known for key, known in fold.sources.items() if known.has_data}
+        return function(replace(fold, sources=kept), *rest)
+
+    return forgetful
+
+
+def _result_path(plan: TaskPlan) -> str:
+    return f"{plan.route.layout.results(0, 0)}/{plan.task}.json"
+
+
+def _owner_overwritten(storage: Storage, layout: Any, state: Any, job: str) -> Any:
+    wanted = ownership.Owner(uuid4().hex, job, layout.route, state.identity.location)
+    for folder in (layout.root, layout.stage, layout.log):
+        storage.make_folders(folder)
+    storage.overwrite(layout.owner, encode(wanted))
+    return wanted
+
+
+# Effects
+
+
+def _want_and_claim(applier: EffectsApplier, partitions: list[Any], through: int) -> None:
+    applier._on_applied(through)
+    _WANT(applier, partitions, through)
+
+
+_WANT = EffectsApplier.want
+
+
+def _apply_once(applier: EffectsApplier, batch: list[Any]) -> tuple[Any, ...]:
+    try:
+        return applier._sink.apply(batch)
+    except SluicewayError:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A wrong variant; `what` it does."""
+
+    name: str
+    what: str
+    patches: tuple[Patch, ...]
+
+
+MUTANTS = (
+    Mutant("record-not-synced", "a record is linked before its bytes are fsynced",
+           ((local, "_write_durably", store.write_without_sync),)),
+    Mutant("record-renamed", "a record is renamed into its slot, over what is there",
+           ((local, "_link_into", store.rename_into),)),
+    Mutant("folders-not-synced", "no folder is ever fsynced",
+           ((local, "_sync_folder", _nothing),)),
+    Mutant("made-folder-trusted", "a folder that exists is taken for durable",
+           ((local.LocalStorage, "_make_folders", store.make_folders_once),)),
+    Mutant("staged-not-synced", "a staged file is closed without fsync",
+           ((local._LocalStagedWriter, "seal", store.seal_without_sync),)),
+    Mutant("attempt-not-synced", "a task does not fsync its attempt's folder",
+           ((local.LocalStorage, "sync_folder", _nothing),)),
+    Mutant("publish-renames", "a file is published by rename",
+           ((local.LocalStorage, "publish", store.publish_by_rename),)),
+    Mutant("publish-not-synced", "the staged name goes before the final one is durable",
+           ((local.LocalStorage, "publish", store.publish_without_sync),)),
+    Mutant("eexist-ignored", "a put that finds the slot taken says that it won",
+           ((local.LocalStorage, "put_if_absent", store.put_blindly),)),
+    Mutant("lost-put-failed", "an error of a put is its outcome; the slot is not read",
+           ((local.LocalStorage, "put_if_absent", store.put_without_reading),
+            (LedgerWriter, "_put_until_known", _put_once))),
+    Mutant("no-fence-check", "a driver that met another's fence goes on under its term",
+           ((LedgerWriter, "_refuse_if_fenced", _adopt_fence),)),
+    Mutant("no-fence", "the lease is the only fence",
+           ((LedgerWriter, "fence", _fence_by_lease),)),
+    Mutant("lost-slot-untested", "a record that lost its slot goes into the next one untested",
+           ((LedgerWriter, "_refuse_if_fenced", _adopt_fence), (Fold, "check", _nothing))),
+    Mutant("repeated-with-fresh-id", "a put without an answer is repeated with another id",
+           ((LedgerWriter, "_put_until_known", _put_with_fresh_id),)),
+    Mutant("restaged-on-unknown", "a put without an answer is failed; the epoch is run again",
+           ((LedgerWriter, "_put_until_known", _put_once),)),
+    Mutant("deleted-on-unknown", "a put without an answer is failed; its files are removed",
+           ((LedgerWriter, "_put_until_known", _put_once_and_delete),)),
+    Mutant("tail-read-once", "the log is read at START and never again",
+           ((LedgerLog, "advance", _advance_once),)),
+    Mutant("stage-emptied", "a start removes all that is staged",
+           ((LedgerLog, "fold", _fold_and_clean),)),
+    Mutant("publish-before-commit", "files get their final names before the record is put",
+           ((route_session, "check_staged_files", _check_and_publish),)),
+    Mutant("dedupe-by-epoch", "an epoch number that was seen is taken for committed",
+           ((route_session, "prepare_record", _prepare_new_epochs),)),
+    Mutant("publish-gives-up", "a publish that fails is called done",
+           ((RouteSession, "_publish", _publish_if_it_works),)),
+    Mutant("recovery-skipped", "a start takes all records for published",
+           ((RouteSession, "_recover", _recover_nothing),)),
+    Mutant("attempts-dropped-first", "attempt folders go before their files are published",
+           ((Publisher, "publish", _drop_then_publish),)),
+    Mutant("start-resolved-again", "a start is resolved again until there is a row",
+           ((route_session, "plan_sources", _without_rows(planner.plan_sources)),
+            (route_session, "new_partitions", _without_rows(planner.new_partitions)))),
+    Mutant("result-of-any-epoch", "a task's result is found by task only, whoever put it",
+           ((TaskPlan, "result_path", property(_result_path)),
+            (prepare, "_check_answer", _nothing))),
+    Mutant("identity-not-checked", "a topic created anew is read on as the old one",
+           ((route_session, "check_identities", _nothing),)),
+    Mutant("owner-overwritten", "a start writes OWNER, whoever had it",
+           ((takeover, "claim_table", _owner_overwritten),)),
+    Mutant("effects-claimed", "effects count as applied when they are wanted",
+           ((EffectsApplier, "want", _want_and_claim),)),
+    Mutant("effects-dropped", "a metastore call that fails is not made again",
+           ((EffectsApplier, "_apply", _apply_once),)),
+)  # fmt: skip
+
+
+@contextmanager
+def patched(mutant: Mutant | None) -> Iterator[None]:
+    """The product is the mutant inside the block."""
+    patches = mutant.patches if mutant is not None else ()
+    before = [(place, name, vars(place)[name]) for place, name, _ in patches]
+    for place, name, wrong in patches:
+        setattr(place, name, wrong)
+    try:
+        yield
+    finally:
+        for place, name, right in before:
+            setattr(place, name, right)

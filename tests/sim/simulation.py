@@ -1,0 +1,134 @@
+"""One seed: trouble, then a healed world in which all has to come to rest and be right."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from sim.actors import ACTORS
+from sim.monitor import ViolationError
+from sim.scheduler import KilledError, StuckError
+from sim.substitutes import running
+from sim.world import TOPIC, Life, World, enter, leave
+
+_MOST_STEPS = 60_000
+_MOST_GAP = 400
+_MOST_STARTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a seed ended.
+
+    Attributes:
+        violation: What was broken; empty when nothing was.
+        seen: How often the interesting things have happened.
+        trace: All that happened, when it was asked for.
+    """
+
+    seed: int
+    steps: int
+    violation: str
+    seen: Counter[str]
+    trace: tuple[str, ...] = ()
+
+
+class _Run:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._scheduler = world.scheduler
+        self._drawn = [actor for actor in ACTORS for _ in range(actor.weight)]
+
+    def trouble(self) -> None:
+        """Actors act until their number is up."""
+        world, rng = self._world, self._world.rng
+        for _ in range(rng.randint(0, 6)):
+            world.broker.append(TOPIC)
+        world.start_driver(bounded=False)
+        for _ in range(rng.randint(4, 30)):
+            gap = int(_MOST_GAP ** rng.random())
+            self._go_on(self._scheduler.steps + gap)
+            rng.choice(self._drawn).act(world)
+            if not world.running() and rng.random() < 0.7:
+                world.start_driver(bounded=False)
+            world.check_halts()
+
+    def heal(self) -> None:
+        """The world is well, zombies wake up, all are asked to stop, one driver reads the rest."""
+        world = self._world
+        world.note("the world is well from here on")
+        world.weather.heal()
+        world.broker.heal()
+        for life in world.running():
+            world.scheduler.pause(life.process, paused=False)
+            life.process.crash_in = None
+            life.stop.ask()
+        self._until_ended(world.running())
+        for _ in range(_MOST_STARTS):
+            last = world.start_driver(bounded=True)
+            self._until_ended([last])
+            if [code for code, _ in last.halts] != ["SW452"]:
+                break
+            # A dead driver's lease arrived late and looked alive; a supervisor starts again.
+        world.check_halts()
+        if world.recreated:
+            return
+        if last.halts:
+            raise ViolationError(f"halt: {last.halts} in a healed world")
+        world.monitor.check_end(world.all_files(), world.table.partitions)
+        world.weather.deliver(everything=True)
+        self._check()
+        world.power_cut()
+        world.monitor.check_end(world.all_files(), world.table.partitions)
+
+    def _go_on(self, until: int) -> None:
+        """Let threads run for some steps, or until nobody can."""
+        self._scheduler.next_event = until
+        while self._scheduler.steps < until and self._turn():
+            pass
+
+    def _turn(self) -> bool:
+        if self._world.weather.under_way:
+            self._world.weather.deliver()
+        goes_on = self._scheduler.turn()
+        self._check()
+        return goes_on
+
+    def _check(self) -> None:
+        if self._scheduler.escaped:
+            raise ViolationError(f"escaped: {self._scheduler.escaped}")
+        if self._world.monitor.broken:
+            raise ViolationError(self._world.monitor.broken)
+
+    def _until_ended(self, lives: list[Life]) -> None:
+        end = self._scheduler.steps + _MOST_STEPS
+        self._scheduler.next_event = end
+        while not all(life.process.dead for life in lives):
+            if self._scheduler.steps >= end or not self._turn():
+                names = [life.process.name for life in lives if not life.process.dead]
+                raise ViolationError(f"liveness: {names} do not come to an end")
+
+
+def simulate(seed: int, *, traced: bool = False) -> Outcome:
+    """Run one seed from its beginning to its end; the same seed always does the same."""
+    world = World(seed, traced=traced)
+    violation = ""
+    with running(world.scheduler):
+        enter(world)
+        try:
+            run = _Run(world)
+            run.trouble()
+            run.heal()
+        except (ViolationError, StuckError) as error:
+            violation = str(error)
+        finally:
+            try:
+                world.scheduler.close()
+            except KilledError:
+                violation = violation or "a dead process went on"
+            leave()
+    seen = world.seen + Counter(
+        records=len(world.monitor.fold.records),
+        takeovers=world.monitor.fold.term,
+        late_arrivals=world.weather.arrived,
+        **{f"store_{world.store}": 1},
+    )
+    return Outcome(seed, world.scheduler.steps, violation, seen, tuple(world.trace or ()))

@@ -1,0 +1,284 @@
+"""Tasks: real staged files, answers and results; simulated reading; attempts that die or last."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
+from sim.scheduler import Process, Scheduler
+from sim.weather import Weather
+from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
+from sluiceway.job.runner import Bundle, TaskRunner, finished_results
+from sluiceway.ledger.offset_sum import offset_sum
+from sluiceway.ledger.records import RowCounts
+from sluiceway.sources.contract import Split
+from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
+from sluiceway.types.strict_json import BigInt
+from sluiceway.worker import answers
+from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
+from sluiceway.worker.staged_files import StagedFiles
+
+_POLL_S = 0.1
+_MOST_ATTEMPTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenRows:
+    """What a closed file of rows was."""
+
+    path: str
+    rows: int
+    seal: FileSeal
+    column_bounds: tuple[tuple[str, tuple[str, str]], ...] = ()
+
+
+class RowsFile:
+    """Stands in for a Parquet file: one line `partition:offset` a row."""
+
+    buffered_bytes = 0
+
+    def __init__(self, writer: StagedWriter, schema: object, *, compression: str) -> None:
+        del schema, compression
+        self._writer = writer
+        self._rows: list[tuple[int, int]] = []
+
+    def write(self, rows: list[tuple[int, int]]) -> None:
+        self._rows += rows
+
+    def close(self) -> WrittenRows:
+        text = "".join(f"{partition}:{offset}\n" for partition, offset in self._rows)
+        self._writer.handle().write(text.encode())
+        return WrittenRows(self._writer.path, len(self._rows), self._writer.seal())
+
+    def abort(self) -> None:
+        self._writer.abort()
+
+
+def verify_rows(storage: Storage, path: str, size_bytes: int, rows: int) -> None:
+    """Look at a closed file through a fresh handle."""
+    with storage.open_read(path) as stream:
+        content = stream.read()
+    if len(content) != size_bytes or content.count(b"\n") != rows:
+        raise TaskFailedError("the file is not what was written", where=path)
+
+
+class Cluster(Protocol):
+    """The world, as tasks see it."""
+
+    scheduler: Scheduler
+    weather: Weather
+    broker: Broker
+
+    def storage(self) -> Storage: ...
+
+
+@dataclass(slots=True)
+class _Reading:
+    split: Split
+    offsets: list[int] = field(default_factory=list)
+    end: int = 0
+
+    def finished(self) -> bool:
+        return self.split.stop_offset is not None and self.end >= self.split.stop_offset
+
+
+class Attempt:
+    """One attempt at a task."""
+
+    def __init__(self, cluster: Cluster, bundle: Bundle) -> None:
+        self._cluster = cluster
+        self._bundle = bundle
+        self.answers: list[TaskResult] | None = None
+        self.slow = False
+
+    def run(self) -> None:
+        """The whole task; runs in a process of its own."""
+        self.answers = [found for plan in self._bundle if (found := self._answer(plan)) is not None]
+
+    def give_up(self) -> None:
+        """What a retry of a dead attempt says: nothing was read, for this reason."""
+        error = TaskFailedError("an attempt died")
+        self.answers = [answers.failed_result(plan, error) for plan in self._bundle]
+
+    def _answer(self, plan: TaskPlan) -> TaskResult | None:
+        storage = self._cluster.storage()
+        try:
+            readings = self._read(plan, storage)
+            if self.slow:
+                self._cluster.scheduler.wait(None, 4 + self._cluster.scheduler.rng.random() * 30)
+            if all(reading.end == reading.split.start_offset for reading in readings):
+                return None
+            return answers.put_result(plan, storage, self._write(plan, storage, readings))
+        except SluicewayError as error:
+            return answers.failed_result(plan, error)
+
+    def _read(self, plan: TaskPlan, storage: Storage) -> list[_Reading]:
+        scheduler = self._cluster.scheduler
+        deadline = scheduler.now + plan.deadline_s
+        readings = [_Reading(split, end=split.start_offset) for split in plan.splits]
+        while True:
+            for reading in readings:
+                self._fetch(reading)
+            if scheduler.now >= deadline or all(each.finished() for each in readings):
+                return readings
+            scheduler.wait(None, _POLL_S + scheduler.rng.random() * plan.deadline_s)
+            try:
+                if storage.status(plan.stop_path) is not None:
+                    return readings
+            except StorageUnavailableError:
+                continue
+
+    def _fetch(self, reading: _Reading) -> None:
+        partition = reading.split.partition
+        log = self._cluster.broker.topics[partition.topic][partition.partition]
+        stop = reading.split.stop_offset
+        end = min(log.stable_end, len(log.rows) if stop is None else stop)
+        if end <= reading.end:
+            return
+        rng = self._cluster.scheduler.rng
+        whole = rng.random() < 0.5
+        until = end if whole else rng.randrange(reading.end, end + 1)
+        found = [offset for offset in range(reading.end, until) if log.rows[offset]]
+        reading.offsets += found
+        # Between two rows nobody knows how far a hole goes.
+        reading.end = until if until == end else found[-1] + 1 if found else reading.end
+
+    def _write(self, plan: TaskPlan, storage: Storage, readings: list[_Reading]) -> TaskResult:
+        files: Any = StagedFiles(storage, plan, None)
+        counts = dict.fromkeys(("clean", "dirty", "filtered", "skipped"), 0)
+        for reading in readings:
+            number = reading.split.partition.partition
+            for offset in reading.offsets:
+                kind = outcome(number, offset)
+                counts[kind] += 1
+                if kind == CLEAN:
+                    files.write((hour(number, offset),), [(number, offset)])
+                elif kind == DIRTY:
+                    files.write_dirty([(number, offset)])
+        clean, dirty = files.close()
+        return TaskResult(
+            ledger=plan.route.ledger,
+            term=plan.route.term,
+            epoch=plan.epoch,
+            task=plan.task,
+            attempt=files.attempt,
+            splits=tuple(_split_result(reading) for reading in readings),
+            files=clean,
+            dirty_files=dirty,
+            counts=RowCounts(
+                BigInt(sum(counts.values())),
+                BigInt(counts["clean"]),
+                BigInt(counts["dirty"]),
+                BigInt(0),
+                BigInt(counts["filtered"]),
+                BigInt(counts["skipped"]),
+            ),
+            dirty_reasons={},
+            timings_ms={},
+            consumer_reused=False,
+            failure=None,
+        )
+
+
+def _split_result(reading: _Reading) -> SplitResult:
+    split, rows = reading.split, len(reading.offsets)
+    return SplitResult(
+        topic=split.partition.topic,
+        partition=split.partition.partition,
+        start=BigInt(split.start_offset),
+        end=BigInt(reading.end),
+        rows=BigInt(rows),
+        gaps=BigInt(reading.end - split.start_offset - rows),
+        leader_epoch=None,
+        max_event_time_us=None,
+        offset_sum=offset_sum(split.partition.partition, np.array(reading.offsets, np.int64)),
+    )
+
+
+@dataclass(slots=True)
+class _Task:
+    """A task and the attempts at it."""
+
+    attempts: list[tuple[Attempt, Process]]
+    deaths: int = 0
+
+    def answers(self) -> list[TaskResult] | None:
+        """Of the first attempt that has any."""
+        done = (attempt.answers for attempt, _ in self.attempts)
+        return next((each for each in done if each is not None), None)
+
+
+class SimRunner(TaskRunner):
+    """Runs tasks as Spark does: retries, second attempts, a cancelled rest."""
+
+    def __init__(self, cluster: Cluster, slots: int) -> None:
+        self._cluster = cluster
+        self._slots = slots
+        self.processes: list[Process] = []
+
+    def slots(self) -> int:
+        return self._slots
+
+    def run(
+        self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
+    ) -> list[TaskResult]:
+        scheduler = self._cluster.scheduler
+        tasks = [_Task([self._launch(bundle)]) for bundle in bundles]
+        for task, bundle in zip(tasks, bundles, strict=True):
+            if scheduler.rng.random() < self._cluster.weather.rates.task_again:
+                task.attempts.append(self._launch(bundle))
+        give_up_at = scheduler.now + give_up_after_s
+        while True:
+            scheduler.wait(None, 0.05 + scheduler.rng.random() * 0.3)
+            wait()
+            found = [task.answers() for task in tasks]
+            if all(each is not None for each in found):
+                return [
+                    answer
+                    for each in found
+                    for answer in each or ()
+                    if answer.moved() or answer.failure is not None
+                ]
+            if scheduler.now >= give_up_at:
+                return self._salvage(bundles, tasks)
+            self._retry(tasks, bundles)
+
+    def close(self) -> None:
+        return
+
+    def _launch(self, bundle: Bundle) -> tuple[Attempt, Process]:
+        scheduler, rates = self._cluster.scheduler, self._cluster.weather.rates
+        attempt = Attempt(self._cluster, bundle)
+        plan = bundle[0]
+        name = f"task {plan.route.term}-{plan.epoch}-{plan.task}"
+        process = scheduler.process(name, "worker")
+        attempt.slow = scheduler.rng.random() < rates.task_slow
+        if scheduler.rng.random() < rates.task_dies:
+            process.crash_in = scheduler.rng.randrange(60)
+        scheduler.spawn(process, attempt.run, name)
+        self.processes.append(process)
+        return attempt, process
+
+    def _retry(self, tasks: list[_Task], bundles: Sequence[Bundle]) -> None:
+        """An attempt that died is answered for by another, which reads nothing."""
+        del bundles
+        for task in tasks:
+            if task.answers() is None and all(process.dead for _, process in task.attempts):
+                task.attempts[-1][0].give_up()
+
+    def _salvage(self, bundles: Sequence[Bundle], tasks: list[_Task]) -> list[TaskResult]:
+        """Cancel the stragglers, of whom some go on, and take what was put by name."""
+        scheduler = self._cluster.scheduler
+        for task in tasks:
+            for _, process in task.attempts:
+                if scheduler.rng.random() < 0.5:
+                    scheduler.kill_soon(process)
+        try:
+            results = finished_results(bundles)
+        except StorageUnavailableError as error:
+            raise TaskFailedError(f"no result of a task can be read: {error}") from error
+        if not results:
+            raise TaskFailedError("no task finished")
+        return results

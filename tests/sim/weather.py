@@ -1,0 +1,207 @@
+"""What goes wrong, and when: drawn from the seed, for some time or for single calls."""
+
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim.scheduler import DiedHereError, Scheduler
+from sluiceway.errors import (
+    MetastoreUnavailableError,
+    SourceUnavailableError,
+    StorageUnavailableError,
+)
+
+_LATE_STEPS = 400
+_CHANGES = ("link", "rename", "unlink", "mkdir")
+_READS = ("get", "head", "list", "probe")
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """How often single calls go wrong in this run.
+
+    Attributes:
+        failed: The call has no effect and fails.
+        reply_lost: It has its effect and fails.
+        late: A request that failed, or whose sender died, arrives all the same, later.
+        doubled: It arrives a second time, later.
+        slow: It takes seconds.
+        stale: The log's listing is one of a while ago.
+        task_dies: An attempt at a task ends without an answer.
+        task_slow: It outlives the straggler time-out.
+        task_again: A second attempt runs beside it.
+    """
+
+    failed: float = 0.0
+    reply_lost: float = 0.0
+    late: float = 0.0
+    doubled: float = 0.0
+    slow: float = 0.0
+    stale: float = 0.0
+    task_dies: float = 0.0
+    task_slow: float = 0.0
+    task_again: float = 0.0
+
+    @classmethod
+    def drawn(cls, rng: random.Random) -> "Rates":
+        """Calm, with one kind of trouble, or stormy."""
+        kinds = list(cls.__dataclass_fields__)
+        chosen = rng.sample(kinds, rng.choice((0, 1, 2, len(kinds))))
+        most = {"late": 0.7, "stale": 0.5, "task_dies": 0.2, "task_slow": 0.2, "task_again": 0.4}
+        return cls(**{kind: rng.random() * most.get(kind, 0.06) for kind in chosen})
+
+
+@dataclass(slots=True)
+class Late:
+    """A request that is under way."""
+
+    due: int
+    what: str
+    effect: Callable[[], Any]
+
+
+@dataclass(slots=True)
+class Weather:
+    """Faults of stores, brokers and metastore.
+
+    Attributes:
+        until: Kind of trouble -> step at which it is over.
+        under_way: Requests that have not arrived yet.
+        trace: Told of what happens; None when nobody reads it.
+    """
+
+    scheduler: Scheduler
+    rates: Rates
+    note: Callable[[str], None]
+    until: dict[str, int] = field(default_factory=dict)
+    under_way: list[Late] = field(default_factory=list)
+    arrived: int = 0
+
+    def heal(self) -> None:
+        """From now on all goes well, but for what is under way."""
+        self.rates = Rates(late=self.rates.late)
+        self.until.clear()
+
+    def begin(self, kind: str, steps: int) -> None:
+        """Trouble of a kind for so many steps."""
+        self.until[kind] = self.scheduler.steps + steps
+
+    def deliver(self, *, everything: bool = False) -> None:
+        """Let the requests arrive that are due."""
+        due = [late for late in self.under_way if everything or late.due <= self.scheduler.steps]
+        for late in due:
+            self.under_way.remove(late)
+            self.arrived += 1
+            self.note(f"late arrival: {late.what}")
+            self._arrive(late.effect)
+
+    @staticmethod
+    def _arrive(effect: Callable[[], Any]) -> None:
+        try:
+            effect()
+        except OSError:
+            # Nobody waits for the answer.
+            return
+
+    def _send_late(self, what: str, effect: Callable[[], Any]) -> None:
+        rng = self.scheduler.rng
+        if rng.random() < self.rates.late:
+            due = self.scheduler.steps + rng.randrange(1, _LATE_STEPS)
+            self.under_way.append(Late(due, what, effect))
+
+    def _lasts(self, kind: str) -> bool:
+        return bool(self.until) and self.until.get(kind, -1) >= self.scheduler.steps
+
+    def _hit(self, rate: float) -> bool:
+        return rate > 0.0 and self.scheduler.rng.random() < rate
+
+    # System calls of a local or NFS path
+
+    def before(self, call: str, path: str) -> None:
+        """The call may fail without an effect."""
+        who = self.scheduler.alive().process.name
+        self.note(f"{who}: {call} {path}")
+        if self._hit(self.rates.slow):
+            self.scheduler.wait(None, self.scheduler.rng.random() * 3)
+        if self._lasts("full") and call in ("write", "mkdir", "link", "open xb"):
+            raise OSError(errno.ENOSPC, "no space left on device", path)
+        if self._lasts("storage") or self._hit(self.rates.failed):
+            self.note(f"{who}: {call} {path} FAILS")
+            raise OSError(errno.EIO, "input/output error", path)
+
+    def after(self, call: str, path: str) -> None:
+        """The call may fail although it had its effect, as over NFS."""
+        if call in _CHANGES and self._hit(self.rates.reply_lost):
+            self.note(f"{call} {path}: reply LOST")
+            if call == "link" and self.scheduler.rng.random() < 0.5:
+                raise FileExistsError(errno.EEXIST, "a repeated request", path)
+            if call == "unlink" and self.scheduler.rng.random() < 0.5:
+                raise FileNotFoundError(errno.ENOENT, "a repeated request", path)
+            raise OSError(errno.EIO, "input/output error", path)
+
+    def died(self, call: str, path: str, effect: Callable[[], Any]) -> None:
+        """The caller died in the call."""
+        self.note(f"DIES in {call} {path}")
+        if call in _CHANGES:
+            self._send_late(f"{call} {path}", effect)
+
+    # Requests to other stores
+
+    def ask_storage(self, request: str, path: str, effect: Callable[[], Any]) -> Any:
+        """A request to HDFS or an object store."""
+        changes = request not in _READS
+        what = f"{request} {path}"
+        try:
+            who = self.scheduler.call().name
+        except DiedHereError:
+            self.note(f"DIES in {what}")
+            if changes:
+                self._send_late(what, effect)
+            raise
+        self.note(f"{who}: {what}")
+        if self._hit(self.rates.slow):
+            self.scheduler.wait(None, self.scheduler.rng.random() * 3)
+        full = changes and request != "remove" and self._lasts("full")
+        if full or self._lasts("storage") or self._hit(self.rates.failed):
+            self.note(f"{who}: {what} FAILS")
+            if changes:
+                self._send_late(what, effect)
+            raise StorageUnavailableError("no answer", where=path)
+        result = effect()
+        if changes and self._hit(self.rates.doubled):
+            self._send_late(f"{what} again", effect)
+        if self._hit(self.rates.reply_lost):
+            self.note(f"{who}: {what}: reply LOST")
+            raise StorageUnavailableError("the answer was lost", where=path)
+        return result
+
+    def stale(self) -> bool:
+        """Whether a listing that is a hint is an old one."""
+        return self._hit(self.rates.stale)
+
+    # Brokers and metastore
+
+    def ask_broker(self, request: str) -> None:
+        """A request of the driver to the brokers."""
+        who = self.scheduler.call().name
+        self.note(f"{who}: broker {request}")
+        if self._lasts("broker") or self._hit(self.rates.failed):
+            raise SourceUnavailableError("no broker answers")
+
+    def ask_metastore(self, request: str, effect: Callable[[], None]) -> None:
+        """A call to the metastore."""
+        what = f"metastore {request}"
+        try:
+            who = self.scheduler.call().name
+        except DiedHereError:
+            self._send_late(what, effect)
+            raise
+        self.note(f"{who}: {what}")
+        if self._lasts("metastore") or self._hit(self.rates.failed):
+            self._send_late(what, effect)
+            raise MetastoreUnavailableError("no answer")
+        effect()
+        if self._hit(self.rates.reply_lost):
+            raise MetastoreUnavailableError("the answer was lost")

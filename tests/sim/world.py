@@ -1,0 +1,350 @@
+"""A world of one seed: stores, brokers, metastore, the drivers in it, and who looks at them."""
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, cast
+
+from sim.broker import Broker, SimSource
+from sim.catalog import SCHEMA, SimSink, SimTable
+from sim.monitor import Look, Monitor, ViolationError
+from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
+from sim.remote import Objects, RemoteStorage
+from sim.scheduler import Process, Scheduler
+from sim.tasks import RowsFile, SimRunner, verify_rows
+from sim.weather import Rates, Weather
+from sluiceway.errors import SluicewayError
+from sluiceway.host.process import ProcessIdentity
+from sluiceway.job import loop, route_plan, run, runner, status_board, takeover
+from sluiceway.job.config import CompiledJob, RouteConfig
+from sluiceway.job.run import Eyes
+from sluiceway.job.stop import StopSignal
+from sluiceway.ledger import lease, log, records, writer
+from sluiceway.observe.progress import Progress
+from sluiceway.observe.steps import Step
+from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.spec.start import EARLIEST, StartAt
+from sluiceway.storage import local
+from sluiceway.storage.contract import PutResult, Storage
+from sluiceway.worker import staged_files
+from sluiceway.worker.plan import KafkaAccess, PartitionRule
+
+if TYPE_CHECKING:
+    from sluiceway.observe.log import Log
+
+ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
+STORES = ("local", "local", "hdfs", "s3")
+_HALTS_ALLOWED = {"SW103", "SW451", "SW452"}
+_worlds: list["World"] = []
+
+
+class WatchedLocalStorage(local.LocalStorage):
+    """The product's own, on the simulated file system; says what it has promised."""
+
+    def __init__(self, promised: Callable[[str], None]) -> None:
+        self._promised = promised
+
+    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        result = super().put_if_absent(path, content, tmp_folder=tmp_folder)
+        if result is PutResult.CREATED:
+            self._promised(path)
+        return result
+
+
+class SimLog:
+    """Takes log lines into the trace, and halts to the world."""
+
+    def __init__(self, life: "Life", note: Callable[[str], None]) -> None:
+        self._life = life
+        self._note = note
+
+    def bind(self, **fields: object) -> "SimLog":
+        del fields
+        return self
+
+    def debug(self, event: str, **fields: object) -> None:
+        self._note(f"{self._life.process.name}: [{event}] {fields}")
+
+    warning = debug
+
+    def info(self, event: str, **fields: object) -> None:
+        self.debug(event, **fields)
+        if event == "fenced":
+            self._life.term = cast("int", fields["term"])
+
+    def error(self, event: str, **fields: object) -> None:
+        self.debug(event, **fields)
+        if event in ("route_halted", "table_gone"):
+            self._life.halts.append((str(fields.get("code", event)), str(fields.get("error"))))
+
+
+@dataclass(eq=False, slots=True)
+class Life:
+    """A driver from its start to its end."""
+
+    process: Process
+    stop: StopSignal
+    runner: SimRunner
+    halts: list[tuple[str, str]] = field(default_factory=list)
+    halts_seen: int = 0
+    term: int = 0
+    ended: bool = False
+
+
+class World:
+    """Everything that one seed makes; `Run` lets it live."""
+
+    def __init__(self, seed: int, *, traced: bool) -> None:
+        self.rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self.trace: list[str] | None = [] if traced else None
+        self.scheduler = Scheduler(self.rng)
+        rates = Rates.drawn(self.rng)
+        self.weather = Weather(self.scheduler, rates, self.note)
+        self.broker = Broker(self.rng, self.weather)
+        self.store = self.rng.choice(STORES)
+        self.table = SimTable(ROUTE, ROOT)
+        self.broker.create(TOPIC, self.rng.randint(1, 3))
+        self.monitor = Monitor(ROOT, ROUTE, TOPIC, self.broker, self._registered)
+        self.files = FileSystem(self.scheduler, self.monitor, self.weather)
+        self.objects = Objects(self.monitor)
+        self.lives: list[Life] = []
+        self.hosts = self.rng.choice((("a",), ("a", "b")))
+        self.start = self.rng.choice((EARLIEST, StartAt("latest")))
+        self.slots = self.rng.randint(1, 3)
+        self.recreated = False
+        self.seen: Counter[str] = Counter()
+        if self.store == "local":
+            self._make_disk()
+            self.monitor.look = Look(self.files.content, self.files.durable_content)
+        else:
+            self.monitor.look = Look(self.objects.held.get, self.objects.held.get)
+        self.note(f"seed {seed}: {self.store}, {rates}, start {self.start}, hosts {self.hosts}")
+
+    def _make_disk(self) -> None:
+        path = ""
+        for name in ROOT.split("/")[1:]:
+            parent = self.files.find(path)
+            path = f"{path}/{name}"
+            self.files.mkdir(path, exist_ok=False)
+            assert parent is not None
+            self.files.fsync(parent)
+
+    def note(self, text: str) -> None:
+        """A line of the trace."""
+        if self.trace is not None:
+            self.trace.append(f"{self.scheduler.steps:6d} {self.scheduler.now:8.2f}s  {text}")
+
+    def storage(self) -> Storage:
+        """A storage of its own for each that opens it, as in the product."""
+        if self.store == "local":
+            return WatchedLocalStorage(self.monitor.acknowledge)
+        return RemoteStorage(self.objects, self.weather, renames=self.store == "hdfs")
+
+    def all_files(self) -> list[str]:
+        """Names of all files of the table."""
+        return self.files.files(ROOT) if self.store == "local" else list(self.objects.held)
+
+    def _registered(self, value: str) -> bool:
+        return (value,) in self.table.partitions
+
+    # Drivers
+
+    def route(self) -> RouteConfig:
+        """The route of every driver."""
+        return RouteConfig(
+            job="job",
+            route=ROUTE,
+            topics=(TOPIC,),
+            pattern="",
+            start=self.start,
+            kafka=KafkaAccess("sim:9092", ()),
+            hive=HiveTableOptions("thrift://sim", "db", ROUTE, SCHEMA, ()),
+            columns=SCHEMA,
+            extra="ignore",
+            tombstones="skip",
+            meta=(),
+            event_time=None,
+            partitions=(PartitionRule("hr", None, "hr"),),
+            interval_s=1.0,
+            straggler_timeout_s=3.0,
+        )
+
+    def start_driver(self, *, bounded: bool) -> Life:
+        """A new driver process, on one of the hosts."""
+        number = len(self.lives)
+        process = self.scheduler.process(f"driver{number}", self.rng.choice(self.hosts))
+        life = Life(process, StopSignal(), SimRunner(self, self.slots))
+        self.lives.append(life)
+        self.scheduler.spawn(process, lambda: self._drive(life, bounded=bounded), "main")
+        self.note(f"{process.name} starts on {process.host}")
+        return life
+
+    def _drive(self, life: Life, *, bounded: bool) -> None:
+        def observe(step: Step) -> None:
+            self.note(f"{life.process.name}: -- {step.value}")
+
+        eyes = Eyes(cast("Log", SimLog(life, self.note)), Progress())
+        job = CompiledJob((self.route(),))
+        try:
+            run.run_routes(job, life.runner, life.stop, eyes, bounded=bounded, observe=observe)
+        except SluicewayError as error:
+            self.note(f"{life.process.name} ends with {error.code} {error}")
+        life.ended = True
+        self.note(f"{life.process.name} has ended")
+        self.scheduler.kill_soon(life.process)
+
+    def running(self) -> list[Life]:
+        """Drivers that have neither died nor ended."""
+        return [life for life in self.lives if not life.process.dead]
+
+    def check_halts(self) -> None:
+        """A route may halt only for a reason that the world has given."""
+        for life in self.lives:
+            new, life.halts_seen = life.halts[life.halts_seen :], len(life.halts)
+            for code, error in new:
+                self.seen[f"halts_{code}"] += 1
+                # A zombie may find rows expired that its successor has committed.
+                replaced = life.term < self.monitor.fold.term
+                lost = code == "SW455" and (self.recreated or replaced)
+                if lost or (code in _HALTS_ALLOWED and (code != "SW451" or replaced)):
+                    continue
+                raise ViolationError(f"halt: {life.process.name} {code} {error}")
+
+    def kill(self, life: Life) -> None:
+        """SIGKILL of a driver; its tasks die with it or go on for a while."""
+        self.note(f"{life.process.name} is killed")
+        self.scheduler.kill(life.process)
+        self.orphan(life)
+
+    def orphan(self, life: Life) -> None:
+        """What becomes of the tasks of a dead driver."""
+        for process in life.runner.processes:
+            if not process.dead and self.rng.random() < 0.5:
+                self.scheduler.kill(process)
+
+    def power_cut(self) -> None:
+        """All processes die; a local disk keeps what was fsynced."""
+        self.note("power cut")
+        self.seen["power_cuts"] += 1
+        for process in self.scheduler.processes:
+            if not process.dead:
+                self.scheduler.kill(process)
+        self.weather.under_way.clear()
+        if self.store == "local":
+            self.files.power_cut(self.rng)
+        self.monitor.after_power_cut()
+
+
+# What the product's modules see of the world
+
+
+def _world() -> World:
+    return _worlds[-1]
+
+
+def _mounted() -> FileSystem:
+    return _worlds[-1].files
+
+
+def _open_storage(location: str) -> tuple[Storage, str]:
+    return _world().storage(), location
+
+
+def _own_identity() -> ProcessIdentity:
+    process = _world().scheduler.alive().process
+    return ProcessIdentity(process.host, f"boot-{process.host}", process.pid, process.pid)
+
+
+def _is_alive(identity: ProcessIdentity) -> bool | None:
+    here = _world().scheduler.alive().process.host
+    if identity.host != here:
+        return None
+    return any(
+        process.pid == identity.pid and not process.dead for process in _world().scheduler.processes
+    )
+
+
+def _open_source(config: RouteConfig) -> SimSource:
+    del config
+    return SimSource(_world().broker)
+
+
+def _open_sink(config: RouteConfig) -> SimSink:
+    del config
+    return SimSink(_world().table, _world().weather)
+
+
+def _no_problem(*arguments: object) -> None:
+    """Types of columns are not simulated."""
+    del arguments
+
+
+_decode_once = lru_cache(maxsize=4096)(records.decode_record)
+"""Each START reads all records again; they are values, so once is enough."""
+
+_REPLACED: tuple[tuple[Any, str, Any], ...] = (
+    (local, "os", PosixCalls()),
+    (local, "Path", PosixPath),
+    (local, "shutil", PosixTrees()),
+    (local, "_PROBE_WRITERS", 2),
+    (takeover, "open_storage", _open_storage),
+    (takeover, "own_identity", _own_identity),
+    (lease, "is_alive", _is_alive),
+    (runner, "open_storage", _open_storage),
+    (run, "open_source", _open_source),
+    (run, "open_sink", _open_sink),
+    (route_plan, "row_problem", _no_problem),
+    (staged_files, "ParquetStagedFile", RowsFile),
+    (staged_files, "verify_staged", verify_rows),
+    (log, "decode_record", _decode_once),
+    (writer, "decode_record", _decode_once),
+    # Idle polls are most of the steps otherwise.
+    (loop, "_IDLE_S", 1.0),
+    (status_board, "_WRITE_EVERY_S", 20.0),
+    (status_board, "_BETWEEN_PASSES_S", 5.0),
+)
+
+
+def join_product() -> None:
+    """Put the world's ends into the product's modules. Called once in a process."""
+    mount(_mounted)
+    for module, name, stand_in in _REPLACED:
+        assert hasattr(module, name), f"{module.__name__} has no {name} any more"
+        setattr(module, name, stand_in)
+    _part_processes()
+
+
+def _part_processes() -> None:
+    """What a function `process_...` gives is there once in each process, also in simulated ones."""
+    product = [module for name, module in sys.modules.items() if name.startswith("sluiceway.")]
+    for module in product:
+        for name, found in list(vars(module).items()):
+            is_one = isinstance(found, FunctionType) and not found.__code__.co_argcount
+            if is_one and name.startswith("process_"):
+                setattr(module, name, _one_a_process(found))
+
+
+def _one_a_process(function: Callable[[], object]) -> Callable[[], object]:
+    kind = type(function())
+
+    def own() -> object:
+        process = _world().scheduler.alive().process
+        if kind not in process.own:
+            process.own[kind] = kind()
+        return process.own[kind]
+
+    return own
+
+
+def enter(world: World) -> None:
+    """The product sees this world from now on."""
+    _worlds.append(world)
+
+
+def leave() -> None:
+    """The last world is over."""
+    _worlds.pop()

@@ -1,0 +1,62 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from sluiceway.job.takeover import TakeoverHooks, take_over
+from sluiceway.observe.steps import ignore_step
+from sluiceway.sinks.contract import (
+    DesiredPartition,
+    ParkedPartition,
+    TableIdentity,
+    TableSink,
+    TableState,
+)
+from sluiceway.types.schema import Schema
+from tools.ledger_records import sources
+
+if TYPE_CHECKING:
+    from sluiceway.job.config import RouteConfig
+
+
+class _Route:
+    job = "orders"
+    route = "orders"
+
+
+class _Sink(TableSink):
+    """A table whose property is set by another driver after the first look at it."""
+
+    def __init__(self, folder: Path) -> None:
+        identity = TableIdentity("thrift://m:1", "ods", "orders", 7, str(folder))
+        self.state = TableState(identity, Schema(()), (), None)
+        self.stale_looks = 0
+
+    def open(self) -> TableState:
+        if self.stale_looks:
+            self.stale_looks -= 1
+            return replace(self.state, ledger=None)
+        return self.state
+
+    def mark_ledger(self, state: TableState, ledger: str) -> None:
+        self.state = replace(self.state, ledger=ledger)
+
+    def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
+        raise AssertionError(partitions)
+
+    def close(self) -> None:
+        raise AssertionError
+
+
+def test_ledger_made_after_the_table_was_looked_at_is_recognised(tmp_path: Path) -> None:
+    sink = _Sink(tmp_path)
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, lambda seconds: None)
+    config = cast("RouteConfig", _Route())
+    first = take_over(config, sink, hooks)
+    first.writer.commit(sources(0))
+    first.lease.release()
+    sink.stale_looks = 1
+    second = take_over(config, sink, hooks)
+    second.lease.release()
+    assert second.writer.term == 2
+    assert second.state.ledger is not None

@@ -1,0 +1,61 @@
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluiceway.storage.local import LocalStorage
+
+Synced = Callable[[], set[str]]
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
+    """Names of the folders and files that were synced so far."""
+    names: set[str] = set()
+    fsync = os.fsync
+
+    def record(descriptor: int) -> None:
+        names.add(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        fsync(descriptor)
+
+    monkeypatch.setattr("os.fsync", record)
+    return lambda: names
+
+
+def test_put_makes_a_folder_durable_that_a_dead_writer_has_made(
+    tmp_path: Path, synced: Synced
+) -> None:
+    (tmp_path / "log" / "0").mkdir(parents=True)
+    LocalStorage().put_if_absent(str(tmp_path / "log/0/1.json"), b"{}", tmp_folder=str(tmp_path))
+    assert {str(tmp_path / "log" / "0"), str(tmp_path / "log")} <= synced()
+
+
+def test_publish_makes_a_folder_durable_that_a_dead_driver_has_made(
+    tmp_path: Path, synced: Synced
+) -> None:
+    (tmp_path / "hr=08").mkdir()
+    storage = LocalStorage()
+    writer = storage.create_staged(str(tmp_path / "staged"))
+    writer.handle().write(b"rows")
+    seal = writer.seal()
+    storage.publish(
+        str(tmp_path / "staged"),
+        str(tmp_path / "hr=08" / "final"),
+        size_bytes=seal.size_bytes,
+        crc32c=seal.crc32c,
+    )
+    assert {str(tmp_path / "hr=08"), str(tmp_path)} <= synced()
+
+
+def test_status_asks_once_so_that_an_outage_has_one_meaning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: Path) -> bool:
+        raise OSError(errno.EIO, "input/output error", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", fails)
+    status = LocalStorage().status(str(tmp_path))
+    assert status is not None
+    assert status.is_dir
