@@ -6,8 +6,8 @@ that dies, is paused while another takes over, loses its local files, its broker
 At its end the job catches up; `sluiceway verify --deep` and the independent reader, which knows
 nothing of the product, compare every value of every row with the broker.
 
-`python -m bench.soak [--kills 20] [--seed N]` runs as many shards as the kills need, adds each
-finished shard to bench/results/soak.jsonl and ends with one JSON line; 1 is the exit code when
+`python -m bench.soak [--kills 20] [--seed N] [--results FILE]` runs as many shards as the kills
+need, adds each finished shard to the results and ends with one JSON line; 1 is the exit code when
 anything is wrong. A shard that was interrupted counts nothing.
 """
 
@@ -383,7 +383,7 @@ def percentile(values: Sequence[float], percent: int) -> float | None:
     return sorted(values)[rank - 1]
 
 
-def read_results(path: Path = RESULTS) -> list[Shard]:
+def read_results(path: Path) -> list[Shard]:
     """Shards of earlier runs, the oldest first."""
     if not path.exists():
         return []
@@ -391,7 +391,7 @@ def read_results(path: Path = RESULTS) -> list[Shard]:
     return [Shard(**{key: each[key] for key in each if key != "commit"}) for each in kept]
 
 
-def keep_result(shard: Shard, path: Path = RESULTS) -> None:
+def keep_result(shard: Shard, path: Path) -> None:
     """Add a finished shard, with the commit that it ran on."""
     done = subprocess.run(
         ["git", "describe", "--always", "--dirty"],
@@ -419,6 +419,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rate", type=int, default=RATE, help="orders a second")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where shards are kept")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     shards: list[Shard] = []
@@ -431,10 +432,10 @@ def main() -> int:
             _tell(str(error))
             print(json.dumps(summary(shards) | {"failed": str(error)[:200]}))
             return 1
-        keep_result(shard)
+        keep_result(shard, given.results)
         shards.append(shard)
         left -= kills
-    _tell(f"all shards so far: {json.dumps(summary(read_results()))}")
+    _tell(f"all shards so far: {json.dumps(summary(read_results(given.results)))}")
     figures = summary(shards)
     print(json.dumps(figures))
     return 0 if is_right(figures) else 1
