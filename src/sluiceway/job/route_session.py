@@ -469,6 +469,10 @@ class RouteSession:
         return self._held
 
     def _on_put_wait(self, attempts: int, error: StorageUnavailableError) -> None:
+        if isinstance(error, StorageRefusedError) and not self.started:
+            # Waiting is for what is owed, and a START owes nothing: a fence that did land after
+            # all only makes the next term one higher.
+            raise error
         self.trouble = error
         self._log.warning("commit_unknown", attempts=attempts, error=str(error))
 
