@@ -9,7 +9,9 @@ from sluiceway.ledger.garbage import (
     Decided,
     Decision,
     Epoch,
+    Kind,
     NamedFiles,
+    classify,
     decide,
     epochs_to_look_up,
 )
@@ -140,7 +142,8 @@ class GarbageCollector:
         found = {}
         for status in self._storage.list(stage):
             name = status.path.rpartition("/")[2]
-            if status.path != self._layout.all_results:
+            # Snapshots, packs under way and the reserve are the driver's to tend.
+            if status.path != self._layout.all_results and classify(name).kind is not Kind.UPKEEP:
                 found[name] = status
         for status in self._storage.list(self._layout.all_results):
             found[f"results/{status.path.rpartition('/')[2]}"] = status
