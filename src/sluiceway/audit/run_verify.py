@@ -6,14 +6,13 @@ from sluiceway.audit.offset_check import origin_columns
 from sluiceway.audit.open_table import OpenTable, open_table
 from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.verify import Verifier, VerifyReport
-from sluiceway.catalog.locations import normalise_location
 from sluiceway.errors import SluicewayError
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.run import open_source
 from sluiceway.sinks.hive.partition_path import metastore_values, partition_folder
 from sluiceway.spec.models import JobSpec
-from sluiceway.storage.local import local_path
+from sluiceway.storage.registry import open_storage
 
 
 def verify_job(spec: JobSpec, *, deep: bool) -> VerifyReport:
@@ -83,6 +82,6 @@ def _check_partitions(table: OpenTable, verifier: Verifier) -> None:
         table.config.hive.database, table.config.hive.table, names
     )
     verifier.check_partitions(
-        {key: str(local_path(normalise_location(p.layout.location))) for key, p in found.items()},
+        {key: open_storage(p.layout.location)[1] for key, p in found.items()},
         metastore_values,
     )

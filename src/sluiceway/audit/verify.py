@@ -14,8 +14,8 @@ from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord, FileRecord
 from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileStatus, Storage
-from sluiceway.storage.local import file_crc32c, local_path
 
 _MAX_FOREIGN = 100
 
@@ -176,8 +176,12 @@ class Verifier:
             self.report.add("file_changed", path, f"has {rows} rows, committed {file.rows}")
             return
         self._places[file.final] = path
-        if self.report.deep and (found := file_crc32c(local_path(path))) != file.crc32c:
+        if self.report.deep and (found := self._crc32c(path)) != file.crc32c:
             self.report.add("file_changed", path, f"has crc32c {found}, committed {file.crc32c}")
+
+    def _crc32c(self, path: str) -> str:
+        with self._storage.open_read(path) as stream:
+            return stream_crc32c(stream)
 
     def _walk(self, folder: str) -> Iterator[FileStatus]:
         skipped = (self._layout.log, self._layout.stage)

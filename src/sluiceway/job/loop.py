@@ -28,7 +28,8 @@ from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.sources.contract import SourceClient
-from sluiceway.worker.plan import KafkaAccess, TaskPlan, TaskResult
+from sluiceway.sources.registry import SourceAccess
+from sluiceway.worker.plan import TaskPlan, TaskResult
 
 if TYPE_CHECKING:
     from sluiceway.job.planner import PlannedSplit
@@ -71,7 +72,7 @@ class LoopParts:
         open_session: Makes the session of a route.
     """
 
-    sources: dict[KafkaAccess, SourceClient]
+    sources: dict[SourceAccess, SourceClient]
     runner: TaskRunner
     stop: StopSignal
     log: Log
@@ -289,18 +290,18 @@ class JobLoop:
             seat.session.note_written()
         views = self._look(answered)
         for seat in answered:
-            view = views.get(seat.session.config.kafka)
+            view = views.get(seat.session.config.source)
             if view is not None:
                 epoch, own = planned[id(seat)], by_ledger[seat.session.ledger]
                 seat.work = self._pool.submit(seat.session.finish, epoch, own, view)
         self._settle(_COMMIT_GRACE_S)
         return True
 
-    def _look(self, seats: Iterable[_Seat]) -> dict[KafkaAccess, SourceView]:
+    def _look(self, seats: Iterable[_Seat]) -> dict[SourceAccess, SourceView]:
         """One look a connection; a connection that does not answer makes its routes wait."""
-        by_access: dict[KafkaAccess, list[_Seat]] = {}
+        by_access: dict[SourceAccess, list[_Seat]] = {}
         for seat in seats:
-            by_access.setdefault(seat.session.config.kafka, []).append(seat)
+            by_access.setdefault(seat.session.config.source, []).append(seat)
         views = {}
         for access, sharing in by_access.items():
             topics = [topic for seat in sharing for topic in seat.session.config.topics]
@@ -312,11 +313,11 @@ class JobLoop:
         return views
 
     def _plan(
-        self, seats: Sequence[_Seat], views: dict[KafkaAccess, SourceView]
+        self, seats: Sequence[_Seat], views: dict[SourceAccess, SourceView]
     ) -> dict[int, PlannedEpoch]:
         planned = {}
         for seat in seats:
-            view = views.get(seat.session.config.kafka)
+            view = views.get(seat.session.config.source)
             if view is None:
                 continue
             try:

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from sluiceway.job.compile import compile_routes, revealed
 from sluiceway.job.config import CompiledJob, RouteConfig
@@ -19,13 +18,10 @@ from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, ignore_step
 from sluiceway.sinks.contract import TableSink
-from sluiceway.sinks.hive.table import HiveTableSink
+from sluiceway.sinks.registry import open_sink as open_catalog_sink
 from sluiceway.sources.contract import SourceClient
-from sluiceway.sources.kafka.client import KafkaSourceClient
+from sluiceway.sources.registry import SourceAccess, open_client
 from sluiceway.spec.models import JobSpec
-
-if TYPE_CHECKING:
-    from sluiceway.worker.plan import KafkaAccess
 
 _REQUEST_TIMEOUT_S = 10.0
 
@@ -114,17 +110,17 @@ def run_routes(
         SluicewayError: No route is left; the worst reason.
     """
     log, progress = eyes.log, eyes.progress
-    sources: dict[KafkaAccess, SourceClient] = {}
+    sources: dict[SourceAccess, SourceClient] = {}
 
     def open_session(config: RouteConfig) -> RouteSession:
-        source, sink = sources[config.kafka], open_sink(config)
+        source, sink = sources[config.source], open_sink(config)
         parts = RouteParts(source, sink, log, observe, progress, stop.sleep)
         return RouteSession(config, parts)
 
     try:
         for config in (*job.routes, *(template.route for template in job.templates)):
-            if config.kafka not in sources:
-                sources[config.kafka] = open_source(config)
+            if config.source not in sources:
+                sources[config.source] = open_source(config)
         discovery = Discovery(job, sources, log)
         parts = LoopParts(sources, runner, stop, log, discovery, open_session, progress, eyes.board)
         JobLoop(job.routes, parts, bounded=bounded).run()
@@ -135,14 +131,12 @@ def run_routes(
 
 def open_source(config: RouteConfig) -> SourceClient:
     """The driver's view of the route's source."""
-    return KafkaSourceClient(
-        config.kafka.bootstrap_servers, dict(config.kafka.properties), _REQUEST_TIMEOUT_S
-    )
+    return open_client(config.source, _REQUEST_TIMEOUT_S)
 
 
 def open_sink(config: RouteConfig) -> TableSink:
     """The driver's view of the route's table."""
-    return HiveTableSink(config.hive)
+    return open_catalog_sink(config.catalog, config.hive)
 
 
 def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> TaskRunner:

@@ -71,6 +71,7 @@ def test_load_small_file_takes_defaults() -> None:
     assert spec.source.start_at == LATEST
     assert (spec.run.interval_ms, spec.run.straggler_timeout_ms) == (10_000, 60_000)
     assert spec.run.master == "local"
+    assert spec.format.json_ is not None
     assert spec.format.json_.tombstones == "dirty"
     hive = spec.table.hive
     assert (hive.create, hive.compression, hive.location) == ("if_missing", "zstd", None)
