@@ -1,7 +1,5 @@
 """The formats of this package against the suite for all."""
 
-import json
-from decimal import Decimal
 from typing import Literal
 
 import pytest
@@ -11,15 +9,7 @@ from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.types.schema import Schema
-
-
-def json_payload(row: Row) -> bytes:
-    """A row as JSON; decimals as numbers with all their digits."""
-    parts = (
-        f"{json.dumps(name)}: {value if isinstance(value, Decimal) else json.dumps(value)}"
-        for name, value in row.items()
-    )
-    return f"{{{', '.join(parts)}}}".encode()
+from tools.json_payloads_of_rows import json_payload
 
 
 class TestJson(FormatConformance):
