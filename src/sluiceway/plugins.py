@@ -28,7 +28,7 @@ def plugin_names(group: PluginGroup) -> tuple[str, ...]:
 
     Called when a job file has a key that is no built-in's, and for messages.
     """
-    return tuple(sorted(_declared(group)))
+    return tuple(sorted(declared_plugins(group)))
 
 
 def find_implementation(group: PluginGroup, name: str, built_in: Mapping[str, Any]) -> Any:
@@ -43,7 +43,7 @@ def find_implementation(group: PluginGroup, name: str, built_in: Mapping[str, An
         UnhealthyEnvironmentError: No one has the name, several have it, or it fails on import;
             names the packages.
     """
-    declared = _declared(group).get(name, ())
+    declared = declared_plugins(group).get(name, ())
     if len(declared) + (name in built_in) > 1:
         owners = [*(["sluiceway"] if name in built_in else []), *map(_package, declared)]
         raise UnhealthyEnvironmentError(
@@ -53,7 +53,7 @@ def find_implementation(group: PluginGroup, name: str, built_in: Mapping[str, An
     if name in built_in:
         return built_in[name]
     if not declared:
-        there = ", ".join(sorted({*built_in, *_declared(group)}))
+        there = ", ".join(sorted({*built_in, *declared_plugins(group)}))
         raise UnhealthyEnvironmentError(
             f"nothing installed here has the name {name!r} in {group}; there is: {there}",
             hint="install the package that has it on the driver and on every worker",
@@ -81,13 +81,16 @@ def opening(group: PluginGroup, name: str) -> Iterator[None]:
 
 
 @cache
-def _declared(group: PluginGroup) -> dict[str, tuple[EntryPoint, ...]]:
-    """Entry points by name. Looked for once a process: the scan reads every package's metadata."""
+def declared_plugins(group: PluginGroup) -> dict[str, tuple[EntryPoint, ...]]:
+    """Entry points by name; several where packages have taken the same one.
+
+    Looked for once a process: the scan reads every package's metadata.
+    """
     found: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=group):
         # A package that is on the path twice is still one package.
         found.setdefault(point.name, {}).setdefault(_package(point), point)
-    return {name: tuple(points.values()) for name, points in found.items()}
+    return {name: tuple(by[package] for package in sorted(by)) for name, by in found.items()}
 
 
 def _loaded(point: EntryPoint) -> Any:
