@@ -9,6 +9,7 @@ from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.storage.local import LocalStorage, local_path
 from sluiceway.storage.registry import open_storage
+from tools.mapped_storage import MappedStorage, open_mapped
 
 
 class TestLocalStorage(StorageConformance):
@@ -21,6 +22,18 @@ class TestLocalStorage(StorageConformance):
     @pytest.fixture
     def folder(self, tmp_path: Path) -> str:
         return str(tmp_path)
+
+
+class TestStorageOfAnotherScheme(StorageConformance):
+    """What a plug-in of its own scheme would be; the suite must not take names for local paths."""
+
+    @pytest.fixture
+    def storage(self) -> Storage:
+        return MappedStorage()
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> str:
+        return open_mapped(f"mapped:{tmp_path}")[1]
 
 
 class OverwritingStorage(LocalStorage):

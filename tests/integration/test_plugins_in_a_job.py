@@ -1,4 +1,4 @@
-"""A job whose source, format and catalog are all plug-ins; the servers behind them are real."""
+"""A job whose source, format, catalog and storage are plug-ins, on real servers."""
 
 import sys
 from collections.abc import Iterator
@@ -24,6 +24,7 @@ from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.sinks.hive.table import HiveTableSink
 from sluiceway.sources.contract import Source
 from sluiceway.sources.kafka.source import KafkaSource
+from tools.mapped_storage import open_mapped
 
 
 class Stream(Source):
@@ -62,9 +63,29 @@ def shifted(schema, options):
     return Shifted(schema)
 
 
+class Catalog(HiveTableSink):
+    """Tables whose folders are named by a scheme that the storage plug-in serves."""
+
+    def open(self):
+        return _moved(super().open(), "file:", "mapped:")
+
+    def mark_ledger(self, state, ledger):
+        super().mark_ledger(_moved(state, "mapped:", "file:"), ledger)
+
+    def apply(self, partitions):
+        assert all(p.location.startswith("mapped:/") for p in partitions)
+        plain = [replace(p, location=p.location.removeprefix("mapped:")) for p in partitions]
+        return super().apply(plain)
+
+
+def _moved(state, old, new):
+    location = state.identity.location.replace(old, new, 1)
+    return replace(state, identity=replace(state.identity, location=location))
+
+
 def catalog(table, options):
     assert table.metastore == ""
-    return HiveTableSink(replace(table, metastore=options["address"]))
+    return Catalog(replace(table, metastore=options["address"]))
 '''
 
 
@@ -74,6 +95,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         PluginGroup.SOURCES: {"stream": "Stream"},
         PluginGroup.FORMATS: {"shifted": "shifted"},
         PluginGroup.SINKS: {"catalog": "catalog"},
+        PluginGroup.STORAGE: {"mapped": "open_mapped"},
     }
     folder = tmp_path / "installed"
     folder.mkdir()

@@ -110,14 +110,21 @@ from sluiceway.storage.local import LocalStorage
 
 
 def opened(location):
-    return LocalStorage(), "/mapped/" + location.removeprefix("memfs://")
+    return LocalStorage(), location.replace("MEMFS", "memfs")
 """
     install("plugin_store", PluginGroup.STORAGE, {"memfs": "opened"}, code)
-    assert open_storage("MEMFS://t")[1] == "/mapped/MEMFS://t"
-    assert open_storage("memfs://t")[1] == "/mapped/t"
+    assert open_storage("MEMFS://t")[1] == "memfs://t"
+    assert open_storage("memfs://t")[1] == "memfs://t"
     assert open_storage("/plain")[1] == "/plain"
     with pytest.raises(UnhealthyEnvironmentError, match="one of file, memfs, got s3://b/t"):
         open_storage("s3://b/t")
+
+
+def test_storage_that_names_its_places_like_local_ones_is_refused(install: Install) -> None:
+    code = "def opened(location):\n    return None, '/w/t'\n"
+    install("plugin_store", PluginGroup.STORAGE, {"memfs": "opened"}, code)
+    with pytest.raises(UnhealthyEnvironmentError, match="as /w/t, which is not its scheme"):
+        open_storage("memfs://t")
 
 
 def test_source_is_opened_from_options_alone(install: Install) -> None:
@@ -204,6 +211,7 @@ def opened(schema, options):
 """
     install("plugin_queue", PluginGroup.SOURCES, {"queue": "Queue"}, source)
     install("plugin_catalog", PluginGroup.SINKS, {"glue": "opened"}, "opened = print")
+    install("plugin_store", PluginGroup.STORAGE, {"s3": "opened"}, "opened = print")
     install("plugin_lines", PluginGroup.FORMATS, {"lines": "opened", "avro": "opened"}, lines)
 
 
@@ -220,6 +228,9 @@ def test_job_file_names_plugins_and_their_options_as_they_are_written() -> None:
     assert config.catalog == CatalogAccess("glue", (("region", "7"),))
     assert config.hive.metastore == ""
     assert load(JOB.replace("{lines:", "{avro:")).format.name == "avro"
+    place = "{connection: lake, name: ods.t, location: 's3://bucket/t'}"
+    moved = load(JOB.replace("{connection: lake, name: ods.t}", place))
+    assert moved.hive.location == "s3://bucket/t"
 
 
 @pytest.mark.usefixtures("packages")

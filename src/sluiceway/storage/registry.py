@@ -10,8 +10,9 @@ from sluiceway.storage.local import LocalStorage, local_path
 
 OpenStorage = Callable[[str], tuple[Storage, str]]
 """What an entry point of `sluiceway.storage` names: a location -> its storage, and the location
-as that storage names it (a URI, or an absolute path). Called once per driver, task or tool; it
-raises `UnhealthyEnvironmentError` for a location that it cannot serve."""
+as that storage names it: a URI of its scheme, without a trailing slash. Paths below it are made by
+adding `/name`; the name opened again gives itself, because tasks open what the driver opened.
+Called once per driver, task or tool; raises `UnhealthyEnvironmentError` for what it cannot serve."""
 
 # Scheme and colon; a plain path has none. Nothing else of a location is looked at here.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -46,4 +47,11 @@ def open_storage(location: str) -> tuple[Storage, str]:
         )
     open_it: OpenStorage = find_implementation(PluginGroup.STORAGE, scheme, _BUILT_IN)
     with opening(PluginGroup.STORAGE, scheme):
-        return open_it(location)
+        storage, named = open_it(location)
+    if scheme not in _BUILT_IN and not named.startswith(f"{scheme}:"):
+        # A task would take a plain path for one of its own machine.
+        raise UnhealthyEnvironmentError(
+            f"the storage plug-in {scheme!r} names {location} as {named}, which is not its scheme",
+            hint="a fault of the plug-in; tell its author",
+        )
+    return storage, named
