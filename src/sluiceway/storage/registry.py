@@ -12,7 +12,7 @@ OpenStorage = Callable[[str], tuple[Storage, str]]
 """What an entry point of `sluiceway.storage` names: a location -> its storage, and the location
 as that storage names it: a URI of its scheme, without a trailing slash. Paths below it are made by
 adding `/name`; the name opened again gives itself, because tasks open what the driver opened.
-Called once per driver, task or tool; raises `UnhealthyEnvironmentError` for what it cannot serve."""
+Called once per driver, task or tool; raises `UnhealthyEnvironmentError` for a wrong location."""
 
 # Scheme and colon; a plain path has none. Nothing else of a location is looked at here.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")

@@ -165,7 +165,8 @@ def _reader(kind: DataType) -> Read:
             return lambda text: _integer(text, bits)
         case DecimalType(precision, scale):
             return lambda text: _decimal(text, precision, scale)
-    raise ValueError(f"delimited carries no column of type {type(kind).__name__}")
+        case _:
+            raise ValueError(f"delimited carries no column of type {type(kind).__name__}")
 
 
 def _boolean(text: str) -> bool:
