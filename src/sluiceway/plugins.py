@@ -4,14 +4,15 @@ A plug-in is found by its name in every process that needs it, driver and worker
 carry names and options, never objects. Only what is used is imported.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
+
+T = TypeVar("T")
 
 
 class PluginGroup(StrEnum):
@@ -61,16 +62,30 @@ def find_implementation(group: PluginGroup, name: str, built_in: Mapping[str, An
     return _loaded(declared[0])
 
 
-@contextmanager
-def opening(group: PluginGroup, name: str) -> Iterator[None]:
-    """Around the call that opens an implementation: a plug-in's own faults become errors of ours.
+def opened(
+    group: PluginGroup,
+    name: str,
+    wanted: type[T],
+    make: Callable[[], object],
+    *,
+    told: tuple[type[Exception], ...] = (),
+) -> T:
+    """What `make` opens; a plug-in's own faults become errors of ours.
+
+    Args:
+        group: Which contract.
+        name: As the job file or a location's scheme has it.
+        wanted: What has to come back.
+        make: Calls what `find_implementation` found.
+        told: What the contract lets it raise beside our own errors.
 
     Raises:
-        UnhealthyEnvironmentError: It raised what its contract does not have.
+        UnhealthyEnvironmentError: It raised what its contract does not have, or made another thing.
     """
+    expected: tuple[type[Exception], ...] = (SluicewayError, *told)
     try:
-        yield
-    except (SluicewayError, ValueError):
+        found = make()
+    except expected:
         raise
     except Exception as error:
         raise UnhealthyEnvironmentError(
@@ -78,6 +93,12 @@ def opening(group: PluginGroup, name: str) -> Iterator[None]:
             f"{type(error).__name__}: {str(error)[:300]}",
             hint="a fault of the plug-in; tell its author",
         ) from error
+    if not isinstance(found, wanted):
+        raise UnhealthyEnvironmentError(
+            f"{name!r} of {group} opens a {type(found).__name__}, not a {wanted.__name__}",
+            hint="a fault of the plug-in; tell its author",
+        )
+    return found
 
 
 @cache

@@ -14,7 +14,7 @@ from sluiceway.job.compile import compile_route
 from sluiceway.plugins import PluginGroup, declared_plugins, find_implementation, plugin_names
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess, open_sink
-from sluiceway.sources.registry import SourceAccess, check_access, open_client
+from sluiceway.sources.registry import SourceAccess, check_access, open_client, open_reader
 from sluiceway.spec.loader import parse_job
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.schema import Field, IntegerType, Schema
@@ -104,6 +104,12 @@ def test_format_with_a_fault_of_its_own_is_told_as_such(install: Install) -> Non
         open_decoder(FormatChoice("bad"), SCHEMA)
 
 
+def test_format_that_opens_something_else_is_told_as_such(install: Install) -> None:
+    install("plugin_bad", PluginGroup.FORMATS, {"bad": "opened"}, "opened = lambda *_: 'x'")
+    with pytest.raises(UnhealthyEnvironmentError, match="opens a str, not a RowDecoder"):
+        open_decoder(FormatChoice("bad"), SCHEMA)
+
+
 def test_storage_serves_its_scheme(install: Install) -> None:
     code = """\
 from sluiceway.storage.local import LocalStorage
@@ -129,7 +135,9 @@ def test_storage_that_names_its_places_like_local_ones_is_refused(install: Insta
 
 def test_source_is_opened_from_options_alone(install: Install) -> None:
     code = """\
-from sluiceway.sources.contract import Source
+from unittest.mock import create_autospec
+
+from sluiceway.sources.contract import Source, SourceClient
 
 
 class Queue(Source):
@@ -138,28 +146,45 @@ class Queue(Source):
             raise ValueError("expected the option where")
 
     def open_client(self, options, *, request_timeout_s):
-        return (options["where"], request_timeout_s)
+        client = create_autospec(SourceClient, instance=True)
+        client.list_topics.return_value = (options["where"], request_timeout_s)
+        return client
 
     def open_reader(self, splits, options, *, owner):
         return None
+
+
+odd = print
 """
-    install("plugin_queue", PluginGroup.SOURCES, {"queue": "Queue", "odd": "print"}, code)
+    install("plugin_queue", PluginGroup.SOURCES, {"queue": "Queue", "odd": "odd"}, code)
     access = SourceAccess("queue", (("where", "here"),))
     check_access(access)
-    opened: Any = open_client(access, 3.0)
-    assert opened == ("here", 3.0)
+    listed: Any = open_client(access, 3.0).list_topics()
+    assert listed == ("here", 3.0)
+    with pytest.raises(UnhealthyEnvironmentError, match="opens a NoneType, not a SplitReader"):
+        open_reader(access, [], owner="o")
     with pytest.raises(ValueError, match="expected the option where"):
         check_access(SourceAccess("queue", ()))
-    with pytest.raises(UnhealthyEnvironmentError, match="odd"):
+    with pytest.raises(UnhealthyEnvironmentError, match="opens a NoneType, not a Source"):
         check_access(SourceAccess("odd", ()))
 
 
 def test_sink_is_opened_from_the_table_and_the_options(install: Install) -> None:
-    code = "def opened(table, options):\n    return (table.table, dict(options))\n"
+    code = """\
+from unittest.mock import create_autospec
+
+from sluiceway.sinks.contract import TableSink
+
+
+def opened(table, options):
+    sink = create_autospec(TableSink, instance=True)
+    sink.open.return_value = (table.table, dict(options))
+    return sink
+"""
     install("plugin_catalog", PluginGroup.SINKS, {"glue": "opened"}, code)
     table = HiveTableOptions("", "ods", "t", SCHEMA, ())
-    opened: Any = open_sink(CatalogAccess("glue", (("region", "x"),)), table)
-    assert opened == ("t", {"region": "x"})
+    state: Any = open_sink(CatalogAccess("glue", (("region", "x"),)), table).open()
+    assert state == ("t", {"region": "x"})
 
 
 def test_options_are_never_shown() -> None:

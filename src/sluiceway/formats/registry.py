@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.json.decoder import JsonDecoder
-from sluiceway.plugins import PluginGroup, find_implementation, opening
+from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.types.schema import Schema
 
 OpenDecoder = Callable[[Schema, Mapping[str, str]], RowDecoder]
@@ -58,5 +58,10 @@ def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:
         UnhealthyEnvironmentError: Nothing installed here has the name, or it does not work.
     """
     open_it: OpenDecoder = find_implementation(PluginGroup.FORMATS, choice.name, _BUILT_IN)
-    with opening(PluginGroup.FORMATS, choice.name):
-        return open_it(schema, dict(choice.options))
+    return opened(
+        PluginGroup.FORMATS,
+        choice.name,
+        RowDecoder,  # type: ignore[type-abstract]
+        lambda: open_it(schema, dict(choice.options)),
+        told=(ValueError,),
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sluiceway.plugins import PluginGroup, find_implementation, opening
+from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.hive.table import HiveTableSink
@@ -48,5 +48,9 @@ def open_sink(access: CatalogAccess, table: HiveTableOptions) -> TableSink:
         UnhealthyEnvironmentError: Nothing installed here has the name, or it does not work.
     """
     open_it: OpenSink = find_implementation(PluginGroup.SINKS, access.kind, _BUILT_IN)
-    with opening(PluginGroup.SINKS, access.kind):
-        return open_it(table, dict(access.options))
+    return opened(
+        PluginGroup.SINKS,
+        access.kind,
+        TableSink,  # type: ignore[type-abstract]
+        lambda: open_it(table, dict(access.options)),
+    )

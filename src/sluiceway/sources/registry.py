@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.plugins import PluginGroup, find_implementation, opening
+from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
 from sluiceway.sources.kafka.source import KafkaSource
 
@@ -35,29 +34,38 @@ def check_access(access: SourceAccess) -> None:
         JobFileError: The same, with a hint.
         UnhealthyEnvironmentError: Nothing installed here has the name, or it does not work.
     """
-    with opening(PluginGroup.SOURCES, access.kind):
-        _source(access).check(dict(access.options))
+    source, options = _source(access), dict(access.options)
+    opened(
+        PluginGroup.SOURCES,
+        access.kind,
+        type(None),
+        lambda: source.check(options),
+        told=(ValueError,),
+    )
 
 
 def open_client(access: SourceAccess, request_timeout_s: float) -> SourceClient:
     """The driver's view of a source. Called once per driver, tool and connection."""
-    with opening(PluginGroup.SOURCES, access.kind):
-        options = dict(access.options)
-        return _source(access).open_client(options, request_timeout_s=request_timeout_s)
+    source, options = _source(access), dict(access.options)
+    return opened(
+        PluginGroup.SOURCES,
+        access.kind,
+        SourceClient,  # type: ignore[type-abstract]
+        lambda: source.open_client(options, request_timeout_s=request_timeout_s),
+    )
 
 
 def open_reader(access: SourceAccess, splits: list[Split], *, owner: str) -> SplitReader:
     """A task's reader of splits of one source. Called once per task and connection."""
-    with opening(PluginGroup.SOURCES, access.kind):
-        return _source(access).open_reader(splits, dict(access.options), owner=owner)
+    source, options = _source(access), dict(access.options)
+    return opened(
+        PluginGroup.SOURCES,
+        access.kind,
+        SplitReader,  # type: ignore[type-abstract]
+        lambda: source.open_reader(splits, options, owner=owner),
+    )
 
 
 def _source(access: SourceAccess) -> Source:
-    source = find_implementation(PluginGroup.SOURCES, access.kind, _BUILT_IN)()
-    if not isinstance(source, Source):
-        raise UnhealthyEnvironmentError(
-            f"the plug-in {access.kind!r} of {PluginGroup.SOURCES} is no Source but a "
-            f"{type(source).__name__}",
-            hint="a fault of the plug-in; tell its author",
-        )
-    return source
+    make = find_implementation(PluginGroup.SOURCES, access.kind, _BUILT_IN)
+    return opened(PluginGroup.SOURCES, access.kind, Source, make)  # type: ignore[type-abstract]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.plugins import PluginGroup, find_implementation, opening, plugin_names
+from sluiceway.plugins import PluginGroup, find_implementation, opened, plugin_names
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.local import LocalStorage, local_path
 
@@ -46,8 +46,7 @@ def open_storage(location: str) -> tuple[Storage, str]:
             "plug-in for its scheme on the driver and on every worker",
         )
     open_it: OpenStorage = find_implementation(PluginGroup.STORAGE, scheme, _BUILT_IN)
-    with opening(PluginGroup.STORAGE, scheme):
-        storage, named = open_it(location)
+    storage, named = opened(PluginGroup.STORAGE, scheme, tuple, lambda: open_it(location))
     if scheme not in _BUILT_IN and not named.startswith(f"{scheme}:"):
         # A task would take a plain path for one of its own machine.
         raise UnhealthyEnvironmentError(

@@ -176,6 +176,10 @@ def _read_once(reading: _Reading, timeout_s: float) -> None:
         reading.spoilt = True
         _blame(reading, error)
         return
+    except Exception as error:  # noqa: BLE001 - the task's boundary: one source, not the bundle
+        reading.spoilt = True
+        _blame(reading, _unexpected(error))
+        return
     spent = time.monotonic() - started
     for part, own in _by_part(reading, batches):
         part.times.fetch_s += spent * len(own) / len(batches)
