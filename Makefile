@@ -9,7 +9,7 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
   tests/contract/test_example_plugin.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow faults-smoke faults model sim fuzz lock bench-slope \
+.PHONY: help install demo test lint unit slow faults-smoke faults model sim soak fuzz lock bench-slope \
   bench-driver e2e-routes dist \
   clean
 
@@ -55,6 +55,9 @@ faults: $(STAMP) ## Crash matrix, every cell: failpoints x faults x states; goes
 
 model: $(STAMP) ## Exhaustive models of the commit protocol, large bounds; goes on where it stopped
 	@cd tests && nice -n 19 ../$(BIN)/python -m model --large
+
+soak: $(STAMP) ## Kills, zombies, outages under a load that never stops: KILLS=20; adds to the results
+	@$(BIN)/python -m bench.soak --kills $(or $(KILLS),20)
 
 fuzz: $(STAMP) ## A million damaged and forged ledger records: each refused, with a typed error
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.record_fuzz --records 1000000 --workers 2

@@ -118,6 +118,12 @@ class StorageUnavailableError(UnknownOutcome):
     code = "SW201"
 
 
+class StorageFullError(StorageUnavailableError):
+    """No room is left, or a quota is used up; waited for like an outage."""
+
+    code = "SW203"
+
+
 class StorageRefusedError(StorageUnavailableError):
     """The store answers and refuses: no permission, read-only, a file where a folder has to be.
 

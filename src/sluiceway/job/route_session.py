@@ -23,6 +23,7 @@ from sluiceway.job.demand import Demand
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
+from sluiceway.job.open_transactions import OpenTransactions
 from sluiceway.job.planner import (
     PlannedEpoch,
     check_described,
@@ -116,6 +117,7 @@ class RouteSession:
         self._retry_s = _FIRST_RETRY_S
         self._targets: dict[SourcePartition, int] | None = None
         self._demand = Demand(config.interval_s)
+        self._transactions = OpenTransactions(self._log)
         self.meter = RouteMeter(config.interval_s)
         self.lag_records = 0
         self.caught_up = False
@@ -264,6 +266,7 @@ class RouteSession:
             }
         splits = self._demand.expect(plan_splits(fold, view.bounds, self._targets), view.bounds)
         self.lag_records = self.meter.look(fold, view.bounds)
+        self._transactions.look(fold, view.bounds)
         self.caught_up = bounded and not splits
         if not splits:
             return None

@@ -8,6 +8,7 @@ from uuid import uuid4
 from sluiceway.errors import LeaseHeldError, LedgerCorruptError, SluicewayError
 from sluiceway.host.process import ProcessIdentity, own_identity
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.ledger_age import refuse_older_ledger
 from sluiceway.job.ownership import (
     Owner,
     check_ledger,
@@ -152,6 +153,7 @@ def take_over(
         state = sink.open()
     check_ledger(state, owner, fold)
     _check_replaced(layout, fold, hooks.replaces)
+    refuse_older_ledger(log, fold)
     _probe(log, fold)
     writer = LedgerWriter(log, fold, hooks.on_wait)
     process = own_identity()

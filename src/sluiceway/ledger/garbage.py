@@ -20,7 +20,7 @@ _ATTEMPT = re.compile(r"(?P<term>[1-9]\d*)-(?P<epoch>\d+)-[0-9a-f]{32}")
 _RESULTS = re.compile(r"results/(?P<term>[1-9]\d*)-(?P<epoch>\d+)")
 _PROBE = re.compile(r"probe-(?P<term>\d+)-[0-9a-f]{32}")
 _SLOT_TMP = re.compile(r"(?P<slot>\d{20})(-[0-9a-f]{32})?\.json\.[0-9a-f]{32}\.tmp")
-_UPKEEP = re.compile(r"snapshots|pack-\d{16}-[0-9a-f]{32}(\.inprogress)?")
+_UPKEEP = re.compile(r"reserve|snapshots|pack-\d{16}-[0-9a-f]{32}(\.inprogress)?")
 _OWNER_TMP = re.compile(r"OWNER\.[0-9a-f]{32}\.tmp")
 
 

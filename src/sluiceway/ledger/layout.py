@@ -54,6 +54,11 @@ class LedgerLayout:
         return f"{self.root}/hint.json"
 
     @property
+    def reserve(self) -> str:
+        """Room that is set aside for a record on a full disk."""
+        return f"{self.stage}/reserve"
+
+    @property
     def snapshots(self) -> str:
         """Side files of SNAPSHOT records; under stage/, since the log can replace each of them."""
         return f"{self.stage}/snapshots"

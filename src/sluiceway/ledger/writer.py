@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from sluiceway import __version__
-from sluiceway.errors import FencedError, LedgerCorruptError, StorageUnavailableError
+from sluiceway.errors import (
+    FencedError,
+    LedgerCorruptError,
+    StorageFullError,
+    StorageUnavailableError,
+)
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import (
@@ -17,6 +22,7 @@ from sluiceway.ledger.records import (
     encode_record,
     record_hash,
 )
+from sluiceway.ledger.reserve import Reserve
 from sluiceway.storage.contract import PutResult
 
 _FIRST_PAUSE_S = 0.2
@@ -46,6 +52,7 @@ class LedgerWriter:
     def __init__(self, log: LedgerLog, fold: Fold, on_wait: OnWait) -> None:
         self.log = log
         self._on_wait = on_wait
+        self._reserve = Reserve(log.storage, log.layout)
         self._effects_through = fold.effects_through
         self.fold = fold
         self.term = fold.term
@@ -133,6 +140,7 @@ class LedgerWriter:
         if attempts is None:
             return None
         self.fold.apply(record, raw)
+        self._reserve.hold()
         return Committed(record.seq, attempts)
 
     def _put_until_known(self, record: Record, raw: bytes) -> int | None:
@@ -151,11 +159,19 @@ class LedgerWriter:
                     self.log.storage.remove(path)
                     return None
             except StorageUnavailableError as error:
+                if isinstance(error, StorageFullError) and self._made_room():
+                    continue
                 self._on_wait(attempts, error)
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             else:
                 return attempts if result is PutResult.CREATED else None
+
+    def _made_room(self) -> bool:
+        try:
+            return self._reserve.give_up()
+        except StorageUnavailableError:
+            return False
 
     def _follows(self, record: Record) -> bool:
         """Never put behind a record that is gone, or into a log that was made anew.

@@ -18,6 +18,7 @@ import google_crc32c
 
 from sluiceway.errors import (
     FileLostError,
+    StorageFullError,
     StorageRefusedError,
     StorageUnavailableError,
     UnhealthyEnvironmentError,
@@ -30,6 +31,7 @@ _PROBE_WRITERS = 8
 _MOST_NAMED = 10_000
 # Repeating does not help: another file system, or a file where a folder has to be.
 _NEVER = (errno.EXDEV, errno.ENOTDIR, errno.EEXIST)
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 # The store works and does not want to: somebody has to change it.
 _REFUSALS = frozenset(
     {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}
@@ -381,6 +383,8 @@ class LocalStorage(Storage):
 
 
 def _failure(what: str, error: OSError) -> StorageUnavailableError:
+    if error.errno in _FULL:
+        return StorageFullError(f"{what}: {error}", hint="make room; nothing is lost")
     kind = StorageRefusedError if error.errno in _REFUSALS else StorageUnavailableError
     return kind(f"{what}: {error}")
 

@@ -6,10 +6,12 @@ from sluiceway.errors import (
     FencedError,
     InvariantError,
     LedgerCorruptError,
+    StorageFullError,
     StorageUnavailableError,
 )
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.reserve import SIZE_BYTES
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
@@ -154,3 +156,57 @@ def test_record_in_the_wrong_slot_is_refused(tmp_path: Path) -> None:
     Path(log.layout.record(1)).write_bytes(Path(log.layout.record(0)).read_bytes())
     with pytest.raises(LedgerCorruptError, match="slot 1 holds the record of slot 0"):
         log.fold()
+
+
+class FullDisk(LocalStorage):
+    """Room for nothing but what somebody gives up."""
+
+    full = False
+
+    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        if self.full:
+            raise StorageFullError("no space left on device")
+        return super().put_if_absent(path, content, tmp_folder=tmp_folder)
+
+    def overwrite(self, path: str, content: bytes) -> None:
+        if self.full:
+            raise StorageFullError("no space left on device")
+        super().overwrite(path, content)
+
+    def remove(self, path: str) -> None:
+        super().remove(path)
+        self.full = False
+
+
+def test_record_finds_room_on_a_full_disk(tmp_path: Path) -> None:
+    storage = FullDisk()
+    log = ledger(tmp_path, storage)
+    made = writer(log)
+    made.commit(sources(0))
+    reserve = Path(log.layout.reserve)
+    assert reserve.stat().st_size == SIZE_BYTES
+    storage.full = True
+    # `writer` fails the test when the put has to wait.
+    made.commit(data(1, 0, span(0, 0, 4)))
+    assert log.fold().next_seq == 3
+    assert reserve.stat().st_size == SIZE_BYTES
+
+
+def test_disk_that_stays_full_is_waited_for(tmp_path: Path) -> None:
+    storage = FullDisk()
+    log = ledger(tmp_path, storage)
+    waits: list[int] = []
+
+    def room(attempts: int, error: StorageUnavailableError) -> None:
+        assert isinstance(error, StorageFullError)
+        waits.append(attempts)
+        storage.full = False
+
+    made = LedgerWriter(log, log.fold(), room)
+    made.fence(fence(), lambda: None)
+    made.commit(sources(0))
+    Path(log.layout.reserve).unlink()
+    storage.full = True
+    storage.remove = lambda path: None  # type: ignore[method-assign]
+    made.commit(data(1, 0, span(0, 0, 4)))
+    assert waits == [2]
