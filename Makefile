@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Conformance of what needs no server.
+SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_format_*.py) \
+  tests/contract/test_example_plugin.py
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow faults-smoke faults model sim soak fuzz lock bench-slope \
@@ -32,17 +35,17 @@ demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it onc
 test: $(STAMP) lint unit slow faults-smoke ## Everything that must hold: lint, types, unit, integration, end to end
 
 lint: $(STAMP) ## Style, types, import rules
-	@$(BIN)/ruff check --quiet src tests bench
-	@$(BIN)/ruff format --check --quiet src tests bench
+	@$(BIN)/ruff check --quiet src tests bench examples
+	@$(BIN)/ruff format --check --quiet src tests bench examples
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache >/tmp/lint-imports.$$$$ || { cat /tmp/lint-imports.$$$$; rm /tmp/lint-imports.$$$$; exit 1; }; rm -f /tmp/lint-imports.$$$$
 
 unit: $(STAMP) ## Tests without servers or a JVM
-	@$(BIN)/pytest -q tests/unit tests/contract/test_storage_conformance.py tests/properties
+	@$(BIN)/pytest -q tests/unit $(SERVERLESS) tests/properties
 
 slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
 	@$(BIN)/pytest -q tests --ignore=tests/unit --ignore=tests/properties \
-	  --ignore=tests/contract/test_storage_conformance.py
+	  $(addprefix --ignore=,$(SERVERLESS))
 
 faults-smoke: $(STAMP) ## Crash matrix, a spread: every failpoint is met once, some under Spark
 	@cd tests && ../$(BIN)/python -m matrix --smoke

@@ -402,7 +402,7 @@ def _run(
             parts = RouteParts(source, open_sink(config), log, ignore_step, progress)
             return RouteSession(config, parts)
 
-        sources: dict = {job.routes[0].kafka: source}  # type: ignore[type-arg]
+        sources: dict = {job.routes[0].source: source}  # type: ignore[type-arg]
         discovery = Discovery(job, sources, log)
         parts = LoopParts(sources, runner, stop, log, discovery, open_session, progress)
         JobLoop(job.routes, parts).run()

@@ -64,7 +64,7 @@ def _no_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def _silent_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases that stand still, as those of stopped processes, and are called dead soon."""
-    monkeypatch.setattr(lease.LeaseKeeper, "_run", lambda keeper: None)
+    monkeypatch.setattr(lease.LeaseKeeper, "renew", lambda keeper: None)
     monkeypatch.setattr(lease, "DEAD_AFTER_S", 1.0)
 
 

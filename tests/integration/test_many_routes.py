@@ -203,7 +203,7 @@ def test_commands_ask_for_a_route_only_when_there_are_several(
     assert code == 0
     assert f"reads `{prefix}_b.*`, now {prefix}_b: {prefix}_b[0] earliest 0" in out
     code, _, err = answer("ledger", "show", file)
-    assert code == 3
+    assert code == 2
     assert f"choose one with --route: {', '.join(names)}" in err
 
 

@@ -18,7 +18,7 @@ from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
 _TIMEOUT_S = 30.0
-_FIRST_RUN = [RecordType.FENCE, RecordType.SOURCES, RecordType.DATA]
+_FIRST_RUN = [RecordType.FENCE, RecordType.SOURCES, RecordType.DATA, RecordType.SNAPSHOT]
 _HOUR_MS = 3_600_000
 _START_STEPS = (Step.FENCING, Step.FENCED, Step.RECOVERED)
 
@@ -230,7 +230,7 @@ def test_staged_file_that_vanished_throws_the_epoch_away_and_it_is_read_again(
 @pytest.fixture
 def _silent_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases that stand still, as those of stopped processes, and are called dead soon."""
-    monkeypatch.setattr(lease.LeaseKeeper, "_run", lambda keeper: None)
+    monkeypatch.setattr(lease.LeaseKeeper, "renew", lambda keeper: None)
     monkeypatch.setattr(lease, "DEAD_AFTER_S", 1.0)
 
 

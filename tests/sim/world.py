@@ -18,6 +18,7 @@ from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFile, SimRunner, verify_rows
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
+from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import loop, route_plan, run, runner, status_board, takeover
 from sluiceway.job.config import CompiledJob, RouteConfig
@@ -27,11 +28,13 @@ from sluiceway.ledger import lease, log, records, writer
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.worker import staged_files
-from sluiceway.worker.plan import KafkaAccess, PartitionRule
+from sluiceway.worker.plan import PartitionRule
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
@@ -161,11 +164,11 @@ class World:
             topics=(TOPIC,),
             pattern="",
             start=self.start,
-            kafka=KafkaAccess("sim:9092", ()),
+            source=SourceAccess("kafka", (("bootstrap.servers", "sim:9092"),)),
+            format=FormatChoice("json", (("tombstones", "skip"),)),
+            catalog=CatalogAccess(),
             hive=HiveTableOptions("thrift://sim", "db", ROUTE, SCHEMA, ()),
             columns=SCHEMA,
-            extra="ignore",
-            tombstones="skip",
             meta=(),
             event_time=None,
             partitions=(PartitionRule("hr", None, "hr"),),

@@ -11,6 +11,7 @@ from model.cases import MUTANTS
 from sluiceway.observe.steps import Step
 
 ROOT = Path(__file__).resolve().parents[2]
+CONFORMANCE = ROOT / "src/sluiceway/conformance"
 RULES = ROOT / "docs/rules.md"
 FAILURES = ROOT / "docs/failure-coverage.md"
 TRACK_RECORD = ROOT / "docs/track-record.md"
@@ -26,7 +27,7 @@ _CODE = re.compile(r"`([a-z_]+(?:\.[A-Za-z_]\w*)+)`")
 def known_tests() -> frozenset[str]:
     return frozenset(
         node.name
-        for path in (ROOT / "tests").rglob("test_*.py")
+        for path in (*(ROOT / "tests").rglob("test_*.py"), *CONFORMANCE.glob("*.py"))
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     )

@@ -26,7 +26,7 @@ from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.spec.models import JobSpec
 
 if TYPE_CHECKING:
-    from sluiceway.worker.plan import KafkaAccess
+    from sluiceway.sources.registry import SourceAccess
 
 _PARALLEL_ROUTES = 8
 _WATCH_INTERVAL_S = 0.5
@@ -221,10 +221,10 @@ def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
 
 def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
     """Ask the brokers for the lag of routes that no driver measures."""
-    by_access: dict[KafkaAccess, list[SeenRoute]] = {}
+    by_access: dict[SourceAccess, list[SeenRoute]] = {}
     for route in seen:
         if route.fold is not None and route.fold.sources:
-            by_access.setdefault(route.config.kafka, []).append(route)
+            by_access.setdefault(route.config.source, []).append(route)
     lags: dict[str, int] = {}
     for routes in by_access.values():
         source = open_source(routes[0].config)

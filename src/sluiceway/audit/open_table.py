@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.catalog.metastore import MetastoreClient
-from sluiceway.errors import LedgerMismatchError
+from sluiceway.errors import LedgerMismatchError, NotInThisVersionError
 from sluiceway.job.config import RouteConfig
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.sinks.registry import METASTORE
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 
@@ -30,8 +31,13 @@ def open_table(config: RouteConfig) -> OpenTable:
     Raises:
         LedgerMismatchError: The table does not exist.
         MetastoreUnavailableError: The metastore does not answer.
+        NotInThisVersionError: A plug-in's catalog holds the table.
         UnhealthyEnvironmentError: Its location is on a store that this version cannot read.
     """
+    if config.catalog.kind != METASTORE:
+        raise NotInThisVersionError(
+            f"this command finds tables through a metastore only, not through {config.catalog.kind}"
+        )
     metastore = MetastoreClient(config.hive.metastore, config.hive.timeout_s)
     table = metastore.get_table(config.hive.database, config.hive.table)
     if table is None:
@@ -42,7 +48,6 @@ def open_table(config: RouteConfig) -> OpenTable:
         )
     storage, root = open_storage(table.layout.location)
     return OpenTable(config, table, metastore, storage, LedgerLayout(root, config.route))
-    return OpenTable(config, metastore, storage, LedgerLayout(root, config.route))
 
 
 @dataclass(frozen=True, slots=True)

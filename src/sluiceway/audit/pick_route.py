@@ -13,7 +13,7 @@ from sluiceway.spec.models import JobSpec
 
 if TYPE_CHECKING:
     from sluiceway.sources.contract import SourceClient
-    from sluiceway.worker.plan import KafkaAccess
+    from sluiceway.sources.registry import SourceAccess
 
 _SHOWN = 20
 
@@ -33,11 +33,11 @@ def job_routes(spec: JobSpec, log: Log) -> tuple[RouteConfig, ...]:
         JobFileError: A column type or a client property is not valid.
     """
     job = compile_routes(spec)
-    sources: dict[KafkaAccess, SourceClient] = {}
+    sources: dict[SourceAccess, SourceClient] = {}
     try:
         for template in job.templates:
-            if template.route.kafka not in sources:
-                sources[template.route.kafka] = open_source(template.route)
+            if template.route.source not in sources:
+                sources[template.route.source] = open_source(template.route)
         discovery = Discovery(job, sources, log)
         found = discovery.look()
     finally:

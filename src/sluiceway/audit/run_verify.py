@@ -15,7 +15,7 @@ from sluiceway.job.config import RouteConfig
 from sluiceway.job.run import open_source
 from sluiceway.sinks.hive.partition_path import metastore_values, partition_folder
 from sluiceway.spec.models import JobSpec
-from sluiceway.storage.local import local_path
+from sluiceway.storage.registry import open_storage
 
 
 def verify_job(spec: JobSpec, *, deep: bool) -> VerifyReport:
@@ -89,15 +89,15 @@ def _check_partitions(table: OpenTable, verifier: Verifier) -> None:
     names = [partition_folder(columns, each) for each in values]
     found = table.metastore.get_partitions(hive.database, hive.table, names)
     verifier.check_partitions(
-        {key: _local(partition) for key, partition in found.items()}, metastore_values
+        {key: _place(partition) for key, partition in found.items()}, metastore_values
     )
     for partition in found.values():
         for difference in partition.layout.differences(table.table.layout):
             verifier.report.add("partition", "/".join(partition.values), difference)
     others = {*table.metastore.list_partition_names(hive.database, hive.table)} - {*names}
     foreign = table.metastore.get_partitions(hive.database, hive.table, sorted(others))
-    verifier.check_foreign_partitions({key: _local(each) for key, each in foreign.items()})
+    verifier.check_foreign_partitions({key: _place(each) for key, each in foreign.items()})
 
 
-def _local(partition: HivePartition) -> str:
-    return str(local_path(normalise_location(partition.layout.location)))
+def _place(partition: HivePartition) -> str:
+    return open_storage(normalise_location(partition.layout.location))[1]

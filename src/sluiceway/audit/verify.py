@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,8 +15,8 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord, FileRecord
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileStatus, Storage
-from sluiceway.storage.local import file_crc32c, local_path
 
 _MAX_FOREIGN = 100
 
@@ -193,10 +192,14 @@ class Verifier:
         if rows != file.rows:
             self.report.add("file_changed", path, f"has {rows} rows, committed {file.rows}")
             return
-        if self.report.deep and (found := file_crc32c(local_path(path))) != file.crc32c:
+        if self.report.deep and (found := self._crc32c(path)) != file.crc32c:
             self.report.add("file_changed", path, f"has crc32c {found}, committed {file.crc32c}")
             return
         self._places[file.final] = path
+
+    def _crc32c(self, path: str) -> str:
+        with self._storage.open_read(path) as stream:
+            return stream_crc32c(stream)
 
     def _walk(self, folder: str) -> Iterator[FileStatus]:
         for status in self._storage.list(folder):
@@ -316,4 +319,9 @@ class Verifier:
 
 
 def _parents(path: str) -> list[str]:
-    return [str(parent) for parent in PurePosixPath(path).parents]
+    """Folders above a path or URI, nearest first; the root is empty, as without its slash."""
+    found = []
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        found.append(path)
+    return found

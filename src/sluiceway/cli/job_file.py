@@ -5,14 +5,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sluiceway.job.choices import choice_problems
-from sluiceway.job.compile import revealed, why_no_rows
+from sluiceway.errors import JobFileError
+from sluiceway.formats.registry import open_decoder
+from sluiceway.job.choices import choice_problems, row_columns
+from sluiceway.job.compile import format_choice, revealed, source_access, why_no_rows
+from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
 from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.positions import Positions
 from sluiceway.spec.problems import Problem, job_file_error
 from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.schema import Schema
+from sluiceway.worker.row_choices import payload_fields
 
 
 def load_checked_job(path: Path) -> LoadedJob:
@@ -21,6 +26,7 @@ def load_checked_job(path: Path) -> LoadedJob:
     Raises:
         JobFileError: The file cannot be read or is not valid; holds every problem with its line.
         NotInThisVersionError: It asks for things of later versions.
+        UnhealthyEnvironmentError: A plug-in that it names does not work here.
     """
     return parse_checked_job(read_job_file(path), path)
 
@@ -31,6 +37,7 @@ def parse_checked_job(content: bytes, path: Path) -> LoadedJob:
     Raises:
         JobFileError: The job is not valid; holds every problem with its line.
         NotInThisVersionError: It asks for things of later versions.
+        UnhealthyEnvironmentError: A plug-in that it names does not work here.
     """
     found = inspect_checked_job(content, path)
     if found.job is None or found.problems:
@@ -41,9 +48,12 @@ def parse_checked_job(content: bytes, path: Path) -> LoadedJob:
 def inspect_checked_job(content: bytes, path: Path) -> InspectedJob:
     """Find all that is wrong with a job file, by every check that needs no server and no Spark.
 
-    Column types are checked also where the rest is wrong; options of the client library,
-    constants and expressions in routes that can be read; how the parts of a row fit together
-    when all else is well.
+    Column types are checked also where the rest is wrong; options of the source, constants and
+    expressions in routes that can be read; what the format makes of its options and columns, and
+    how the parts of a row fit together, when all else is well.
+
+    Raises:
+        UnhealthyEnvironmentError: A plug-in that it names does not work here.
     """
     read = inspect_job(content, path, os.environ, _wrong_types)
     if read.job is None:
@@ -79,15 +89,52 @@ def _route_problems(job: LoadedJob) -> Iterator[Problem]:
 
 def _unfit_rows(job: LoadedJob) -> Iterator[Problem]:
     for number, route in enumerate(job.spec.routes):
+        unread = _format_problem(job, number, route)
+        if unread is not None:
+            yield unread
+            continue
         why = why_no_rows(route)
         if why is not None:
             at = job.positions[number].key(("table",))
             yield Problem(at, f"expected columns that rows can be made of: {why}", "change them")
 
 
+def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> Problem | None:
+    """What the format itself says of its options and the declared columns."""
+    columns = row_columns(route)
+    if columns is None:
+        # What the columns are is known only once the table is open.
+        return None
+    choice = format_choice(route)
+    try:
+        open_decoder(choice, Schema(payload_fields(columns)))
+    except ValueError as error:
+        todo = f"correct it: {error}"
+        place = ("format", choice.name)
+        return job.wrong_value(place, "a format that reads the columns", todo, route=number)
+    return None
+
+
+def _refused_by_plugin(
+    job: LoadedJob, number: int, route: RouteSpec, name: str
+) -> Iterator[Problem]:
+    if name not in plugin_names(PluginGroup.SOURCES):
+        # A connection of another kind; that is told where it is named.
+        return
+    try:
+        source_access(route)
+    except JobFileError as error:
+        at = job.positions[number].key(("connections", route.source.connection, name))
+        yield Problem(at, error.message, error.hint or "correct the connection")
+
+
 def _wrong_options(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[Problem]:
     connection = route.connections.get(route.source.connection)
-    if connection is None or connection.kafka is None:
+    if connection is None:
+        return
+    if connection.plugin is not None:
+        yield from _refused_by_plugin(job, number, route, connection.plugin[0])
+    if connection.kafka is None:
         return
     properties = {key: revealed(value) for key, value in connection.kafka.properties.items()}
     for key, reason in wrong_properties(properties).items():

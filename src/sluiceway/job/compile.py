@@ -1,10 +1,16 @@
 """From the job file to the values that a driver works with. No I/O."""
 
+from collections.abc import Mapping
+
+from sluiceway.errors import JobFileError
+from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
-from sluiceway.sources.kafka.settings import check_properties
-from sluiceway.spec.models import JobSpec, RouteSpec
+from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
+from sluiceway.sources.registry import SourceAccess, check_access
+from sluiceway.spec.models import JobSpec, JsonFormat, RouteSpec
 from sluiceway.spec.values import Secret
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
@@ -17,7 +23,6 @@ from sluiceway.types.schema import (
 )
 from sluiceway.worker.plan import (
     EventTimeRule,
-    KafkaAccess,
     MetaColumn,
     PartitionRule,
     RowColumn,
@@ -58,8 +63,6 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
     Raises:
         JobFileError: A column type is not known, or a client property would break the protocol.
     """
-    properties = {key: revealed(value) for key, value in spec.kafka.properties.items()}
-    check_properties(properties)
     columns = row_columns(spec)
     return RouteConfig(
         job=spec.name,
@@ -67,15 +70,12 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         topics=spec.source.names,
         pattern=spec.source.pattern,
         start=spec.source.start_at,
-        kafka=KafkaAccess(
-            spec.kafka.bootstrap_servers,
-            tuple(sorted(properties.items())),
-        ),
+        source=source_access(spec),
+        format=format_choice(spec),
+        catalog=_catalog_access(spec),
         hive=_hive_options(spec, columns),
         columns=None if columns is None else Schema(payload_fields(columns)),
         choices=row_choices(columns, spec.where),
-        extra=spec.format.json_.extra,
-        tombstones=spec.format.json_.tombstones,
         meta=tuple(MetaColumn(column.field, column.name) for column in spec.table.meta),
         event_time=_event_time_rule(spec),
         partitions=_partition_rules(spec),
@@ -99,6 +99,7 @@ def why_no_rows(spec: RouteSpec) -> str | None:
         _event_time_rule(spec),
         _partition_rules(spec),
         row_choices(columns, spec.where),
+        format_choice(spec),
     )
 
 
@@ -115,9 +116,49 @@ def _partition_rules(spec: RouteSpec) -> tuple[PartitionRule, ...]:
     )
 
 
+def source_access(spec: RouteSpec) -> SourceAccess:
+    """How a route's source is reached, as the value that reaches the workers.
+
+    Raises:
+        JobFileError: The source refuses an option of the connection.
+        UnhealthyEnvironmentError: Nothing installed here has the source's name, or it fails.
+    """
+    plugin = spec.source_connection.plugin
+    if plugin is not None:
+        access = SourceAccess(plugin[0], _texts(plugin[1]))
+    else:
+        options = {**spec.kafka.properties, BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers}
+        access = SourceAccess("kafka", _texts(options))
+    try:
+        check_access(access)
+    except ValueError as error:
+        where = f"connections.{spec.source.connection}"
+        raise JobFileError(f"{where}: {error}", hint="correct the connection") from error
+    return access
+
+
+def _catalog_access(spec: RouteSpec) -> CatalogAccess:
+    plugin = spec.table_connection.plugin
+    return CatalogAccess() if plugin is None else CatalogAccess(plugin[0], _texts(plugin[1]))
+
+
+def format_choice(spec: RouteSpec) -> FormatChoice:
+    """How a route's payloads are read, as the value that reaches the workers."""
+    if spec.format.plugin is not None:
+        name, options = spec.format.plugin
+        return FormatChoice(name, _texts(options))
+    json = spec.format.json_ or JsonFormat()
+    return FormatChoice("json", (("extra", json.extra), ("tombstones", json.tombstones)))
+
+
+def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, revealed(value)) for name, value in options.items()))
+
+
 def _hive_options(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> HiveTableOptions:
+    metastore = spec.table_connection.metastore
     return HiveTableOptions(
-        metastore=spec.metastore.uri,
+        metastore=metastore.uri if metastore is not None else "",
         database=spec.table.hive.database,
         table=spec.table.hive.table,
         schema=_table_schema(spec, columns),

@@ -3,10 +3,12 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
+from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.fold import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.routes import default_route_name
 from sluiceway.spec.start import StartAt
 from sluiceway.spec.topic_pattern import render
@@ -15,7 +17,6 @@ from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     NO_CHOICES,
     EventTimeRule,
-    KafkaAccess,
     MetaColumn,
     PartitionRule,
     RowChoices,
@@ -42,11 +43,11 @@ class RouteConfig:
     topics: tuple[str, ...]
     pattern: str
     start: StartAt
-    kafka: KafkaAccess
+    source: SourceAccess
+    format: FormatChoice
+    catalog: CatalogAccess
     hive: HiveTableOptions
     columns: Schema | None
-    extra: Literal["ignore"]
-    tombstones: Literal["skip", "dirty"]
     meta: tuple[MetaColumn, ...]
     event_time: EventTimeRule | None
     partitions: tuple[PartitionRule, ...]

@@ -8,8 +8,8 @@ from sluiceway.errors import Fatal, SluicewayError
 from sluiceway.job.config import CompiledJob, RefusedTopic, RouteConfig, RouteTemplate
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import SourceClient
+from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.start import EARLIEST
-from sluiceway.worker.plan import KafkaAccess
 
 MAX_ROUTES = 5000
 """Tables of one job; a pattern that matches more than was meant ends here."""
@@ -43,7 +43,7 @@ class Discovery:
     """
 
     def __init__(
-        self, job: CompiledJob, sources: Mapping[KafkaAccess, SourceClient], log: Log
+        self, job: CompiledJob, sources: Mapping[SourceAccess, SourceClient], log: Log
     ) -> None:
         self._templates = [_Template(template) for template in job.templates]
         self._sources = sources
@@ -76,8 +76,8 @@ class Discovery:
             Every route that any template has made so far, with the topics that it has now.
         """
         self.failure = None
-        listed: dict[KafkaAccess, tuple[str, ...]] = {}
-        for access in {each.template.route.kafka for each in self._templates}:
+        listed: dict[SourceAccess, tuple[str, ...]] = {}
+        for access in {each.template.route.source for each in self._templates}:
             try:
                 listed[access] = self._sources[access].list_topics()
             except SluicewayError as error:
@@ -88,8 +88,8 @@ class Discovery:
             min(_RETRY_S, self._interval_s) if self.failure else self._interval_s
         )
         for each in self._templates:
-            if each.template.route.kafka in listed:
-                self._expand(each, listed[each.template.route.kafka])
+            if each.template.route.source in listed:
+                self._expand(each, listed[each.template.route.source])
         return tuple(config for each in self._templates for config in each.routes.values())
 
     def siblings(self, route: str) -> frozenset[str]:

@@ -36,8 +36,9 @@ from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.sources.contract import SourceClient
+from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.start import EARLIEST
-from sluiceway.worker.plan import KafkaAccess, TaskPlan, TaskResult
+from sluiceway.worker.plan import TaskPlan, TaskResult
 
 _COMMIT_GRACE_S = 2.0
 _START_PATIENCE_S = 10.0
@@ -57,7 +58,7 @@ class LoopParts:
         rates: Bounds what an epoch reads.
     """
 
-    sources: dict[KafkaAccess, SourceClient]
+    sources: dict[SourceAccess, SourceClient]
     runner: TaskRunner
     stop: StopSignal
     log: Log
@@ -223,7 +224,7 @@ class JobLoop:
         views = self._look(due)
         for seat in due:
             config = seat.session.config
-            view = views.get(config.kafka)
+            view = views.get(config.source)
             if view is None:
                 continue
             try:
@@ -334,18 +335,18 @@ class JobLoop:
             seat.session.note_written()
         views = self._look(answered)
         for seat in answered:
-            view = views.get(seat.session.config.kafka)
+            view = views.get(seat.session.config.source)
             if view is not None:
                 epoch, own = planned[id(seat)], by_ledger[seat.session.ledger]
                 seat.work = self._pool.submit(partial(seat.session.finish, epoch, own, view))
         self._settle(_COMMIT_GRACE_S, answered)
         return True
 
-    def _look(self, seats: Iterable[Seat]) -> dict[KafkaAccess, SourceView]:
+    def _look(self, seats: Iterable[Seat]) -> dict[SourceAccess, SourceView]:
         """One look a connection; a connection that does not answer makes its routes wait."""
-        by_access: dict[KafkaAccess, list[Seat]] = {}
+        by_access: dict[SourceAccess, list[Seat]] = {}
         for seat in seats:
-            by_access.setdefault(seat.session.config.kafka, []).append(seat)
+            by_access.setdefault(seat.session.config.source, []).append(seat)
         views = {}
         for access, sharing in by_access.items():
             topics = [topic for seat in sharing for topic in seat.session.config.topics]
@@ -357,12 +358,14 @@ class JobLoop:
         return views
 
     def _plan(
-        self, seats: Sequence[Seat], views: dict[KafkaAccess, SourceView]
+        self, seats: Sequence[Seat], views: dict[SourceAccess, SourceView]
     ) -> dict[int, PlannedEpoch]:
         seen = [
-            seat for seat in seats if seat.session.config.kafka in views and self._knows_start(seat)
+            seat
+            for seat in seats
+            if seat.session.config.source in views and self._knows_start(seat)
         ]
-        pinning = [seat for seat in seen if self._pin(seat, views[seat.session.config.kafka])]
+        pinning = [seat for seat in seen if self._pin(seat, views[seat.session.config.source])]
         # A put may have to wait for the store; the other routes do not.
         self._settle(_COMMIT_GRACE_S, pinning)
         planned = {}
@@ -370,7 +373,7 @@ class JobLoop:
             if seat.work is not None or seat.state is not RouteState.RUNNING:
                 continue
             try:
-                view = views[seat.session.config.kafka]
+                view = views[seat.session.config.source]
                 epoch = seat.session.plan(view, bounded=self._bounded)
             except SluicewayError as error:
                 self._react(seat, error)

@@ -19,23 +19,24 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         JobFileError: The declared columns cannot.
     """
     schema = payload_schema(config, owned.state.schema)
-    problem = row_problem(schema, config.event_time, config.partitions, config.choices)
+    problem = row_problem(
+        schema, config.event_time, config.partitions, config.choices, config.format
+    )
     if problem is not None:
         kind = TableMismatchError if config.columns is None else JobFileError
         raise kind(
             f"rows cannot be made for it: {problem}",
             where=str(owned.state.identity),
-            hint="correct columns, event_time or partition_by in the job file",
+            hint="correct columns, format, event_time or partition_by in the job file",
         )
     return RoutePlan(
         ledger=owned.owner.ledger,
         term=owned.writer.term,
         layout=owned.layout,
-        kafka=config.kafka,
+        source=config.source,
+        format=config.format,
         schema=schema,
         schema_version=schema_fingerprint(schema, config.choices),
-        extra=config.extra,
-        tombstones=config.tombstones,
         meta=config.meta,
         event_time=config.event_time,
         partitions=config.partitions,

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sluiceway.errors import JobFileError
 from sluiceway.job.compile import compile_routes, revealed
@@ -21,13 +20,10 @@ from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, Step, ignore_step
 from sluiceway.sinks.contract import TableSink
-from sluiceway.sinks.hive.table import HiveTableSink
+from sluiceway.sinks.registry import open_sink as open_catalog_sink
 from sluiceway.sources.contract import SourceClient
-from sluiceway.sources.kafka.client import KafkaSourceClient
+from sluiceway.sources.registry import SourceAccess, open_client
 from sluiceway.spec.models import JobSpec
-
-if TYPE_CHECKING:
-    from sluiceway.worker.plan import KafkaAccess
 
 _REQUEST_TIMEOUT_S = 10.0
 
@@ -80,9 +76,9 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
     """
     job = compile_routes(spec)
     job = replace(job, takeover=_of_routes(job, options.takeover))
-    # What the client library refuses is told now, not after the seconds that Spark takes.
-    for kafka in dict.fromkeys(config.kafka for config in _all_routes(job)):
-        _open_client(kafka).close()
+    # What a source's client refuses is told now, not after the seconds that Spark takes.
+    for access in dict.fromkeys(config.source for config in _all_routes(job)):
+        open_client(access, _REQUEST_TIMEOUT_S).close()
     if stop.asked():
         return eyes.board.summary()
     eyes.progress.waiting("starting Spark")
@@ -147,18 +143,18 @@ def run_routes(
         observe(step)
         reach(f"step.{step}")
 
-    sources: dict[KafkaAccess, SourceClient] = {}
+    sources: dict[SourceAccess, SourceClient] = {}
 
     def open_session(config: RouteConfig) -> RouteSession:
-        source, sink = sources[config.kafka], open_sink(config)
+        source, sink = sources[config.source], open_sink(config)
         replaces = job.takeover.get(config.route)
         parts = RouteParts(source, sink, log, observe_and_reach, progress, replaces)
         return RouteSession(config, parts)
 
     try:
         for config in _all_routes(job):
-            if config.kafka not in sources:
-                sources[config.kafka] = open_source(config)
+            if config.source not in sources:
+                sources[config.source] = open_source(config)
         discovery = Discovery(job, sources, log)
         rates = RateLimit(job.max_rate_per_s)
         parts = LoopParts(
@@ -172,12 +168,7 @@ def run_routes(
 
 def open_source(config: RouteConfig) -> SourceClient:
     """The driver's view of the route's source."""
-    return _open_client(config.kafka)
-
-
-def _open_client(kafka: "KafkaAccess") -> SourceClient:
-    properties = dict(kafka.properties)
-    return KafkaSourceClient(kafka.bootstrap_servers, properties, _REQUEST_TIMEOUT_S)
+    return open_client(config.source, _REQUEST_TIMEOUT_S)
 
 
 def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
@@ -186,7 +177,7 @@ def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
 
 def open_sink(config: RouteConfig) -> TableSink:
     """The driver's view of the route's table."""
-    return HiveTableSink(config.hive)
+    return open_catalog_sink(config.catalog, config.hive)
 
 
 def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, Path | None]:

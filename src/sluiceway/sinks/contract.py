@@ -78,9 +78,12 @@ class TableSink(ABC):
     def open(self) -> TableState:
         """Find the table, create it when the job file says so, check that it can be written.
 
+        Called again when a route comes back. A table that this object has found before is never
+        created: somebody dropped it.
+
         Raises:
-            TableMismatchError: Missing, a view, transactional, bucketed, of another format, or
-                its columns differ from the job file; says which.
+            TableMismatchError: Missing, dropped, a view, transactional, bucketed, of another
+                format, or its columns differ from the job file; says which.
             MetastoreUnavailableError: The catalog does not answer.
         """
 

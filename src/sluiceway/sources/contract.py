@@ -1,7 +1,8 @@
 """What every source provides.
 
-A source is a set of ordered logs (source partitions). `SourceClient` runs on the driver and
-knows what there is; `SplitReader` runs inside a task and reads.
+A source is a set of ordered logs (source partitions). `Source` opens both sides of it:
+`SourceClient` runs on the driver and knows what there is; `SplitReader` runs inside a task and
+reads.
 """
 
 from abc import ABC, abstractmethod
@@ -201,7 +202,13 @@ class SplitEnd:
 
 
 class SplitReader(ABC):
-    """Reads several splits until stopped. Owned by one task and one thread."""
+    """Reads several splits until stopped. Owned by one task and one thread.
+
+    Attributes:
+        reused: A connection of an earlier epoch goes on; told in the task's answer.
+    """
+
+    reused: bool = False
 
     @abstractmethod
     def read(self, timeout_s: float) -> list[SourceBatch]:
@@ -228,4 +235,48 @@ class SplitReader(ABC):
 
         Args:
             reusable: False after any exception: the underlying consumer is closed, not kept.
+        """
+
+
+class Source(ABC):
+    """A kind of queue: opens both sides of it.
+
+    An entry point of `sluiceway.sources` names the class, which is made without arguments, on the
+    driver and in every worker process.
+    """
+
+    def check(self, options: Mapping[str, str]) -> None:  # noqa: B027 - nothing to check is fine
+        """Refuse options that cannot be. Called when a job is compiled; without I/O.
+
+        Args:
+            options: Of the connection, names and values as text.
+
+        Raises:
+            ValueError: Says which option and why, in words for the user and without secrets.
+            JobFileError: The same, with a hint.
+        """
+
+    @abstractmethod
+    def open_client(self, options: Mapping[str, str], *, request_timeout_s: float) -> SourceClient:
+        """The driver's view. Called once per driver, tool and connection; need not connect yet.
+
+        Args:
+            options: Of the connection.
+            request_timeout_s: Longest time that a call of the client blocks.
+        """
+
+    @abstractmethod
+    def open_reader(
+        self, splits: Sequence[Split], options: Mapping[str, str], *, owner: str
+    ) -> SplitReader:
+        """A task's reader. Called once per task and connection.
+
+        Args:
+            splits: At most one per source partition; of any topics and routes.
+            options: Of the connection.
+            owner: Ledgers and terms that the splits were planned by: a connection may be kept
+                for the next task of the same owner, never for another's.
+
+        Raises:
+            SourceUnavailableError: No connection.
         """

@@ -5,11 +5,12 @@ So they run even when the models refuse the file, and all problems come at once.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from pydantic_core import PydanticCustomError
 
+from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.spec.models import META_NAMES
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
@@ -54,9 +55,9 @@ OWN_KAFKA_OPTIONS = frozenset(
         "transactional.id",
     ]
 )
-_WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("source",), "kafka"),
-    (("table", "hive"), "metastore"),
+_WANTED: tuple[tuple[tuple[str, ...], str, PluginGroup], ...] = (
+    (("source",), "kafka", PluginGroup.SOURCES),
+    (("table", "hive"), "metastore", PluginGroup.SINKS),
 )
 _UNITS = frozenset({"s", "ms", "us", "ns", "iso8601"})
 _OWN_SPARK_SETTINGS = {
@@ -104,22 +105,24 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
         if not _CONNECTION_NAME.fullmatch(name):
             text = f"expected 1 to 64 letters, digits, `_`, `-`, got {quoted(name)}"
             yield Problem(positions.key(("connections", name)), text, "rename the connection")
-    for parent, kind in _WANTED:
+    for parent, built_in, group in _WANTED:
+        kinds = {built_in, *plugin_names(group)}
         wanted = _mapping(data, *parent).get("connection")
-        if not isinstance(wanted, str) or _is_reported(connections.get(wanted), kind):
+        if not isinstance(wanted, str) or _is_reported(connections.get(wanted), kinds):
             continue
-        fitting = [name for name, found in connections.items() if kind in _mapping(found)]
+        fitting = [name for name, found in connections.items() if kinds & _mapping(found).keys()]
+        kind = " or ".join([built_in, *plugin_names(group)])
         text = f"expected the name of a {kind} connection, got {quoted(wanted)}"
         todo = f"write one of: {', '.join(fitting)}" if fitting else f"add a {kind} connection"
         yield Problem(positions.value((*parent, "connection")), text, todo)
 
 
-def _is_reported(connection: object, kind: str) -> bool:
-    """Whether a connection is of the kind, or is there without any: reported where it stands."""
+def _is_reported(connection: object, kinds: Set[str]) -> bool:
+    """Whether a connection is of a kind, or is there without any: reported where it stands."""
     if connection is None:
         return False
-    kinds = {"kafka", "metastore"} & _mapping(connection).keys()
-    return kind in kinds or not kinds
+    given = _mapping(connection).keys()
+    return bool(kinds & given) or not given
 
 
 def _check_options(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from pydantic import (
 )
 
 from sluiceway.errors import JobFileError
+from sluiceway.plugins import PluginGroup
 from sluiceway.spec.start import (
     EARLIEST,
     LATEST,
@@ -36,6 +37,7 @@ from sluiceway.spec.values import (
     PlainValue,
     Port,
     Rate,
+    Secret,
     TableName,
     ThriftUri,
     TimeZone,
@@ -62,6 +64,7 @@ class Block(BaseModel):
     Attributes:
         LATER: Keys that the design has and this version does not.
         ONE_OF: Keys of which exactly one is given.
+        PLUGINS: Plug-ins whose names may stand beside `ONE_OF`, with their options.
     """
 
     model_config = ConfigDict(
@@ -69,6 +72,19 @@ class Block(BaseModel):
     )
     LATER: ClassVar[frozenset[str]] = frozenset()
     ONE_OF: ClassVar[tuple[str, ...]] = ()
+    PLUGINS: ClassVar[tuple[PluginGroup, ...]] = ()
+
+
+class PluginBlock(Block):
+    """A block that names a built-in kind or a plug-in; the first look at the file has the names."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Mapping[str, Option]]
+
+    @property
+    def plugin(self) -> tuple[str, Mapping[str, str | Secret]] | None:
+        """The plug-in's name and its options as they are written; None for a built-in kind."""
+        return next(iter((self.__pydantic_extra__ or {}).items()), None)
 
 
 class KafkaConnection(Block):
@@ -90,11 +106,12 @@ class MetastoreConnection(Block):
     uri: ThriftUri
 
 
-class ConnectionSpec(Block):
+class ConnectionSpec(PluginBlock):
     """One named connection; exactly one kind is given."""
 
     LATER = frozenset({"rocketmq", "schema_registry", "hdfs", "s3"})
     ONE_OF = ("kafka", "metastore")
+    PLUGINS = (PluginGroup.SOURCES, PluginGroup.SINKS)
     kafka: KafkaConnection | None = None
     metastore: MetastoreConnection | None = None
 
@@ -196,11 +213,13 @@ class JsonFormat(Block):
     tombstones: Literal["skip", "dirty"] = "dirty"
 
 
-class FormatSpec(Block):
-    """How payloads are read."""
+class FormatSpec(PluginBlock):
+    """How payloads are read; exactly one format is given."""
 
     LATER = frozenset({"avro", "protobuf", "csv", "raw", "debezium", "canal", "maxwell"})
-    json_: JsonFormat = Field(alias="json")
+    ONE_OF = ("json",)
+    PLUGINS = (PluginGroup.FORMATS,)
+    json_: JsonFormat | None = Field(default=None, alias="json")
 
 
 class HiveTable(Block):
@@ -424,27 +443,39 @@ class RouteSpec(JobBlocks):
 
     @property
     def kafka(self) -> KafkaConnection:
+        """The source's connection, when it is a Kafka cluster.
+
+        Raises:
+            JobFileError: The spec was not made by the loader and names no such connection.
+        """
+        kafka = self.source_connection.kafka
+        if kafka is None:
+            raise JobFileError("source.connection names no Kafka connection")
+        return kafka
+
+    @property
+    def source_connection(self) -> ConnectionSpec:
         """The source's connection.
 
         Raises:
             JobFileError: The spec was not made by the loader and names no such connection.
         """
-        connection = self.connections.get(self.source.connection)
-        if connection is None or connection.kafka is None:
-            raise JobFileError("source.connection names no Kafka connection")
-        return connection.kafka
+        return self._connection(self.source.connection, "source.connection")
 
     @property
-    def metastore(self) -> MetastoreConnection:
+    def table_connection(self) -> ConnectionSpec:
         """The table's connection.
 
         Raises:
             JobFileError: The spec was not made by the loader and names no such connection.
         """
-        connection = self.connections.get(self.table.hive.connection)
-        if connection is None or connection.metastore is None:
-            raise JobFileError("table.hive.connection names no metastore connection")
-        return connection.metastore
+        return self._connection(self.table.hive.connection, "table.hive.connection")
+
+    def _connection(self, name: str, key: str) -> ConnectionSpec:
+        connection = self.connections.get(name)
+        if connection is None:
+            raise JobFileError(f"{key} names no connection")
+        return connection
 
 
 @dataclass(frozen=True, slots=True)

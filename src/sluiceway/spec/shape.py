@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, get_args, get_origin
 
+from sluiceway.plugins import plugin_names
 from sluiceway.spec import document
 from sluiceway.spec.document import Entry, Node, Scalar
 from sluiceway.spec.models import Block
@@ -104,6 +105,9 @@ def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block])
         if entry.key in known:
             layout = layout_of(known[entry.key].annotation)
             data[entry.key] = _value(shape, entry, inner, layout)
+        elif entry.key in _plugins_of(block):
+            # Before the keys of later versions: a plug-in may have what this version has not.
+            data[entry.key] = _value(shape, entry, inner, _FREE)
         elif entry.key in block.LATER:
             shape.later_in.add(path)
             _refuse(shape, inner, _later(entry.key, entry.mark))
@@ -113,14 +117,21 @@ def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block])
     return data
 
 
+def _plugins_of(block: type[Block]) -> tuple[str, ...]:
+    return tuple(sorted({name for group in block.PLUGINS for name in plugin_names(group)}))
+
+
 def _require_one(
     shape: Shape, node: document.Mapping, data: Mapping[str, Any], block: type[Block]
 ) -> None:
-    given = [key for key in block.ONE_OF if key in data]
+    if not block.ONE_OF:
+        return
+    choices = (*block.ONE_OF, *_plugins_of(block))
+    given = [key for key in choices if key in data]
     # A misspelt or later key may have been the one; it has a problem of its own.
-    if len(given) > 1 or (block.ONE_OF and not given and len(data) == len(node.entries)):
+    if len(given) > 1 or (not given and len(data) == len(node.entries)):
         came = " and ".join(map(quoted, given)) or "none"
-        text = f"expected exactly one of {', '.join(block.ONE_OF)}, got {came}"
+        text = f"expected exactly one of {', '.join(choices)}, got {came}"
         shape.problems.append(Problem(node.mark, text, "keep one" if given else "add one"))
 
 
@@ -149,6 +160,7 @@ def _later(key: str, mark: Mark) -> Problem:
 
 def _unknown(shape: Shape, entry: Entry, parent: Path, block: type[Block]) -> Problem:
     known = [info.alias or name for name, info in block.model_fields.items()]
+    known += _plugins_of(block)
     choices = [*known, *sorted(block.LATER)]
     close = get_close_matches(entry.key[:_MAX_COMPARED].lower(), choices, n=1)
     shape.suggested.update((*parent, key) for key in close)

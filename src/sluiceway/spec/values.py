@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_core import PydanticCustomError
 
+from sluiceway.plugins import PluginGroup, plugin_names
+
 NOT_YET = "not_in_this_version"
 MAX_PATH_KEYS = 50
 
@@ -180,6 +182,8 @@ def _check_table_name(text: str) -> str:
 
 def _check_location(text: str) -> str:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", text)
+    if scheme and scheme[1].lower() in plugin_names(PluginGroup.STORAGE):
+        return text
     if scheme and scheme[1].lower() in {
         "hdfs",
         "s3",

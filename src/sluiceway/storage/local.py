@@ -24,9 +24,9 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.observe.failpoints import edge
+from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWriter, Storage
 
-_READ_CHUNK_BYTES = 1 << 20
 _PROBE_WRITERS = 8
 _MOST_NAMED = 10_000
 # Repeating does not help: another file system, or a file where a folder has to be.
@@ -59,11 +59,8 @@ def local_path(location: str) -> Path:
 
 def file_crc32c(path: Path) -> str:
     """Castagnoli checksum of a whole file, eight hex digits."""
-    checksum = google_crc32c.Checksum()
     with path.open("rb") as stream:
-        while chunk := stream.read(_READ_CHUNK_BYTES):
-            checksum.update(chunk)
-    return cast("bytes", checksum.hexdigest()).decode()
+        return stream_crc32c(stream)
 
 
 class _ChecksummedStream:

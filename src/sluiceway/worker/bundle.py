@@ -16,14 +16,13 @@ from sluiceway.errors import (
 )
 from sluiceway.observe.failpoints import Role, arm, reach
 from sluiceway.sources.contract import SourceBatch, SplitEnd, SplitReader
-from sluiceway.sources.kafka.consumer_cache import process_cache
-from sluiceway.sources.kafka.reader import KafkaSplitReader
+from sluiceway.sources.registry import SourceAccess, open_reader
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.answers import TaskTimes, failed_result, finished_result, put_result
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.plan import KafkaAccess, TaskPlan, TaskResult
+from sluiceway.worker.plan import TaskPlan, TaskResult
 
 _READ_TIMEOUT_S = 0.2
 _STOP_POLL_S = 0.2
@@ -125,33 +124,28 @@ def _after_retry(part: _Part) -> TaskResult:
 
 def _open_readings(parts: Sequence[_Part]) -> list[_Reading]:
     """One reader for all splits of a cluster; a second one where two routes share a log."""
-    groups: dict[tuple[KafkaAccess, int], list[tuple[_Part, int]]] = {}
-    seen: dict[tuple[KafkaAccess, object], int] = {}
+    groups: dict[tuple[SourceAccess, int], list[tuple[_Part, int]]] = {}
+    seen: dict[tuple[SourceAccess, object], int] = {}
     for part in parts:
         for index, split in enumerate(part.plan.splits):
-            key = (part.plan.route.kafka, split.partition)
+            key = (part.plan.route.source, split.partition)
             seen[key] = seen.get(key, -1) + 1
-            groups.setdefault((part.plan.route.kafka, seen[key]), []).append((part, index))
+            groups.setdefault((part.plan.route.source, seen[key]), []).append((part, index))
     readings = []
-    for (kafka, _), owners in groups.items():
+    for (source, _), owners in groups.items():
         try:
-            readings.append(_open_reading(kafka, owners))
+            readings.append(_open_reading(source, owners))
         except SluicewayError as error:
             for part, _ in owners:
                 part.fail(error)
     return readings
 
 
-def _open_reading(kafka: KafkaAccess, owners: list[tuple[_Part, int]]) -> _Reading:
-    before = process_cache().reuse_counts().reused
+def _open_reading(source: SourceAccess, owners: list[tuple[_Part, int]]) -> _Reading:
     tokens = sorted({part.plan.route.owner_token for part, _ in owners})
-    reader = KafkaSplitReader(
-        [part.plan.splits[index] for part, index in owners],
-        bootstrap_servers=kafka.bootstrap_servers,
-        properties=dict(kafka.properties),
-        owner=",".join(tokens),
-    )
-    if process_cache().reuse_counts().reused > before:
+    splits = [part.plan.splits[index] for part, index in owners]
+    reader = open_reader(source, splits, owner=",".join(tokens))
+    if reader.reused:
         for part, _ in owners:
             part.times.consumer_reused = True
     return _Reading(reader, owners)
@@ -186,6 +180,10 @@ def _read_once(reading: _Reading, timeout_s: float) -> None:
     except SluicewayError as error:
         reading.spoilt = True
         _blame(reading, error)
+        return
+    except Exception as error:  # noqa: BLE001 - the task's boundary: one source, not the bundle
+        reading.spoilt = True
+        _blame(reading, _unexpected(error))
         return
     spent = time.monotonic() - started
     for part, own in _by_part(reading, batches):

@@ -15,7 +15,7 @@ from sluiceway.eventtime.event_time import EventTimeReader
 from sluiceway.eventtime.partition_time import TimePattern
 from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
 from sluiceway.formats.contract import DirtyRow, RowDecoder
-from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.registry import open_decoder
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import FileRecord, RowCounts
 from sluiceway.sinks.hive.partition_path import partition_value_problem
@@ -78,9 +78,7 @@ class RowPipeline:
         route = plan.route
         self._route = route
         self._splits = [split.partition for split in plan.splits]
-        self._decoder: RowDecoder = JsonDecoder(
-            route.schema, extra=route.extra, tombstones=route.tombstones
-        )
+        self._decoder: RowDecoder = open_decoder(route.format, route.schema)
         self._chooser: RowChooser | None = None
         row_schema = self._decoder.arrow_schema
         if route.choices != NO_CHOICES:

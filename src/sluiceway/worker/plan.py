@@ -1,29 +1,15 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from sluiceway import errors
+from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import FileRecord, RowCounts
 from sluiceway.sources.contract import Split
+from sluiceway.sources.registry import SourceAccess
 from sluiceway.types.schema import Field, Schema
 from sluiceway.types.strict_json import BigInt
-
-
-@dataclass(frozen=True, slots=True)
-class KafkaAccess:
-    """How a task reaches the broker. May hold secrets: never logged.
-
-    Attributes:
-        properties: librdkafka options of the connection.
-    """
-
-    bootstrap_servers: str
-    properties: tuple[tuple[str, str], ...]
-
-    def __repr__(self) -> str:
-        return f"KafkaAccess({self.bootstrap_servers!r}, <{len(self.properties)} properties>)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +93,10 @@ class RoutePlan:
     ledger: str
     term: int
     layout: LedgerLayout
-    kafka: KafkaAccess
+    source: SourceAccess
+    format: FormatChoice
     schema: Schema
     schema_version: str
-    extra: Literal["ignore"]
-    tombstones: Literal["skip", "dirty"]
     meta: tuple[MetaColumn, ...]
     event_time: EventTimeRule | None
     partitions: tuple[PartitionRule, ...]

@@ -2,7 +2,7 @@
 
 from sluiceway.eventtime.event_time import EventTimeReader
 from sluiceway.expressions.expression_error import ExpressionError
-from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.registry import JSON, FormatChoice, open_decoder
 from sluiceway.types.schema import Schema
 from sluiceway.worker.pipeline import partition_assigner
 from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, RowChoices
@@ -14,6 +14,7 @@ def row_problem(
     event_time: EventTimeRule | None,
     partitions: tuple[PartitionRule, ...],
     choices: RowChoices = NO_CHOICES,
+    payload: FormatChoice = JSON,
 ) -> str | None:
     """Why no task could fill the table, or None. Called by `validate` and at a route's start.
 
@@ -22,9 +23,10 @@ def row_problem(
         event_time: Where the event time is.
         partitions: The partition columns.
         choices: What the rows are made of the payload's columns.
+        payload: How the payload is read.
     """
     try:
-        JsonDecoder(schema)
+        open_decoder(payload, schema)
         rows = RowChooser(schema, choices).arrow_schema
         if event_time is not None:
             EventTimeReader(event_time.path, event_time.unit, rows)

@@ -10,6 +10,14 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from sluiceway.conformance.reading import (
+    log_of,
+    range_of,
+    read_for,
+    read_rows,
+    read_to_end,
+    row_values,
+)
 from sluiceway.errors import (
     JobFileError,
     SourceUnavailableError,
@@ -23,7 +31,6 @@ from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.consumer_cache import ConsumerCache
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
-from tools.split_reading import log_of, range_of, read_for, read_rows, read_to_end, row_values
 from tools.topic_writer import TopicWriter
 
 TIMEOUT_S = 20.0

@@ -8,11 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
+from sluiceway.conformance.reading import (
+    ReadRows,
+    read_for,
+    read_rows,
+    read_to_end,
+    read_to_stop,
+    row_values,
+)
 from sluiceway.sources.contract import SourcePartition, Split, SplitEnd
 from sluiceway.sources.kafka.consumer_cache import ConsumerCache, ReuseCounts
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
-from tools.split_reading import ReadRows, read_for, read_rows, read_to_end, read_to_stop, row_values
 from tools.topic_writer import TopicWriter
 
 

@@ -7,6 +7,14 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from sluiceway.conformance.reading import (
+    log_of,
+    range_of,
+    read_for,
+    read_rows,
+    read_to_end,
+    row_values,
+)
 from sluiceway.errors import (
     OffsetsLostError,
     TaskFailedError,
@@ -17,7 +25,6 @@ from sluiceway.sources.kafka.jump_check import check_jumps
 from sluiceway.sources.kafka.progress import Jump
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
-from tools.split_reading import log_of, range_of, read_for, read_rows, read_to_end, row_values
 from tools.topic_writer import TopicWriter
 
 TIMEOUT_S = 20.0

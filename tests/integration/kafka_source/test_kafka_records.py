@@ -5,16 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
-from sluiceway.sources.contract import RawRecord, Split
-from sluiceway.sources.kafka.reader import KafkaSplitReader
-from tools.lab_fixture import TopicFactory
-from tools.split_reading import (
+from sluiceway.conformance.reading import (
     ReadRows,
     log_of,
     read_rows,
     read_to_stop,
     row_values,
 )
+from sluiceway.sources.contract import RawRecord, Split
+from sluiceway.sources.kafka.reader import KafkaSplitReader
+from tools.lab_fixture import TopicFactory
 from tools.topic_writer import TopicWriter
 
 TIMEOUT_S = 20.0

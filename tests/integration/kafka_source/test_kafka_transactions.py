@@ -4,11 +4,18 @@ from collections.abc import Callable
 
 import pytest
 
+from sluiceway.conformance.reading import (
+    log_of,
+    range_of,
+    read_for,
+    read_to_end,
+    read_to_stop,
+    row_values,
+)
 from sluiceway.sources.contract import Split
 from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
-from tools.split_reading import log_of, range_of, read_for, read_to_end, read_to_stop, row_values
 from tools.topic_writer import TopicWriter
 
 TIMEOUT_S = 20.0

@@ -91,7 +91,7 @@ class Watched:
     def __init__(self, cluster: TopicList, *routes: str) -> None:
         self.job = compiled(*routes)
         self.lines = io.StringIO()
-        accesses = {each.route.kafka for each in self.job.templates}
+        accesses = {each.route.source for each in self.job.templates}
         sources = dict.fromkeys(accesses, cluster)
         self.discovery = Discovery(self.job, sources, stderr_log(stream=self.lines))
 

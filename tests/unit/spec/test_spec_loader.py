@@ -56,7 +56,8 @@ def test_load_example_gives_what_it_says() -> None:
     assert (job.spec.name, spec.name, spec.route) == ("orders",) * 3
     assert job.source_path == EXAMPLE
     assert spec.kafka.bootstrap_servers == "k1:9092"
-    assert spec.metastore.uri == "thrift://hms:9083"
+    assert spec.table_connection.metastore is not None
+    assert spec.table_connection.metastore.uri == "thrift://hms:9083"
     assert spec.source.start_at == EARLIEST
     assert spec.run.interval_ms == 2000
     assert spec.event_time is not None
@@ -71,6 +72,7 @@ def test_load_small_file_takes_defaults() -> None:
     assert spec.source.start_at == LATEST
     assert (spec.run.interval_ms, spec.run.straggler_timeout_ms) == (10_000, 60_000)
     assert spec.run.master == "local"
+    assert spec.format.json_ is not None
     assert spec.format.json_.tombstones == "dirty"
     hive = spec.table.hive
     assert (hive.create, hive.compression, hive.location) == ("if_missing", "zstd", None)

@@ -62,6 +62,7 @@ def test_routes_take_the_files_blocks_and_lay_their_own_over_them() -> None:
     assert [column.name for column in own.table.columns] == ["id"]
     assert (own.table.partition_by, own.event_time) == ((), None)
     assert own.source.start_at == StartAt("earliest")
+    assert own.format.json_ is not None
     assert own.format.json_.tombstones == "dirty"
 
 

@@ -1,4 +1,4 @@
-"""Drives a split reader as a task does, and keeps what it returned."""
+"""Drives a split reader as a task does, and keeps what it returned. Waits with patience."""
 
 import time
 from dataclasses import dataclass, field

@@ -1,0 +1,1 @@
+"""Delimited text as a format of Sluiceway."""

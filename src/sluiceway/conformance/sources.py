@@ -1,0 +1,295 @@
+"""What every source must do."""
+
+import pickle
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+import pytest
+
+from sluiceway.conformance.reading import read_for, read_rows, read_to_stop
+from sluiceway.errors import OffsetsLostError, SourceUnavailableError, TopicNotFoundError
+from sluiceway.sources.contract import (
+    LogBounds,
+    SourceClient,
+    SourcePartition,
+    Split,
+    SplitReader,
+)
+
+REQUEST_TIMEOUT_S = 20.0
+_BIG_BYTES = 700_000
+T = TypeVar("T")
+
+
+class SourceUnderTest(ABC):
+    """One real source: its client, its readers and a way to fill it.
+
+    Attributes:
+        client: Opened with `REQUEST_TIMEOUT_S`; the suite closes it.
+    """
+
+    client: SourceClient
+
+    @abstractmethod
+    def new_topic(self, partitions: int) -> str:
+        """Create a topic that is ready for use and has a name of its own."""
+
+    @abstractmethod
+    def write(self, topic: str, values: Sequence[bytes | None], partition: int = 0) -> None:
+        """Append rows; they can be read when it returns."""
+
+    @abstractmethod
+    def reader(self, splits: Sequence[Split]) -> SplitReader:
+        """A task's reader, as `Source.open_reader` opens it."""
+
+
+def _when_ready(ask: Callable[[], T]) -> T:
+    """A cluster that has just started has no coordinator of groups for a while."""
+    deadline_s = time.monotonic() + 2 * REQUEST_TIMEOUT_S
+    while True:
+        try:
+            return ask()
+        except SourceUnavailableError:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(0.2)
+
+
+def _values(count: int, name: str = "row") -> list[bytes]:
+    return [f"{name}-{number}".encode() for number in range(count)]
+
+
+class SourceConformance:
+    """Subclass it and override the fixture `opened`."""
+
+    @pytest.fixture
+    def opened(self) -> SourceUnderTest:
+        """The source under test."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def source(self, opened: SourceUnderTest) -> Iterator[SourceUnderTest]:
+        """The source; its client is closed after the test."""
+        yield opened
+        opened.client.close()
+
+    def test_discover_two_topics_lists_partitions_in_order(self, source: SourceUnderTest) -> None:
+        topics = sorted([source.new_topic(2), source.new_topic(3)])
+        found = source.client.discover(list(reversed(topics)))
+        partitions = [one.partition for one in found]
+        assert partitions == sorted(partitions)
+        assert {one.topic for one in partitions} == set(topics)
+        assert len(partitions) == 5
+        assert len({one.identity.cluster_id for one in found}) == 1
+        assert len({one.identity.topic_id for one in found}) == 2
+        assert source.client.discover(topics) == found
+
+    def test_discover_unknown_topic_names_it(self, source: SourceUnderTest) -> None:
+        known = source.new_topic(1)
+        with pytest.raises(TopicNotFoundError, match="no_such_topic_here"):
+            source.client.discover([known, "no_such_topic_here"])
+
+    def test_list_topics_names_all_but_the_internal_ones_in_order(
+        self, source: SourceUnderTest
+    ) -> None:
+        topics = sorted([source.new_topic(1), source.new_topic(2)])
+        listed = source.client.list_topics()
+        assert set(topics) <= set(listed)
+        assert list(listed) == sorted(set(listed))
+        assert not [name for name in listed if name.startswith("__")]
+
+    def test_committed_is_what_was_reported_of_the_group(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(3)
+        logs = [SourcePartition(topic, number) for number in range(3)]
+        source.write(topic, _values(9), partition=1)
+        group = f"g-{topic}"
+        assert _when_ready(lambda: source.client.committed(group, logs)) == {}
+        _when_ready(lambda: source.client.report(group, {logs[0]: 0, logs[1]: 7}))
+        assert source.client.committed(group, logs) == {logs[0]: 0, logs[1]: 7}
+        assert source.client.committed(group, logs[1:2]) == {logs[1]: 7}
+        assert source.client.committed(group, []) == {}
+
+    def test_bounds_follow_what_is_written(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(2)
+        empty, filled = SourcePartition(topic, 0), SourcePartition(topic, 1)
+        source.write(topic, _values(7), partition=1)
+        assert source.client.bounds([empty, filled]) == {
+            empty: LogBounds(0, 0, 0),
+            filled: LogBounds(0, 7, 7),
+        }
+
+    def test_bounds_of_nothing_is_nothing(self, source: SourceUnderTest) -> None:
+        assert source.client.bounds([]) == {}
+
+    def test_offsets_at_gives_first_row_not_older_or_the_end(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(1)
+        log = SourcePartition(topic, 0)
+        source.write(topic, _values(3))
+        time.sleep(0.05)
+        between_ms = int(time.time() * 1000)
+        time.sleep(0.05)
+        source.write(topic, _values(2))
+        assert source.client.offsets_at([log], 0) == {log: 0}
+        assert source.client.offsets_at([log], between_ms) == {log: 3}
+        assert source.client.offsets_at([log], between_ms + 3_600_000) == {log: 5}
+
+    def test_client_close_may_be_repeated(self, source: SourceUnderTest) -> None:
+        source.client.close()
+        source.client.close()
+        assert source.reader([]).finished()
+
+    def test_reader_returns_every_row_once_in_order(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(2)
+        for partition in (0, 1):
+            source.write(topic, _values(500, f"p{partition}"), partition=partition)
+        splits = [Split(SourcePartition(topic, partition), 0) for partition in (1, 0)]
+        reader = source.reader(splits)
+        rows = read_rows(reader, 1_000)
+        ends = reader.ends()
+        reader.close(reusable=True)
+        for index, partition in enumerate((1, 0)):
+            assert rows.offsets(index) == list(range(500))
+            assert rows.values(index) == _values(500, f"p{partition}")
+        assert [(end.end_offset, end.rows, end.gaps) for end in ends] == [(500, 500, 0)] * 2
+
+    def test_reader_one_read_has_at_most_one_batch_a_split(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(3)
+        for partition in range(3):
+            source.write(topic, _values(300), partition=partition)
+        reader = source.reader(
+            [Split(SourcePartition(topic, partition), 0) for partition in range(3)]
+        )
+        seen = 0
+        deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
+        while seen < 900 and time.monotonic() < deadline_s:
+            batches = reader.read(0.5)
+            indexes = [batch.split_index for batch in batches]
+            assert len(indexes) == len(set(indexes))
+            seen += sum(len(batch.offsets) for batch in batches)
+        reader.close(reusable=True)
+        assert seen == 900
+
+    def test_reader_of_empty_log_returns_nothing_in_time(self, source: SourceUnderTest) -> None:
+        reader = source.reader([Split(SourcePartition(source.new_topic(1), 0), 0)])
+        began_s = time.monotonic()
+        assert reader.read(0.3) == []
+        assert 0.2 < time.monotonic() - began_s < 2.0
+        (end,) = reader.ends()
+        reader.close(reusable=True)
+        assert (end.end_offset, end.rows, end.gaps, end.leader_epoch) == (0, 0, 0, None)
+
+    def test_reader_without_stop_is_never_finished(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(1)
+        source.write(topic, _values(3))
+        reader = source.reader([Split(SourcePartition(topic, 0), 0)])
+        read_rows(reader, 3)
+        assert not reader.finished()
+        reader.close(reusable=True)
+
+    def test_reader_stops_before_the_stop_offset(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(1)
+        source.write(topic, _values(100))
+        reader = source.reader([Split(SourcePartition(topic, 0), 10, stop_offset=60)])
+        rows = read_to_stop(reader)
+        (end,) = reader.ends()
+        assert reader.read(0.1) == []
+        reader.close(reusable=True)
+        assert rows.offsets() == list(range(10, 60))
+        assert (end.end_offset, end.rows, end.gaps) == (60, 50, 0)
+
+    def test_reader_with_start_at_stop_is_finished_at_once(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(1)
+        source.write(topic, _values(5))
+        reader = source.reader([Split(SourcePartition(topic, 0), 5, stop_offset=5)])
+        assert reader.finished()
+        assert reader.read(5.0) == []
+        (end,) = reader.ends()
+        reader.close(reusable=True)
+        assert (end.end_offset, end.rows, end.gaps) == (5, 0, 0)
+
+    def test_readers_one_after_the_other_lose_and_double_nothing(
+        self, source: SourceUnderTest
+    ) -> None:
+        topic = source.new_topic(1)
+        log = SourcePartition(topic, 0)
+        offsets: list[int] = []
+        start = 0
+        for written in (30, 1, 0, 40):
+            source.write(topic, _values(written))
+            reader = source.reader([Split(log, start)])
+            offsets += read_rows(reader, written).offsets()
+            start = reader.ends()[0].end_offset
+            reader.close(reusable=True)
+        assert offsets == list(range(71))
+
+    def test_reader_start_behind_the_end_reports_lost_offsets(
+        self, source: SourceUnderTest
+    ) -> None:
+        topic = source.new_topic(1)
+        source.write(topic, _values(5))
+        reader = source.reader([Split(SourcePartition(topic, 0), 500)])
+        with pytest.raises(OffsetsLostError, match=rf"{topic}\[0\]: offset 500 .* from 0 to 5"):
+            read_for(reader, 10.0)
+        reader.close(reusable=False)
+
+    def test_batch_knows_times_and_whole_records(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(1)
+        before_ms = int(time.time() * 1000) - 5_000
+        source.write(topic, _values(3))
+        reader = source.reader([Split(SourcePartition(topic, 0), 1)])
+        (batch,) = read_rows(reader, 2).batches
+        reader.close(reusable=True)
+        times = batch.timestamps_ms()
+        assert len(times) == 2
+        assert all(time_ms is not None and time_ms > before_ms for time_ms in times)
+        record = batch.record(1)
+        assert (record.partition, record.offset) == (SourcePartition(topic, 0), 2)
+        assert (record.value, record.timestamp_ms) == (b"row-2", times[1])
+
+    def test_reader_close_may_be_repeated(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(1)
+        source.write(topic, _values(3))
+        reader = source.reader([Split(SourcePartition(topic, 0), 0)])
+        read_rows(reader, 3)
+        reader.close(reusable=True)
+        reader.close(reusable=True)
+        reader.close(reusable=False)
+        again = source.reader([Split(SourcePartition(topic, 0), 0)])
+        assert read_rows(again, 3).offsets() == [0, 1, 2]
+        again.close(reusable=True)
+
+    def test_reader_keeps_null_empty_and_big_values_apart(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(1)
+        values = [b"first", None, b"", bytes(range(256)) * (_BIG_BYTES // 256), None, b"last"]
+        source.write(topic, values)
+        reader = source.reader([Split(SourcePartition(topic, 0), 0, stop_offset=6)])
+        rows = read_to_stop(reader)
+        reader.close(reusable=True)
+        assert rows.values() == values
+
+    def test_reader_starts_where_its_split_does(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(2)
+        for partition in (0, 1):
+            source.write(topic, _values(50, f"p{partition}"), partition=partition)
+        splits = [
+            Split(SourcePartition(topic, 0), 49, stop_offset=50),
+            Split(SourcePartition(topic, 1), 7, stop_offset=50),
+        ]
+        reader = source.reader(splits)
+        rows = read_to_stop(reader)
+        ends = reader.ends()
+        reader.close(reusable=True)
+        assert (rows.offsets(0), rows.offsets(1)) == ([49], list(range(7, 50)))
+        assert rows.values(1)[0] == b"p1-7"
+        assert [(end.end_offset, end.rows) for end in ends] == [(50, 1), (50, 43)]
+
+    def test_splits_cross_process_borders(self, source: SourceUnderTest) -> None:
+        topic = source.new_topic(1)
+        source.write(topic, _values(4))
+        (found,) = source.client.discover([topic])
+        split = Split(found.partition, 1, stop_offset=4, leader_epoch=found.leader_epoch)
+        reader = source.reader([pickle.loads(pickle.dumps(split))])  # noqa: S301 - our own
+        assert read_to_stop(reader).offsets() == [1, 2, 3]
+        reader.close(reusable=True)

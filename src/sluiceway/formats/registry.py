@@ -1,0 +1,67 @@
+"""Which decoder reads a route's payloads: this package's own, or a plug-in's by its name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.plugins import PluginGroup, find_implementation, opened
+from sluiceway.types.schema import Schema
+
+OpenDecoder = Callable[[Schema, Mapping[str, str]], RowDecoder]
+"""What an entry point of `sluiceway.formats` names: columns and the job file's options -> a
+decoder. Called once per task and route, and by `validate`; it raises `ValueError`, in words for
+the user, for options or column types that it cannot serve."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormatChoice:
+    """How a route's payloads are read; a value, so that it reaches the workers.
+
+    Attributes:
+        name: As in the job file.
+        options: Names and values as text, in order. May hold secrets: never logged.
+    """
+
+    name: str
+    options: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"FormatChoice({self.name!r}, <{len(self.options)} options>)"
+
+
+JSON = FormatChoice("json")
+
+
+def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
+    known = {"extra": ("ignore",), "tombstones": ("skip", "dirty")}
+    for name, value in options.items():
+        if value not in known.get(name, ()):
+            raise ValueError(f"the format json has no option {name}: {value}")
+    tombstones = cast("Literal['skip', 'dirty']", options.get("tombstones", "dirty"))
+    return JsonDecoder(schema, tombstones=tombstones)
+
+
+_BUILT_IN: Mapping[str, OpenDecoder] = {"json": _open_json}
+
+
+def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:
+    """A decoder for one route in one task. Called once per task and route, and by checks.
+
+    Args:
+        choice: The format.
+        schema: Columns that come from the payload.
+
+    Raises:
+        ValueError: The format cannot carry a column, or has no such option.
+        UnhealthyEnvironmentError: Nothing installed here has the name, or it does not work.
+    """
+    open_it: OpenDecoder = find_implementation(PluginGroup.FORMATS, choice.name, _BUILT_IN)
+    return opened(
+        PluginGroup.FORMATS,
+        choice.name,
+        RowDecoder,  # type: ignore[type-abstract]
+        lambda: open_it(schema, dict(choice.options)),
+        told=(ValueError,),
+    )

@@ -1,0 +1,71 @@
+"""Which source serves a connection: this package's own, or a plug-in's by its name."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from sluiceway.plugins import PluginGroup, find_implementation, opened
+from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
+from sluiceway.sources.kafka.source import KafkaSource
+
+_BUILT_IN: Mapping[str, Callable[[], Source]] = {"kafka": KafkaSource}
+
+
+@dataclass(frozen=True, slots=True)
+class SourceAccess:
+    """How a driver or a task reaches a source; a value, so that it reaches the workers.
+
+    Attributes:
+        kind: The source's name, as the job file's connection has it.
+        options: Names and values as text, in order. May hold secrets: never logged.
+    """
+
+    kind: str
+    options: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        return f"SourceAccess({self.kind!r}, <{len(self.options)} options>)"
+
+
+def check_access(access: SourceAccess) -> None:
+    """Refuse options that the source cannot have. Called when a job is compiled; without I/O.
+
+    Raises:
+        ValueError: Says which and why.
+        JobFileError: The same, with a hint.
+        UnhealthyEnvironmentError: Nothing installed here has the name, or it does not work.
+    """
+    source, options = _source(access), dict(access.options)
+    opened(
+        PluginGroup.SOURCES,
+        access.kind,
+        type(None),
+        lambda: source.check(options),
+        told=(ValueError,),
+    )
+
+
+def open_client(access: SourceAccess, request_timeout_s: float) -> SourceClient:
+    """The driver's view of a source. Called once per driver, tool and connection."""
+    source, options = _source(access), dict(access.options)
+    return opened(
+        PluginGroup.SOURCES,
+        access.kind,
+        SourceClient,  # type: ignore[type-abstract]
+        lambda: source.open_client(options, request_timeout_s=request_timeout_s),
+    )
+
+
+def open_reader(access: SourceAccess, splits: list[Split], *, owner: str) -> SplitReader:
+    """A task's reader of splits of one source. Called once per task and connection."""
+    source, options = _source(access), dict(access.options)
+    return opened(
+        PluginGroup.SOURCES,
+        access.kind,
+        SplitReader,  # type: ignore[type-abstract]
+        lambda: source.open_reader(splits, options, owner=owner),
+    )
+
+
+def _source(access: SourceAccess) -> Source:
+    make = find_implementation(PluginGroup.SOURCES, access.kind, _BUILT_IN)
+    return opened(PluginGroup.SOURCES, access.kind, Source, make)  # type: ignore[type-abstract]

@@ -1,0 +1,35 @@
+"""The formats of this package against the suite for all."""
+
+from typing import Literal
+
+import pytest
+
+from sluiceway.conformance.formats import FormatConformance, Row
+from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.registry import FormatChoice, open_decoder
+from sluiceway.types.schema import Schema
+from tools.json_payloads_of_rows import json_payload
+
+
+class TestJson(FormatConformance):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        return open_decoder(FormatChoice("json", (("tombstones", tombstones),)), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return json_payload(row)
+
+
+class TestJsonSlowPath(TestJson):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        return JsonDecoder(schema, tombstones=tombstones, fast_path=False)
+
+
+@pytest.mark.parametrize("option", [("tombstones", "keep"), ("extra", "keep"), ("delimiter", ";")])
+def test_option_that_json_does_not_have_is_refused(option: tuple[str, str]) -> None:
+    with pytest.raises(ValueError, match=f"no option {option[0]}: {option[1]}"):
+        open_decoder(FormatChoice("json", (option,)), FormatConformance.schema)
