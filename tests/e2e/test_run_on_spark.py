@@ -230,7 +230,9 @@ def test_rival_on_a_route_that_is_driven_is_refused(by_city: Story) -> None:
     assert rival.exit_code == 7
     errors = rival.error_lines()
     assert errors[0].startswith("error[SW452]"), errors
-    assert [line.partition(":")[0] for line in errors[1:]] == ["hint"]
+    assert errors[1].startswith("hint:")
+    assert [line.partition("$")[0] for line in errors[2:]] == ["  ", "  "]
+    assert "--takeover 1" in errors[-1]
     assert by_city.noted["commits while the rival was there"] == []
     assert _fences(by_city) == 1
 

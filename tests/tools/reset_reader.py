@@ -7,6 +7,7 @@ offset is wanted once.
 import gzip
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +48,9 @@ def _records(root: Path) -> Iterator[dict[str, Any]]:
     packed = {path.name.partition(".")[0] for path in root.glob("_sluiceway/*/pack/*.jsonl.gz")}
     for path in sorted(root.glob("_sluiceway/*/log/*/*.json")):
         if path.parent.name not in packed:
-            yield json.loads(path.read_bytes())
+            # A damaged record moves nothing; that it is damaged others find.
+            with suppress(ValueError):
+                yield json.loads(path.read_bytes())
 
 
 def passage_table(found: Sequence[Passage]) -> pa.Table:
