@@ -5,17 +5,20 @@ which term and epoch they are, and a record is in the log before its files have 
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 
-from sluiceway.errors import LedgerMismatchError
-from sluiceway.ledger.fold import Fold
+from sluiceway.errors import LedgerMismatchError, StorageRefusedError
+from sluiceway.ledger.fold import Fold, PartitionState
 from sluiceway.ledger.log import LedgerLog
 
 RECENT_RECORDS = 100
-"""Partitions that these last records touched are looked into, and new ones beside them."""
+"""Partitions that these last records touched are always looked into."""
 
-_MOST_FOLDERS = 200
+_MOST_NEW = 200
+_MOST_RECENT = 300
+_MOST_KNOWN = 500
 
 
 def refuse_older_ledger(log: LedgerLog, fold: Fold) -> None:
@@ -44,7 +47,7 @@ def refuse_older_ledger(log: LedgerLog, fold: Fold) -> None:
                 f"{fold.last_epoch}, and there is a file of term {term}, epoch {epoch}",
                 where=path,
                 hint="going on would write those rows again. Restore all of _sluiceway as it was "
-                "when the file was written, or move files of later terms and epochs away",
+                "when the file was written; a file that was copied from elsewhere, move away",
             ).with_report(
                 {"file": path, "ledger": f"{fold.term}-{fold.last_epoch}"},
                 ("sluiceway verify JOB", "sluiceway ledger show JOB"),
@@ -52,37 +55,62 @@ def refuse_older_ledger(log: LedgerLog, fold: Fold) -> None:
 
 
 def _files(log: LedgerLog, fold: Fold) -> Iterator[str]:
-    for folder in islice(_folders(log, fold), _MOST_FOLDERS):
-        for status in log.storage.list(folder):
-            if not status.is_dir:
-                yield status.path
-
-
-def _folders(log: LedgerLog, fold: Fold) -> Iterator[str]:
-    """Recent partitions first, then what stands beside them, the greatest names first."""
+    """What lies where rows of lost records would be, the likeliest places first."""
+    yield from _files_in(log, f"{log.layout.root}/dirty")
     root = log.layout.table_root
-    if fold.next_seq == 0:
-        yield from _tree(log, root)
-        return
+    known = {_path(root, folder): state for folder, state in fold.partitions.items()}
+    for folder in islice(_new_folders(log, known), _MOST_NEW):
+        # Others may have put it there, and it may not be ours to read.
+        with suppress(StorageRefusedError):
+            yield from _files_in(log, folder)
     since = fold.next_seq - RECENT_RECORDS
-    recent = [state.folder for state in fold.partitions.values() if state.last_seq >= since]
-    known = {f"{root}/{folder}" if folder else root for folder in fold.partitions}
-    for folder in recent:
-        yield f"{root}/{folder}" if folder else root
-    parents = {f"{root}/{folder}".rpartition("/")[0] for folder in recent if folder}
-    for parent in sorted(parents | {root}, reverse=True):
+    latest = sorted(known, key=lambda path: -known[path].last_seq)
+    recent = [path for path in latest if known[path].last_seq >= since]
+    older = latest[len(recent) :]
+    for folder in (*recent[:_MOST_RECENT], *older[:_MOST_KNOWN]):
+        yield from _files_in(log, folder)
+
+
+def _files_in(log: LedgerLog, folder: str) -> Iterator[str]:
+    for status in log.storage.list(folder):
+        if not status.is_dir:
+            yield status.path
+
+
+def _new_folders(log: LedgerLog, known: Mapping[str, PartitionState]) -> Iterator[str]:
+    """Folders that the ledger does not know, beside those that it does, the greatest names first.
+
+    Of a ledger without partitions it is all there is.
+    """
+    root = log.layout.table_root
+    if root not in known:
+        yield root
+    parents = {path.rpartition("/")[0] for path in known if path != root} | {root}
+    above = {parent for parent in parents for parent in _ancestors(parent, root)}
+    for parent in sorted(parents, reverse=True):
         for path in _below(log, parent):
-            if path not in known:
+            if path not in known and path not in above:
                 yield from _tree(log, path)
+
+
+def _ancestors(path: str, root: str) -> Iterator[str]:
+    while len(path) > len(root):
+        yield path
+        path = path.rpartition("/")[0]
 
 
 def _tree(log: LedgerLog, folder: str) -> Iterator[str]:
     yield folder
-    for path in _below(log, folder):
-        yield from _tree(log, path)
+    with suppress(StorageRefusedError):
+        for path in _below(log, folder):
+            yield from _tree(log, path)
 
 
 def _below(log: LedgerLog, folder: str) -> list[str]:
     below = [status.path for status in log.storage.list(folder) if status.is_dir]
     hidden = ("_", ".")
     return [path for path in reversed(below) if not path.rpartition("/")[2].startswith(hidden)]
+
+
+def _path(root: str, folder: str) -> str:
+    return f"{root}/{folder}" if folder else root

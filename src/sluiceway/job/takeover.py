@@ -152,6 +152,7 @@ def take_over(
         # Another driver may have made the ledger since the table was read.
         state = sink.open()
     check_ledger(state, owner, fold)
+    waited_for = fold.term
     _check_replaced(layout, fold, hooks.replaces)
     refuse_older_ledger(log, fold)
     _probe(log, fold)
@@ -171,6 +172,9 @@ def take_over(
         hooks.sleep(_LOST_FENCE_PAUSE_S)
         wait_until_free(storage, layout.lease, sleep=hooks.sleep)
 
+    if fold.term != waited_for:
+        # Another driver has fenced since the lease was looked at: as if this one's put had lost.
+        on_lost()
     hooks.observe(Step.FENCING)
     writer.fence(_fence(config, state, owner, driver, process), on_lost)
     hooks.observe(Step.FENCED)

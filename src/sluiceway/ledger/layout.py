@@ -67,9 +67,14 @@ class LedgerLayout:
         """Path of a side file."""
         return f"{self.snapshots}/{name}"
 
+    @property
+    def packs(self) -> str:
+        """Folder of the packs."""
+        return f"{self.root}/pack"
+
     def pack(self, folder: int) -> str:
         """Records of a whole log folder that was emptied, one a line, compressed."""
-        return f"{self.root}/pack/{folder:016d}.jsonl.gz"
+        return f"{self.packs}/{folder:016d}.jsonl.gz"
 
     def folder_of(self, seq: int) -> int:
         """Number of the log folder that holds slot `seq`."""

@@ -92,7 +92,7 @@ class LedgerLog:
         """The fold of the SNAPSHOT that the hint names, if all of it is there."""
         seq = read_hint(self.storage, self.layout)
         try:
-            found = None if seq is None or seq < 0 else self.read_slot(seq)
+            found = None if seq is None else self.read_slot(seq)
         except LedgerCorruptError:
             # The hint is advice; reading from slot 0 says what is wrong, if anything is.
             return None

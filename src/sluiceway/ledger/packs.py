@@ -94,6 +94,9 @@ class Packs:
                 if not self._exists(folder):
                     raise
         self._check(folder)
+        # A pack that is seen may not be durable: whoever linked it may have died before its sync.
+        self._storage.sync_folder(self._layout.packs)
+        self._storage.sync_folder(self._layout.root)
         self._storage.remove(self._layout.log_folder(folder))
         self._drop_staged(folder)
         return folder

@@ -43,7 +43,8 @@ class Reserve:
         Raises:
             StorageUnavailableError: The store failed.
         """
-        if not self._held:
+        # Also one that an earlier driver has laid aside.
+        if self._storage.status(self._path) is None:
             return False
         self._storage.remove(self._path)
         self._held = False

@@ -9,7 +9,7 @@ import hashlib
 from dataclasses import dataclass
 from uuid import uuid4
 
-from sluiceway.errors import InvariantError, LedgerCorruptError
+from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.fold import Fold, PartitionState, SourceState, Subscription
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
@@ -18,6 +18,8 @@ from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
 FOLD_VERSION = 1
 """Raised with every change to what a fold holds or means."""
+
+_LAST_SLOT = 10**20 - 1
 
 MAX_PARTITIONS = 10_000
 """Table partitions that a side file keeps: those touched last. One that comes again later is asked
@@ -108,18 +110,13 @@ def write_hint(storage: Storage, layout: LedgerLayout, seq: int) -> None:
 
 
 def read_hint(storage: Storage, layout: LedgerLayout) -> int | None:
-    """Slot in which the newest SNAPSHOT was last seen; None without advice.
-
-    Raises:
-        StorageUnavailableError: The store failed.
-    """
-    raw = storage.read(layout.hint)
-    if raw is None:
-        return None
+    """Slot in which the newest SNAPSHOT was last seen; None without advice that can be read."""
     try:
-        return decode(raw, Hint).snapshot
-    except StrictJsonError:
+        raw = storage.read(layout.hint)
+        seq = None if raw is None else decode(raw, Hint).snapshot
+    except (StorageUnavailableError, StrictJsonError):
         return None
+    return seq if seq is not None and 0 <= seq <= _LAST_SLOT else None
 
 
 def load_snapshot(storage: Storage, layout: LedgerLayout, record: Record) -> Fold | None:

@@ -184,7 +184,8 @@ class LedgerWriter:
         before = self.log.read_bytes(record.seq - 1)
         if self.log.packs.knows(record.seq):
             return False
-        path = self.log.layout.record(record.seq - 1)
+        layout = self.log.layout
+        path = layout.record(record.seq - 1)
         if before is None:
             raise LedgerCorruptError(
                 f"slot {record.seq - 1} was there and is gone: the ledger was removed or its "
@@ -199,6 +200,9 @@ class LedgerWriter:
                 where=path,
                 hint="this driver has stopped; whoever made the new log goes on",
             )
+        if layout.folder_of(record.seq) != layout.folder_of(record.seq - 1):
+            # The put syncs its own folder only, and this record is built on one in another.
+            self.log.storage.sync_folder(layout.record_folder(record.seq - 1))
         return True
 
 

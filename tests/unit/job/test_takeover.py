@@ -1,9 +1,17 @@
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from sluiceway.job.takeover import TakeoverHooks, take_over
+import pytest
+
+from sluiceway.errors import LeaseHeldError
+from sluiceway.job import takeover
+from sluiceway.job.ledger_age import refuse_older_ledger
+from sluiceway.job.takeover import OwnedLedger, TakeoverHooks, take_over
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.steps import ignore_step
 from sluiceway.sinks.contract import (
     DesiredPartition,
@@ -60,3 +68,34 @@ def test_ledger_made_after_the_table_was_looked_at_is_recognised(tmp_path: Path)
     second.lease.release()
     assert second.writer.term == 2
     assert second.state.ledger is not None
+
+
+@pytest.mark.parametrize("replaces", [None, 1])
+def test_driver_that_fences_while_another_looks_around_is_not_fenced_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaces: int | None
+) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+
+    def hooks(term: int | None = None) -> TakeoverHooks:
+        return TakeoverHooks(ignore_step, lambda attempts, error: None, time.sleep, term)
+
+    first = take_over(config, sink, hooks())
+    first.writer.commit(sources(0))
+    first.lease.release()
+    live: list[OwnedLedger] = []
+    look = refuse_older_ledger
+
+    def slow_look(log: LedgerLog, fold: Fold) -> None:
+        if not live:
+            # The table is large, and another driver starts meanwhile.
+            monkeypatch.setattr(takeover, "refuse_older_ledger", look)
+            live.append(take_over(config, sink, hooks()))
+        look(log, fold)
+
+    monkeypatch.setattr(takeover, "refuse_older_ledger", slow_look)
+    with pytest.raises(LeaseHeldError):
+        take_over(config, sink, hooks(replaces))
+    (winner,) = live
+    winner.writer.commit(sources(1))
+    winner.lease.release()
+    assert winner.writer.fold.term == 2

@@ -1,5 +1,6 @@
 """SNAPSHOT records and packs, at folders of four slots."""
 
+import errno
 import gzip
 import shutil
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import RecordType
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
 from tools.ledger_records import data, fence, sources, span
@@ -384,3 +386,78 @@ def test_only_the_newest_side_files_stay(tmp_path: Path) -> None:
     names = sorted(path.name for path in Path(log.layout.snapshots).iterdir())
     assert len(names) == 2
     assert int(names[-1].partition("-")[0]) == writer.fold.snapshot_through
+
+
+@pytest.mark.parametrize("same_driver", [True, False])
+def test_pack_is_durable_before_its_folder_goes(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    same_driver: bool,  # noqa: FBT001
+) -> None:
+    """Its name was linked, and the sync of that name failed or never came."""
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 8)
+    tended = LogUpkeep(writer)
+    tended.run()
+    packs = Path(log.layout.packs)
+    synced: list[str] = []
+    real = local._sync_folder
+
+    def sync(folder: Path) -> None:
+        if folder == packs and not synced:
+            synced.append("failed")
+            raise OSError(errno.EIO, "input/output error")
+        if folder == packs:
+            assert Path(log.layout.log_folder(0)).exists()
+            synced.append("done")
+        real(folder)
+
+    monkeypatch.setattr(local, "_sync_folder", sync)
+    with pytest.raises(StorageUnavailableError):
+        tended.run()
+    assert Path(log.layout.pack(0)).exists()
+    if not same_driver:
+        tended = LogUpkeep(take_over(open_log(tmp_path), "d2"))
+    tended.run()
+    assert not Path(log.layout.log_folder(0)).exists()
+    assert synced[-1] == "done"
+
+
+def test_record_is_not_built_upon_one_in_another_folder_that_may_not_be_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 2)
+    assert writer.fold.next_seq == 4
+    synced: list[str] = []
+    real = local._sync_folder
+
+    def sync(folder: Path) -> None:
+        synced.append(str(folder))
+        real(folder)
+
+    monkeypatch.setattr(local, "_sync_folder", sync)
+    take_over(open_log(tmp_path), "d2")
+    assert log.layout.log_folder(0) in synced
+    assert synced.index(log.layout.log_folder(0)) < synced.index(log.layout.log_folder(1))
+
+
+@pytest.mark.parametrize(
+    "hint", [b'{"snapshot":' + b"9" * 300 + b"}", None], ids=["300 digits", "a folder"]
+)
+def test_hint_that_cannot_be_followed_keeps_no_start_waiting(
+    tmp_path: Path, hint: bytes | None
+) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 4)
+    tend(writer)
+    path = Path(log.layout.hint)
+    path.unlink()
+    if hint is None:
+        path.mkdir()
+    else:
+        path.write_bytes(hint)
+    assert log.fold() == writer.fold

@@ -209,4 +209,13 @@ def test_disk_that_stays_full_is_waited_for(tmp_path: Path) -> None:
     storage.full = True
     storage.remove = lambda path: None  # type: ignore[method-assign]
     made.commit(data(1, 0, span(0, 0, 4)))
-    assert waits == [2]
+    assert waits == [1]
+
+
+def test_next_driver_uses_the_reserve_that_the_one_before_has_laid_aside(tmp_path: Path) -> None:
+    storage = FullDisk()
+    log = ledger(tmp_path, storage)
+    writer(log).commit(sources(0))
+    storage.full = True
+    # `writer` fails the test when the fence has to wait.
+    assert writer(log, driver="d2").term == 2
