@@ -30,6 +30,7 @@ class Process:
     Attributes:
         crash_in: Calls until it dies; None lives on.
         paused: As by SIGSTOP; what it has sent still arrives.
+        stops_at: It is paused in the middle of its next `put` of a record, or `publish`.
         own: What the product has one of in each process.
     """
 
@@ -39,6 +40,7 @@ class Process:
     crash_in: int | None = None
     dead: bool = False
     paused: bool = False
+    stops_at: str = ""
     threads: list["Thread"] = field(default_factory=list)
     own: dict[type, object] = field(default_factory=dict)
 

@@ -145,6 +145,7 @@ class LedgerWriter:
             try:
                 if not self._follows(record):
                     return None
+                self._keep_folder_before(record.seq)
                 result = self.log.storage.put_if_absent(path, raw, tmp_folder=self.log.layout.stage)
                 if result is PutResult.CREATED and self.log.packs.covers(record.seq):
                     # The slot was decided, packed and emptied long ago: others have gone on.
@@ -156,6 +157,16 @@ class LedgerWriter:
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
             else:
                 return attempts if result is PutResult.CREATED else None
+
+    def _keep_folder_before(self, seq: int) -> None:
+        """Whoever put the last record of a folder may have died before syncing its name.
+
+        A put syncs its own folder only, so the first one in the next folder sees to that.
+        """
+        layout = self.log.layout
+        begins = seq > 0 and seq == layout.slots_of(layout.folder_of(seq)).start
+        if begins and not self.log.packs.knows(seq - 1):
+            self.log.storage.sync_folder(layout.record_folder(seq - 1))
 
     def _follows(self, record: Record) -> bool:
         """Never put behind a record that is gone, or into a log that was made anew.
