@@ -89,10 +89,10 @@ def resume_driver(world: World) -> None:
 
 
 def pause_at_put(world: World) -> None:
-    """SIGSTOP just before a record gets its slot; another takes over meanwhile."""
+    """SIGSTOP just before a record has its slot, or is durable; another takes over meanwhile."""
     awake = _awake(world)
     if awake:
-        world.rng.choice(awake).process.stops_at = "put"
+        world.rng.choice(awake).process.stops_at = world.rng.choice(("put", "put", "record"))
         if len(awake) == 1:
             start_driver(world)
 
@@ -190,9 +190,9 @@ def cut_power(world: World) -> None:
     world.power_cut()
 
 
-def _trouble(kind: str) -> Callable[[World], None]:
+def _trouble(kind: str, most_steps: int = 150) -> Callable[[World], None]:
     def begin(world: World) -> None:
-        steps = world.rng.randrange(5, 150)
+        steps = world.rng.randrange(5, most_steps)
         world.note(f"trouble: {kind} for {steps} steps")
         world.weather.begin(kind, steps)
 
@@ -237,6 +237,7 @@ ACTORS = (
     Actor(_trouble("storage"), 2),
     Actor(_trouble("full"), 1),
     Actor(_trouble("broker"), 1),
-    Actor(_trouble("metastore"), 4),
+    Actor(_trouble("metastore"), 2),
+    Actor(_trouble("metastore", 800), 2),
     Actor(recreate_topic, 1),
 )

@@ -1,4 +1,4 @@
-"""Where the records are, as the monitor sees it: in slots or in packs. Shares no code with the log."""
+"""Where the records are, as the monitor sees it: in slots or packs. Shares no code with the log."""
 
 import zlib
 from collections.abc import Callable

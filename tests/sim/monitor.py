@@ -174,6 +174,13 @@ class Monitor:
             _require(kept == self.fold.records[below], "I1", f"record {below} is not durable")
         self.acknowledged = max(self.acknowledged, seq + 1)
 
+    def told(self, seq: int, kind: str, term: int) -> None:
+        """A driver says that its record is in the log."""
+        records = self.fold.records
+        found = json.loads(records[seq]) if seq < len(records) else {}
+        is_so = (found.get("type"), found.get("term")) == (kind, term)
+        self._keep(lambda: _require(is_so, "I1", f"slot {seq} is said to be {kind} of {term}"))
+
     def _keep(self, look: Callable[[], None]) -> None:
         try:
             look()
@@ -283,7 +290,9 @@ class Monitor:
         side = json.loads(raw)
         ends = {each["partition"]: int(each["end"]) for each in side["sources"]}
         head = hashlib.sha256(fold.records[through - 1]).hexdigest()
-        _require((side["next_seq"], side["head"]) == (through, head), "rule 19", f"slot {seq}: head")
+        _require(
+            (side["next_seq"], side["head"]) == (through, head), "rule 19", f"slot {seq}: head"
+        )
         if through == seq:
             now = {number: known.end for number, known in fold.sources.items()}
             _require(ends == now, "rule 19", f"slot {seq}: the side file has other ends")
@@ -293,7 +302,9 @@ class Monitor:
         for each in body["partitions"]:
             known = self.fold.sources[each["partition"]]
             where, end = f"slot {seq}: [{each['partition']}]", int(each["new_end"])
-            _require(int(each["old_end"]) == known.end, "rule 22", f"{where} left {each['old_end']}")
+            _require(
+                int(each["old_end"]) == known.end, "rule 22", f"{where} left {each['old_end']}"
+            )
             accepted = "gap" if end > known.end else "twice"
             _require(each["accepted"] == accepted, "rule 22", f"{where} is no {each['accepted']}")
             known.generation += 1
@@ -429,5 +440,7 @@ class Monitor:
         """A row is there once for each passage that has read it."""
         foreign, lost = set(found) - set(wanted), wanted - found
         _require(not foreign, "end", f"{kind} rows that nobody wrote: {sorted(foreign)[:3]}")
-        _require(not found - wanted, "end", f"{kind} rows are doubled: {sorted(found - wanted)[:3]}")
+        _require(
+            not found - wanted, "end", f"{kind} rows are doubled: {sorted(found - wanted)[:3]}"
+        )
         _require(not lost, "end", f"{kind} rows are lost: {sorted(lost)[:3]}")

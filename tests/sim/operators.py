@@ -17,16 +17,18 @@ from sluiceway.errors import (
     TopicNotFoundError,
 )
 from sluiceway.job import reset_offsets
-from sluiceway.job.offset_moves import GAP, TWICE, ResetTarget, ResetWish
+from sluiceway.job.offset_moves import ResetTarget, ResetWish, TargetKind
 from sluiceway.ledger import collect
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.operator_records import GAP, TWICE
 from sluiceway.sources.contract import SourcePartition
 
 if TYPE_CHECKING:
     from sim.world import World
 
 _ALL = 1 << 62
+_KINDS: tuple[TargetKind, ...] = ("earliest", "latest", "offset", "offset")
 _EXPECTED = (
     FencedError,
     LeaseHeldError,
@@ -84,7 +86,7 @@ def reset(world: "World") -> None:
     source, topic = SimSource(world.broker), world.monitor.topic
     rng, logs = world.rng, world.broker.topics[world.monitor.topic]
     numbers = rng.sample(range(len(logs)), rng.randint(1, len(logs)))
-    kind = rng.choice(("earliest", "latest", "offset", "offset"))
+    kind = rng.choice(_KINDS)
     most = min(len(logs[number].rows) for number in numbers)
     wish = ResetWish(
         ResetTarget(kind, offset=rng.randint(0, most)),

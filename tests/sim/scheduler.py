@@ -30,7 +30,8 @@ class Process:
     Attributes:
         crash_in: Calls until it dies; None lives on.
         paused: As by SIGSTOP; what it has sent still arrives.
-        stops_at: It is paused in the middle of its next `put` of a record, or `publish`.
+        stops_at: It is paused in its next `put` of a record before the slot is taken, or before
+            the `record` or the file that it publishes (`publish`) is durable.
         own: What the product has one of in each process.
     """
 

@@ -60,7 +60,8 @@ class _Run:
         world.broker.heal()
         for life in world.running():
             life.stop.ask()
-        processes = [each.process for each in (*world.running(), *world.commanded())]
+        processes = [life.process for life in world.running()]
+        processes += [command.process for command in world.commanded()]
         sleepers = [process for process in processes if process.paused and world.rng.random() < 0.6]
         self._wake(process for process in processes if process not in sleepers)
         last = self._read_the_rest()

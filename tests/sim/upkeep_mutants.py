@@ -1,5 +1,6 @@
 """Wrong variants of snapshots, packs, garbage collection and operators' records."""
 
+import gzip
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -7,13 +8,13 @@ from uuid import uuid4
 from sim.substitutes import scheduler
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.job.housekeeping import keep_log_short
-from sluiceway.ledger import packs, snapshot
+from sluiceway.ledger import snapshot
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import Decided, Epoch
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.packs import Packs
-from sluiceway.ledger.records import DataRecord, FenceRecord, Record
+from sluiceway.ledger.records import DataRecord, FenceRecord, Record, SnapshotRecord
 from sluiceway.ledger.writer import Committed, LedgerWriter
 from sluiceway.storage.contract import PutResult
 from sluiceway.types.strict_json import StrictJsonError, decode
@@ -29,7 +30,7 @@ def nothing(*arguments: object, **named: object) -> None:
 
 def write_pack_without_sync(self: Packs, folder: int) -> None:
     staged = f"{self._layout.stage}/pack-{folder:016d}-{uuid4().hex}"
-    packed = packs.gzip.compress(
+    packed = gzip.compress(
         b"".join(self._slot(seq) for seq in self._layout.slots_of(folder)), 6, mtime=0
     )
     self._storage.make_folders(self._layout.pack(folder).rpartition("/")[0])
@@ -72,9 +73,7 @@ def put_without_looking(writer: LedgerWriter, record: Record, raw: bytes) -> int
             if not writer._follows(record):
                 return None
             writer._keep_folder_before(record.seq)
-            result = writer.log.storage.put_if_absent(
-                path, raw, tmp_folder=writer.log.layout.stage
-            )
+            result = writer.log.storage.put_if_absent(path, raw, tmp_folder=writer.log.layout.stage)
         except StorageUnavailableError as error:
             writer._on_wait(attempts, error)
             scheduler().wait(None, 1.0)
@@ -110,7 +109,7 @@ def snapshot_before_publishing(publish: Callable[..., None]) -> Callable[..., No
 
 def trust_side_file(storage: Any, layout: Any, record: Record) -> Fold | None:
     body = record.body
-    if not isinstance(body, snapshot.SnapshotRecord):
+    if not isinstance(body, SnapshotRecord):
         return None
     raw = storage.read(layout.snapshot(body.side))
     try:
@@ -135,7 +134,7 @@ def why_of_next_epoch(decided: Decided, epoch: Epoch) -> str | None:
 
 
 def why_of_taken_slot(decided: Decided, epoch: Epoch) -> str | None:
-    """The slot behind the last DATA or FENCE is taken, so the epoch staged for it is called lost."""
+    """The slot behind the last DATA or FENCE is taken: the epoch staged for it is called lost."""
     taken = decided.next_seq - 1 > max(decided.data_seq, decided.fence_seq)
     term, number = epoch
     if taken and term == decided.term and number == decided.last_epoch + 1:

@@ -57,7 +57,9 @@ def _place(call: str, path: str) -> str:
     """Where in a put or publish a call stands: before its effect, or seen but not durable."""
     if call in ("link", "put", "rename") and "/log/" in path:
         return "put"
-    return "publish" if call == "fsync" and "/_sluiceway" not in path else ""
+    if call != "fsync":
+        return ""
+    return "record" if "/log/" in path else "publish" if "/_sluiceway" not in path else ""
 
 
 @dataclass(slots=True)

@@ -50,6 +50,12 @@ if TYPE_CHECKING:
 ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
 _HALTS_ALLOWED = {"SW103", "SW451", "SW452"}
+_TOLD = {
+    "fenced": "FENCE",
+    "committed": "DATA",
+    "sources_pinned": "SOURCES",
+    "snapshot": "SNAPSHOT",
+}
 _worlds: list["World"] = []
 
 
@@ -69,9 +75,12 @@ class WatchedLocalStorage(local.LocalStorage):
 class SimLog:
     """Takes log lines into the trace, and halts to the world."""
 
-    def __init__(self, life: "Life", note: Callable[[str], None]) -> None:
+    def __init__(
+        self, life: "Life", note: Callable[[str], None], told: Callable[[int, str, int], None]
+    ) -> None:
         self._life = life
         self._note = note
+        self._told = told
 
     def bind(self, **fields: object) -> "SimLog":
         del fields
@@ -86,6 +95,8 @@ class SimLog:
         self.debug(event, **fields)
         if event == "fenced":
             self._life.term = cast("int", fields["term"])
+        if event in _TOLD:
+            self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
 
     def error(self, event: str, **fields: object) -> None:
         self.debug(event, **fields)
@@ -164,7 +175,7 @@ class World:
 
     def spoil(self, path: str, content: bytes | None) -> None:
         """Somebody else removes a file, or puts another in its place."""
-        self.note(f"from outside: {path} is {'gone' if content is None else content[:60]}")
+        self.note(f"from outside: {path} is {'gone' if content is None else repr(content[:60])}")
         self.seen["spoilt"] += 1
         if self.store != "local":
             if content is None:
@@ -224,7 +235,7 @@ class World:
         def observe(step: Step) -> None:
             self.note(f"{life.process.name}: -- {step.value}")
 
-        eyes = Eyes(cast("Log", SimLog(life, self.note)), Progress())
+        eyes = Eyes(cast("Log", SimLog(life, self.note, self.monitor.told)), Progress())
         takeover = {} if replaces is None else {ROUTE: replaces}
         job = CompiledJob((self.route(),), takeover=takeover)
         try:

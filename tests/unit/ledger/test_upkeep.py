@@ -1,10 +1,12 @@
 """SNAPSHOT records and packs, at folders of four slots."""
 
+import errno
 import gzip
+import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pytest
 
@@ -384,3 +386,45 @@ def test_only_the_newest_side_files_stay(tmp_path: Path) -> None:
     names = sorted(path.name for path in Path(log.layout.snapshots).iterdir())
     assert len(names) == 2
     assert int(names[-1].partition("-")[0]) == writer.fold.snapshot_through
+
+
+class SyncsSeen(LocalStorage):
+    """Notes which folders were synced after they were written."""
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+
+    def sync_folder(self, folder: str) -> None:
+        self.synced.append(folder)
+        super().sync_folder(folder)
+
+
+def test_first_put_into_a_folder_makes_the_record_before_it_durable(tmp_path: Path) -> None:
+    """Whoever put the last record of the folder before may have died before its sync."""
+    write_rows(take_over(open_log(tmp_path)), 2)
+    storage = SyncsSeen()
+    log = open_log(tmp_path, storage)
+    writer = take_over(log, "d2")
+    assert writer.fold.next_seq == 5
+    assert storage.synced == [log.layout.log_folder(0)]
+    write_rows(writer, 1)
+    assert storage.synced == [log.layout.log_folder(0)]
+
+
+def test_pack_that_cannot_be_read_for_now_is_a_store_that_fails(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 6)
+    tend(writer)
+
+    class Unreadable(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError(errno.EIO, "input/output error")
+
+    class Failing(LocalStorage):
+        def open_read(self, path: str) -> BinaryIO:
+            del path
+            return Unreadable()
+
+    with pytest.raises(StorageUnavailableError, match="input/output error"):
+        list(LedgerLog(Failing(), log.layout).records())
