@@ -411,6 +411,22 @@ def test_first_put_into_a_folder_makes_the_record_before_it_durable(tmp_path: Pa
     assert storage.synced == [log.layout.log_folder(0)]
 
 
+def test_old_driver_at_the_beginning_of_a_folder_is_fenced_though_the_one_before_is_gone(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    old = take_over(log)
+    write_rows(old, 2)
+    assert old.fold.next_seq == 4
+    other = open_log(tmp_path)
+    new = take_over(other, "d2")
+    write_rows(new, 6)
+    tend(new)
+    assert not Path(other.layout.log_folder(0)).exists()
+    with pytest.raises(FencedError):
+        old.commit(data(1, 2, span(0, 4, 6)))
+
+
 def test_pack_that_cannot_be_read_for_now_is_a_store_that_fails(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     writer = take_over(log)
