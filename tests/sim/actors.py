@@ -3,9 +3,12 @@
 A feature that adds records or requests of its own gets an actor here; nothing else has to change.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sim import operators
+from sim.scheduler import Process
 from sim.world import TOPIC, Life, World
 
 _MOST_PARTITIONS = 4
@@ -33,6 +36,9 @@ def add_partition(world: World) -> None:
 def expire_rows(world: World) -> None:
     """Retention deletes what is committed, or the beginning of what nobody has read."""
     monitor = world.monitor
+    if any(command.resets for command in world.commanded()):
+        # It may go back to what would be deleted now.
+        return
     if world.store == "local" and monitor.acknowledged < len(monitor.fold.records):
         # A power cut could still take the last record back.
         return
@@ -82,6 +88,94 @@ def resume_driver(world: World) -> None:
             world.note(f"{life.process.name} goes on")
 
 
+def pause_at_put(world: World) -> None:
+    """SIGSTOP just before a record has its slot, or is durable; another takes over meanwhile."""
+    awake = _awake(world)
+    if awake:
+        world.rng.choice(awake).process.stops_at = world.rng.choice(("put", "put", "record"))
+        if len(awake) == 1:
+            start_driver(world)
+
+
+def pause_at_publish(world: World) -> None:
+    """SIGSTOP between a file's final name and its durability; garbage is collected meanwhile."""
+    awake = _awake(world)
+    if awake:
+        world.rng.choice(awake).process.stops_at = "publish"
+        collect_garbage(world)
+
+
+def replace_driver(world: World) -> None:
+    """`run --takeover`: a driver that does not wait for the lease of the latest term."""
+    if len(world.running()) <= _MOST_DRIVERS and world.monitor.fold.term:
+        late = world.rng.random() < 0.2
+        world.start_driver(bounded=False, replaces=world.monitor.fold.term - late)
+
+
+def collect_garbage(world: World) -> None:
+    """`sluiceway gc`, beside whoever runs; it may die, or stand still with what it has read."""
+    _beset(world, operators.start(world, "gc", operators.gc))
+
+
+def reset_offsets(world: World) -> None:
+    """`sluiceway offsets reset`, if it can take the fence; it may die at any place."""
+    if world.monitor.fold.sources and not world.recreated:
+        if world.rng.random() < 0.7:
+            for life in _awake(world):
+                life.stop.ask()
+        _beset(world, operators.start(world, "reset", operators.reset))
+
+
+def _beset(world: World, process: Process) -> None:
+    if world.rng.random() < 0.3:
+        process.crash_in = world.rng.randrange(1, 120)
+    if world.rng.random() < 0.1:
+        process.stops_at = "put"
+
+
+def disturb_command(world: World) -> None:
+    """SIGSTOP, SIGCONT or SIGKILL of a command."""
+    for command in world.commanded():
+        if world.rng.random() < 0.15:
+            world.scheduler.kill(command.process)
+        else:
+            world.scheduler.pause(command.process, paused=not command.process.paused)
+        world.note(f"{command.process.name}: {'dead' if command.process.dead else 'paused or not'}")
+
+
+def spoil_advice(world: World) -> None:
+    """Side files and the hint vanish, or hold something else."""
+    folder = f"{world.monitor.stage}snapshots/"
+    hint = f"{world.monitor.held.log.removesuffix('log/')}hint.json"
+    for path in sorted(world.all_files()):
+        if (path.startswith(folder) or path == hint) and world.rng.random() < 0.5:
+            content = world.monitor.look.content(path) or b""
+            other = (
+                None,
+                b"{}",
+                content.replace(b'"end":"', b'"end":"1'),
+                b'{"snapshot":%d}' % world.rng.randint(-1, len(world.monitor.fold.records) + 1),
+            )
+            world.spoil(path, world.rng.choice(other))
+
+
+def land_stray(world: World) -> None:
+    """A put of a driver that died long ago arrives in a slot that was emptied."""
+    monitor = world.monitor
+    for seq in range(len(monitor.fold.records)):
+        path = monitor.held.path(seq)
+        emptied = monitor.held.packed(seq) is not None and monitor.look.content(path) is None
+        if emptied and world.rng.random() < 0.6:
+            old = monitor.fold.records[seq]
+            world.spoil(path, re.sub(rb'"id":"(.)', _other_digit, old, count=1))
+    if world.rng.random() < 0.5:
+        spoil_advice(world)
+
+
+def _other_digit(found: re.Match[bytes]) -> bytes:
+    return b'"id":"%x' % (int(found[1], 16) ^ 1)
+
+
 def stop_driver(world: World) -> None:
     """SIGTERM."""
     awake = _awake(world)
@@ -96,9 +190,9 @@ def cut_power(world: World) -> None:
     world.power_cut()
 
 
-def _trouble(kind: str) -> Callable[[World], None]:
+def _trouble(kind: str, most_steps: int = 150) -> Callable[[World], None]:
     def begin(world: World) -> None:
-        steps = world.rng.randrange(5, 150)
+        steps = world.rng.randrange(5, most_steps)
         world.note(f"trouble: {kind} for {steps} steps")
         world.weather.begin(kind, steps)
 
@@ -129,12 +223,21 @@ ACTORS = (
     Actor(crash_driver, 5),
     Actor(kill_driver, 2),
     Actor(pause_driver, 4),
+    Actor(pause_at_put, 3),
+    Actor(pause_at_publish, 1),
     Actor(resume_driver, 4),
+    Actor(replace_driver, 1),
+    Actor(collect_garbage, 3),
+    Actor(reset_offsets, 2),
+    Actor(disturb_command, 2),
+    Actor(spoil_advice, 2),
+    Actor(land_stray, 2),
     Actor(stop_driver, 1),
     Actor(cut_power, 2),
     Actor(_trouble("storage"), 2),
     Actor(_trouble("full"), 1),
     Actor(_trouble("broker"), 1),
     Actor(_trouble("metastore"), 2),
+    Actor(_trouble("metastore", 800), 2),
     Actor(recreate_topic, 1),
 )

@@ -6,11 +6,13 @@ folded again here, files are compared row by row with what the brokers had.
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
+from sim.held import Held, Look, lines_of
 
 Row = tuple[int, int]
 
@@ -32,13 +34,19 @@ class NamedFile:
 
 @dataclass(slots=True)
 class Source:
-    """A source partition in the monitor's fold."""
+    """A source partition in the monitor's fold.
+
+    Attributes:
+        passages: Ranges that earlier generations have read.
+    """
 
     topic_id: str
     start: int
     end: int
     how: str
     had_rows: bool = False
+    generation: int = 0
+    passages: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -49,23 +57,12 @@ class Folded:
     term: int = 0
     epoch: int = -1
     published_through: int = 0
+    snapshot_through: int = 0
+    after_fence: bool = False
     sources: dict[int, Source] = field(default_factory=dict)
     files: dict[str, NamedFile] = field(default_factory=dict)
     staged: dict[str, NamedFile] = field(default_factory=dict)
     hours: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How the monitor looks at the store, without a call.
-
-    Attributes:
-        content: Bytes of a file as processes see it; None without one.
-        durable: Bytes that a power cut would leave for sure.
-    """
-
-    content: Callable[[str], bytes | None]
-    durable: Callable[[str], bytes | None]
 
 
 def file_rows(content: bytes) -> list[Row]:
@@ -82,20 +79,33 @@ class Monitor:
     """Of one table."""
 
     def __init__(
-        self, root: str, route: str, topic: str, broker: Broker, registered: Callable[[str], bool]
+        self,
+        root: str,
+        topic: str,
+        held: Held,
+        broker: Broker,
+        registered: Callable[[str], bool],
     ) -> None:
         self.root = root
         self.topic = topic
-        self._system = f"{root}/_sluiceway/{route}"
-        self._log = f"{self._system}/log/"
-        self._stage = f"{self._system}/stage/"
+        self.held = held
+        self._system = held.log.removesuffix("/log/")
+        self._log = held.log
+        self.stage = f"{self._system}/stage/"
         self._broker = broker
         self._registered = registered
-        self.look = Look(lambda _: None, lambda _: None)
         self.fold = Folded()
         self.acknowledged = 0
-        self.early_deleted: dict[int, int] = {}
+        self.reset_into_nothing = False
+        # A task takes back what it could not finish, and then says nothing of it.
+        self.by_task: Callable[[], bool] = lambda: False
+        self.snapshots = self.packs = 0
         self.broken = ""
+
+    @property
+    def look(self) -> Look:
+        """At the store."""
+        return self.held.look
 
     # Changes. The first promise that is broken is kept: what makes a change is the product, which
     # must not be able to catch it.
@@ -107,21 +117,40 @@ class Monitor:
     def _named(self, path: str, content: bytes) -> None:
         if path.startswith(self._log):
             self._record(path, content)
-        elif path.startswith(self.root) and not path.startswith(self._stage):
+        elif self.held.is_pack(path):
+            self._packed(path, content)
+        elif path.startswith(self.root) and not path.startswith(self.stage):
             relative = path[len(self.root) + 1 :]
             # Names that begin with a dot or lie directly in the ledger's folder are advice.
             if relative.endswith(".parquet"):
                 self._visible(path, content)
+
+    def _packed(self, path: str, content: bytes) -> None:
+        slots = self.held.slots_of(path)
+        records = self.fold.records[slots.start : slots.stop]
+        _require(lines_of(content) == records, "I1", f"{path} is not the records of its slots")
+        _require(slots.stop < len(self.fold.records), "I1", f"{path}: nothing follows it")
+        through = self.fold.snapshot_through
+        _require(slots.stop <= through, "rule 19", f"{path}: the snapshot ends at {through}")
+        self.packs += 1
 
     def unnamed(self, path: str) -> None:
         """A name is gone."""
         self._keep(lambda: self._unnamed(path))
 
     def _unnamed(self, path: str) -> None:
-        if path.startswith(self._log) and self._slot(path) < len(self.fold.records):
-            _require(False, "I1", f"record {path} was removed")  # noqa: FBT003
+        if path.startswith(self._log) and (seq := self._slot(path)) < len(self.fold.records):
+            # In a pack, what stood in the slot is nothing.
+            packed = self.held.packed(seq)
+            _require(packed == self.fold.records[seq], "I1", f"record {path} was removed")
+        if self.held.is_pack(path):
+            _require(False, "I1", f"{path} was removed")  # noqa: FBT003
         if path in self.fold.files:
             _require(False, "I8", f"published file {path} was removed")  # noqa: FBT003
+        if path.startswith(self.stage) and path.endswith(".parquet") and not self.by_task():
+            term, epoch = map(int, path[len(self.stage) :].split("-")[:2])
+            over = term < self.fold.term or (term == self.fold.term and epoch <= self.fold.epoch)
+            _require(over, "garbage", f"{path} is gone, a record may still name it")
         file = self.fold.staged.get(path)
         if file is not None:
             kept = self.look.durable(file.final)
@@ -135,10 +164,22 @@ class Monitor:
         if not path.startswith(self._log):
             return
         seq = self._slot(path)
-        kept = self.look.durable(path)
+        packed = self.held.packed(seq)
+        if packed is not None and packed == self.fold.records[seq]:
+            # Decided long ago; whoever put it looks for the pack next.
+            return
         _require(seq < len(self.fold.records), "I1", f"record {seq} was promised and is not there")
-        _require(kept == self.fold.records[seq], "I1", f"record {seq} was promised, not durable")
+        for below in range(max(self.acknowledged - 1, 0), seq + 1):
+            kept = self.held.durable(below)
+            _require(kept == self.fold.records[below], "I1", f"record {below} is not durable")
         self.acknowledged = max(self.acknowledged, seq + 1)
+
+    def told(self, seq: int, kind: str, term: int) -> None:
+        """A driver says that its record is in the log."""
+        records = self.fold.records
+        found = json.loads(records[seq]) if seq < len(records) else {}
+        is_so = (found.get("type"), found.get("term")) == (kind, term)
+        self._keep(lambda: _require(is_so, "I1", f"slot {seq} is said to be {kind} of {term}"))
 
     def _keep(self, look: Callable[[], None]) -> None:
         try:
@@ -150,9 +191,11 @@ class Monitor:
         """All that was promised is still there; an unpromised last record may be gone."""
         records = self.fold.records
         before = list(records)
-        while records and self._slot_content(len(records) - 1) != records[-1]:
+        while records and self.held.seen(len(records) - 1) != records[-1]:
             _require(len(records) > self.acknowledged, "I1", f"record {len(records) - 1} is lost")
             records.pop()
+        for seq, raw in enumerate(records):
+            _require(self.held.seen(seq) == raw, "I1", f"record {seq} is lost, the next is not")
         if len(records) < len(before):
             visible = {final for final, file in self.fold.files.items() if file.visible}
             self._fold_again(records)
@@ -174,16 +217,14 @@ class Monitor:
     # Records
 
     def _slot(self, path: str) -> int:
-        name = path.rpartition("/")[2].removesuffix(".json")
-        return int(name) if name.isdigit() else 1 << 60
-
-    def _slot_content(self, seq: int) -> bytes | None:
-        return self.look.content(f"{self._log}{seq // 10_000:016d}/{seq:020d}.json")
+        return self.held.slot_of(path)
 
     def _record(self, path: str, raw: bytes) -> None:
         seq, known = self._slot(path), self.fold.records
         if seq < len(known):
-            _require(known[seq] == raw, "I1", f"slot {seq} was written twice")
+            # What comes into a slot that was emptied is nobody's.
+            nobodys = self.held.packed(seq) == known[seq]
+            _require(known[seq] == raw or nobodys, "I1", f"slot {seq} was written twice")
             return
         _require(seq == len(known), "I1", f"slot {seq} filled, slot {len(known)} is empty")
         plain = json.loads(raw)
@@ -200,10 +241,18 @@ class Monitor:
         _require(plain["term"] == fold.term, "I3", f"slot {seq} is of term {plain['term']}")
         if kept is None:
             self._claims(plain, seq)
+        fold.published_through = max(fold.published_through, plain["published_through"])
         if kind == "SOURCES":
             self._sources(body, seq)
         elif kind == "DATA":
             self._data(plain, seq, kept)
+        elif kind == "SNAPSHOT":
+            self._snapshot(body, seq, again=kept is not None)
+        elif kind == "RESET":
+            self._reset(body, seq, again=kept is not None)
+        else:
+            _require(kind == "FENCE", "rule 2", f"slot {seq} holds {kind}")
+        fold.after_fence = kind == "FENCE"
         fold.records.append(raw)
 
     def _claims(self, plain: dict[str, Any], seq: int) -> None:
@@ -213,7 +262,6 @@ class Monitor:
             for file in self.fold.files.values():
                 done = file.seq >= through or file.visible
                 _require(done, "I5", f"slot {seq} calls {file.final} published")
-            self.fold.published_through = through
         for value, first in self.fold.hours.items():
             there = first >= plain["effects_through"] or self._registered(value)
             _require(there, "rule 16", f"slot {seq} calls partition {value} applied")
@@ -228,6 +276,47 @@ class Monitor:
                 _require(start <= log.first, "rule 5", f"{where} skips what can be read: {start}")
             _require(0 <= start <= len(log.rows), "rule 5", f"{where} starts at {start}")
             self.fold.sources[number] = Source(pin["topic_id"], start, start, pin["how"])
+
+    def _snapshot(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
+        fold, through = self.fold, body["through"]
+        _require(fold.snapshot_through < through <= seq, "rule 19", f"slot {seq} goes back")
+        _require(fold.published_through >= through, "rule 19", f"slot {seq}: not all is published")
+        fold.snapshot_through = through
+        self.snapshots += not again
+        raw = self.look.content(f"{self.stage}snapshots/{body['side']}")
+        if again or raw is None or hashlib.sha256(raw).hexdigest() != body["sha256"]:
+            # Side files may vanish, or be altered; whoever reads them has to see it.
+            return
+        side = json.loads(raw)
+        ends = {each["partition"]: int(each["end"]) for each in side["sources"]}
+        head = hashlib.sha256(fold.records[through - 1]).hexdigest()
+        _require(
+            (side["next_seq"], side["head"]) == (through, head), "rule 19", f"slot {seq}: head"
+        )
+        if through == seq:
+            now = {number: known.end for number, known in fold.sources.items()}
+            _require(ends == now, "rule 19", f"slot {seq}: the side file has other ends")
+
+    def _reset(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
+        _require(self.fold.after_fence, "rule 22", f"slot {seq} has no fence of its own")
+        for each in body["partitions"]:
+            known = self.fold.sources[each["partition"]]
+            where, end = f"slot {seq}: [{each['partition']}]", int(each["new_end"])
+            _require(
+                int(each["old_end"]) == known.end, "rule 22", f"{where} left {each['old_end']}"
+            )
+            accepted = "gap" if end > known.end else "twice"
+            _require(each["accepted"] == accepted, "rule 22", f"{where} is no {each['accepted']}")
+            known.generation += 1
+            _require(each["generation"] == known.generation, "rule 22", f"{where} generation")
+            log = self._broker.by_id[known.topic_id][each["partition"]]
+            _require(0 <= end <= len(log.rows), "rule 22", f"{where} goes to {end}")
+            if not again and end < log.first:
+                # The record was under way while retention went on.
+                self.reset_into_nothing = True
+            known.passages.append((known.start, known.end))
+            known.start = known.end = end
+            known.how, known.had_rows = "reset", False
 
     def _data(self, plain: dict[str, Any], seq: int, kept: dict[str, bytes] | None) -> None:
         fold, body = self.fold, plain["body"]
@@ -282,7 +371,7 @@ class Monitor:
     def _file(
         self, plain: dict[str, Any], seq: int, own: str, kept: dict[str, bytes] | None
     ) -> tuple[NamedFile, str]:
-        staged, final = f"{self._stage}{plain['staged']}", f"{self.root}/{plain['final']}"
+        staged, final = f"{self.stage}{plain['staged']}", f"{self.root}/{plain['final']}"
         _require(plain["staged"].startswith(own), "I9", f"slot {seq} names {plain['staged']}")
         _require(final not in self.fold.files, "I4", f"{final} is named twice")
         content = kept.get(final) if kept is not None else self.look.durable(staged)
@@ -328,14 +417,15 @@ class Monitor:
         for number, log in enumerate(logs):
             known = self.fold.sources[number]
             _require(known.end == log.stable_end, "end", f"[{number}] read up to {known.end}")
-            for offset in range(known.start, known.end):
-                kind = outcome(number, offset)
-                if log.rows[offset] and kind in wanted:
-                    wanted[kind].append((number, offset))
+            for start, end in (*known.passages, (known.start, known.end)):
+                for offset in range(start, end):
+                    kind = outcome(number, offset)
+                    if log.rows[offset] and kind in wanted:
+                        wanted[kind].append((number, offset))
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}
         for path in all_files:
-            if not path.endswith(".parquet") or path.startswith(self._stage):
+            if not path.endswith(".parquet") or path.startswith(self.stage):
                 continue
             content = self.look.content(path) or b""
             is_dirty = path.startswith(f"{self._system}/dirty/")
@@ -343,17 +433,14 @@ class Monitor:
             _require(seen, "end", f"no partition shows {path}")
             found[DIRTY if is_dirty else CLEAN] += file_rows(content)
         for kind, rows in found.items():
-            self._compare(kind, sorted(rows), sorted(wanted[kind]))
+            self._compare(kind, Counter(rows), Counter(wanted[kind]))
 
-    def _compare(self, kind: str, found: list[Row], wanted: list[Row]) -> None:
-        _require(len(found) == len(set(found)), "end", f"{kind} rows are doubled")
-        foreign, lost = set(found) - set(wanted), set(wanted) - set(found)
+    @staticmethod
+    def _compare(kind: str, found: Counter[Row], wanted: Counter[Row]) -> None:
+        """A row is there once for each passage that has read it."""
+        foreign, lost = set(found) - set(wanted), wanted - found
         _require(not foreign, "end", f"{kind} rows that nobody wrote: {sorted(foreign)[:3]}")
-        lost = {
-            (number, offset) for number, offset in lost if not self._may_be_deleted(number, offset)
-        }
+        _require(
+            not found - wanted, "end", f"{kind} rows are doubled: {sorted(found - wanted)[:3]}"
+        )
         _require(not lost, "end", f"{kind} rows are lost: {sorted(lost)[:3]}")
-
-    def _may_be_deleted(self, number: int, offset: int) -> bool:
-        """Retention took it before the first row of its partition was read."""
-        return offset < self.early_deleted.get(number, 0)

@@ -11,14 +11,26 @@ from typing import Any
 from uuid import uuid4
 
 from sim import store_mutants as store
+from sim import upkeep_mutants as keep
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
-from sluiceway.job import ownership, planner, prepare, route_session, takeover
+from sluiceway.job import (
+    ownership,
+    planner,
+    prepare,
+    reset_offsets,
+    route_session,
+    takeover,
+)
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
 from sluiceway.job.route_session import RouteSession
+from sluiceway.ledger import log, snapshot
+from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.garbage import Decided
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import DataRecord, FenceRecord, Record, encode_record
 from sluiceway.ledger.writer import Committed, LedgerWriter
 from sluiceway.storage import local
@@ -192,11 +204,16 @@ def _apply_once(applier: EffectsApplier, batch: list[Any]) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A wrong variant; `what` it does."""
+    """A wrong variant; `what` it does.
+
+    Attributes:
+        rare: It takes more than a few hundred seeds, so small runs leave it out.
+    """
 
     name: str
     what: str
     patches: tuple[Patch, ...]
+    rare: bool = False
 
 
 MUTANTS = (
@@ -261,6 +278,40 @@ MUTANTS = (
            ((EffectsApplier, "want", _want_and_claim),)),
     Mutant("effects-dropped", "a metastore call that fails is not made again",
            ((EffectsApplier, "_apply", _apply_once),)),
+    Mutant("folder-before-not-synced", "the first record of a folder trusts the folder before",
+           ((LedgerWriter, "_keep_folder_before", _nothing),)),
+    Mutant("pack-not-synced", "a pack is written without fsync",
+           ((Packs, "_write", keep.write_pack_without_sync),)),
+    Mutant("slots-emptied-first", "the slots go before their pack is there",
+           ((Packs, "_write", keep.empty_before_packing),)),
+    Mutant("packed-to-the-tail", "a folder that no snapshot covers is packed",
+           ((Packs, "pack_next", keep.pack_up_to_the_tail),)),
+    Mutant("no-look-for-pack", "a put that got its slot is not followed by a look for a pack",
+           ((LedgerWriter, "_put_until_known", keep.put_without_looking),)),
+    Mutant("slot-before-pack", "what stands in a slot is read although there is a pack",
+           ((LedgerLog, "read_bytes", keep.slot_before_pack),
+            (LedgerLog, "records", keep.records_of_slots))),
+    Mutant("snapshot-too-early", "a snapshot is taken while a record's files are not published",
+           ((RouteSession, "_publish", keep.snapshot_before_publishing(RouteSession._publish)),)),
+    Mutant("side-file-trusted", "a side file is read without a look at its hash",
+           ((log, "load_snapshot", keep.trust_side_file),), rare=True),
+    Mutant("owed-partitions-dropped", "a side file leaves out partitions that the catalog has not",
+           ((snapshot, "_kept_partitions", keep.keep_few_partitions),)),
+    Mutant("gc-of-next-epoch", "the epoch that runs counts as over",
+           ((Decided, "why", keep.why_of_next_epoch),)),
+    Mutant("gc-by-slot", "an epoch is lost when another record takes the next slot",
+           ((Decided, "why", keep.why_of_taken_slot),)),
+    Mutant("gc-by-age", "what no record names is old, so it goes",
+           ((Decided, "why", keep.why_of_age),)),
+    Mutant("gc-unpublished", "files that a record names go before they have their final names",
+           ((GarbageCollector, "_published", keep.all_published),)),
+    Mutant("gc-without-sync", "a final name that is seen is taken for durable",
+           ((GarbageCollector, "_published", keep.published_without_sync),), rare=True),
+    Mutant("reset-unfenced", "RESET is put under the term of another",
+           ((LedgerWriter, "fence", keep.fence_unless_reset),
+            (Fold, "_check_operator_record", _nothing))),
+    Mutant("reset-from-old-end", "RESET does not look whether its committed ends are so still",
+           ((reset_offsets, "refuse_stale", _nothing), (Fold, "_moved", keep.moved_unchecked))),
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from functools import partial
 from typing import Any, BinaryIO, Protocol, cast
 from uuid import uuid4
 
@@ -62,10 +63,16 @@ class Objects:
         self._watcher.unnamed(source)
         return True
 
+    def below(self, path: str) -> list[str]:
+        return [held for held in self.held if held.startswith(f"{path}/")]
+
+    def drop(self, path: str) -> None:
+        if self.held.pop(path, None) is not None:
+            self._watcher.unnamed(path)
+
     def remove(self, path: str) -> None:
-        for held in [held for held in self.held if held == path or held.startswith(f"{path}/")]:
-            del self.held[held]
-            self._watcher.unnamed(held)
+        for held in [path, *self.below(path)]:
+            self.drop(held)
 
 
 class _RemoteWriter(StagedWriter):
@@ -187,7 +194,12 @@ class RemoteStorage(Storage):
         return io.BytesIO(found)
 
     def remove(self, path: str) -> None:
-        self._ask("remove", path, lambda: self._objects.remove(path))
+        if self._renames:
+            self._ask("remove", path, lambda: self._objects.remove(path))
+            return
+        # No store removes many objects at once.
+        for held in [path, *self._objects.below(path)]:
+            self._ask("remove", held, partial(self._objects.drop, held))
 
     def _ask(self, request: str, path: str, effect: Callable[[], Any]) -> Any:
         return self._weather.ask_storage(request, path, effect)

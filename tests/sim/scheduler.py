@@ -30,6 +30,8 @@ class Process:
     Attributes:
         crash_in: Calls until it dies; None lives on.
         paused: As by SIGSTOP; what it has sent still arrives.
+        stops_at: It is paused in its next `put` of a record before the slot is taken, or before
+            the `record` or the file that it publishes (`publish`) is durable.
         own: What the product has one of in each process.
     """
 
@@ -39,6 +41,7 @@ class Process:
     crash_in: int | None = None
     dead: bool = False
     paused: bool = False
+    stops_at: str = ""
     threads: list["Thread"] = field(default_factory=list)
     own: dict[type, object] = field(default_factory=dict)
 

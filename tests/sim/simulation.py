@@ -1,11 +1,12 @@
 """One seed: trouble, then a healed world in which all has to come to rest and be right."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sim.actors import ACTORS
 from sim.monitor import ViolationError
-from sim.scheduler import KilledError, StuckError
+from sim.scheduler import KilledError, Process, StuckError
 from sim.substitutes import running
 from sim.world import TOPIC, Life, World, enter, leave
 
@@ -58,18 +59,23 @@ class _Run:
         world.weather.heal()
         world.broker.heal()
         for life in world.running():
-            world.scheduler.pause(life.process, paused=False)
-            life.process.crash_in = None
             life.stop.ask()
-        self._until_ended(world.running())
-        for _ in range(_MOST_STARTS):
-            last = world.start_driver(bounded=True)
-            self._until_ended([last])
-            if [code for code, _ in last.halts] != ["SW452"]:
-                break
-            # A dead driver's lease arrived late and looked alive; a supervisor starts again.
+        processes = [life.process for life in world.running()]
+        processes += [command.process for command in world.commanded()]
+        sleepers = [process for process in processes if process.paused and world.rng.random() < 0.6]
+        self._wake(process for process in processes if process not in sleepers)
+        last = self._read_the_rest()
+        if sleepers:
+            # They find a ledger that has gone on for long.
+            for _ in range(world.rng.randint(0, 4)):
+                for _ in range(3):
+                    world.broker.append(TOPIC)
+                self._read_the_rest()
+            self._wake(sleepers)
+            world.broker.heal()
+            last = self._read_the_rest()
         world.check_halts()
-        if world.recreated:
+        if world.recreated or world.monitor.reset_into_nothing:
             return
         if last.halts:
             raise ViolationError(f"halt: {last.halts} in a healed world")
@@ -78,6 +84,24 @@ class _Run:
         self._check()
         world.power_cut()
         world.monitor.check_end(world.all_files(), world.table.partitions)
+
+    def _wake(self, chosen: Iterable[Process]) -> None:
+        """Let processes go on to their end."""
+        processes = list(chosen)
+        for process in processes:
+            self._scheduler.pause(process, paused=False)
+            process.crash_in, process.stops_at = None, ""
+        self._until_ended(processes)
+
+    def _read_the_rest(self) -> Life:
+        """Run a driver to the ends of the logs."""
+        for _ in range(_MOST_STARTS):
+            last = self._world.start_driver(bounded=True)
+            self._until_ended([last.process])
+            if [code for code, _ in last.halts] != ["SW452"]:
+                break
+            # A dead driver's lease arrived late and looked alive; a supervisor starts again.
+        return last
 
     def _go_on(self, until: int) -> None:
         """Let threads run for some steps, or until nobody can."""
@@ -98,12 +122,12 @@ class _Run:
         if self._world.monitor.broken:
             raise ViolationError(self._world.monitor.broken)
 
-    def _until_ended(self, lives: list[Life]) -> None:
+    def _until_ended(self, processes: list[Process]) -> None:
         end = self._scheduler.steps + _MOST_STEPS
         self._scheduler.next_event = end
-        while not all(life.process.dead for life in lives):
+        while not all(process.dead for process in processes):
             if self._scheduler.steps >= end or not self._turn():
-                names = [life.process.name for life in lives if not life.process.dead]
+                names = [process.name for process in processes if not process.dead]
                 raise ViolationError(f"liveness: {names} do not come to an end")
 
 
@@ -128,6 +152,8 @@ def simulate(seed: int, *, traced: bool = False) -> Outcome:
     seen = world.seen + Counter(
         records=len(world.monitor.fold.records),
         takeovers=world.monitor.fold.term,
+        snapshots=world.monitor.snapshots,
+        packs=world.monitor.packs,
         late_arrivals=world.weather.arrived,
         **{f"store_{world.store}": 1},
     )

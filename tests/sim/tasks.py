@@ -58,8 +58,11 @@ class RowsFile:
 
 def verify_rows(storage: Storage, path: str, size_bytes: int, rows: int) -> None:
     """Look at a closed file through a fresh handle."""
-    with storage.open_read(path) as stream:
-        content = stream.read()
+    try:
+        with storage.open_read(path) as stream:
+            content = stream.read()
+    except OSError as error:
+        raise StorageUnavailableError("it cannot be read", where=path) from error
     if len(content) != size_bytes or content.count(b"\n") != rows:
         raise TaskFailedError("the file is not what was written", where=path)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.scheduler import DiedHereError, Scheduler
+from sim.scheduler import DiedHereError, Process, Scheduler
 from sluiceway.errors import (
     MetastoreUnavailableError,
     SourceUnavailableError,
@@ -51,6 +51,15 @@ class Rates:
         chosen = rng.sample(kinds, rng.choice((0, 1, 2, len(kinds))))
         most = {"late": 0.7, "stale": 0.5, "task_dies": 0.2, "task_slow": 0.2, "task_again": 0.4}
         return cls(**{kind: rng.random() * most.get(kind, 0.06) for kind in chosen})
+
+
+def _place(call: str, path: str) -> str:
+    """Where in a put or publish a call stands: before its effect, or seen but not durable."""
+    if call in ("link", "put", "rename") and "/log/" in path:
+        return "put"
+    if call != "fsync":
+        return ""
+    return "record" if "/log/" in path else "publish" if "/_sluiceway" not in path else ""
 
 
 @dataclass(slots=True)
@@ -121,8 +130,11 @@ class Weather:
 
     def before(self, call: str, path: str) -> None:
         """The call may fail without an effect."""
-        who = self.scheduler.alive().process.name
+        process = self.scheduler.alive().process
+        who = process.name
         self.note(f"{who}: {call} {path}")
+        if process.stops_at and process.stops_at == _place(call, path):
+            self._stand_still(process)
         if self._hit(self.rates.slow):
             self.scheduler.wait(None, self.scheduler.rng.random() * 3)
         if self._lasts("full") and call in ("write", "mkdir", "link", "open xb"):
@@ -161,6 +173,9 @@ class Weather:
                 self._send_late(what, effect)
             raise
         self.note(f"{who}: {what}")
+        process = self.scheduler.alive().process
+        if process.stops_at and process.stops_at == _place(request, path):
+            self._stand_still(process)
         if self._hit(self.rates.slow):
             self.scheduler.wait(None, self.scheduler.rng.random() * 3)
         full = changes and request != "remove" and self._lasts("full")
@@ -176,6 +191,13 @@ class Weather:
             self.note(f"{who}: {what}: reply LOST")
             raise StorageUnavailableError("the answer was lost", where=path)
         return result
+
+    def _stand_still(self, process: Process) -> None:
+        """SIGSTOP: what was looked at before is old when it goes on."""
+        self.note(f"{process.name} is paused at its {process.stops_at}")
+        process.stops_at = ""
+        self.scheduler.pause(process, paused=True)
+        self.scheduler.wait(None, 0.0)
 
     def stale(self) -> bool:
         """Whether a listing that is a hint is an old one."""

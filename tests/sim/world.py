@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sim.broker import Broker, SimSource
 from sim.catalog import SCHEMA, SimSink, SimTable
-from sim.monitor import Look, Monitor, ViolationError
+from sim.held import Held, Look
+from sim.monitor import Monitor, ViolationError
+from sim.operators import Command
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
@@ -20,11 +22,20 @@ from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
-from sluiceway.job import loop, route_plan, run, runner, status_board, takeover
+from sluiceway.job import (
+    housekeeping,
+    loop,
+    reset_offsets,
+    route_plan,
+    run,
+    runner,
+    status_board,
+    takeover,
+)
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.run import Eyes
 from sluiceway.job.stop import StopSignal
-from sluiceway.ledger import lease, log, records, writer
+from sluiceway.ledger import layout, lease, log, packs, records, snapshot, upkeep, writer
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.sinks.hive.options import HiveTableOptions
@@ -42,6 +53,12 @@ if TYPE_CHECKING:
 ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
 _HALTS_ALLOWED = {"SW103", "SW451", "SW452"}
+_TOLD = {
+    "fenced": "FENCE",
+    "committed": "DATA",
+    "sources_pinned": "SOURCES",
+    "snapshot": "SNAPSHOT",
+}
 _worlds: list["World"] = []
 
 
@@ -61,9 +78,12 @@ class WatchedLocalStorage(local.LocalStorage):
 class SimLog:
     """Takes log lines into the trace, and halts to the world."""
 
-    def __init__(self, life: "Life", note: Callable[[str], None]) -> None:
+    def __init__(
+        self, life: "Life", note: Callable[[str], None], told: Callable[[int, str, int], None]
+    ) -> None:
         self._life = life
         self._note = note
+        self._told = told
 
     def bind(self, **fields: object) -> "SimLog":
         del fields
@@ -78,6 +98,8 @@ class SimLog:
         self.debug(event, **fields)
         if event == "fenced":
             self._life.term = cast("int", fields["term"])
+        if event in _TOLD:
+            self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
 
     def error(self, event: str, **fields: object) -> None:
         self.debug(event, **fields)
@@ -111,10 +133,16 @@ class World:
         self.store = self.rng.choice(STORES)
         self.table = SimTable(ROUTE, ROOT)
         self.broker.create(TOPIC, self.rng.randint(1, 3))
-        self.monitor = Monitor(ROOT, ROUTE, TOPIC, self.broker, self._registered)
+        self.records_per_folder = self.rng.randint(2, 5)
+        self.snapshot_every = self.rng.randint(2, 6)
+        held = Held(f"{ROOT}/_sluiceway/{ROUTE}", self.records_per_folder)
+        self.monitor = Monitor(ROOT, TOPIC, held, self.broker, self._registered)
+        self.monitor.by_task = self._in_task
         self.files = FileSystem(self.scheduler, self.monitor, self.weather)
         self.objects = Objects(self.monitor)
         self.lives: list[Life] = []
+        self.commands: list[Command] = []
+        self.wrong: list[str] = []
         self.hosts = self.rng.choice((("a",), ("a", "b")))
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
         self.slots = self.rng.randint(1, 3)
@@ -122,10 +150,11 @@ class World:
         self.seen: Counter[str] = Counter()
         if self.store == "local":
             self._make_disk()
-            self.monitor.look = Look(self.files.content, self.files.durable_content)
+            held.look = Look(self.files.content, self.files.durable_content)
         else:
-            self.monitor.look = Look(self.objects.held.get, self.objects.held.get)
+            held.look = Look(self.objects.held.get, self.objects.held.get)
         self.note(f"seed {seed}: {self.store}, {rates}, start {self.start}, hosts {self.hosts}")
+        self.note(f"{self.records_per_folder} a folder, snapshot every {self.snapshot_every}")
 
     def _make_disk(self) -> None:
         path = ""
@@ -147,12 +176,30 @@ class World:
             return WatchedLocalStorage(self.monitor.acknowledge)
         return RemoteStorage(self.objects, self.weather, renames=self.store == "hdfs")
 
+    def spoil(self, path: str, content: bytes | None) -> None:
+        """Somebody else removes a file, or puts another in its place."""
+        self.note(f"from outside: {path} is {'gone' if content is None else repr(content[:60])}")
+        self.seen["spoilt"] += 1
+        if self.store != "local":
+            if content is None:
+                self.objects.drop(path)
+            else:
+                self.objects.overwrite(path, content)
+        elif content is None:
+            self.files.unlink(path)
+        else:
+            self.files.put(path, content)
+
     def all_files(self) -> list[str]:
         """Names of all files of the table."""
         return self.files.files(ROOT) if self.store == "local" else list(self.objects.held)
 
     def _registered(self, value: str) -> bool:
         return (value,) in self.table.partitions
+
+    def _in_task(self) -> bool:
+        thread = self.scheduler.current
+        return thread is None or thread.process.name.startswith("task ")
 
     # Drivers
 
@@ -176,22 +223,24 @@ class World:
             straggler_timeout_s=3.0,
         )
 
-    def start_driver(self, *, bounded: bool) -> Life:
-        """A new driver process, on one of the hosts."""
+    def start_driver(self, *, bounded: bool, replaces: int | None = None) -> Life:
+        """A new driver process, on one of the hosts; perhaps with `--takeover`."""
         number = len(self.lives)
         process = self.scheduler.process(f"driver{number}", self.rng.choice(self.hosts))
         life = Life(process, StopSignal(), SimRunner(self, self.slots))
         self.lives.append(life)
-        self.scheduler.spawn(process, lambda: self._drive(life, bounded=bounded), "main")
-        self.note(f"{process.name} starts on {process.host}")
+        self.scheduler.spawn(process, lambda: self._drive(life, bounded, replaces), "main")
+        said = "" if replaces is None else f" with --takeover {replaces}"
+        self.note(f"{process.name} starts on {process.host}{said}")
         return life
 
-    def _drive(self, life: Life, *, bounded: bool) -> None:
+    def _drive(self, life: Life, bounded: bool, replaces: int | None) -> None:  # noqa: FBT001
         def observe(step: Step) -> None:
             self.note(f"{life.process.name}: -- {step.value}")
 
-        eyes = Eyes(cast("Log", SimLog(life, self.note)), Progress())
-        job = CompiledJob((self.route(),))
+        eyes = Eyes(cast("Log", SimLog(life, self.note, self.monitor.told)), Progress())
+        takeover = {} if replaces is None else {ROUTE: replaces}
+        job = CompiledJob((self.route(),), takeover=takeover)
         try:
             run.run_routes(job, life.runner, life.stop, eyes, bounded=bounded, observe=observe)
         except SluicewayError as error:
@@ -205,17 +254,24 @@ class World:
         return [life for life in self.lives if not life.process.dead]
 
     def check_halts(self) -> None:
-        """A route may halt only for a reason that the world has given."""
+        """A route may halt only for a reason that the world has given, a command end so."""
+        if self.wrong:
+            raise ViolationError(f"command: {self.wrong[0]}")
         for life in self.lives:
             new, life.halts_seen = life.halts[life.halts_seen :], len(life.halts)
             for code, error in new:
                 self.seen[f"halts_{code}"] += 1
                 # A zombie may find rows expired that its successor has committed.
                 replaced = life.term < self.monitor.fold.term
-                lost = code == "SW455" and (self.recreated or replaced)
+                gone = self.recreated or self.monitor.reset_into_nothing
+                lost = code == "SW455" and (gone or replaced)
                 if lost or (code in _HALTS_ALLOWED and (code != "SW451" or replaced)):
                     continue
                 raise ViolationError(f"halt: {life.process.name} {code} {error}")
+
+    def commanded(self) -> list[Command]:
+        """Commands that have neither died nor ended."""
+        return [command for command in self.commands if not command.process.dead]
 
     def kill(self, life: Life) -> None:
         """SIGKILL of a driver; its tasks die with it or go on for a while."""
@@ -300,11 +356,15 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (runner, "open_storage", _open_storage),
     (run, "open_source", _open_source),
     (run, "open_sink", _open_sink),
+    (reset_offsets, "open_sink", _open_sink),
     (route_plan, "row_problem", _no_problem),
     (staged_files, "ParquetStagedFile", RowsFile),
     (staged_files, "verify_staged", verify_rows),
     (log, "decode_record", _decode_once),
     (writer, "decode_record", _decode_once),
+    (packs, "decode_record", _decode_once),
+    (snapshot, "MAX_PARTITIONS", 1),
+    (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),
     (status_board, "_WRITE_EVERY_S", 20.0),
@@ -346,6 +406,12 @@ def _one_a_process(function: Callable[[], object]) -> Callable[[], object]:
 def enter(world: World) -> None:
     """The product sees this world from now on."""
     _worlds.append(world)
+    for module, name, small in (
+        (layout, "RECORDS_PER_FOLDER", world.records_per_folder),
+        (upkeep, "SNAPSHOT_EVERY", world.snapshot_every),
+    ):
+        assert hasattr(module, name), f"{module.__name__} has no {name} any more"
+        setattr(module, name, small)
 
 
 def leave() -> None:

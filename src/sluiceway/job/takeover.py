@@ -179,6 +179,12 @@ def take_over(
     writer.fence(_fence(config, state, owner, driver, process), on_lost)
     hooks.observe(Step.FENCED)
     keeper = LeaseKeeper(storage, layout.lease, _lease(driver, writer.term, process))
+    _mark_table(sink, state, owner, keeper)
+    return OwnedLedger(storage, layout, log, owner, writer, keeper, state)
+
+
+def _mark_table(sink: TableSink, state: TableState, owner: Owner, keeper: LeaseKeeper) -> None:
+    """Keep the lease, and let the table name its ledger."""
     keeper.start()
     try:
         sink.mark_ledger(state, ledger_property(owner))
@@ -186,7 +192,6 @@ def take_over(
         # Else the next try of this very process would find a live driver: itself.
         keeper.release()
         raise
-    return OwnedLedger(storage, layout, log, owner, writer, keeper, state)
 
 
 def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> None:

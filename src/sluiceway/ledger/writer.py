@@ -153,6 +153,7 @@ class LedgerWriter:
             try:
                 if not self._follows(record):
                     return None
+                self._keep_folder_before(record.seq)
                 result = self.log.storage.put_if_absent(path, raw, tmp_folder=self.log.layout.stage)
                 if result is PutResult.CREATED and self.log.packs.covers(record.seq):
                     # The slot was decided, packed and emptied long ago: others have gone on.
@@ -173,6 +174,16 @@ class LedgerWriter:
         except StorageUnavailableError:
             return False
 
+    def _keep_folder_before(self, seq: int) -> None:
+        """Whoever put the last record of a folder may have died before syncing its name.
+
+        A put syncs its own folder only, so the first one in the next folder sees to that.
+        """
+        layout = self.log.layout
+        begins = seq > 0 and seq == layout.slots_of(layout.folder_of(seq)).start
+        if begins and not self.log.packs.knows(seq - 1):
+            self.log.storage.sync_folder(layout.record_folder(seq - 1))
+
     def _follows(self, record: Record) -> bool:
         """Never put behind a record that is gone, or into a log that was made anew.
 
@@ -184,8 +195,7 @@ class LedgerWriter:
         before = self.log.read_bytes(record.seq - 1)
         if self.log.packs.knows(record.seq):
             return False
-        layout = self.log.layout
-        path = layout.record(record.seq - 1)
+        path = self.log.layout.record(record.seq - 1)
         if before is None:
             raise LedgerCorruptError(
                 f"slot {record.seq - 1} was there and is gone: the ledger was removed or its "
@@ -200,9 +210,6 @@ class LedgerWriter:
                 where=path,
                 hint="this driver has stopped; whoever made the new log goes on",
             )
-        if layout.folder_of(record.seq) != layout.folder_of(record.seq - 1):
-            # The put syncs its own folder only, and this record is built on one in another.
-            self.log.storage.sync_folder(layout.record_folder(record.seq - 1))
         return True
 
 

@@ -17,66 +17,20 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger import layout as layouts
 from sluiceway.ledger import snapshot, upkeep
-from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import RecordType
 from sluiceway.ledger.upkeep import LogUpkeep
-from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
-from tools.ledger_records import data, fence, sources, span
-
-EVERY = 6
+from tools.ledger_records import data, sources, span
+from tools.small_log import EVERY, kept_folders, open_log, take_over, tend, whole_fold, write_rows
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layouts, "RECORDS_PER_FOLDER", 4)
     monkeypatch.setattr(upkeep, "SNAPSHOT_EVERY", EVERY)
-
-
-def open_log(root: Path, storage: LocalStorage | None = None) -> LedgerLog:
-    layout = LedgerLayout(str(root / "t"), "orders")
-    log = LedgerLog(storage or LocalStorage(), layout)
-    for folder in (layout.log, layout.stage):
-        log.storage.make_folders(folder)
-    return log
-
-
-def take_over(log: LedgerLog, driver: str = "d1") -> LedgerWriter:
-    def no_wait(attempts: int, error: StorageUnavailableError) -> None:
-        raise AssertionError((attempts, error))
-
-    writer = LedgerWriter(log, log.fold(), no_wait)
-    writer.fence(fence(driver=driver), lambda: None)
-    return writer
-
-
-def write_rows(writer: LedgerWriter, epochs: int) -> None:
-    """Commit and publish so many epochs of two rows."""
-    if not writer.fold.sources:
-        writer.commit(sources(0))
-    for _ in range(epochs):
-        end = writer.fold.sources[("orders", 0)].end
-        writer.commit(data(writer.term, writer.fold.last_epoch + 1, span(0, end, end + 2)))
-        writer.note_published()
-
-
-def tend(writer: LedgerWriter) -> None:
-    tended = LogUpkeep(writer)
-    while tended.due():
-        tended.run()
-
-
-def whole_fold(log: LedgerLog) -> object:
-    """The fold from slot 0, without any snapshot."""
-    Path(log.layout.hint).unlink(missing_ok=True)
-    return log.fold()
-
-
-def kept_folders(log: LedgerLog) -> list[str]:
-    return sorted(path.name for path in Path(log.layout.log).iterdir())
 
 
 def test_fold_from_a_snapshot_is_the_fold_of_the_log(tmp_path: Path) -> None:
@@ -195,31 +149,15 @@ def test_partitions_that_the_catalog_is_owed_stay_in_the_side_file(
     assert list(log.fold().partitions) == ["dt=20261120/hr=08"]
 
 
-def test_folders_below_the_snapshot_become_packs(tmp_path: Path) -> None:
+def test_only_the_newest_side_files_stay(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     writer = take_over(log)
-    write_rows(writer, 9)
-    before = [raw for _, raw in log.records()]
-    tend(writer)
-    assert kept_folders(log) == [f"{2:016d}"]
-    pack = gzip.decompress(Path(log.layout.pack(0)).read_bytes())
-    assert pack == b"".join(before[:4])
-    again = LedgerLog(LocalStorage(), log.layout)
-    assert [raw for _, raw in again.records()][: len(before)] == before
-    assert [record.seq for record, _ in again.records(3)][:3] == [3, 4, 5]
-    assert again.read_slot(2) == next(again.records(2))
-    assert whole_fold(again) == writer.fold
-    write_rows(take_over(again, "d2"), 3)
-    assert again.fold().counts.written == 24
-
-
-def test_folder_is_not_packed_before_a_snapshot_covers_all_of_it(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
-    writer = take_over(log)
-    write_rows(writer, 4)
-    tend(writer)
-    # The snapshot is through slot 6: slots 4 to 7 are a folder that it does not cover.
-    assert kept_folders(log) == [f"{1:016d}"]
+    for _ in range(5):
+        write_rows(writer, EVERY)
+        tend(writer)
+    names = sorted(path.name for path in Path(log.layout.snapshots).iterdir())
+    assert len(names) == 2
+    assert int(names[-1].partition("-")[0]) == writer.fold.snapshot_through
 
 
 @pytest.mark.parametrize("slot", [0, 2, 3])
@@ -377,17 +315,6 @@ def test_partly_emptied_folder_is_emptied_by_the_next(tmp_path: Path) -> None:
     assert not Path(log.layout.log_folder(0)).exists()
 
 
-def test_only_the_newest_side_files_stay(tmp_path: Path) -> None:
-    log = open_log(tmp_path)
-    writer = take_over(log)
-    for _ in range(5):
-        write_rows(writer, EVERY)
-        tend(writer)
-    names = sorted(path.name for path in Path(log.layout.snapshots).iterdir())
-    assert len(names) == 2
-    assert int(names[-1].partition("-")[0]) == writer.fold.snapshot_through
-
-
 @pytest.mark.parametrize("same_driver", [True, False])
 def test_pack_is_durable_before_its_folder_goes(
     tmp_path: Path,
@@ -422,26 +349,6 @@ def test_pack_is_durable_before_its_folder_goes(
     tended.run()
     assert not Path(log.layout.log_folder(0)).exists()
     assert synced[-1] == "done"
-
-
-def test_record_is_not_built_upon_one_in_another_folder_that_may_not_be_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = open_log(tmp_path)
-    writer = take_over(log)
-    write_rows(writer, 2)
-    assert writer.fold.next_seq == 4
-    synced: list[str] = []
-    real = local._sync_folder
-
-    def sync(folder: Path) -> None:
-        synced.append(str(folder))
-        real(folder)
-
-    monkeypatch.setattr(local, "_sync_folder", sync)
-    take_over(open_log(tmp_path), "d2")
-    assert log.layout.log_folder(0) in synced
-    assert synced.index(log.layout.log_folder(0)) < synced.index(log.layout.log_folder(1))
 
 
 @pytest.mark.parametrize(

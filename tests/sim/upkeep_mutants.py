@@ -1,0 +1,185 @@
+"""Wrong variants of snapshots, packs, garbage collection and operators' records."""
+
+import gzip
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from uuid import uuid4
+
+from sim.substitutes import scheduler
+from sluiceway.errors import StorageUnavailableError
+from sluiceway.job.housekeeping import keep_log_short
+from sluiceway.ledger import snapshot
+from sluiceway.ledger.collect import GarbageCollector
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.garbage import Decided, Epoch
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.packs import Packs
+from sluiceway.ledger.records import DataRecord, FenceRecord, Record, SnapshotRecord
+from sluiceway.ledger.writer import Committed, LedgerWriter
+from sluiceway.storage.contract import PutResult
+from sluiceway.types.strict_json import StrictJsonError, decode
+
+
+def nothing(*arguments: object, **named: object) -> None:
+    """Instead of a check or a sync."""
+    del arguments, named
+
+
+# Packs
+
+
+def write_pack_without_sync(self: Packs, folder: int) -> None:
+    staged = f"{self._layout.stage}/pack-{folder:016d}-{uuid4().hex}"
+    packed = gzip.compress(
+        b"".join(self._slot(seq) for seq in self._layout.slots_of(folder)), 6, mtime=0
+    )
+    self._storage.make_folders(self._layout.pack(folder).rpartition("/")[0])
+    self._storage.overwrite(staged, packed)
+    self._storage.overwrite(self._layout.pack(folder), packed)
+
+
+def empty_before_packing(self: Packs, folder: int) -> None:
+    slots = [self._slot(seq) for seq in self._layout.slots_of(folder)]
+    self._storage.remove(self._layout.log_folder(folder))
+    held = {self._layout.record(seq): raw for seq, raw in zip(
+        self._layout.slots_of(folder), slots, strict=True)}  # fmt: skip
+    _PACKS_WRITE(replace_slots(self, held), folder)
+
+
+_PACKS_WRITE = Packs._write
+
+
+def replace_slots(self: Packs, held: dict[str, bytes]) -> Packs:
+    """The packs, reading these slots from memory."""
+    other = Packs(self._storage, self._layout)
+    other._slot = lambda seq: held[self._layout.record(seq)]  # type: ignore[method-assign]
+    return other
+
+
+def pack_up_to_the_tail(self: Packs, through: int) -> int | None:
+    del through
+    return _PACK_NEXT(self, 1 << 60)
+
+
+_PACK_NEXT = Packs.pack_next
+
+
+def put_without_looking(writer: LedgerWriter, record: Record, raw: bytes) -> int | None:
+    """As the product's, but for the look for a pack after the put."""
+    path, attempts = writer.log.layout.record(record.seq), 0
+    while True:
+        attempts += 1
+        try:
+            if not writer._follows(record):
+                return None
+            writer._keep_folder_before(record.seq)
+            result = writer.log.storage.put_if_absent(path, raw, tmp_folder=writer.log.layout.stage)
+        except StorageUnavailableError as error:
+            writer._on_wait(attempts, error)
+            scheduler().wait(None, 1.0)
+        else:
+            return attempts if result is PutResult.CREATED else None
+
+
+def slot_before_pack(log: LedgerLog, seq: int) -> bytes | None:
+    raw = log.storage.read(log.layout.record(seq))
+    if raw is not None:
+        return raw
+    return next(log.packs.lines(seq), None) if log.packs.covers(seq) else None
+
+
+def records_of_slots(log: LedgerLog, start: int = 0) -> Iterator[tuple[Record, bytes]]:
+    seq = start
+    while (found := log.read_slot(seq)) is not None:
+        yield found
+        seq += 1
+
+
+# Snapshots
+
+
+def snapshot_before_publishing(publish: Callable[..., None]) -> Callable[..., None]:
+    def early(session: Any, record: DataRecord) -> None:
+        session._held.owned.writer.note_published()
+        keep_log_short(session._held.upkeep, session._log)
+        publish(session, record)
+
+    return early
+
+
+def trust_side_file(storage: Any, layout: Any, record: Record) -> Fold | None:
+    body = record.body
+    if not isinstance(body, SnapshotRecord):
+        return None
+    raw = storage.read(layout.snapshot(body.side))
+    try:
+        image = None if raw is None else decode(raw, snapshot._Image)
+    except StrictJsonError:
+        return None
+    return None if image is None else snapshot._fold(image)
+
+
+def keep_few_partitions(fold: Fold) -> list[Any]:
+    states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
+    return states[: snapshot.MAX_PARTITIONS]
+
+
+# Garbage
+
+
+def why_of_next_epoch(decided: Decided, epoch: Epoch) -> str | None:
+    term, number = epoch
+    gone = term < decided.term or (term == decided.term and number <= decided.last_epoch + 1)
+    return "it is over" if gone else None
+
+
+def why_of_taken_slot(decided: Decided, epoch: Epoch) -> str | None:
+    """The slot behind the last DATA or FENCE is taken: the epoch staged for it is called lost."""
+    taken = decided.next_seq - 1 > max(decided.data_seq, decided.fence_seq)
+    term, number = epoch
+    if taken and term == decided.term and number == decided.last_epoch + 1:
+        return "its slot is decided"
+    return _WHY(decided, epoch)
+
+
+def why_of_age(decided: Decided, epoch: Epoch) -> str | None:
+    del decided, epoch
+    return "it is old"
+
+
+_WHY = Decided.why
+
+
+def all_published(collector: GarbageCollector, names: Iterable[str], named: Any) -> set[str]:
+    del collector, names
+    return {file.final for each in named.values() for file in each.files}
+
+
+def published_without_sync(
+    collector: GarbageCollector, names: Iterable[str], named: Any
+) -> set[str]:
+    folders = set(names)
+    files = [file for each in named.values() for file in each.files]
+    mine = [file for file in files if file.staged.partition("/")[0] in folders]
+    return {file.final for file in mine if collector._is_final(file)}
+
+
+# RESET
+
+
+def fence_unless_reset(
+    writer: LedgerWriter, body: FenceRecord, on_lost: Callable[[], None]
+) -> Committed:
+    """An operator's command takes the latest term for its own."""
+    if writer.fold.fence is None or not scheduler().alive().process.name.startswith("reset"):
+        return _FENCE(writer, body, on_lost)
+    writer.term = writer.fold.term
+    return Committed(writer.fold.next_seq - 1, 1)
+
+
+_FENCE = LedgerWriter.fence
+
+
+def moved_unchecked(fold: Fold, each: Any, record: Record) -> tuple[str, Any]:
+    del record
+    return "", fold.sources[each.topic, each.partition]

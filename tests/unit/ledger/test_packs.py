@@ -1,0 +1,111 @@
+"""Log folders that become packs, at folders of four slots."""
+
+import errno
+import gzip
+import io
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from sluiceway.errors import (
+    FencedError,
+    StorageUnavailableError,
+)
+from sluiceway.ledger import layout as layouts
+from sluiceway.ledger import upkeep
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.storage.local import LocalStorage
+from tools.ledger_records import data, span
+from tools.small_log import EVERY, kept_folders, open_log, take_over, tend, whole_fold, write_rows
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layouts, "RECORDS_PER_FOLDER", 4)
+    monkeypatch.setattr(upkeep, "SNAPSHOT_EVERY", EVERY)
+
+
+def test_folders_below_the_snapshot_become_packs(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 9)
+    before = [raw for _, raw in log.records()]
+    tend(writer)
+    assert kept_folders(log) == [f"{2:016d}"]
+    pack = gzip.decompress(Path(log.layout.pack(0)).read_bytes())
+    assert pack == b"".join(before[:4])
+    again = LedgerLog(LocalStorage(), log.layout)
+    assert [raw for _, raw in again.records()][: len(before)] == before
+    assert [record.seq for record, _ in again.records(3)][:3] == [3, 4, 5]
+    assert again.read_slot(2) == next(again.records(2))
+    assert whole_fold(again) == writer.fold
+    write_rows(take_over(again, "d2"), 3)
+    assert again.fold().counts.written == 24
+
+
+def test_folder_is_not_packed_before_a_snapshot_covers_all_of_it(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 4)
+    tend(writer)
+    # The snapshot is through slot 6: slots 4 to 7 are a folder that it does not cover.
+    assert kept_folders(log) == [f"{1:016d}"]
+
+
+class SyncsSeen(LocalStorage):
+    """Notes which folders were synced after they were written."""
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+
+    def sync_folder(self, folder: str) -> None:
+        self.synced.append(folder)
+        super().sync_folder(folder)
+
+
+def test_first_put_into_a_folder_makes_the_record_before_it_durable(tmp_path: Path) -> None:
+    """Whoever put the last record of the folder before may have died before its sync."""
+    write_rows(take_over(open_log(tmp_path)), 2)
+    storage = SyncsSeen()
+    log = open_log(tmp_path, storage)
+    writer = take_over(log, "d2")
+    assert writer.fold.next_seq == 5
+    assert storage.synced == [log.layout.log_folder(0)]
+    write_rows(writer, 1)
+    assert storage.synced == [log.layout.log_folder(0)]
+
+
+def test_old_driver_at_the_beginning_of_a_folder_is_fenced_though_the_one_before_is_gone(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    old = take_over(log)
+    write_rows(old, 2)
+    assert old.fold.next_seq == 4
+    other = open_log(tmp_path)
+    new = take_over(other, "d2")
+    write_rows(new, 6)
+    tend(new)
+    assert not Path(other.layout.log_folder(0)).exists()
+    with pytest.raises(FencedError):
+        old.commit(data(1, 2, span(0, 4, 6)))
+
+
+def test_pack_that_cannot_be_read_for_now_is_a_store_that_fails(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 6)
+    tend(writer)
+
+    class Unreadable(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError(errno.EIO, "input/output error")
+
+    class Failing(LocalStorage):
+        def open_read(self, path: str) -> BinaryIO:
+            del path
+            return Unreadable()
+
+    with pytest.raises(StorageUnavailableError, match="input/output error"):
+        list(LedgerLog(Failing(), log.layout).records())
