@@ -47,7 +47,7 @@ def _words(event: Mapping[str, Any]) -> str:
 def _next(event: Mapping[str, Any]) -> str:
     if event.get("hint"):
         return f"; {_printable(event['hint'])}"
-    if "retry_in_s" in event:
+    if event.get("retry_in_s") is not None:
         return f"; tries again in {event['retry_in_s']:g} s"
     # The rest explain themselves, or their page does.
     return f"; see docs/runbook.md, {event['event']}" if event["level"] != "info" else ""

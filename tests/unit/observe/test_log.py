@@ -31,6 +31,16 @@ def test_warning_on_a_terminal_is_one_line_for_a_person(monkeypatch: pytest.Monk
     )
 
 
+def test_route_that_is_not_tried_again_is_told_without_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    stream = Terminal()
+    stderr_log(stream=stream).error("route_halted", route="r", code="SW455", retry_in_s=None)
+    assert "route halted [SW455]" in stream.getvalue()
+    assert stream.getvalue().endswith("; see docs/runbook.md, route_halted\n")
+
+
 def test_level_is_painted_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\033[33mwarning\033[0m" in written(Terminal())
