@@ -118,7 +118,7 @@ def test_second_run_adds_no_partition_and_finds_its_own(
     before = RouteRun(filled).partitions()
     (topic,) = filled.route.topics
     more = [json.dumps({"id": 1, "city": each}).encode() for each in ("..", "a/b", "%2e", "'")]
-    TopicWriter(bootstrap_servers).write(topic, [*more, b'{"id": 2, "city": ""}'])
+    TopicWriter(bootstrap_servers).write(topic, [*more, b'{"id": 2}'])
     RouteRun(filled).catch_up()
     after = RouteRun(filled).partitions()
     assert after.keys() - before.keys() == {DEFAULT_PARTITION}

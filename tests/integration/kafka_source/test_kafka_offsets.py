@@ -18,6 +18,7 @@ from sluiceway.conformance.reading import (
 from sluiceway.errors import (
     OffsetsLostError,
     TaskFailedError,
+    TopicNotFoundError,
 )
 from sluiceway.sources.contract import Split
 from sluiceway.sources.kafka.client import KafkaSourceClient
@@ -25,6 +26,7 @@ from sluiceway.sources.kafka.jump_check import check_jumps
 from sluiceway.sources.kafka.progress import Jump
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
+from tools.route_faults import wait_until
 from tools.topic_writer import TopicWriter
 
 TIMEOUT_S = 20.0
@@ -168,10 +170,19 @@ def test_recreated_topic_has_another_identity(
     (before,) = client.discover([topic])
     admin.delete_topics([topic])[topic].result(TIMEOUT_S)
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(TIMEOUT_S)
+    # The broker answers before all of it knows the new topic.
+    wait_until(lambda: topic in client.list_topics() and _knows(client, topic))
     (after,) = client.discover([topic])
     assert after.partition == before.partition
     assert after.identity.cluster_id == before.identity.cluster_id
     assert after.identity.topic_id != before.identity.topic_id
+
+
+def _knows(client: KafkaSourceClient, topic: str) -> bool:
+    try:
+        return bool(client.discover([topic]))
+    except TopicNotFoundError:
+        return False
 
 
 def test_recreated_topic_that_grew_past_the_start_is_told_by_its_identity_only(
