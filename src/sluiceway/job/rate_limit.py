@@ -105,7 +105,9 @@ def _budget(per_s: int | None, interval_s: float) -> int | None:
 
 def _most(planned: PlannedSplit, budget: int) -> int:
     stop = planned.split.stop_offset
-    return budget if stop is None else min(budget, stop - planned.split.start_offset)
+    if stop is None:
+        return budget
+    return min(budget, max(0, stop - planned.split.start_offset))
 
 
 def _ended(planned: PlannedSplit, records: int) -> PlannedSplit:

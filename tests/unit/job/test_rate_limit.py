@@ -196,3 +196,13 @@ def test_demand_is_what_lies_there_and_what_comes_in_an_interval() -> None:
     assert expected(3500) == 2500 + 750
     (bounded,) = demand.expect(splits("a", 20, stops=True), {partition: LogBounds(0, 9000, 9000)})
     assert bounded.expected_records == 20
+
+
+def test_split_that_stops_below_its_start_is_no_negative_demand() -> None:
+    (past,) = splits("a", -7, stops=True)
+    (expected,) = Demand(10.0).expect([past], {past.split.partition: LogBounds(0, 9000, 9000)})
+    assert expected.expected_records == 0
+    gone, rest = RateLimit(3).bound(
+        [RouteSplits(plain(), [expected]), RouteSplits(plain(), splits("b", 100, stops=True))]
+    )
+    assert (gone, records(rest)) == ([], {"b[0]": 30})
