@@ -14,7 +14,6 @@ from sluiceway.errors import (
     SluicewayError,
     StorageRefusedError,
     StorageUnavailableError,
-    TaskDiedError,
     TaskFailedError,
     UnhealthyEnvironmentError,
 )
@@ -40,6 +39,7 @@ from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import ResolvedStart, resolve_start
 from sluiceway.job.status import last_commit_ms
 from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_over
+from sluiceway.job.task_failures import failures_of
 from sluiceway.ledger.fold import PartitionState, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
@@ -349,8 +349,7 @@ class RouteSession:
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
-        failures = [a.failure.to_error() for a in answers if a.failure is not None]
-        self._judge([_blamed(each) if planned.alone else each for each in failures], record)
+        self._judge(failures_of(planned, answers, owned.fold, view.bounds), record)
 
     def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
         """Raise what the loop has to react to.
@@ -475,13 +474,6 @@ class RouteSession:
             raise error
         self.trouble = error
         self._log.warning("commit_unknown", attempts=attempts, error=str(error))
-
-
-def _blamed(failure: SluicewayError) -> SluicewayError:
-    """A task that served one route alone died for that route."""
-    if not isinstance(failure, TaskDiedError):
-        return failure
-    return TaskFailedError(f"{failure.message} and served no other route", hint=failure.hint)
 
 
 def _taken_over(starts: Mapping[SourcePartition, ResolvedStart]) -> bool:
