@@ -22,6 +22,7 @@ from sluiceway.job.demand import Demand
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
+from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.open_transactions import OpenTransactions
 from sluiceway.job.planner import (
     PlannedEpoch,
@@ -64,12 +65,14 @@ class RouteParts:
     """What a route works with.
 
     Attributes:
-        sink: Owned by the session, which closes it.
         source: Shared by the routes of a connection; closed by its owner.
+        reports: Of the same connection; closed by its owner.
+        sink: Owned by the session, which closes it.
         replaces: Term that may be replaced without waiting for its lease.
     """
 
     source: SourceClient
+    reports: OffsetReports
     sink: TableSink
     log: Log
     observe: Observer
@@ -409,16 +412,13 @@ class RouteSession:
         self._parts.observe(Step.APPLIED)
 
     def _report(self) -> None:
-        """Tell lag tools; never read back, so a failure is only noted."""
+        """Have lag tools told; no epoch waits for it."""
         ends = {
             SourcePartition(topic, number): known.end
             for (topic, number), known in self._now.owned.fold.sources.items()
             if not known.retired
         }
-        try:
-            self._parts.source.report(self.config.group, ends)
-        except SluicewayError as error:
-            self._log.info("report_failed", error=str(error))
+        self._parts.reports.want(self.config.group, ends)
         self._parts.observe(Step.REPORTED)
 
     # END
