@@ -450,7 +450,9 @@ class RouteSession:
             held.publisher.close()
             held.owned.lease.release()
         self._parts.sink.close()
+        # A route that comes back begins anew with its patience.
         self._retry_s = _FIRST_RETRY_S
+        self._failed_epochs = 0
 
     @property
     def started(self) -> bool:
