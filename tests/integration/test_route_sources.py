@@ -194,6 +194,37 @@ def test_retention_between_planning_and_reading_halts_with_the_numbers(
     assert run.rows() == offsets(0, range(10))
 
 
+def test_retention_between_planning_and_the_first_read_is_a_counted_gap(
+    new_run: NewRun, writer: TopicWriter, admin: AdminClient
+) -> None:
+    run, topic = new_run()
+    writer.write(topic, _events(range(10)))
+    pause = Pause(Step.PLANNED)
+    with live(run, pause) as running:
+        assert pause.reached.wait(_TIMEOUT_S)
+        _delete_before(admin, topic, 4)
+        pause.goes_on.set()
+        running.wait_for(lambda: run.rows() == offsets(0, range(4, 10)))
+    assert [(r.start, r.end, r.gaps) for d in data_records(run) for r in d.ranges] == [(0, 10, 4)]
+    run.assert_verified()
+
+
+def test_bounded_run_ends_when_retention_took_all_that_it_was_to_read(
+    new_run: NewRun, writer: TopicWriter, admin: AdminClient
+) -> None:
+    run, topic = new_run()
+    run.catch_up()
+    writer.write(topic, _events(range(5)))
+    _delete_before(admin, topic, 5)
+    run.catch_up()
+    assert data_records(run) == []
+    writer.write(topic, _events(range(5, 7)))
+    run.catch_up()
+    assert run.rows() == offsets(0, range(5, 7))
+    assert [(r.start, r.end, r.gaps) for d in data_records(run) for r in d.ranges] == [(0, 7, 5)]
+    run.assert_verified()
+
+
 def test_aborted_transactions_never_appear_and_are_counted_as_gaps(
     new_run: NewRun, writer: TopicWriter
 ) -> None:

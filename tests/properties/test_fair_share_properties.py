@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluiceway.job.fair_share import fair_shares
+from sluiceway.job.fair_share import Rotation, fair_shares
 
 WANTS = st.lists(st.integers(0, 10**12), max_size=60)
 BUDGETS = st.integers(0, 10**13)
@@ -50,3 +50,22 @@ def test_nobody_starves_when_the_first_one_rotates(wants: list[int], budget: int
 def test_larger_budget_takes_nothing_from_anybody(wants: list[int], budget: int, more: int) -> None:
     before, after = fair_shares(wants, budget), fair_shares(wants, budget + more)
     assert all(old <= new for old, new in zip(before, after, strict=True))
+
+
+@given(WANTS, BUDGETS)
+def test_rotation_gives_what_sharing_once_gives(wants: list[int], budget: int) -> None:
+    names = [f"t[{number}]" for number in range(len(wants))]
+    shares = Rotation().share(names, wants, budget)
+    assert sorted(shares) == sorted(fair_shares(wants, budget))
+
+
+@given(st.lists(st.sets(st.integers(0, 12)), min_size=14, max_size=14), st.integers(1, 5))
+def test_who_always_wants_is_served_whoever_comes_and_goes(
+    others: list[set[int]], budget: int
+) -> None:
+    rotation, served = Rotation(), 0
+    for present in others:
+        numbers = sorted(present | {7}, reverse=True)
+        shares = rotation.share([f"t[{n}]" for n in numbers], [100] * len(numbers), budget)
+        served += shares[numbers.index(7)]
+    assert served > 0

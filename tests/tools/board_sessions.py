@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.route_session import RouteParts, RouteSession
 from sluiceway.job.run import open_sink, open_source
 from sluiceway.observe.log import stderr_log
@@ -42,10 +43,12 @@ class PlacedSession(RouteSession):
 @cache
 def _config_and_parts() -> tuple[RouteConfig, RouteParts]:
     (config,) = compile_routes(parse_job(_JOB.encode(), Path("job.yaml"), {}).spec).routes
+    source, log = open_source(config), stderr_log()
     parts = RouteParts(
-        open_source(config),
+        source,
+        OffsetReports(source, log),
         open_sink(config),
-        stderr_log(),
+        log,
         ignore_step,
         Progress(),
     )

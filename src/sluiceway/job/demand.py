@@ -60,7 +60,7 @@ class Demand:
         per_s = self._look(split.partition, place.end_offset, now)
         lag = max(0, place.end_offset - split.start_offset)
         if split.stop_offset is not None:
-            return min(lag, split.stop_offset - split.start_offset)
+            return min(lag, max(0, split.stop_offset - split.start_offset))
         return lag + round(per_s * self._interval_s)
 
     def _look(self, partition: SourcePartition, end: int, now: float) -> float:

@@ -78,6 +78,9 @@ class OffsetMove:
 def chosen_partitions(fold: Fold, wish: ResetWish) -> tuple[SourcePartition, ...]:
     """The source partitions that are to be moved, in order.
 
+    One that was retired is moved only when it is named and another log may be read in its place:
+    its topic went and was created again. Every other one goes on by itself where it ended.
+
     Raises:
         ResetRefusedError: The ledger does not read one of them, or nothing at all.
     """
@@ -85,6 +88,7 @@ def chosen_partitions(fold: Fold, wish: ResetWish) -> tuple[SourcePartition, ...
         SourcePartition(topic, number)
         for (topic, number), known in fold.sources.items()
         if not known.retired
+        or (IDENTITY in wish.accepted and SourcePartition(topic, number) in wish.partitions)
     }
     if not live:
         raise ResetRefusedError(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluiceway.job.config import RouteConfig
-from sluiceway.job.fair_share import fair_shares
+from sluiceway.job.fair_share import Rotation
 from sluiceway.job.planner import PlannedSplit
 
 
@@ -21,6 +21,24 @@ class RouteSplits:
 
     config: RouteConfig
     splits: Sequence[PlannedSplit]
+
+
+@dataclass(slots=True)
+class _Turns:
+    """Whose turn it is among those that share one budget: each budget has turns of its own."""
+
+    _waited: Rotation = field(default_factory=Rotation)
+    _extra: Rotation = field(default_factory=Rotation)
+
+    def share(
+        self, names: Sequence[str], wants: Sequence[int], most: Sequence[int], budget: int
+    ) -> list[int]:
+        """First what is waited for; then the rest, for what comes meanwhile."""
+        waited = [min(want, top) for want, top in zip(wants, most, strict=True)]
+        shares = self._waited.share(names, waited, budget)
+        room = [top - share for top, share in zip(most, shares, strict=True)]
+        extra = self._extra.share(names, room, budget - sum(shares))
+        return [share + more for share, more in zip(shares, extra, strict=True)]
 
 
 @dataclass(slots=True)
@@ -36,7 +54,8 @@ class RateLimit:
     clock: Callable[[], float] = time.monotonic
     _due: float = 0.0
     _route_due: dict[str, float] = field(default_factory=dict)
-    _turn: int = 0
+    _routes: _Turns = field(default_factory=_Turns)
+    _partitions: dict[str, _Turns] = field(default_factory=dict)
 
     def is_due(self, config: RouteConfig) -> bool:
         """Whether the route may be in an epoch that begins now. Called before it is planned."""
@@ -55,7 +74,6 @@ class RateLimit:
         """
         if self.per_s is None and all(each.config.max_rate_per_s is None for each in routes):
             return [list(each.splits) for each in routes]
-        self._turn += 1
         budgets = self._route_budgets(routes)
         return [
             list(each.splits) if budget is None else self._bound_route(each, budget)
@@ -73,13 +91,17 @@ class RateLimit:
             min(top, sum(_most(split, whole) for split in each.splits))
             for each, top in zip(routes, tops, strict=True)
         ]
-        shares = self._share(wants, most, whole)
+        names = [each.config.route for each in routes]
+        shares = self._routes.share(names, wants, most, whole)
         self._due = self.clock() + sum(shares) / self.per_s
         return list(shares)
 
     def _bound_route(self, route: RouteSplits, budget: int) -> list[PlannedSplit]:
         most = [_most(each, budget) for each in route.splits]
-        shares = self._share([each.expected_records for each in route.splits], most, budget)
+        names = [str(each.split.partition) for each in route.splits]
+        wants = [each.expected_records for each in route.splits]
+        turns = self._partitions.setdefault(route.config.route, _Turns())
+        shares = turns.share(names, wants, most, budget)
         rate = route.config.max_rate_per_s
         if rate is not None:
             self._route_due[route.config.route] = self.clock() + sum(shares) / rate
@@ -89,14 +111,6 @@ class RateLimit:
             if share > 0
         ]
 
-    def _share(self, wants: Sequence[int], most: Sequence[int], budget: int) -> list[int]:
-        """First what is waited for; then the rest, for what comes meanwhile."""
-        waited = [min(want, top) for want, top in zip(wants, most, strict=True)]
-        shares = fair_shares(waited, budget, first=self._turn)
-        room = [top - share for top, share in zip(most, shares, strict=True)]
-        extra = fair_shares(room, budget - sum(shares), first=self._turn)
-        return [share + more for share, more in zip(shares, extra, strict=True)]
-
 
 def _budget(per_s: int | None, interval_s: float) -> int | None:
     """Records of an epoch; a rate of less than one an epoch makes epochs rare, not empty."""
@@ -105,7 +119,9 @@ def _budget(per_s: int | None, interval_s: float) -> int | None:
 
 def _most(planned: PlannedSplit, budget: int) -> int:
     stop = planned.split.stop_offset
-    return budget if stop is None else min(budget, stop - planned.split.start_offset)
+    if stop is None:
+        return budget
+    return min(budget, max(0, stop - planned.split.start_offset))
 
 
 def _ended(planned: PlannedSplit, records: int) -> PlannedSplit:

@@ -14,7 +14,6 @@ from sluiceway.errors import (
     SluicewayError,
     StorageRefusedError,
     StorageUnavailableError,
-    TaskDiedError,
     TaskFailedError,
     UnhealthyEnvironmentError,
 )
@@ -23,6 +22,7 @@ from sluiceway.job.demand import Demand
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
+from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.open_transactions import OpenTransactions
 from sluiceway.job.planner import (
     PlannedEpoch,
@@ -40,6 +40,7 @@ from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import ResolvedStart, resolve_start
 from sluiceway.job.status import last_commit_ms
 from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_over
+from sluiceway.job.task_failures import failures_of
 from sluiceway.ledger.fold import PartitionState, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
@@ -64,12 +65,14 @@ class RouteParts:
     """What a route works with.
 
     Attributes:
-        sink: Owned by the session, which closes it.
         source: Shared by the routes of a connection; closed by its owner.
+        reports: Of the same connection; closed by its owner.
+        sink: Owned by the session, which closes it.
         replaces: Term that may be replaced without waiting for its lease.
     """
 
     source: SourceClient
+    reports: OffsetReports
     sink: TableSink
     log: Log
     observe: Observer
@@ -349,8 +352,7 @@ class RouteSession:
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
-        failures = [a.failure.to_error() for a in answers if a.failure is not None]
-        self._judge([_blamed(each) if planned.alone else each for each in failures], record)
+        self._judge(failures_of(planned, answers, owned.fold, view.bounds), record)
 
     def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
         """Raise what the loop has to react to.
@@ -410,16 +412,13 @@ class RouteSession:
         self._parts.observe(Step.APPLIED)
 
     def _report(self) -> None:
-        """Tell lag tools; never read back, so a failure is only noted."""
+        """Have lag tools told; no epoch waits for it."""
         ends = {
             SourcePartition(topic, number): known.end
             for (topic, number), known in self._now.owned.fold.sources.items()
             if not known.retired
         }
-        try:
-            self._parts.source.report(self.config.group, ends)
-        except SluicewayError as error:
-            self._log.info("report_failed", error=str(error))
+        self._parts.reports.want(self.config.group, ends)
         self._parts.observe(Step.REPORTED)
 
     # END
@@ -451,7 +450,9 @@ class RouteSession:
             held.publisher.close()
             held.owned.lease.release()
         self._parts.sink.close()
+        # A route that comes back begins anew with its patience.
         self._retry_s = _FIRST_RETRY_S
+        self._failed_epochs = 0
 
     @property
     def started(self) -> bool:
@@ -475,13 +476,6 @@ class RouteSession:
             raise error
         self.trouble = error
         self._log.warning("commit_unknown", attempts=attempts, error=str(error))
-
-
-def _blamed(failure: SluicewayError) -> SluicewayError:
-    """A task that served one route alone died for that route."""
-    if not isinstance(failure, TaskDiedError):
-        return failure
-    return TaskFailedError(f"{failure.message} and served no other route", hint=failure.hint)
 
 
 def _taken_over(starts: Mapping[SourcePartition, ResolvedStart]) -> bool:

@@ -9,6 +9,7 @@ from sluiceway.job.compile import compile_routes, revealed
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
+from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.rate_limit import RateLimit
 from sluiceway.job.route_session import RouteParts, RouteSession
 from sluiceway.job.runner import TaskRunner
@@ -144,17 +145,20 @@ def run_routes(
         reach(f"step.{step}")
 
     sources: dict[SourceAccess, SourceClient] = {}
+    reports: dict[SourceAccess, OffsetReports] = {}
 
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.source], open_sink(config)
         replaces = job.takeover.get(config.route)
-        parts = RouteParts(source, sink, log, observe_and_reach, progress, replaces)
+        told = reports[config.source]
+        parts = RouteParts(source, told, sink, log, observe_and_reach, progress, replaces)
         return RouteSession(config, parts)
 
     try:
         for config in _all_routes(job):
             if config.source not in sources:
-                sources[config.source] = open_source(config)
+                source = sources[config.source] = open_source(config)
+                reports[config.source] = OffsetReports(source, log)
         discovery = Discovery(job, sources, log)
         rates = RateLimit(job.max_rate_per_s)
         parts = LoopParts(
@@ -162,6 +166,8 @@ def run_routes(
         )
         JobLoop(job.routes, parts, bounded=bounded).run()
     finally:
+        for each in reports.values():
+            each.close()
         for source in sources.values():
             source.close()
 

@@ -255,7 +255,8 @@ class Fold:
     def _(self, body: SourceChangeRecord, record: Record) -> None:
         self._check_operator_record(body, record)
         for each in body.partitions:
-            where, known = self._moved(each, record)
+            # A topic that went and was created again was retired meanwhile: this brings it back.
+            where, known = self._moved(each, record, or_retired=True)
             old = (each.old_cluster_id, each.old_topic_id)
             _require(
                 old == (known.cluster_id, known.topic_id), "rule 22", f"{where} was never {old}"
@@ -276,12 +277,12 @@ class Fold:
         )
 
     def _moved(
-        self, each: ResetPartition | ChangedSource, record: Record
+        self, each: ResetPartition | ChangedSource, record: Record, *, or_retired: bool = False
     ) -> tuple[str, SourceState]:
         """The source partition that an operator moves, and its name for messages."""
         where = f"slot {record.seq}: {each.topic}[{each.partition}]"
         known = self.sources.get((each.topic, each.partition))
-        if known is None or known.retired:
+        if known is None or (known.retired and not or_retired):
             raise _violation("rule 22", f"{where} is not read")
         _require(
             each.old_end == known.end,
@@ -395,6 +396,7 @@ class Fold:
             self._begin_generation(each, "source_change")
             known = self.sources[each.topic, each.partition]
             known.cluster_id, known.topic_id = each.new_cluster_id, each.new_topic_id
+            known.retired = False
 
     def _begin_generation(self, each: ResetPartition | ChangedSource, how: str) -> None:
         known = self.sources[each.topic, each.partition]

@@ -72,6 +72,8 @@ class ChangedSource:
 class SourceChangeRecord:
     """Source partitions retire their old identity and go on in another log of the same name.
 
+    Those that were retired, because their topic was gone for a while, are read again.
+
     Attributes:
         operator: `user@host`.
         reason: In the operator's words.

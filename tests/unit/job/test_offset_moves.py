@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.errors import ResetRefusedError
+from sluiceway.errors import OffsetsLostError, ResetRefusedError
 from sluiceway.job.offset_moves import (
     OffsetMove,
     ResetTarget,
@@ -12,6 +12,7 @@ from sluiceway.job.offset_moves import (
     refuse_stale,
     refuse_unaccepted,
 )
+from sluiceway.job.planner import check_identities, plan_splits
 from sluiceway.job.source_view import SourceView
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
@@ -119,6 +120,49 @@ def test_planned_record_is_one_that_the_fold_takes(view: SourceView) -> None:
 
 def test_identity_that_is_accepted_moves_only_logs_that_are_others() -> None:
     assert _plan(_wish("earliest", "identity", "twice")) == ()
+
+
+def _retired() -> Fold:
+    gone = sources(0, start=10, retired=True, how="retired")
+    return fold_of(fence(), sources(0, 1), data(1, 0, span(0, 0, 10)), gone, fence())
+
+
+def test_retired_partition_whose_topic_was_created_again_is_read_once_accepted() -> None:
+    fold = _retired()
+    view = _view(topic_id="t2")
+    with pytest.raises(OffsetsLostError, match="t2") as halted:
+        check_identities(fold, view.of(["orders"]))
+    assert "--partition orders:0 --to earliest --accept-identity" in halted.value.commands[1]
+    wish = _wish("earliest", "identity")
+    moves = plan_moves(fold, wish, view, {})
+    refuse_unaccepted(moves, wish.accepted)
+    refuse_stale(fold, moves, view)
+    made = record(fold, record_of(fold, wish, moves))
+    fold.apply(made, encode_record(made))
+    check_identities(fold, view.of(["orders"])[:1])
+    (split,) = plan_splits(fold, view.bounds, {_ZERO: 20})
+    assert (split.range_start, split.split.start_offset) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("wish", "planned"),
+    [
+        (_wish("earliest", "identity", partitions=()), []),
+        (_wish("latest", "gap", partitions=()), [_ONE]),
+        (_wish("earliest", "identity"), []),
+    ],
+    ids=["not named", "not accepted", "the same log"],
+)
+def test_retired_partition_is_left_alone_otherwise(
+    wish: ResetWish, planned: list[SourcePartition]
+) -> None:
+    view = _view((0, 20, 25), (0, 4, 4))
+    assert [move.partition for move in plan_moves(_retired(), wish, view, {})] == planned
+
+
+def test_retired_partition_is_no_part_of_a_plain_reset() -> None:
+    with pytest.raises(ResetRefusedError, match="does not read"):
+        plan_moves(_retired(), _wish("latest", "gap"), _view(), {})
 
 
 @pytest.mark.parametrize(

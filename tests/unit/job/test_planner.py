@@ -164,6 +164,16 @@ def test_retention_before_the_first_row_is_a_counted_gap_only_from_earliest() ->
         plan_splits(fold_of(fence(), sources(0, how="latest")), bounds(p0=(12, 20)), None)
 
 
+@pytest.mark.parametrize("log", [(5, 5), (9, 12)], ids=["emptied", "past the target"])
+def test_bounded_run_is_at_its_end_when_retention_took_all_that_it_was_to_read(
+    log: tuple[int, int],
+) -> None:
+    fold = fold_of(fence(), sources(0))
+    assert plan_splits(fold, bounds(p0=log), {part(0): 5}) == []
+    (later,) = plan_splits(fold, bounds(p0=log), None)
+    assert (later.split.start_offset, later.range_start) == (log[0], 0)
+
+
 def test_partition_that_the_cluster_does_not_describe_is_waited_for() -> None:
     with pytest.raises(SourceUnavailableError, match=r"orders\[0\]"):
         plan_splits(read_up_to(7), {}, None)

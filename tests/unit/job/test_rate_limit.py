@@ -1,7 +1,9 @@
 """Rates: never more than they say, small backlogs first, nobody forgotten."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import pytest
 
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import CompiledJob, RouteConfig
@@ -162,6 +164,29 @@ def test_rate_below_one_a_partition_comes_round_to_all() -> None:
     assert len(seen) == 40
 
 
+@pytest.mark.parametrize(
+    ("job_rate", "routes", "partitions"), [(None, 2, 2), (1, 2, 2), (1, 10, 10), (3, 6, 6)]
+)
+def test_rate_below_one_a_route_comes_round_to_all_partitions_of_all_routes(
+    job_rate: int | None, routes: int, partitions: int
+) -> None:
+    clock = Clock()
+    limit = RateLimit(job_rate, clock)
+    # One record an epoch for each route; the job's rate is shared before that.
+    config = replace(plain(), interval_s=1.0, max_rate_per_s=1)
+    among = [
+        RouteSplits(replace(config, route=name), splits(name, *[100] * partitions))
+        for name in (f"r{number}" for number in range(routes))
+    ]
+    seen: set[str] = set()
+    for _ in range(routes * partitions):
+        # Without a rate of the job, the routes are seldom due in the same epoch.
+        for together in [among] if job_rate else [[each] for each in among]:
+            for bounded in limit.bound(together):
+                seen |= records(bounded).keys()
+    assert len(seen) == routes * partitions
+
+
 def test_never_more_than_the_rate_whatever_is_waited_for() -> None:
     clock = Clock()
     limit = RateLimit(1000, clock)
@@ -196,3 +221,13 @@ def test_demand_is_what_lies_there_and_what_comes_in_an_interval() -> None:
     assert expected(3500) == 2500 + 750
     (bounded,) = demand.expect(splits("a", 20, stops=True), {partition: LogBounds(0, 9000, 9000)})
     assert bounded.expected_records == 20
+
+
+def test_split_that_stops_below_its_start_is_no_negative_demand() -> None:
+    (past,) = splits("a", -7, stops=True)
+    (expected,) = Demand(10.0).expect([past], {past.split.partition: LogBounds(0, 9000, 9000)})
+    assert expected.expected_records == 0
+    gone, rest = RateLimit(3).bound(
+        [RouteSplits(plain(), [expected]), RouteSplits(plain(), splits("b", 100, stops=True))]
+    )
+    assert (gone, records(rest)) == ([], {"b[0]": 30})

@@ -124,13 +124,31 @@ def test_second_move_under_one_fence_is_refused() -> None:
     assert fold.sources["orders", 0].generation == 2
 
 
-def test_partition_that_is_retired_cannot_be_moved() -> None:
-    fold = fold_of(
+def _retired() -> Fold:
+    return fold_of(
         fence(),
         sources(0),
         data(1, 0, span(0, 0, 10)),
         sources(0, start=10, retired=True, how="retired"),
         fence(),
     )
+
+
+def test_partition_that_is_retired_cannot_be_moved() -> None:
+    fold = _retired()
     with pytest.raises(InvariantError, match="is not read"):
         _apply(fold, _reset())
+
+
+def test_source_change_reads_another_log_in_place_of_a_retired_one() -> None:
+    fold = _retired()
+    with pytest.raises(InvariantError, match="the committed end is 10"):
+        _apply(fold, _change(old_end=BigInt(11)))
+    with pytest.raises(InvariantError, match="stays the log that it is"):
+        _apply(fold, _change(new_topic_id="t1"))
+    assert fold.sources["orders", 0].retired
+    _apply(fold, _change())
+    known = fold.sources["orders", 0]
+    assert (known.retired, known.topic_id, known.end, known.generation) == (False, "t2", 3, 1)
+    _apply(fold, data(2, 0, span(0, 3, 5, topic_id="t2")))
+    assert known.end == 5

@@ -1,0 +1,92 @@
+"""Lost offsets that a task reports: a halt, or a gap that the next epoch counts."""
+
+from uuid import uuid4
+
+import pytest
+
+from sluiceway.errors import (
+    Fatal,
+    OffsetsLostError,
+    Retriable,
+    SluicewayError,
+    TaskDiedError,
+    TaskFailedError,
+)
+from sluiceway.job.planner import PlannedEpoch, plan_splits
+from sluiceway.job.task_failures import failures_of
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.records import NO_ROWS
+from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.worker.plan import TaskFailure, TaskResult
+from tools.ledger_records import LEDGER, data, fence, fold_of, sources, span
+
+_LOST = OffsetsLostError("offset 0 is gone: the log runs from 3 to 5", where="orders[0]")
+
+
+def _bounds(*starts: int) -> dict[SourcePartition, LogBounds]:
+    return {SourcePartition("orders", n): LogBounds(at, 50, 50) for n, at in enumerate(starts)}
+
+
+def _judged(
+    fold: Fold,
+    after: dict[SourcePartition, LogBounds],
+    *,
+    error: SluicewayError = _LOST,
+    alone: bool = False,
+) -> SluicewayError:
+    """What a failure comes to, of the one task of an epoch that was planned before retention."""
+    splits = tuple(plan_splits(fold, _bounds(*([0] * len(fold.sources))), None))
+    planned = PlannedEpoch(0, list(splits), by_task={0: splits}, alone=alone)
+    answer = TaskResult(
+        ledger=LEDGER,
+        term=1,
+        epoch=0,
+        task=0,
+        attempt=uuid4().hex,
+        splits=(),
+        files=(),
+        dirty_files=(),
+        counts=NO_ROWS,
+        dirty_reasons={},
+        timings_ms={},
+        consumer_reused=False,
+        failure=TaskFailure.of(error),
+    )
+    (judged,) = failures_of(planned, [answer], fold, after)
+    return judged
+
+
+@pytest.mark.parametrize("how", ["earliest", "discovered"])
+def test_first_rows_that_retention_took_are_asked_for_again(how: str) -> None:
+    fold = fold_of(fence(), sources(0, how=how))
+    judged = _judged(fold, _bounds(3))
+    assert isinstance(judged, Retriable)
+    assert "offset 0 is gone" in str(judged)
+    (again,) = plan_splits(fold, _bounds(3), None)
+    assert (again.range_start, again.split.start_offset) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("fold", "after"),
+    [
+        (fold_of(fence(), sources(0), data(1, 0, span(0, 0, 2))), _bounds(3)),
+        (fold_of(fence(), sources(0, how="latest")), _bounds(3)),
+        (fold_of(fence(), sources(0, 1), data(1, 0, span(1, 0, 2))), _bounds(3, 9)),
+        (fold_of(fence(), sources(0)), _bounds(0)),
+        (fold_of(fence(), sources(0)), {}),
+    ],
+    ids=["rows were read", "not from earliest", "another log lost rows", "nothing rose", "unknown"],
+)
+def test_offsets_that_no_plan_may_skip_halt_the_route(
+    fold: Fold, after: dict[SourcePartition, LogBounds]
+) -> None:
+    judged = _judged(fold, after)
+    assert isinstance(judged, OffsetsLostError)
+    assert isinstance(judged, Fatal)
+
+
+def test_death_of_a_task_is_blamed_on_the_route_that_it_served_alone() -> None:
+    fold = fold_of(fence(), sources(0))
+    died = TaskDiedError("the task died")
+    assert isinstance(_judged(fold, _bounds(0), error=died), TaskDiedError)
+    assert isinstance(_judged(fold, _bounds(0), error=died, alone=True), TaskFailedError)
