@@ -374,8 +374,8 @@ def test_table_created_again_in_mid_run_halts_the_route(
     [
         ("    from_table", "{field: city, unit: ms}", "event time city"),
         ("    from_table", "{field: nope, unit: ms}", "event time nope"),
-        (DECLARED, "{field: city, unit: ms}", "event time city"),
-        (DECLARED, "{field: ts, unit: iso8601}", "event time ts"),
+        (DECLARED, "{field: city, unit: ms}", "expected a unit that reads `string`"),
+        (DECLARED, "{field: ts, unit: iso8601}", "expected a unit that reads `bigint`"),
     ],
 )
 def test_fields_that_the_table_does_not_have_are_told_before_anything_is_read(
