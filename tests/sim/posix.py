@@ -275,6 +275,10 @@ class _Entry:
     def is_dir(self) -> bool:
         return self._inode.entries is not None
 
+    def is_symlink(self) -> bool:
+        # This file system has none.
+        return False
+
     def stat(self) -> "_Stat":
         return _status(self._inode)
 
@@ -404,6 +408,9 @@ class PosixPath:
     def is_dir(self) -> bool:
         inode = self._look()
         return inode is not None and inode.entries is not None
+
+    def is_symlink(self) -> bool:
+        return False
 
     def stat(self) -> _Stat:
         system = _mounted()

@@ -185,7 +185,7 @@ class GarbageCollector:
         return Place(status.path, decision.removable, decision.reason, files, size_bytes)
 
     def _measure(self, status: FileStatus) -> tuple[int, int]:
-        if not status.is_dir:
+        if not status.is_dir or status.is_link:
             return 1, status.size_bytes
         below = [self._measure(each) for each in self._storage.list(status.path)]
         return sum(files for files, _ in below), sum(size for _, size in below)

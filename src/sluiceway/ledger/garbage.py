@@ -21,6 +21,7 @@ _RESULTS = re.compile(r"results/(?P<term>[1-9]\d*)-(?P<epoch>\d+)")
 _PROBE = re.compile(r"probe-(?P<term>\d+)-[0-9a-f]{32}")
 _SLOT_TMP = re.compile(r"(?P<slot>\d{20})(-[0-9a-f]{32})?\.json\.[0-9a-f]{32}\.tmp")
 _UPKEEP = re.compile(r"reserve|snapshots|pack-\d{16}-[0-9a-f]{32}(\.inprogress)?")
+_RESERVE_TMP = re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp")
 _OWNER_TMP = re.compile(r"OWNER\.[0-9a-f]{32}\.tmp")
 
 
@@ -32,6 +33,7 @@ class Kind(StrEnum):
     PROBE = "probe"
     SLOT_TMP = "slot_tmp"
     OWNER_TMP = "owner_tmp"
+    RESERVE_TMP = "reserve_tmp"
     UPKEEP = "upkeep"
     UNKNOWN = "unknown"
 
@@ -111,6 +113,8 @@ def classify(name: str) -> Staged:
         return Staged(name, Kind.SLOT_TMP, slot=int(found["slot"]))
     if _OWNER_TMP.fullmatch(name):
         return Staged(name, Kind.OWNER_TMP)
+    if _RESERVE_TMP.fullmatch(name):
+        return Staged(name, Kind.RESERVE_TMP)
     if _UPKEEP.fullmatch(name):
         return Staged(name, Kind.UPKEEP)
     return Staged(name, Kind.UNKNOWN)
@@ -162,6 +166,9 @@ def _judge(
         case Kind.OWNER_TMP:
             done = decided.next_seq > 0
             return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
+        case Kind.RESERVE_TMP:
+            # A writer that still makes it does without: the reserve is made after the next commit.
+            return Decision(item.name, removable=True, reason="no record ever names it")
         case Kind.UPKEEP:
             return Decision(item.name, removable=False, reason="the driver's upkeep clears it")
         case Kind.UNKNOWN:

@@ -61,9 +61,12 @@ class Packs:
                 pass
             for raw in lines:
                 count += 1
+                if count > len(slots):
+                    break
                 yield raw
         if count != len(slots):
-            raise LedgerCorruptError(f"the pack holds {count} of {len(slots)} records", where=path)
+            held = f"{count} of" if count < len(slots) else "more than its"
+            raise LedgerCorruptError(f"the pack holds {held} {len(slots)} records", where=path)
 
     def pack_next(self, through: int) -> int | None:
         """Pack or finish packing the oldest folder of the log, if a SNAPSHOT covers it.

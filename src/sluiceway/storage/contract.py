@@ -26,11 +26,13 @@ class FileStatus:
         path: Absolute.
         size_bytes: 0 for a folder.
         is_dir: True for a folder.
+        is_link: In a listing: it only leads there, perhaps to another place.
     """
 
     path: str
     size_bytes: int
     is_dir: bool
+    is_link: bool = False
 
 
 @dataclass(frozen=True, slots=True)

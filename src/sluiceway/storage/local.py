@@ -372,7 +372,8 @@ class LocalStorage(Storage):
         target = local_path(path)
         try:
             with edge("storage.remove", target):
-                if target.is_dir():
+                # Of a link only itself goes, never what it leads to.
+                if target.is_dir() and not target.is_symlink():
                     shutil.rmtree(target)
                 else:
                     target.unlink(missing_ok=True)
@@ -390,12 +391,17 @@ def _failure(what: str, error: OSError) -> StorageUnavailableError:
 
 
 def _status_of(entry: os.DirEntry[str]) -> FileStatus | None:
-    """One entry of a listing; None when it went while the folder was listed."""
+    """One entry of a listing; None when it went meanwhile, or is a link that leads nowhere."""
     try:
         is_dir = entry.is_dir()
-        return FileStatus(entry.path, 0 if is_dir else entry.stat().st_size, is_dir)
+        size_bytes = 0 if is_dir else entry.stat().st_size
+        return FileStatus(entry.path, size_bytes, is_dir, entry.is_symlink())
     except FileNotFoundError:
         return None
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
 
 
 def _write_durably(path: Path, content: bytes, *, for_: Path) -> None:

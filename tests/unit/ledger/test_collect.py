@@ -261,3 +261,35 @@ def test_record_of_an_epoch_is_found_by_bisection_wherever_it_stands(room: Room)
         for epoch in range(8):
             found = find_epoch(room.log, room.fold.next_seq, (term, epoch))
             assert (found and found.seq) == wanted.get((term, epoch))
+
+
+def test_reserve_that_was_never_finished_goes_and_the_reserve_stays(room: Room) -> None:
+    room.land(fence())
+    room.put_stage(f".{_tmp('reserve')}")
+    room.put_stage(f".{_tmp('other')}")
+    room.put_stage("reserve")
+    done = garbage_of(room.log, room.fold).collect()
+    assert len(done.removed) == 1
+    assert {name for name in room.left() if ".reserve." in name} == set()
+    assert len(room.left()) == 2
+
+
+def test_links_under_stage_are_neither_followed_nor_in_the_way(room: Room, tmp_path: Path) -> None:
+    room.land(fence(), sources(0))
+    room.land_data(0)
+    room.land(fence(driver="d2"))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("a", "b"):
+        (outside / name).write_bytes(b"12345")
+    (room.stage / "round").symlink_to("round")
+    (room.stage / "foreign").symlink_to(outside)
+    attempt = Path(room.put_stage(_attempt(1, 0))).parent
+    (attempt / "up").symlink_to("..")
+    link = room.stage / Path(_attempt(1, 0)).parent
+    link.symlink_to(outside)
+    done = garbage_of(room.log, room.fold).collect()
+    assert done.failed == ()
+    assert {Path(place.path) for place in done.removed} == {attempt, link}
+    assert [(Path(p.path).name, p.files) for p in done.kept] == [("foreign", 1)]
+    assert {path.name for path in outside.iterdir()} == {"a", "b"}

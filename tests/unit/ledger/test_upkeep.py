@@ -172,6 +172,20 @@ def test_log_that_is_damaged_is_never_emptied(tmp_path: Path, slot: int) -> None
     assert len(list(Path(log.layout.log_folder(0)).iterdir())) == 4
 
 
+def test_pack_with_a_record_too_many_is_damaged_and_the_log_stays(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 12)
+    LogUpkeep(writer).run()
+    pack = Path(log.layout.pack(0))
+    pack.parent.mkdir(exist_ok=True)
+    raw = b"".join(Path(log.layout.record(seq)).read_bytes() for seq in range(5))
+    pack.write_bytes(gzip.compress(raw))
+    with pytest.raises(LedgerCorruptError, match="more than its 4 records"):
+        log.packs.pack_next(writer.fold.snapshot_through)
+    assert Path(log.layout.record(0)).exists()
+
+
 def test_damaged_pack_halts_and_says_where(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     writer = take_over(log)

@@ -49,6 +49,27 @@ def test_publish_makes_a_folder_durable_that_a_dead_driver_has_made(
     assert {str(tmp_path / "hr=08"), str(tmp_path)} <= synced()
 
 
+def test_listing_leaves_out_links_that_lead_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"abc")
+    (tmp_path / "round").symlink_to("round")
+    (tmp_path / "gone").symlink_to("nothing")
+    (tmp_path / "link").symlink_to("file")
+    found = LocalStorage().list(str(tmp_path))
+    assert [(Path(one.path).name, one.is_link) for one in found] == [
+        ("file", False),
+        ("link", True),
+    ]
+
+
+def test_removing_a_link_leaves_what_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "row").write_bytes(b"abc")
+    (tmp_path / "link").symlink_to("folder")
+    LocalStorage().remove(str(tmp_path / "link"))
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+    assert (tmp_path / "folder" / "row").exists()
+
+
 def test_status_asks_once_so_that_an_outage_has_one_meaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
