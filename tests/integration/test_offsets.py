@@ -156,7 +156,7 @@ def test_reset_to_read_again_needs_the_word_and_doubles_rows_knowingly(
     run.catch_up()
     before = run.records()
     code, out, _ = operator.reset(run, "6", "--partition", f"{topic}:0")
-    assert code == 0
+    assert (code, "needs --accept-doubles" in out) == (7, True)
     assert "4 offsets are read again" in out
     code, _, err = operator.reset(run, "6", "--partition", f"{topic}:0", "--execute")
     assert (code, "--accept-doubles" in err) == (7, True)

@@ -150,10 +150,12 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
 ) -> None:
     """Move committed ends of a stopped route; rows that are in the table stay there.
 
-    Says what it would do, and with --execute does it: fences the ledger as a driver would and puts
+    Says what it would do, and exits with 7 when a consequence is not accepted yet. With --execute
+    it does it: fences the ledger as a driver would and puts
     one record with the old and new ends, what was accepted, by whom and why.
     """
-    from sluiceway.job.offset_moves import ResetWish  # noqa: PLC0415 - keeps `--help` quick
+    # Imported here to keep `--help` quick.
+    from sluiceway.job.offset_moves import ResetWish, refuse_unaccepted  # noqa: PLC0415
 
     if output not in ("table", "json"):
         raise typer.BadParameter("expected table or json", param_hint="-o")
@@ -171,12 +173,22 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     if wish.target.kind == "offset" and not wish.partitions:
         raise typer.BadParameter("an offset needs --partition", param_hint="--to")
     moves, seq = _reset(job_file, route, wish, execute=execute)
+    needs = _needs(moves, wish)
     if output == "json":
         shown = [{**asdict(move), "partition": _typed(move.partition)} for move in moves]
-        answer = {"executed": seq is not None, "seq": seq, "moves": shown}
+        answer = {"executed": seq is not None, "seq": seq, "moves": shown, "needs": needs}
         sys.stdout.write(json.dumps(answer) + "\n")
     else:
-        _print_moves(moves, seq, execute=execute)
+        _print_moves(moves, seq, needs)
+    refuse_unaccepted(moves, wish.accepted)
+
+
+def _needs(moves: "tuple[OffsetMove, ...]", wish: "ResetWish") -> list[str]:
+    """The options that are missing for the moves to be done."""
+    from sluiceway.job.offset_moves import OPTIONS  # noqa: PLC0415
+
+    missing = {move.accepts for move in moves} - wish.accepted
+    return [option for name, option in OPTIONS.items() if name in missing]
 
 
 def _reset(
@@ -236,25 +248,29 @@ def _typed(one: "SourcePartition") -> str:
     return f"{one.topic}:{one.partition}"
 
 
-def _print_moves(moves: "tuple[OffsetMove, ...]", seq: int | None, *, execute: bool) -> None:
+def _print_moves(moves: "tuple[OffsetMove, ...]", seq: int | None, needs: list[str]) -> None:
+    from sluiceway.job.offset_moves import OPTIONS  # noqa: PLC0415
+
     write = sys.stdout.write
     for move in moves:
         way = f"{move.partition}: {move.old_end} -> {move.new_end}"
         log = f"the log runs from {move.log_start} to {move.log_end}"
+        offsets = "1 offset is" if move.offsets == 1 else f"{move.offsets} offsets are"
         match move.accepts:
             case "gap":
-                what = f"{move.offsets} offsets are never read (--accept-gap)"
+                what = f"{offsets} never read"
             case "twice":
-                what = (
-                    f"{move.offsets} offsets are read again; their rows stay in the table and come "
-                    "a second time (--accept-doubles)"
-                )
+                what = f"{offsets} read again; the rows stay in the table and come a second time"
             case _:
-                what = "another log is read in its place (--accept-identity)"
-        write(f"{way}: {what}; {log}\n")
+                what = "another log is read in its place"
+        option = OPTIONS[move.accepts]
+        word = f"needs {option}" if option in needs else f"accepted by {option}"
+        write(f"{way}: {what} ({word}); {log}\n")
     if not moves:
         write("nothing to do: the committed ends are there already\n")
     elif seq is not None:
         write(f"done: slot {seq} of the ledger; start the job to go on from there\n")
-    elif not execute:
-        write("nothing was changed; repeat it with --execute to do it\n")
+    elif needs:
+        write(f"nothing was changed; it needs {' '.join(needs)}\n")
+    else:
+        write("nothing was changed; it is accepted: repeat it with --execute to do it\n")

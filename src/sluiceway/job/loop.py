@@ -273,19 +273,7 @@ class JobLoop:
         pause_s = seat.session.pause_s(error)
         config = seat.session.config
         if pause_s is None or seat.state is RouteState.HALTED:
-            next_try_s = seat.halt(error)
-            seat.work = self._pool.submit(seat.session.leave)
-            report = halt_report(error, config.route)
-            self._parts.log.error(
-                "route_halted",
-                job=config.job,
-                route=config.route,
-                code=error.code,
-                error=str(error),
-                evidence=report.evidence,
-                commands=report.commands,
-                retry_in_s=None if next_try_s is None else round(next_try_s, 1),
-            )
+            self._halt(seat, error)
             return
         seat.error = error
         seat.state = RouteState.WAITING
@@ -298,6 +286,26 @@ class JobLoop:
             code=error.code,
             error=str(error),
             retry_in_s=round(pause_s, 1),
+        )
+
+    def _halt(self, seat: Seat, error: SluicewayError) -> None:
+        """Halt the route, or leave it halted when a new start of it has failed."""
+        next_try_s = seat.halt(error)
+        seat.work = self._pool.submit(seat.session.leave)
+        config, reason = seat.session.config, seat.error or error
+        report = halt_report(reason, config.route)
+        # An outage that a new start met hides nothing of why the route has halted.
+        other = {} if reason is error else {"retry_failed": str(error)}
+        self._parts.log.error(
+            "route_halted",
+            job=config.job,
+            route=config.route,
+            code=reason.code,
+            error=str(reason),
+            evidence=report.evidence,
+            commands=report.commands,
+            retry_in_s=None if next_try_s is None else round(next_try_s, 1),
+            **other,
         )
 
     # One epoch

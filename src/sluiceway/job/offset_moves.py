@@ -52,6 +52,8 @@ class ResetWish:
 
 
 IDENTITY = "identity"
+# What the operator adds to accept a consequence.
+OPTIONS = {GAP: "--accept-gap", TWICE: "--accept-doubles", IDENTITY: "--accept-identity"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +121,7 @@ def plan_moves(
         at_time: For a `timestamp`: where each chosen partition has it.
 
     Raises:
-        ResetRefusedError: A partition is gone, is another log and that is not accepted, or the
-            offset is outside of its log.
+        ResetRefusedError: A partition is gone, or the offset is outside of its log.
     """
     chosen = chosen_partitions(fold, wish)
     identities = {
@@ -137,13 +138,6 @@ def plan_moves(
             )
         identity = identities[one]
         same = (identity.cluster_id, identity.topic_id) == (known.cluster_id, known.topic_id)
-        if not same and IDENTITY not in wish.accepted:
-            raise ResetRefusedError(
-                f"topic id {identity.topic_id} in cluster {identity.cluster_id} is not the log "
-                f"that was read: topic id {known.topic_id} in cluster {known.cluster_id}",
-                where=str(one),
-                hint="repeat it with --accept-identity when this log is to be read in its place",
-            )
         if same and IDENTITY in wish.accepted:
             continue
         bounds = view.bounds[one]
@@ -151,7 +145,9 @@ def plan_moves(
         if same and new_end == known.end:
             continue
         moves.append(_move(one, known, new_end, bounds, None if same else identity))
-    return tuple(moves)
+    # One record is of one kind: other logs come first, as they do once they are accepted.
+    others = [move for move in moves if move.identity is not None]
+    return tuple(others or moves)
 
 
 def _new_end(
@@ -208,6 +204,13 @@ def refuse_unaccepted(moves: Sequence[OffsetMove], accepted: Collection[str]) ->
     for move in moves:
         if move.accepts in accepted:
             continue
+        if move.identity is not None:
+            raise ResetRefusedError(
+                f"topic id {move.identity.topic_id} in cluster {move.identity.cluster_id} is not "
+                "the log that was read",
+                where=str(move.partition),
+                hint="add --accept-identity when this log is to be read in its place",
+            )
         if move.accepts == GAP:
             raise ResetRefusedError(
                 f"{move.offsets} offsets from {move.old_end} to {move.new_end} would never be read",

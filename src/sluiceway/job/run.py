@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sluiceway.errors import JobFileError
+from sluiceway.errors import WrongUsageError
 from sluiceway.job.compile import compile_routes, revealed
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
@@ -104,18 +104,18 @@ def _of_routes(job: CompiledJob, takeover: Mapping[str, int]) -> dict[str, int]:
     """By the names of routes, whose terms count for themselves.
 
     Raises:
-        JobFileError: A name that the job does not have, or none although it has several routes.
+        WrongUsageError: A name that the job does not have, or none although it has several routes.
     """
     names = [config.route for config in job.routes]
     if "" in takeover and (len(names) != 1 or job.templates):
-        raise JobFileError(
+        raise WrongUsageError(
             f"the job has {len(names)} routes or more, and each has terms of its own",
             hint="write --takeover ROUTE=TERM",
         )
     named = {name or names[0]: term for name, term in takeover.items()}
     unknown = [name for name in named if name not in names and not job.templates]
     if unknown:
-        raise JobFileError(
+        raise WrongUsageError(
             f"the job has no route `{unknown[0]}`", hint=f"its routes: {', '.join(names[:20])}"
         )
     return named

@@ -89,7 +89,6 @@ def test_partition_that_is_there_already_is_left_out() -> None:
         (_wish("offset", offset=2), _view((3, 20, 25)), "outside of the log"),
         (_wish("latest", partitions=(SourcePartition("orders", 9),)), _view(), "does not read"),
         (_wish("latest"), _view(partitions=(1,)), "does not have it"),
-        (_wish("latest"), _view(topic_id="t2"), "is not the log that was read"),
     ],
 )
 def test_wish_that_cannot_be_is_refused(wish: ResetWish, view: SourceView, match: str) -> None:
@@ -116,6 +115,15 @@ def test_planned_record_is_one_that_the_fold_takes(view: SourceView) -> None:
     fold.apply(made, encode_record(made))
     assert fold.sources["orders", 0].end == 20
     assert fold.sources["orders", 0].topic_id == ("t2" if another else "t1")
+
+
+def test_another_log_is_planned_and_refused_until_it_is_accepted() -> None:
+    (move,) = _plan(_wish("latest", "gap"), _view(topic_id="t2"))
+    assert (move.accepts, move.old_end, move.new_end) == ("identity", 10, 20)
+    with pytest.raises(ResetRefusedError, match="is not the log that was read") as refused:
+        refuse_unaccepted([move], {"gap", "twice"})
+    assert "--accept-identity" in refused.value.hint
+    refuse_unaccepted([move], {"identity"})
 
 
 def test_identity_that_is_accepted_moves_only_logs_that_are_others() -> None:

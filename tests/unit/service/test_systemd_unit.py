@@ -3,7 +3,7 @@
 from collections import defaultdict
 from pathlib import Path
 
-from sluiceway.errors import FencedError, JobFileError, UnhealthyEnvironmentError
+from sluiceway.errors import FencedError, JobFileError, UnhealthyEnvironmentError, WrongUsageError
 
 UNIT = Path(__file__).parents[3] / "examples" / "sluiceway@.service"
 
@@ -20,7 +20,7 @@ def settings() -> dict[str, list[str]]:
 def test_unit_does_not_restart_what_a_person_has_to_look_at() -> None:
     unit = settings()
     (prevented,) = unit["RestartPreventExitStatus"]
-    codes = {JobFileError.exit_code, FencedError.exit_code}
+    codes = {WrongUsageError.exit_code, JobFileError.exit_code, FencedError.exit_code}
     assert set(map(int, prevented.split())) == codes
     assert UnhealthyEnvironmentError.exit_code not in codes
     assert unit["Restart"] == ["on-failure"]
