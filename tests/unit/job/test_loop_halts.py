@@ -4,23 +4,25 @@ import io
 import json
 from typing import Any, cast
 
+import pytest
+
 from sluiceway.errors import SourceUnavailableError, TableMismatchError
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.seat import Seat
 from sluiceway.job.status import RouteState
 from sluiceway.job.stop import StopSignal
-from sluiceway.observe.log import stderr_log
+from sluiceway.observe.log import LogFormat, stderr_log
 from tools.board_sessions import placed_session
 
 DROPPED = TableMismatchError("the table was dropped")
 
 
-def test_halt_keeps_its_own_reason_while_brokers_are_away(monkeypatch: Any) -> None:
+def test_halt_keeps_its_own_reason_while_brokers_are_away(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     # No route is run here, so nobody asks the runner or for topics.
     nothing = cast("Any", None)
-    log = stderr_log(log_format="json")
+    log = stderr_log(log_format=LogFormat.JSON)
     loop = JobLoop((), LoopParts({}, nothing, StopSignal(), log, nothing, nothing))
     seat = Seat(placed_session("a"), RouteState.RUNNING)
     loop._react(seat, DROPPED)
