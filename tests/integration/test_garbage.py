@@ -264,6 +264,6 @@ def test_gc_as_a_table_names_places_and_reasons(
     capsys.readouterr()
     assert run_command(["gc", str(run.job.path), "--route", run.job.spec.name]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"removed {folder} (1 files, 5 bytes): no record names it; slot ")
+    assert lines[0].startswith(f"removed {folder} (1 file, 5 bytes): no record names it; slot ")
     assert lines[1] == f"kept {_stage(run) / 'notes'}: not a name that is made here"
-    assert lines[-1].endswith("removed 1 places, 0.0 MiB; 1 kept")
+    assert lines[-1].endswith("removed 1 place, 0.0 MiB; 1 kept")

@@ -16,6 +16,7 @@ from sluiceway.errors import (
     LedgerMismatchError,
     MetastoreUnavailableError,
     TableMismatchError,
+    UnhealthyEnvironmentError,
 )
 from sluiceway.lab.lab import Lab
 from sluiceway.sinks.contract import DesiredPartition, TableState
@@ -114,6 +115,17 @@ def test_open_missing_table_is_created_and_reopened_unchanged(
     assert Path(table.sd.location.removeprefix("file:")).is_relative_to(warehouse)
     assert created.partition_columns == ("dt", "city")
     assert created.ledger is None
+
+
+@pytest.mark.parametrize("below", ["", "/events"])
+def test_open_at_a_location_that_cannot_be_made_halts_and_names_it(
+    options: HiveTableOptions, new_sink: SinkFactory, tmp_path: Path, below: str
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    place = f"file:{tmp_path}/file{below}"
+    with pytest.raises(UnhealthyEnvironmentError, match="not a directory") as refused:
+        new_sink(replace(options, location=place)).open()
+    assert refused.value.where == place
 
 
 def test_open_with_location_creates_there_and_accepts_other_spellings(

@@ -47,13 +47,18 @@ def identity_problems(
         text = f"the log is of job {first.job}, route {first.route}, OWNER says {owner.route}"
         problems.append((layout.log, text))
     try:
-        check_ledger(_table_state(table, config), owner, fold)
+        check_ledger(table_state(table, config), owner, fold)
     except SluicewayError as error:
         problems.append((str(table), str(error)))
     return problems
 
 
-def _table_state(table: HiveTable, config: RouteConfig) -> TableState:
+def table_state(table: HiveTable, config: RouteConfig) -> TableState:
+    """The table as a driver's start would take it.
+
+    Raises:
+        TableMismatchError: It would not: the table is not what the job file says.
+    """
     check_writable(table)
     check_definition(table, config.hive)
     wanted = config.hive.schema

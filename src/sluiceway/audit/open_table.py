@@ -4,14 +4,18 @@ from dataclasses import dataclass
 
 from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.catalog.metastore import MetastoreClient
-from sluiceway.errors import LedgerMismatchError, NotInThisVersionError
+from sluiceway.errors import LedgerMismatchError, NotInThisVersionError, StateConflictError
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.ownership import Owner
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.sinks.registry import METASTORE
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
+from sluiceway.types.strict_json import StrictJsonError, decode
+
+_WHOSE_JOB = "use the job file that fills this table"
 
 
 @dataclass(slots=True)
@@ -72,13 +76,55 @@ def open_ledger(config: RouteConfig) -> OpenLedger:
     """
     table = open_table(config)
     table.metastore.close()
+    return read_ledger(table)
+
+
+def read_ledger(table: OpenTable) -> OpenLedger:
+    """Read the ledger of an open table; as `open_ledger`.
+
+    Raises:
+        LedgerMismatchError: The ledger belongs to another job or route.
+        LedgerCorruptError: The log is damaged.
+        StorageUnavailableError: The store failed.
+    """
+    refuse_foreign_table(table)
     log = LedgerLog(table.storage, table.layout)
     fold = log.fold()
     first = fold.first_fence
-    if first is not None and (first.job, first.route) != (config.job, config.route):
+    if first is not None and (first.job, first.route) != (table.config.job, table.config.route):
         raise LedgerMismatchError(
             f"the ledger is of job {first.job}, route {first.route}",
             where=table.layout.log,
-            hint="use the job file that fills this table",
+            hint=_WHOSE_JOB,
         )
     return OpenLedger(log, fold)
+
+
+def refuse_foreign_table(table: OpenTable) -> None:
+    """Refuse a table that another job or route fills: none of its files is this route's.
+
+    One whose log is this route's although OWNER names another is damaged, which is not told here.
+
+    Raises:
+        LedgerMismatchError: OWNER names another job or route, and so does the log, if any.
+        StorageUnavailableError: The store failed.
+    """
+    config, layout = table.config, table.layout
+    raw = table.storage.read(layout.owner)
+    if raw is None:
+        return
+    try:
+        owner = decode(raw, Owner)
+        if (owner.job, owner.route) == (config.job, config.route):
+            return
+        first = LedgerLog(table.storage, layout).fold().first_fence
+    except (StrictJsonError, StateConflictError):
+        # Damage is for those who read the whole log to tell.
+        return
+    if first is None or (first.job, first.route) != (config.job, config.route):
+        raise LedgerMismatchError(
+            f"the table is filled by job {owner.job}, route {owner.route}; "
+            f"this is job {config.job}, route {config.route}",
+            where=layout.owner,
+            hint=_WHOSE_JOB,
+        )

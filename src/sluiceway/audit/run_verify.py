@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from sluiceway.audit.identity_check import identity_problems
 from sluiceway.audit.offset_check import origin_columns
-from sluiceway.audit.open_table import OpenTable, open_table
+from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_table
 from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.catalog.hive_table import HivePartition
@@ -53,10 +53,12 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
         deep: Also read every file whole and compare its checksum.
 
     Raises:
+        LedgerMismatchError: Another job or route fills the table.
         SluicewayError: Something could not be asked; nothing is concluded then.
     """
     table = open_table(config)
     try:
+        refuse_foreign_table(table)
         verifier = Verifier(
             table.storage,
             table.layout,

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from sluiceway.audit.open_table import open_ledger
-from sluiceway.errors import OffsetsLostError, SluicewayError
+from sluiceway.audit.next_start import source_reasons, table_reasons
+from sluiceway.audit.open_table import open_table, read_ledger
+from sluiceway.errors import OffsetsLostError, Retriable, SluicewayError
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.planner import readable_start
 from sluiceway.job.run import open_source
@@ -45,12 +46,14 @@ class RouteOffsets:
 
     Attributes:
         broker_error: Why the broker's side is missing; None when it is there.
+        problems: Why the next start would halt, beside what the partitions say; with codes.
     """
 
     route: str
     table: str
     partitions: tuple[PartitionOffsets, ...]
     broker_error: str | None
+    problems: tuple[str, ...] = ()
 
 
 def route_offsets(config: RouteConfig) -> RouteOffsets:
@@ -62,19 +65,26 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
         MetastoreUnavailableError: It is not known where the table is.
         StorageUnavailableError: The store failed.
     """
-    fold = open_ledger(config).fold
+    opened = open_table(config)
+    opened.metastore.close()
+    fold = read_ledger(opened).fold
+    problems = table_reasons(opened, fold)
     topics = {topic for (topic, _), known in fold.sources.items() if not known.retired}
     view, broker_error = None, None
     source = open_source(config)
     try:
-        view = look(source, topics)
+        view = look(source, topics | {*config.subscription.topics})
+        problems += source_reasons(config, fold, view, source)
+    except Retriable as error:
+        broker_error = str(error)
     except SluicewayError as error:
         broker_error = str(error)
+        problems += (f"[{error.code}] {error}",)
     finally:
         source.close()
     rows = tuple(_offsets(fold, SourcePartition(*key), view) for key in sorted(fold.sources))
     table = f"{config.hive.database}.{config.hive.table}"
-    return RouteOffsets(config.route, table, rows, broker_error)
+    return RouteOffsets(config.route, table, rows, broker_error, problems)
 
 
 def _offsets(fold: Fold, one: SourcePartition, view: SourceView | None) -> PartitionOffsets:

@@ -113,8 +113,9 @@ class Verifier:
         except StateConflictError as error:
             report.add("chain", f"slot {self.fold.next_seq}", str(error))
         if self._uncompared:
+            epochs = "1 epoch" if self._uncompared == 1 else f"{self._uncompared} epochs"
             report.unchecked.append(
-                f"{self._uncompared} epochs: the offsets in the files, as rows were skipped or "
+                f"{epochs}: the offsets in the files, as rows were skipped or "
                 "filtered, or the table does not keep topic, partition and offset"
             )
         report.records = self.fold.next_seq

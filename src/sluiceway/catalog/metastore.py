@@ -24,6 +24,7 @@ from sluiceway.catalog.hive_table import (
     RejectedPartition,
 )
 from sluiceway.catalog.locations import same_location
+from sluiceway.catalog.refused_location import location_refusals
 from sluiceway.catalog.thrift_values import (
     STATS_ACCURATE,
     partition_value,
@@ -83,6 +84,7 @@ class MetastoreClient:
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
+            UnhealthyEnvironmentError: It cannot make the database's folder.
             TableMismatchError: It refuses.
         """
         with _creating_database:
@@ -94,7 +96,8 @@ class MetastoreClient:
 
     def _create_database(self, database: str) -> Any:
         wanted = ttypes.Database(name=database, description="", parameters={})
-        with suppress(AlreadyExists):  # another process was faster
+        # Another process may be faster.
+        with suppress(AlreadyExists), location_refusals(f"database {database}", ""):
             self._connection.call(
                 f"create database {database}",
                 lambda client: client.create_database(wanted),
@@ -110,10 +113,13 @@ class MetastoreClient:
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
+            UnhealthyEnvironmentError: It cannot make the table's folder.
             TableMismatchError: It refuses, or holds another table of this name; says which
                 parts differ.
         """
-        with suppress(AlreadyExists):  # read back and compared below, as after every creation
+        # One that is there is read back and compared below, as after every creation.
+        wanted = table.layout.location
+        with suppress(AlreadyExists), location_refusals(f"table {table}", wanted):
             self._connection.call(
                 f"create table {table}",
                 lambda client: client.create_table(raw_table(table)),
@@ -123,7 +129,6 @@ class MetastoreClient:
         if found is None:
             raise TableMismatchError(f"table {table} was created and is gone again")
         differences = list(found.differences(table))
-        wanted = table.layout.location
         if wanted and not same_location(found.layout.location, wanted):
             differences.append(f"location is {found.layout.location}, expected {wanted}")
         if differences:

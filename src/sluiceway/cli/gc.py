@@ -87,11 +87,13 @@ def _print(route: str, found: "Collected | SluicewayError", *, dry_run: bool) ->
         return
     verb = "would remove" if dry_run else "removed"
     for place in found.removed:
-        size = f"{place.files} files, {place.size_bytes:,} bytes"
+        files = "1 file" if place.files == 1 else f"{place.files:,} files"
+        size = f"{files}, {place.size_bytes:,} bytes"
         write(f"{verb} {place.path} ({size}): {place.reason}\n")
     for place in found.kept:
         write(f"kept {place.path}: {place.reason}\n")
     for place, why in found.failed:
         write(f"FAILED {place.path}: {why}\n")
-    total = f"{len(found.removed)} places, {found.size_bytes / _MIB:,.1f} MiB"
+    places = "1 place" if len(found.removed) == 1 else f"{len(found.removed):,} places"
+    total = f"{places}, {found.size_bytes / _MIB:,.1f} MiB"
     write(f"{route}: {verb} {total}; {len(found.kept)} kept\n")

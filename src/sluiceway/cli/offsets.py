@@ -75,7 +75,7 @@ def show(
 def _is_well(found: "RouteOffsets | SluicewayError") -> bool:
     if isinstance(found, Exception):
         return False
-    return all(one.problem is None for one in found.partitions)
+    return not found.problems and all(one.problem is None for one in found.partitions)
 
 
 def _as_json(found: "RouteOffsets | SluicewayError") -> dict[str, Any]:
@@ -97,6 +97,8 @@ def _print_route(name: str, found: "RouteOffsets | SluicewayError") -> None:
     for one in found.partitions:
         if one.problem is not None:
             write(f"PROBLEM {one.topic}[{one.partition}]: {one.problem}\n")
+    for problem in found.problems:
+        write(f"PROBLEM {problem}\n")
     if found.broker_error is not None:
         write(f"note: the brokers do not answer, by the ledger alone: {found.broker_error}\n")
 

@@ -79,9 +79,7 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
             sys.stderr.write(f"health: http://127.0.0.1:{served}/healthz\n")
         run_job(job.spec, options, eyes, stop)
     if on_terminal:
-        sys.stderr.write(
-            f"{progress.rows:,} rows in {progress.commits} commits, {progress.dirty:,} dirty\n"
-        )
+        sys.stderr.write(progress.closing() + "\n")
 
 
 def _seconds(text: str | None) -> float | None:

@@ -83,7 +83,8 @@ def _print_all(reports: "dict[str, VerifyReport | SluicewayError]") -> None:
             _print(report)
             sys.stdout.write("\n")
     good = sum(_code(report) == 0 for report in reports.values())
-    sys.stdout.write(f"{good} of {len(reports)} routes verified\n")
+    routes = "route" if len(reports) == 1 else "routes"
+    sys.stdout.write(f"{good} of {len(reports)} {routes} verified\n")
 
 
 def _print(report: "VerifyReport") -> None:
@@ -102,7 +103,8 @@ def _print(report: "VerifyReport") -> None:
     for note in report.unchecked[:_SHOWN]:
         write(f"note: {note}\n")
     if report.foreign:
-        write(f"note: {len(report.foreign)} files are not of this job's making, not judged:\n")
+        files = "1 file is" if len(report.foreign) == 1 else f"{len(report.foreign)} files are"
+        write(f"note: {files} not of this job's making, not judged:\n")
         for path in report.foreign[:_SHOWN]:
             write(f"  {path}\n")
     for problem in report.problems[:_SHOWN]:
@@ -114,4 +116,6 @@ def _print(report: "VerifyReport") -> None:
 
 def _word(report: "VerifyReport", kind: str) -> str:
     bad = sum(problem.kind.startswith(kind) for problem in report.problems)
-    return f"{bad} PROBLEMS" if bad else "ok"
+    if not bad:
+        return "ok"
+    return "1 PROBLEM" if bad == 1 else f"{bad} PROBLEMS"

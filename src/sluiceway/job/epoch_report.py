@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
-from sluiceway.observe.progress import Progress
+from sluiceway.observe.progress import EpochRows, Progress
 from sluiceway.worker.plan import TaskResult
 
 
@@ -32,7 +32,8 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
     """Called once per commit, after everything else of the epoch."""
     now = time.monotonic()
     counts = done.record.counts
-    progress.epoch(done.seq, int(counts.read), int(counts.dirty), now - done.started, route=route)
+    rows = EpochRows(int(counts.read), int(counts.dirty), int(counts.filtered))
+    progress.epoch(done.seq, rows, now - done.started, route=route)
     log.info(
         "committed",
         seq=done.seq,

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from sluiceway.lab.demo_files import independent_reader, orders_job
 from sluiceway.lab.kafka_topics import create_topic
 from sluiceway.lab.lab import Lab, LabEndpoints
 from sluiceway.lab.progress import OnProgress
+from sluiceway.lab.state import load_state
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord, Record
 from sluiceway.spec.loader import load_job
@@ -112,18 +114,24 @@ def demo_folder(folder: Path | None) -> Path:
     """The folder of a demo: the one that is wanted, or a new temporary one.
 
     Raises:
-        UnhealthyEnvironmentError: No fit Java; or an earlier demo ran in the folder, and its rows
-            would be counted again.
+        UnhealthyEnvironmentError: No fit Java; an earlier demo ran in the folder, and its rows
+            would be counted again; or the folder holds a lab, whose servers are not the demo's
+            to stop.
     """
     find_java()
     if folder is None:
         return Path(tempfile.mkdtemp(prefix="sluiceway-demo-"))
+    found = ""
     if (folder / _LOGS_FOLDER / f"{_FIRST_DRIVER}.log").exists():
+        found = "an earlier demo ran in this folder, and its rows are still there"
+    elif load_state(folder) is not None:
+        found = "this folder holds a lab already; the demo starts and ends one of its own"
+    if found:
         raise UnhealthyEnvironmentError(
-            "an earlier demo ran in this folder, and its rows are still there",
+            found,
             where=str(folder),
-            hint="leave --dir out, take another folder, or remove this one's data: "
-            f"sluiceway lab down --dir {folder} --remove-data",
+            hint="leave --dir out, take another folder, or end its servers and remove its data: "
+            f"sluiceway lab down --dir {shlex.quote(str(folder))} --remove-data",
         )
     return folder
 

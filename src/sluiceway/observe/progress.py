@@ -18,6 +18,15 @@ class _Wait:
     until: float
 
 
+@dataclass(frozen=True, slots=True)
+class EpochRows:
+    """Rows of one epoch: `dirty` and `filtered` are among those that were read."""
+
+    read: int
+    dirty: int = 0
+    filtered: int = 0
+
+
 class Progress:
     """Counts what the driver tells it and shows it on a terminal; silent without one.
 
@@ -35,6 +44,14 @@ class Progress:
         self.commits = 0
         self.rows = 0
         self.dirty = 0
+        self.filtered = 0
+
+    def closing(self) -> str:
+        """What was done in all, for the end of a run."""
+        commits = "1 commit" if self.commits == 1 else f"{self.commits:,} commits"
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        filtered = f", {self.filtered:,} filtered" if self.filtered else ""
+        return f"{rows} in {commits}, {self.dirty:,} dirty{filtered}"
 
     def lag(self, records: int) -> None:
         """Records in the logs that are not committed yet."""
@@ -43,13 +60,14 @@ class Progress:
             self._text = "reading the first epoch" if records else "no rows yet"
         self._show()
 
-    def epoch(self, seq: int, rows: int, dirty: int, seconds: float, *, route: str = "") -> None:
+    def epoch(self, seq: int, rows: EpochRows, seconds: float, *, route: str = "") -> None:
         """An epoch of `route` was committed and published; the route waits for nothing."""
         self.commits += 1
-        self.rows += rows
-        self.dirty += dirty
-        rate = rows / seconds if seconds > 0 else 0.0
-        self._lag_records = max(0, self._lag_records - rows)
+        self.rows += rows.read
+        self.dirty += rows.dirty
+        self.filtered += rows.filtered
+        rate = rows.read / seconds if seconds > 0 else 0.0
+        self._lag_records = max(0, self._lag_records - rows.read)
         self._waits.pop(route, None)
         self._text = (
             f"seq {seq} · {self.rows:,} rows · {rate:,.0f}/s · lag {self._lag_records:,} "

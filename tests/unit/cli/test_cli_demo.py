@@ -1,6 +1,7 @@
 """How `demo` ends when it cannot go on, and the hints that it and the lab give."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from sluiceway.cli.app import run_command
 from sluiceway.cli.lab import _print_endpoints
 from sluiceway.cli.own_command import own_command
 from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.host.process import identity_of
 from sluiceway.lab.lab import Lab, LabEndpoints
 from sluiceway.lab.state import LabState, save_state
 
@@ -86,6 +88,29 @@ def test_demo_in_the_folder_of_an_earlier_one_is_refused_before_anything_starts(
     shown = capsys.readouterr()
     assert "error[SW403]" in shown.err
     assert f"lab down --dir {tmp_path} --remove-data" in shown.err
+    assert json.loads(shown.out)["demo"] == "failed"
+
+
+def test_demo_in_the_folder_of_a_lab_is_refused_and_leaves_its_servers_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = subprocess.Popen(["/bin/sleep", "600"])
+    try:
+        identity = identity_of(server.pid)
+        assert identity is not None
+        save_state(tmp_path, LabState(ports={"kafka": 1}).with_server("kafka", identity))
+        before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        # What reaches the lab ends the test, not the server.
+        monkeypatch.setattr("sluiceway.lab.demo.Lab", None)
+        assert run_command(["demo", "--dir", str(tmp_path)]) == 5
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+        assert server.poll() is None
+    finally:
+        server.kill()
+        server.wait()
+    shown = capsys.readouterr()
+    assert f"error[SW403] {tmp_path}: this folder holds a lab already" in shown.err
+    assert shown.err.count("error[") == 1
     assert json.loads(shown.out)["demo"] == "failed"
 
 

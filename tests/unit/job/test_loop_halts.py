@@ -4,6 +4,8 @@ import io
 import json
 from typing import Any, cast
 
+import pytest
+
 from sluiceway.errors import SourceUnavailableError, TableMismatchError
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.seat import Seat
@@ -15,7 +17,7 @@ from tools.board_sessions import placed_session
 DROPPED = TableMismatchError("the table was dropped")
 
 
-def test_halt_keeps_its_own_reason_while_brokers_are_away(monkeypatch: Any) -> None:
+def test_halt_keeps_its_own_reason_while_brokers_are_away(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr("sys.stderr", stream)
     # No route is run here, so nobody asks the runner or for topics.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from sluiceway.observe import progress as module
-from sluiceway.observe.progress import Progress, cut_to_columns
+from sluiceway.observe.progress import EpochRows, Progress, cut_to_columns
 
 
 class Terminal:
@@ -55,9 +55,9 @@ def test_progress_shows_the_wait_of_a_route_until_it_commits(terminal: Terminal)
     progress.waiting("the metastore does not answer", route="orders", for_s=2.0)
     progress.lag(10)
     assert "waiting: the metastore does not answer" in terminal.last()
-    progress.epoch(1, 5, 0, 1.0, route="users")
+    progress.epoch(1, EpochRows(5), 1.0, route="users")
     assert "waiting: the metastore does not answer · seq 1" in terminal.last()
-    progress.epoch(1, 5, 0, 1.0, route="orders")
+    progress.epoch(1, EpochRows(5), 1.0, route="orders")
     assert "waiting" not in terminal.last()
     assert progress.rows == 10
 
@@ -81,10 +81,19 @@ def test_progress_line_holds_no_control_characters_of_others(terminal: Terminal)
 
 def test_progress_without_a_terminal_counts_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
     progress = Progress()
-    progress.epoch(1, 7, 2, 1.0)
+    progress.epoch(1, EpochRows(7, 2), 1.0)
     progress.clear()
     assert (progress.commits, progress.rows, progress.dirty) == (1, 7, 2)
     assert capfd.readouterr() == ("", "")
+
+
+def test_closing_line_counts_in_words_and_names_filtered_rows_when_there_are_any() -> None:
+    progress = Progress()
+    assert progress.closing() == "0 rows in 0 commits, 0 dirty"
+    progress.epoch(1, EpochRows(1), 1.0)
+    assert progress.closing() == "1 row in 1 commit, 0 dirty"
+    progress.epoch(2, EpochRows(1999, 2, 1200), 1.0)
+    assert progress.closing() == "2,000 rows in 2 commits, 2 dirty, 1,200 filtered"
 
 
 @pytest.mark.parametrize(

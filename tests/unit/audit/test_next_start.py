@@ -1,0 +1,175 @@
+"""What `offsets show` and `verify` say of a route whose next start would halt."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from sluiceway.audit.open_table import OpenTable
+from sluiceway.audit.run_verify import verify_route
+from sluiceway.audit.source_offsets import RouteOffsets, route_offsets
+from sluiceway.catalog.hive_table import HiveColumn
+from sluiceway.cli.offsets import _is_well, _print_route
+from sluiceway.errors import (
+    Fatal,
+    LedgerMismatchError,
+    SourceUnavailableError,
+    TopicNotFoundError,
+)
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.ownership import Owner
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.sinks.hive.table_check import table_to_create
+from sluiceway.sources.contract import (
+    DiscoveredPartition,
+    LogBounds,
+    SourceClient,
+    SourceIdentity,
+    SourcePartition,
+)
+from sluiceway.spec.start import StartAt
+from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import encode
+from tools.board_sessions import placed_session
+
+_ZERO = SourcePartition("orders", 0)
+
+
+class Nothing:
+    """A metastore that is only closed."""
+
+    def close(self) -> None:
+        """As a connection's."""
+
+
+@dataclass
+class Cluster(SourceClient):
+    """One partition of one topic, whose log runs from 5 to 9, until `failure`."""
+
+    failure: Exception | None = None
+
+    def list_topics(self) -> tuple[str, ...]:
+        return () if self.failure else ("orders",)
+
+    def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
+        if self.failure is not None:
+            raise self.failure
+        return tuple(DiscoveredPartition(_ZERO, SourceIdentity("c1", "t1"), 0) for _ in topics)
+
+    def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        return dict.fromkeys(partitions, LogBounds(5, 9, 9))
+
+    def offsets_at(
+        self, partitions: Sequence[SourcePartition], timestamp_ms: int
+    ) -> dict[SourcePartition, int]:
+        raise NotImplementedError
+
+    def committed(
+        self, group: str, partitions: Sequence[SourcePartition]
+    ) -> dict[SourcePartition, int]:
+        raise NotImplementedError
+
+    def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@dataclass
+class Place:
+    """A table that no driver has fenced yet, and its cluster."""
+
+    root: Path
+    config: RouteConfig
+    cluster: Cluster = field(default_factory=Cluster)
+    columns: tuple[HiveColumn, ...] | None = None
+
+    def open(self, config: RouteConfig) -> OpenTable:
+        schema = config.hive.schema
+        assert schema is not None
+        table = table_to_create(config.hive, schema)
+        columns = self.columns or table.layout.columns
+        layout = replace(table.layout, location=str(self.root), columns=columns)
+        ledger = LedgerLayout(str(self.root), config.route)
+        storage = LocalStorage()
+        storage.make_folders(ledger.log)
+        return OpenTable(
+            config, replace(table, layout=layout), cast("Any", Nothing()), storage, ledger
+        )
+
+    def show(self) -> RouteOffsets:
+        return route_offsets(self.config)
+
+    def give_to(self, job: str, route: str) -> None:
+        owner = Owner("0" * 32, job, route, str(self.root))
+        (self.root / "_sluiceway").mkdir()
+        (self.root / "_sluiceway" / "OWNER").write_bytes(encode(owner))
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    found = Place(tmp_path, placed_session("orders").config)
+    for module in ("source_offsets", "run_verify"):
+        monkeypatch.setattr(f"sluiceway.audit.{module}.open_table", found.open)
+    monkeypatch.setattr("sluiceway.audit.source_offsets.open_source", lambda _: found.cluster)
+    return found
+
+
+def test_route_that_can_start_has_no_problem(place: Place) -> None:
+    shown = place.show()
+    assert (shown.problems, shown.broker_error, shown.partitions) == ((), None, ())
+    assert _is_well(shown)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (TopicNotFoundError("the cluster does not have it", where="orders"), "[SW405]"),
+        (Fatal("no right to read it", where="orders"), "[SW400]"),
+    ],
+)
+def test_topic_that_halts_the_next_start_is_a_problem(
+    place: Place, failure: Exception, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.cluster.failure = failure
+    shown = place.show()
+    (problem,) = shown.problems
+    assert problem.startswith(code)
+    assert not _is_well(shown)
+    _print_route("orders", shown)
+    assert f"PROBLEM {problem}\n" in capsys.readouterr().out
+
+
+def test_brokers_that_are_away_are_no_reason_to_halt(place: Place) -> None:
+    place.cluster.failure = SourceUnavailableError("no broker answers")
+    shown = place.show()
+    assert (shown.problems, shown.broker_error) == ((), "no broker answers")
+
+
+def test_table_of_other_columns_is_a_problem(place: Place) -> None:
+    place.columns = (HiveColumn("id", "string"),)
+    (problem,) = place.show().problems
+    assert problem.startswith("[SW404]")
+    assert "string" in problem
+
+
+def test_start_outside_of_the_log_is_a_problem(place: Place) -> None:
+    start = StartAt("offsets", offsets=(("orders", 0, 2),))
+    place.config = replace(place.config, start=start)
+    (problem,) = place.show().problems
+    assert problem.startswith("[SW455]")
+    assert "starts at offset 2" in problem
+
+
+@pytest.mark.parametrize(("job", "route"), [("another", "orders"), ("orders", "another")])
+def test_table_of_another_job_or_route_is_one_error(place: Place, job: str, route: str) -> None:
+    place.give_to(job, route)
+    for k in range(3):
+        (place.root / f"part-{k}.parquet").write_bytes(b"theirs")
+    for look in (route_offsets, lambda config: verify_route(config, deep=False)):
+        with pytest.raises(LedgerMismatchError, match=f"job {job}, route {route}") as refused:
+            look(place.config)
+        assert (refused.value.code, refused.value.exit_code) == ("SW454", 7)

@@ -1,0 +1,39 @@
+"""One of a thing is not called several in what `gc` and `verify` print."""
+
+import pytest
+
+from sluiceway.audit.verify import VerifyReport
+from sluiceway.cli import gc, verify
+from sluiceway.ledger.collect import Collected, Place
+
+
+@pytest.mark.parametrize(
+    ("number", "files", "places"), [(1, "1 file,", "1 place,"), (2, "2 files,", "2 places,")]
+)
+def test_gc_counts_files_and_places(
+    number: int, files: str, places: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    removed = tuple(
+        Place(f"/stage/{n}", removable=True, reason="no record", files=number, size_bytes=5)
+        for n in range(number)
+    )
+    gc._print("orders", Collected(removed, (), (), 0), dry_run=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert f"({files} 5 bytes)" in lines[0]
+    assert f"removed {places}" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("number", "foreign", "problems"),
+    [(1, "1 file is not", "1 PROBLEM\n"), (2, "2 files are not", "2 PROBLEMS\n")],
+)
+def test_verify_counts_files_and_problems(
+    number: int, foreign: str, problems: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = VerifyReport(foreign=[f"/data/{n}" for n in range(number)])
+    for n in range(number):
+        report.add("chain", f"slot {n}", "is missing")
+    verify._print(report)
+    shown = capsys.readouterr().out
+    assert f"note: {foreign} of this job's making" in shown
+    assert f"chain {problems}" in shown
