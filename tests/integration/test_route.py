@@ -4,10 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from sluiceway.ledger.records import RecordType
 from tools.job_files import event, write_job
 from tools.lab_fixture import TopicFactory
+from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
@@ -55,3 +57,18 @@ def test_route_fills_partitions_and_goes_on_after_a_restart(
     assert kinds[:2] == [RecordType.FENCE, RecordType.SOURCES]
     assert kinds.count(RecordType.FENCE) == 2
     run.assert_verified()
+
+
+def test_ends_are_reported_as_offsets_of_the_routes_group_before_the_run_is_over(
+    new_run: NewRun, writer: TopicWriter, bootstrap_servers: str
+) -> None:
+    run, topic = new_run()
+    writer.write(topic, [event(n) for n in range(7)])
+    run.catch_up()
+    group = run.job.route.group
+    asking = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "log_level": 0})
+    try:
+        (found,) = asking.committed([TopicPartition(topic, 0)], timeout=30.0)
+    finally:
+        asking.close()
+    assert found.offset == 7
