@@ -103,8 +103,8 @@ def _print(report: "VerifyReport") -> None:
     for note in report.unchecked[:_SHOWN]:
         write(f"note: {note}\n")
     if report.foreign:
-        others = "1 file is" if len(report.foreign) == 1 else f"{len(report.foreign)} files are"
-        write(f"note: {others} not of this job's making, not judged:\n")
+        foreign = "1 file is" if len(report.foreign) == 1 else f"{len(report.foreign)} files are"
+        write(f"note: {foreign} not of this job's making, not judged:\n")
         for path in report.foreign[:_SHOWN]:
             write(f"  {path}\n")
     for problem in report.problems[:_SHOWN]:
