@@ -30,6 +30,7 @@ from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
+from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.route_session import RouteParts, RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
 from sluiceway.job.stop import StopSignal
@@ -397,15 +398,19 @@ def _run(
     with Path(os.devnull).open("w") as stream:
         log = stderr_log(stream=stream)
         progress = Progress()
+        reports = OffsetReports(source, log)
 
         def open_session(config: RouteConfig) -> RouteSession:
-            parts = RouteParts(source, open_sink(config), log, ignore_step, progress)
+            parts = RouteParts(source, reports, open_sink(config), log, ignore_step, progress)
             return RouteSession(config, parts)
 
         sources: dict = {job.routes[0].source: source}  # type: ignore[type-arg]
         discovery = Discovery(job, sources, log)
         parts = LoopParts(sources, runner, stop, log, discovery, open_session, progress)
-        JobLoop(job.routes, parts).run()
+        try:
+            JobLoop(job.routes, parts).run()
+        finally:
+            reports.close()
 
 
 def closing_line(costs: Sequence[Cost]) -> str:
