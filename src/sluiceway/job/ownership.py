@@ -54,6 +54,8 @@ def claim_table(storage: Storage, layout: LedgerLayout, state: TableState, job: 
     raw = storage.read(layout.owner)
     if raw is None:
         raise LedgerCorruptError("OWNER was written and is gone", where=layout.owner)
+    # Another may have put it and died before its sync; the fence must not outlast it.
+    storage.sync_folder(layout.owner.rpartition("/")[0])
     try:
         found = decode(raw, Owner)
     except StrictJsonError as error:

@@ -72,3 +72,26 @@ def test_ledger_that_does_not_fit_the_table_halts(tmp_path: Path) -> None:
     for message, (table, fold) in cases.items():
         with pytest.raises(LedgerMismatchError, match=message):
             check_ledger(table, owner, fold)
+
+
+class SyncsSeen(LocalStorage):
+    """Notes what is read and which folders are synced."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def read(self, path: str) -> bytes | None:
+        self.steps.append(f"read {Path(path).name}")
+        return super().read(path)
+
+    def sync_folder(self, folder: str) -> None:
+        self.steps.append(f"sync {Path(folder).name}")
+        super().sync_folder(folder)
+
+
+def test_owner_of_another_is_durable_before_anything_is_built_upon_it(tmp_path: Path) -> None:
+    """Whoever put it may have died before the sync of its name."""
+    first = claim_table(LocalStorage(), layout(tmp_path), state(tmp_path), "orders")
+    storage = SyncsSeen()
+    assert claim_table(storage, layout(tmp_path), state(tmp_path), "orders") == first
+    assert storage.steps[-2:] == ["read OWNER", "sync _sluiceway"]
