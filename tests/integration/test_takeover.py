@@ -99,5 +99,5 @@ def test_takeover_that_names_no_term_is_a_wrong_usage(
 def test_takeover_of_a_route_that_is_not_there_is_refused(new_run: NewRun, start: Start) -> None:
     run, _ = new_run()
     ended = start(run, "--takeover", "nobody=1").wait()
-    assert ended.exit_code == 3
+    assert ended.exit_code == 2
     assert "no route `nobody`" in ended.stderr
