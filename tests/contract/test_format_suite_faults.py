@@ -237,7 +237,10 @@ class Suite(FormatConformance):
 
 
 @pytest.mark.parametrize(("broken", "test"), FAULTS)
-def test_planted_fault_is_found(broken: type[Broken], test: str) -> None:
+def test_planted_fault_is_found(
+    broken: type[Broken], test: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")  # where pytest draws every difference, however many
     assert not fails(Suite(Broken), test)
     assert fails(Suite(broken), test)
 

@@ -217,7 +217,7 @@ def test_reset_to_a_time_and_to_the_end(
     for n in range(6):
         writer.write_record(topic, event(n), timestamp_ms=1_763_625_600_000 + n * 1000)
     run.catch_up()
-    code, out, _ = operator.reset(run, "2025-11-20T08:00:03Z")
+    code, out, _ = operator.reset(run, "2025-11-20T08:00:03Z", "--accept-doubles")
     assert code == 0
     assert f"{topic}[0]: 6 -> 3" in out
     assert f"{topic}[1]" not in out
