@@ -72,7 +72,7 @@ def put_without_looking(writer: LedgerWriter, record: Record, raw: bytes) -> int
         try:
             if not writer._follows(record):
                 return None
-            writer._keep_folder_before(record.seq)
+            writer._keep_record_before(record.seq)
             result = writer.log.storage.put_if_absent(path, raw, tmp_folder=writer.log.layout.stage)
         except StorageUnavailableError as error:
             writer._on_wait(attempts, error)
