@@ -7,6 +7,7 @@ the ledger alone. Nothing here waits for the world except a put whose outcome is
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 from sluiceway.errors import (
     Fatal,
@@ -109,6 +110,7 @@ class RouteSession:
         self._parts = parts
         self._log = parts.log.bind(job=config.job, route=config.route)
         self._held: _Held | None = None
+        self._driver = uuid4().hex
         self._left: LeftLedger | None = None
         self._status_place: tuple[Storage, str] | None = None
         self.trouble: SluicewayError | None = None
@@ -146,7 +148,12 @@ class RouteSession:
             ) from error
 
     def _start(self) -> None:
-        hooks = TakeoverHooks(self._observe_start, self._on_put_wait, replaces=self._replaces)
+        hooks = TakeoverHooks(
+            self._observe_start,
+            self._on_put_wait,
+            replaces=self._replaces,
+            driver=self._driver,
+        )
         owned = take_over(self.config, self._parts.sink, hooks, self._left)
         self._log.info(
             "fenced",
