@@ -20,13 +20,15 @@ _ATTEMPT = re.compile(r"(?P<term>[1-9]\d*)-(?P<epoch>\d+)-[0-9a-f]{32}")
 _RESULTS = re.compile(r"results/(?P<term>[1-9]\d*)-(?P<epoch>\d+)")
 _PROBE = re.compile(r"probe-(?P<term>\d+)-[0-9a-f]{32}")
 _SLOT_TMP = re.compile(r"(?P<slot>\d{20})(-[0-9a-f]{32})?\.json\.[0-9a-f]{32}\.tmp")
-_UPKEEP = re.compile(r"reserve|snapshots|pack-\d{16}-[0-9a-f]{32}(\.inprogress)?")
+_UPKEEP = re.compile(r"reserve|snapshots")
+_PACK = re.compile(r"pack-(?P<folder>\d{16})-[0-9a-f]{32}(\.inprogress)?")
 _RESERVE_TMP = re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp")
+_ADVICE_TMP = re.compile(r"\.\./\.(lease|status|hint)\.json\.[0-9a-f]{32}\.tmp")
 _OWNER_TMP = re.compile(r"OWNER\.[0-9a-f]{32}\.tmp")
 
 
 class Kind(StrEnum):
-    """What a name under stage/ is."""
+    """What a name is."""
 
     ATTEMPT = "attempt"
     RESULTS = "results"
@@ -34,24 +36,28 @@ class Kind(StrEnum):
     SLOT_TMP = "slot_tmp"
     OWNER_TMP = "owner_tmp"
     RESERVE_TMP = "reserve_tmp"
+    ADVICE_TMP = "advice_tmp"
+    PACK = "pack"
     UPKEEP = "upkeep"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """One name under stage/, and what it belongs to.
+    """One name, and what it belongs to.
 
     Attributes:
-        name: Relative to stage/.
+        name: Relative to stage/; what lies in the route's folder begins with `../`.
         epoch: Of an attempt or of results; of a probe the term that it was made in, and 0.
         slot: Of a temporary file of a record, or of the side file of a snapshot at that slot.
+        folder: Number of the log folder that a staged pack was to hold.
     """
 
     name: str
     kind: Kind
     epoch: Epoch = (0, 0)
     slot: int = -1
+    folder: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,7 @@ class Decided:
     Attributes:
         term: Of the latest FENCE, which stands in slot `fence_seq`.
         last_epoch: Of the latest DATA of that term, in slot `data_seq`; -1 when it has none.
+        packed: Numbers of log folders whose packs were seen, of those that matter.
     """
 
     next_seq: int
@@ -68,6 +75,7 @@ class Decided:
     fence_seq: int
     last_epoch: int
     data_seq: int
+    packed: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, fold: Fold) -> "Decided":
@@ -115,6 +123,10 @@ def classify(name: str) -> Staged:
         return Staged(name, Kind.OWNER_TMP)
     if _RESERVE_TMP.fullmatch(name):
         return Staged(name, Kind.RESERVE_TMP)
+    if _ADVICE_TMP.fullmatch(name):
+        return Staged(name, Kind.ADVICE_TMP)
+    if found := _PACK.fullmatch(name):
+        return Staged(name, Kind.PACK, folder=int(found["folder"]))
     if _UPKEEP.fullmatch(name):
         return Staged(name, Kind.UPKEEP)
     return Staged(name, Kind.UNKNOWN)
@@ -137,7 +149,8 @@ def decide(
 
     Args:
         decided: What the log says.
-        names: Of everything under stage/, relative to it; results by epoch (`results/3-7`).
+        names: Of everything under stage/, relative to it; results by epoch (`results/3-7`);
+            temporary files beside it as `../<name>`.
         named: DATA records of `epochs_to_look_up`; an epoch without a record is left out.
         published: Final names (as in the records) that were looked at and are there, whole.
     """
@@ -169,6 +182,14 @@ def _judge(
         case Kind.RESERVE_TMP:
             # A writer that still makes it does without: the reserve is made after the next commit.
             return Decision(item.name, removable=True, reason="no record ever names it")
+        case Kind.ADVICE_TMP:
+            # As little; a driver that still writes it renews its lease a little later.
+            return Decision(item.name, removable=True, reason="no record ever names it")
+        case Kind.PACK:
+            # Packs never go, and hold what was decided: nobody needs another one of the folder.
+            there = item.folder in decided.packed
+            why = f"the pack of folder {item.folder} is {'' if there else 'not '}there"
+            return Decision(item.name, there, why)
         case Kind.UPKEEP:
             return Decision(item.name, removable=False, reason="the driver's upkeep clears it")
         case Kind.UNKNOWN:
