@@ -20,11 +20,7 @@ _ATTEMPT = re.compile(r"(?P<term>[1-9]\d*)-(?P<epoch>\d+)-[0-9a-f]{32}")
 _RESULTS = re.compile(r"results/(?P<term>[1-9]\d*)-(?P<epoch>\d+)")
 _PROBE = re.compile(r"probe-(?P<term>\d+)-[0-9a-f]{32}")
 _SLOT_TMP = re.compile(r"(?P<slot>\d{20})(-[0-9a-f]{32})?\.json\.[0-9a-f]{32}\.tmp")
-_UPKEEP = re.compile(r"reserve|snapshots")
 _PACK = re.compile(r"pack-(?P<folder>\d{16})-[0-9a-f]{32}(\.inprogress)?")
-_RESERVE_TMP = re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp")
-_ADVICE_TMP = re.compile(r"\.\./\.(lease|status|hint)\.json\.[0-9a-f]{32}\.tmp")
-_OWNER_TMP = re.compile(r"OWNER\.[0-9a-f]{32}\.tmp")
 
 
 class Kind(StrEnum):
@@ -40,6 +36,14 @@ class Kind(StrEnum):
     PACK = "pack"
     UPKEEP = "upkeep"
     UNKNOWN = "unknown"
+
+
+_PLAIN = {
+    Kind.OWNER_TMP: re.compile(r"OWNER\.[0-9a-f]{32}\.tmp"),
+    Kind.RESERVE_TMP: re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp"),
+    Kind.ADVICE_TMP: re.compile(r"\.\./\.(lease|status|hint)\.json\.[0-9a-f]{32}\.tmp"),
+    Kind.UPKEEP: re.compile(r"reserve|snapshots"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +123,10 @@ def classify(name: str) -> Staged:
         return Staged(name, Kind.PROBE, (int(found["term"]), 0))
     if found := _SLOT_TMP.fullmatch(name):
         return Staged(name, Kind.SLOT_TMP, slot=int(found["slot"]))
-    if _OWNER_TMP.fullmatch(name):
-        return Staged(name, Kind.OWNER_TMP)
-    if _RESERVE_TMP.fullmatch(name):
-        return Staged(name, Kind.RESERVE_TMP)
-    if _ADVICE_TMP.fullmatch(name):
-        return Staged(name, Kind.ADVICE_TMP)
     if found := _PACK.fullmatch(name):
         return Staged(name, Kind.PACK, folder=int(found["folder"]))
-    if _UPKEEP.fullmatch(name):
-        return Staged(name, Kind.UPKEEP)
-    return Staged(name, Kind.UNKNOWN)
+    plain = (kind for kind, pattern in _PLAIN.items() if pattern.fullmatch(name))
+    return Staged(name, next(plain, Kind.UNKNOWN))
 
 
 def epochs_to_look_up(decided: Decided, names: Iterable[str]) -> set[Epoch]:
@@ -179,21 +176,19 @@ def _judge(
         case Kind.OWNER_TMP:
             done = decided.next_seq > 0
             return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
-        case Kind.RESERVE_TMP:
-            # A writer that still makes it does without: the reserve is made after the next commit.
-            return Decision(item.name, removable=True, reason="no record ever names it")
-        case Kind.ADVICE_TMP:
-            # As little; a driver that still writes it renews its lease a little later.
+        case Kind.RESERVE_TMP | Kind.ADVICE_TMP:
+            # A writer that still makes it does without: the reserve is made after the next commit,
+            # the lease renewed a little later.
             return Decision(item.name, removable=True, reason="no record ever names it")
         case Kind.PACK:
             # Packs never go, and hold what was decided: nobody needs another one of the folder.
             there = item.folder in decided.packed
             why = f"the pack of folder {item.folder} is {'' if there else 'not '}there"
             return Decision(item.name, there, why)
-        case Kind.UPKEEP:
-            return Decision(item.name, removable=False, reason="the driver's upkeep clears it")
-        case Kind.UNKNOWN:
-            return Decision(item.name, removable=False, reason="not a name that is made here")
+        case Kind.UPKEEP | Kind.UNKNOWN:
+            ours = item.kind is Kind.UPKEEP
+            why = "the driver's upkeep clears it" if ours else "not a name that is made here"
+            return Decision(item.name, removable=False, reason=why)
 
 
 def _judge_attempt(

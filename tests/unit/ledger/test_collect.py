@@ -93,7 +93,10 @@ def test_driver_whose_half_written_lease_is_collected_goes_on_renewing(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room.land(fence())
-    keeper = LeaseKeeper(room.storage, room.layout.lease, Lease("d1", 1, 0, False, "h", "b", 1, 1))
+    lease = Lease(
+        "d1", term=1, counter=0, released=False, host="h", boot_id="b", pid=1, start_ticks=1
+    )
+    keeper = LeaseKeeper(room.storage, room.layout.lease, lease)
     rename = Path.rename
 
     def rename_late(half: Path, target: Path) -> Path:
