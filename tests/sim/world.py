@@ -92,7 +92,11 @@ class SimLog:
     def debug(self, event: str, **fields: object) -> None:
         self._note(f"{self._life.process.name}: [{event}] {fields}")
 
-    warning = debug
+    def warning(self, event: str, **fields: object) -> None:
+        self.debug(event, **fields)
+        if event == "old_records_damaged":
+            # Nobody damages records here but the product.
+            self._life.halts.append((str(fields["code"]), str(fields["error"])))
 
     def info(self, event: str, **fields: object) -> None:
         self.debug(event, **fields)
