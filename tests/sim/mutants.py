@@ -310,6 +310,10 @@ MUTANTS = (
     Mutant("reset-unfenced", "RESET is put under the term of another",
            ((LedgerWriter, "fence", keep.fence_unless_reset),
             (Fold, "_check_operator_record", _nothing))),
+    Mutant("change-at-old-end", "another log of the name is read on from the old committed end",
+           ((reset_offsets, "record_of", keep.change_at_the_old_end),)),
+    Mutant("change-of-end-only", "SOURCE_CHANGE moves the end; the log stays the one it was",
+           ((Fold, "apply", keep.apply_without_identity),)),
     Mutant("reset-from-old-end", "RESET does not look whether its committed ends are so still",
            ((reset_offsets, "refuse_stale", _nothing), (Fold, "_moved", keep.moved_unchecked))),
 )  # fmt: skip

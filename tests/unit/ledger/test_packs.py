@@ -15,6 +15,7 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger import layout as layouts
 from sluiceway.ledger import upkeep
+from sluiceway.ledger.collect import garbage_of
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.packs import Packs
 from sluiceway.storage.contract import FileStatus
@@ -155,3 +156,26 @@ def test_pack_that_cannot_be_read_for_now_is_a_store_that_fails(tmp_path: Path) 
 
     with pytest.raises(StorageUnavailableError, match="input/output error"):
         list(LedgerLog(Failing(), log.layout).records())
+
+
+def test_packs_that_zombies_and_the_dead_have_staged_go_when_their_folder_has_its_pack(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 6)
+    stage = Path(log.layout.stage)
+    late = [stage / f"pack-{0:016d}-{'a' * 32}", stage / f"pack-{0:016d}-{'b' * 32}.inprogress"]
+    ahead = stage / f"pack-{7:016d}-{'c' * 32}"
+    for path in (*late, ahead):
+        path.write_bytes(b"half of it")
+    assert not garbage_of(log, log.fold()).collect().removed
+    tend(writer)
+    # A zombie goes on with a folder that was packed and emptied long ago, and dies.
+    for path in late:
+        path.write_bytes(b"half of it")
+    done = garbage_of(log, log.fold()).collect()
+    assert [place.path for place in done.removed] == [str(path) for path in late]
+    assert [place.path for place in done.kept] == [str(ahead)]
+    assert ahead.exists()
+    assert not any(path.exists() for path in late)
