@@ -9,9 +9,10 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
   tests/contract/test_example_plugin.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow faults-smoke faults model sim soak fuzz lock bench-slope \
-  bench-driver e2e-routes dist \
-  native test-native clean
+.PHONY: help install demo test lint unit slow faults-smoke
+.PHONY: faults model sim soak fuzz e2e-routes
+.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale
+.PHONY: native test-native lock dist clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -81,8 +82,17 @@ sim: $(STAMP) ## Driver on simulated stores, brokers, clock: SEEDS=20000, or SEE
 	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m sim \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
 
-bench-slope: $(STAMP) ## CPU per record and records per second, between 1 M and 4 M standard events
-	@$(BIN)/python -m bench.ingest_slope
+# The native module is used only where it is asked for, so that each path has figures of its own.
+COMPARE := SLUICEWAY_NATIVE=$(if $(filter 1,$(NATIVE)),1,0) $(BIN)/python -m bench.compare
+
+bench-quick: $(STAMP) ## Ours and Flink on one topic, standard events, two rounds; NATIVE=1 for the module
+	@$(COMPARE) --rounds 2 --results bench/results/compare.jsonl
+
+bench: $(STAMP) ## The same in three rounds with all kinds of events, and Spark on files; hours
+	@$(COMPARE) --rounds 3 --workloads all --engines ours,flink,spark --results bench/results/compare.jsonl
+
+bench-slope: $(STAMP) ## Ours alone: CPU per record and records per second, between 1 M and 4 M events
+	@$(COMPARE) --rounds 1 --engines ours --small 1000000 --large 4000000
 
 bench-driver: $(STAMP) ## What an epoch costs the driver at 1, 80 and 1,000 mostly idle routes
 	@$(BIN)/python -m bench.driver_cost
