@@ -33,7 +33,9 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
 	@$(BIN)/sluiceway demo
 
-test: $(STAMP) lint unit slow faults-smoke ## Everything that must hold: lint, types, unit, integration, end to end
+# Two at a time: tests on servers wait more than they compute. Lint first, it is quick.
+test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end
+	@$(MAKE) --no-print-directory -j2 slow unit faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/ruff check --quiet src tests bench examples
