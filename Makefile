@@ -74,6 +74,7 @@ bench-quick: $(STAMP) ## Ours and Flink on one topic, standard events, two round
 
 bench: $(STAMP) ## The same in three rounds with all kinds of events, and Spark on files; hours
 	@$(COMPARE) --rounds 3 --workloads all --engines ours,flink,spark --results bench/results/compare.jsonl
+	@$(BIN)/python -m bench.plot bench/results/compare.jsonl docs/benchmarks.svg
 
 bench-slope: $(STAMP) ## Ours alone: CPU per record and records per second, between 1 M and 4 M events
 	@$(COMPARE) --rounds 1 --engines ours --small 1000000 --large 4000000
