@@ -11,7 +11,7 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow faults-smoke
 .PHONY: faults model sim soak fuzz e2e-routes
-.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale
+.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale flamegraph
 .PHONY: native test-native lock dist clean
 
 help: ## List the targets
@@ -92,9 +92,19 @@ bench-quick: $(STAMP) ## Ours and Flink on one topic, standard events, two round
 
 bench: $(STAMP) ## The same in three rounds with all kinds of events, and Spark on files; hours
 	@$(COMPARE) --rounds 3 --workloads all --engines ours,flink,spark --results bench/results/compare.jsonl
+	@$(BIN)/python -m bench.plot bench/results/compare.jsonl docs/benchmarks.svg
 
 bench-slope: $(STAMP) ## Ours alone: CPU per record and records per second, between 1 M and 4 M events
 	@$(COMPARE) --rounds 1 --engines ours --small 1000000 --large 4000000
+
+bench-freshness: $(STAMP) ## From append to a readable row, 20,000 records/s, at 2 s and 0.5 s intervals
+	@$(BIN)/python -m bench.freshness --results bench/results/freshness.jsonl
+
+bench-scale: $(STAMP) ## Driver time by source partitions, routes, length of the ledger; start on 1 M files
+	@$(BIN)/python -m bench.scale --results bench/results/scale.jsonl
+
+flamegraph: $(STAMP) ## Where the CPU goes, as an SVG: driver and workers, sampled by py-spy
+	@$(BIN)/python -m bench.flamegraph
 
 bench-driver: $(STAMP) ## What an epoch costs the driver at 1, 80 and 1,000 mostly idle routes
 	@$(BIN)/python -m bench.driver_cost

@@ -42,6 +42,7 @@ from bench.ours import (
 )
 from bench.process_tree import TreeUsage, measure_tree
 from bench.standard_events import SHAPES, create_topic
+from bench.tidy_end import end_tidily
 from bench.workloads import (
     WORKLOADS,
     Totals,
@@ -369,6 +370,7 @@ def read_plan(arguments: Sequence[str] | None = None) -> tuple[Plan, Path | None
 
 def main() -> int:
     """Measure, print the closing line."""
+    end_tidily()
     plan, results = read_plan()
     began = time.monotonic()
     try:

@@ -29,6 +29,7 @@ from bench.freshness_reader import Reader, delays_s
 from bench.ours import COMMAND, JobChoices, job_text
 from bench.process_tree import TreeUsage
 from bench.standard_events import FIRST_ID, create_topic
+from bench.tidy_end import end_tidily
 from bench.workloads import Workload
 from sluiceway.lab.lab import Lab, LabEndpoints
 
@@ -203,6 +204,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="timed at each interval")
     parser.add_argument("--results", type=Path, help="add the line to this file")
     given = parser.parse_args()
+    end_tidily()
     found = []
     with ExitStack() as cleanup:
         folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="fresh-")))

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from bench.check_output import WrongOutputError, check_output, dirty_rows
@@ -20,7 +21,7 @@ connections:
   broker: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
   hms: {{metastore: {{uri: "{metastore_uri}"}}}}
 source: {{connection: broker, topics: [{topic}], start: earliest}}
-format: {{json: {{extra: ignore}}}}
+format: {{json: {{extra: ignore{engine}}}}}
 table:
   hive:
     connection: hms
@@ -101,6 +102,7 @@ def job_text(
             for column, kind in columns.items()
         ),
         partition_by=BY_VALUE if workload.values else BY_HOUR,
+        engine=f", engine: {engine}" if (engine := json_engine()) else "",
         event_time="" if workload.values else EVENT_TIME,
         interval=choices.interval,
         master=choices.master,
@@ -150,5 +152,15 @@ def check_ours(table: Path, workload: Workload, expected: Totals, count: int) ->
 
 
 def native_asked() -> bool:
-    """Whether the native module is used; see `make bench-quick`."""
+    """Whether the native module is to be used: by `make ... NATIVE=1`."""
     return os.environ.get("SLUICEWAY_NATIVE") == "1"
+
+
+def json_engine() -> str | None:
+    """What the job file says about the decoder; None is for nothing, where there is no choice.
+
+    The library's path is forced where the module is installed, so that each has its own figures.
+    """
+    if native_asked():
+        return "native"
+    return "library" if find_spec("sluiceway_native") else None

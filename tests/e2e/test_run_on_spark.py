@@ -191,7 +191,7 @@ def unpartitioned(stage: Stage) -> Story:
         story.noted["second"] = driver.events()
     story.noted["pauses before third"] = _pauses_of_a_successor(story)
     stage.produce(story, cities)
-    with DriverProcess(story.job, story.folder, "--until-caught-up") as driver:
+    with DriverProcess(story.job, story.folder, "--until-caught-up", "--profile") as driver:
         story.ended["last"] = driver.wait()
         story.noted["third"] = driver.events()
     return story
@@ -326,6 +326,18 @@ def test_killed_worker_costs_its_task_only(unpartitioned: Story) -> None:
     first, second, *_ = _named(unpartitioned.noted["second"], "committed")
     assert 0 < first["read"] <= BATCH
     assert first["read"] + second["read"] == 2 * BATCH
+
+
+def test_profile_tells_stages_and_processes(unpartitioned: Story) -> None:
+    (told,) = [line for line in unpartitioned.noted["third"] if line["event"] == "profile"]
+    committed = [line for line in unpartitioned.noted["third"] if line["event"] == "committed"]
+    assert told["rows"] == sum(int(line["read"]) for line in committed) > 0
+    assert told["epochs"] == len(committed)
+    assert told["cpu_s"].keys() == {"driver", "jvm", "workers"}
+    assert min(told["cpu_s"].values()) > 0
+    for stage in ("fetch", "decode", "convert", "route", "write", "close"):
+        spent = sum(line["timings_ms"].get(stage, 0) for line in committed)
+        assert told["stages_ms"][stage] == spent
 
 
 @pytest.mark.parametrize("name", ["second", "third"])

@@ -6,6 +6,8 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TextIO
 
+from sluiceway.observe.profile import RunProfile
+
 _CLEAR = "\r\033[K"
 _USUAL_COLUMNS = 80
 # A route that tries again may need so long to find out that nothing has changed.
@@ -32,6 +34,9 @@ class Progress:
 
     Args:
         stream: A terminal; None shows nothing.
+
+    Attributes:
+        profile: Where the time goes; told of every commit.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -43,6 +48,7 @@ class Progress:
         self._lag_records = 0
         self._seq = 0
         self._rate = 0.0
+        self.profile = RunProfile()
         self.commits = 0
         self.rows = 0
         self.dirty = 0
@@ -99,6 +105,13 @@ class Progress:
             f"seq {self._seq} · {self.rows:,} rows · {self._rate:,.0f}/s "
             f"· lag {self._lag_records:,} · dirty {self.dirty:,}"
         )
+
+    def tell(self, text: str) -> None:
+        """Write lines that stay, on a terminal."""
+        self.clear()
+        if self._stream is not None:
+            self._stream.write(text + "\n")
+            self._stream.flush()
 
     def clear(self) -> None:
         """Take the line off, before something else is written."""

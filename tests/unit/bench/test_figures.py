@@ -1,6 +1,8 @@
 """Arithmetic of the benchmarks."""
 
 import importlib
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,3 +65,16 @@ def test_ratio_without_meaning_is_none(figures: Any) -> None:
     assert figures.ratio(10.0, 4.0) == 2.5
     assert figures.ratio(10.0, 0.0) is None
     assert figures.ratio(0, 4.0) is None
+
+
+def test_picture_has_a_bar_a_figure_of_the_latest_lines(figures: Any) -> None:
+    assert figures is not None
+    plot = importlib.import_module("bench.plot")
+    line = {"shape": "standard", "native": False, "ours_cpu_us": 5.5, "flink_cpu_us": 11}
+    older = {**line, "ours_cpu_us": 99.5}
+    native = {**line, "native": True, "ours_cpu_us": 2.5, "flink_cpu_us": None}
+    found = plot.latest(json.dumps(one) for one in (older, line, native))
+    assert [one["ours_cpu_us"] for one in found] == [5.5, 2.5]
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", plot.draw(found))
+    assert [text for text in texts if text in {"5.5", "11", "2.5", "99.5"}] == ["5.5", "11", "2.5"]
+    assert "standard (native)" in texts
