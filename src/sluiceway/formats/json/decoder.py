@@ -13,7 +13,7 @@ from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_rows import ExactReader
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason, DirtyRow
-from sluiceway.types.schema import Schema
+from sluiceway.types.schema import Schema, inner_settings
 
 BLOCK_ROWS = 2048
 BLOCK_BYTES = 16 * 1024 * 1024
@@ -50,6 +50,7 @@ class JsonDecoder(RowDecoder):
         if extra != "ignore":
             raise ValueError(f"extra: {extra} is not in this version; extra: ignore is")
         self._schema = arrow_schema(schema)
+        schema = Schema(tuple(inner_settings(field) for field in schema.fields))
         self._exact = ExactReader(schema)
         self._fast = BlockReader.for_schema(schema) if fast_path else None
         self._skips_tombstones = tombstones == "skip"
