@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import VERBS
-from sluiceway.spec.models import Block
+from sluiceway.spec.block import Block
 from sluiceway.types.dirty import DirtyReason
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -73,7 +73,7 @@ def to_integer(text: str, bits: int) -> int:
     else:
         value = int(_quantize(text, _ONE, _WIDE, DirtyReason.NOT_INTEGRAL))
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise DirtyValueError(DirtyReason.OVERFLOW, f"beyond {bits} bits")
+        raise DirtyValueError(DirtyReason.OVERFLOW, f"it does not fit into {bits} bits")
     return value
 
 
@@ -130,7 +130,7 @@ def to_float(text: str, bits: int) -> float:
     """
     value = nearest_float(text, bits)
     if value in (float("inf"), float("-inf")):
-        raise DirtyValueError(DirtyReason.OVERFLOW, f"beyond float{bits}")
+        raise DirtyValueError(DirtyReason.OVERFLOW, f"it is beyond float{bits}")
     if value == 0 and _MANTISSA_NOT_ZERO.match(text):
         raise DirtyValueError(DirtyReason.SCALE, f"it would become zero in float{bits}")
     if abs(value) >= FLOAT_EXACT_LIMIT[bits]:
