@@ -227,9 +227,10 @@ def _numbers_by_policy() -> Iterator[_Row]:
     )
     for kinds, reasons, lossy in exact:
         modes = ("half_even",) if kinds == FLOATS else tuple(ROUNDING_MODES)
-        # A float that would print as another number is an overflow by its code.
         after_lossy = (Why.OVERFLOW,)
-        after_overflow = reasons if kinds == FLOATS else (lossy,)
+        # A float that would print as another number is an overflow by its code, and so is an
+        # exponent of more than 18 digits, with which it is not known which way a number is off.
+        after_overflow = (lossy, Why.OVERFLOW)
         for source in (_J.NUMBER, _J.STRING):
             text = (Why.BAD_TEXT,) if source is _J.STRING else ()
             rows: list[tuple[Variant, str, tuple[Why, ...]]] = [

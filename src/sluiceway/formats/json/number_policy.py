@@ -80,7 +80,8 @@ def decimal_by_policy(
     policy: Policy, precision: int, scale: int
 ) -> Callable[[str], Decimal | None]:
     """Make the reading of decimals. Called once a column; as `integer_by_policy`."""
-    greatest = Decimal((0, (9,) * precision, -scale))
+    # By a minus it would be rounded to the 28 digits of Python's own context.
+    ends = (Decimal((1, (9,) * precision, -scale)), Decimal((0, (9,) * precision, -scale)))
 
     def read(text: str) -> Decimal | None:
         try:
@@ -90,12 +91,12 @@ def decimal_by_policy(
                 try:
                     return rounded(text, scale, precision, policy.rounding)
                 except DirtyValueError as beyond:
-                    return _beyond(text, policy, (-greatest, greatest), beyond)
+                    return _beyond(text, policy, ends, beyond)
             if error.reason is DirtyReason.SCALE:
                 if policy.on_lossy == "null":
                     return None
                 raise
-            return _beyond(text, policy, (-greatest, greatest), error)
+            return _beyond(text, policy, ends, error)
 
     return read
 
@@ -162,12 +163,12 @@ def rounded(text: str, scale: int, digits: int, mode: str) -> Decimal:
 def _beyond(
     text: str, policy: Policy, ends: tuple[Number, Number], error: DirtyValueError
 ) -> Number | None:
+    if policy.on_overflow != "dirty" and not isinstance(ends[0], float):
+        # A number whose exponent nothing here can hold may be a tiny one.
+        exact_number(text)
     if policy.on_overflow == "null":
         return None
     if policy.on_overflow == "clamp":
-        if not isinstance(ends[0], float):
-            # Of a number whose exponent nothing here can hold it is not known on which side it is.
-            exact_number(text)
         return ends[0] if text.startswith("-") else ends[1]
     if error.reason is DirtyReason.OVERFLOW:
         raise error
