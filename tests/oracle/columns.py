@@ -10,7 +10,17 @@ from .model import Column
 
 ROUNDS = ("half_up", "half_down", "half_even", "up", "down", "ceiling", "floor")
 LEAVES = (
-    *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal(9,4)", "string"),
+    *(
+        "boolean",
+        "tinyint",
+        "smallint",
+        "int",
+        "bigint",
+        "float",
+        "double",
+        "decimal(9,4)",
+        "string",
+    ),
     *("varchar(4)", "char(4)", "date", "timestamp", "timestamp with local time zone"),
 )
 
@@ -75,7 +85,11 @@ def mixtures(pick: random.Random) -> Iterator[Column]:
                 policy["non_finite"] = pick.choice(("dirty", "null", "keep"))
                 yield Column(pick.choice(("float", "double", "array<double>")), policy)
             case 2:
-                yield Column("timestamp", {"on_lossy": lossy, "trim": True}, pick.choice(("s", "ms", "us", "ns")))
+                yield Column(
+                    "timestamp",
+                    {"on_lossy": lossy, "trim": True},
+                    pick.choice(("s", "ms", "us", "ns")),
+                )
             case _:
                 texts = {"on_lossy": "text", "on_bad_text": pick.choice(("dirty", "replace"))}
                 yield Column(pick.choice(("varchar(9)", "char(9)", "map<string,string>")), texts)

@@ -164,7 +164,7 @@ def _judge_decoded(
     for index, (value, reason, path) in enumerate(expected):
         row = dirty.get(index)
         if (row is not None) != bool(reason):
-            text = f"{value!r:.80}" if not reason else reason
+            text = reason or f"{value!r:.80}"
             came = f"{row.reason}: {row.message}" if row else "a row"
             verdict.silent(f"{column} {payloads[index]!r:.200}: expected {text}, got {came}")
         elif row is not None and (row.reason.value, row.path) != (reason, path):

@@ -52,10 +52,13 @@ def read_number(text: str) -> Exact | None:
 def round_to(number: Exact, places: int, mode: str) -> int | None:
     """The number times `10**places`, whole; None when it is farther than any type reaches."""
     shift = number.power + places
+    if not number.digits:
+        return 0
     if shift >= 0:
         if number.magnitude + places > FAR:
             return None
-        magnitude, rest, half = number.digits * 10**shift, 0, 1
+        power: int = 10**shift
+        magnitude, rest, half = number.digits * power, 0, 1
     elif number.magnitude + places < -2:
         magnitude, rest, half = 0, 1, 2
     else:

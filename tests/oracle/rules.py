@@ -113,25 +113,29 @@ def _rule(hive: str, policy: dict[str, Any], unit: str | None) -> Rule:
             return _map(_rule(inner[0][1], {}, None), _rule(inner[1][1], policy, unit))
         case "struct":
             return _struct({field: _rule(of, policy, unit) for field, of in inner})
+        case "date" | "timestamp" | "timestamp with local time zone":
+            return Rule(ARROW[name], _time(name, policy, unit))
         case "decimal":
             precision, scale = numbers
-            arrow = pa.decimal128(precision, scale)
-            return Rule(arrow, _number(lambda text: _decimal(text, precision, scale, policy), policy))
-        case "tinyint" | "smallint" | "int" | "bigint":
-            bits = BITS[name]
-            return Rule(ARROW[name], _number(lambda text: _integer(text, bits, policy), policy))
-        case "float" | "double":
-            bits = 32 if name == "float" else 64
-            return Rule(ARROW[name], _floating(bits, policy))
-        case "boolean":
-            return Rule(ARROW[name], _boolean)
-        case "binary":
-            return Rule(ARROW[name], lambda value: _bytes(value, policy["format"]))
-        case "string" | "varchar" | "char":
-            length = numbers[0] if numbers else 0
-            return Rule(ARROW[name], lambda value: _text(value, name, length, policy))
+            read = _number(lambda text: _decimal(text, precision, scale, policy), policy)
+            return Rule(pa.decimal128(precision, scale), read)
         case _:
-            return Rule(ARROW[name], _time(name, policy, unit))
+            return Rule(ARROW[name], _plain(name, numbers, policy))
+
+
+def _plain(name: str, numbers: tuple[int, ...], policy: dict[str, Any]) -> Callable[[Any], Any]:
+    match name:
+        case "tinyint" | "smallint" | "int" | "bigint":
+            return _number(lambda text: _integer(text, BITS[name], policy), policy)
+        case "float" | "double":
+            return _floating(32 if name == "float" else 64, policy)
+        case "boolean":
+            return _boolean
+        case "binary":
+            return lambda value: _bytes(value, policy["format"])
+        case _:
+            length = numbers[0] if numbers else 0
+            return lambda value: _text(value, name, length, policy)
 
 
 def _array(element: Rule) -> Rule:
@@ -176,8 +180,7 @@ def _struct(fields: dict[str, Rule]) -> Rule:
         found: dict[str, Any] = {}
         for name, rule in fields.items():
             try:
-                if names.count(name) > 1:
-                    raise DirtyError("duplicate_key")
+                _only_once(name, names)
                 item = held.get(name)
                 found[name] = None if item is None else rule.convert(item)
             except DirtyError as error:
@@ -185,6 +188,11 @@ def _struct(fields: dict[str, Rule]) -> Rule:
         return found
 
     return Rule(pa.struct([(name, rule.arrow) for name, rule in fields.items()]), convert)
+
+
+def _only_once(name: str, names: list[str]) -> None:
+    if names.count(name) > 1:
+        raise DirtyError("duplicate_key")
 
 
 def _number(convert: Callable[[str], Any], policy: dict[str, Any]) -> Callable[[Any], Any]:
@@ -391,7 +399,7 @@ def _time(name: str, policy: dict[str, Any], unit: str | None) -> Callable[[Any]
             if is_day and "XXX" not in shape and shape != "iso8601":
                 return written.wall_s // 86_400
             if is_day:
-                return day_in_zone(instant_us(written, zone, lambda _: 0), zone)
+                return day_in_zone(instant_us(written, zone, lambda _: 0), str(zone))
             return instant_us(written, zone, lambda fraction: _micros(fraction, policy))
         except _FineError:
             return None

@@ -1,6 +1,7 @@
 """Values from a seed: right ones, odd ones, and those right beside a type's ends."""
 
 import base64
+import math
 import random
 import struct
 from typing import Any
@@ -13,7 +14,16 @@ UNITS_PER_S = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 SPECIAL = (
     *("0", "-0", "0.0", "-0.0", "0e5", "0e-400", "1e400", "-1e400", "1e-400", "-1e-400", "1e-320"),
     *("1.8e308", "1.8e309", "-1.8e309", "1.7976931348623157e308", "1.7976931348623159e308"),
-    *("4.9e-324", "2.4e-324", "2.5e-324", "3.4028235e38", "3.4028236e38", "1e-46", "7e-46", "8e-46"),
+    *(
+        "4.9e-324",
+        "2.4e-324",
+        "2.5e-324",
+        "3.4028235e38",
+        "3.4028236e38",
+        "1e-46",
+        "7e-46",
+        "8e-46",
+    ),
     *("9007199254740991", "9007199254740992", "9007199254740993", "9007199254740994"),
     *("9007199254740992.5", "4503599627370497.5", "16777216", "16777217", "16777218", "16777217.5"),
     *("9223372036854775807", "9223372036854775808", "-9223372036854775808", "6.02e23"),
@@ -22,24 +32,71 @@ SPECIAL = (
     *("1e-99999999999999999999", "1e99999999999999999999", "9" * 400, "0." + "0" * 400 + "1"),
     *("9" * 60 + ".5", "9" * 61 + ".5", "-" + "9" * 61 + ".5", "999.999", "0.5", "1.5", "2.5"),
     # Halfway between two floats of 32 bits, but not when it comes through one of 64.
-    *("1.00000017881393421514957253748434595763683319091796875001", "1.000000178813934215149572537"),
+    *(
+        "1.00000017881393421514957253748434595763683319091796875001",
+        "1.000000178813934215149572537",
+    ),
     "1.00000005960464477539062500000000000000001",
 )
 NOT_NUMBERS = (
-    *("", "abc", " 12", "12 ", "\t7\n", "1_000", "0x10", "1,5", "--1", "+", ".", "1e", "\u0661", "12a"),
+    *(
+        "",
+        "abc",
+        " 12",
+        "12 ",
+        "\t7\n",
+        "1_000",
+        "0x10",
+        "1,5",
+        "--1",
+        "+",
+        ".",
+        "1e",
+        "\u0661",
+        "12a",
+    ),
     *("NaN", "-NaN", "Infinity", "-Infinity", "Inf", "-Inf", "+Inf", "nan", "infinity", "1 2"),
 )
 TEXTS = (
-    *("", "a", "ab", "abc", "abcd", "abcdefghij", "a ", "ab  ", "   ", " a", "\u4f60\u597d", "true"),
+    *(
+        "",
+        "a",
+        "ab",
+        "abc",
+        "abcd",
+        "abcdefghij",
+        "a ",
+        "ab  ",
+        "   ",
+        " a",
+        "\u4f60\u597d",
+        "true",
+    ),
     *("\U0001f600\U0001f600\U0001f600\U0001f600", "e\u0301e\u0301", "a\0b", f"a{LONE}b", "\udcff"),
     *("x\udcc3", "\ufffd", "\u00e9", "NULL", "tab\tnl\n", '"\\/', "\x7f", "\u2028", "\ud7ff\ue000"),
 )
 DAYS = (
     *("2026-11-20", "0001-01-01", "9999-12-31", "0000-12-31", "2024-02-29", "2023-02-29"),
     *("1900-02-29", "2000-02-29", "1582-10-10", "2026-13-01", "2026-00-10", "2026-04-31", "26-1-1"),
-    *("1969-12-31", "1970-01-01", "2026-11-20T00:00:00Z", " 2026-11-20", "2026-11-20\n", "20261120"),
+    *(
+        "1969-12-31",
+        "1970-01-01",
+        "2026-11-20T00:00:00Z",
+        " 2026-11-20",
+        "2026-11-20\n",
+        "20261120",
+    ),
 )
-CLOCKS = ("00:00:00", "23:59:59", "08:00:00", "24:00:00", "23:59:60", "12:60:00", "02:30:00", "08:00")
+CLOCKS = (
+    "00:00:00",
+    "23:59:59",
+    "08:00:00",
+    "24:00:00",
+    "23:59:60",
+    "12:60:00",
+    "02:30:00",
+    "08:00",
+)
 FRACTIONS = ("", "", ".5", ".123456", ".1234560", ".1234567", ".0000005", ".999999999", ".9999995")
 OFFSETS = ("Z", "Z", "+08:00", "-00:30", "+0800", "+08", "", "", "+24:00", "-23:59", "z", " Z")
 KEYS = ("a", "b", "7", "07", "k k", "\u4f60", "x")
@@ -90,7 +147,7 @@ class Vectors:
         return Obj((name, make()) for name in names)
 
     def _aimed(self, hive: str, unit: str | None, shape: str, oddness: float) -> Any:
-        name, numbers, inner = split_type(hive)
+        name, _, inner = split_type(hive)
         again = oddness * 0.5
 
         def item(of: str) -> Any:
@@ -106,6 +163,12 @@ class Vectors:
                 return self._pairs(lambda: item(inner[1][1]), KEYS if odd else keys)
             case "struct":
                 return self._fields(inner, item)
+            case _:
+                return self._plain(hive, unit, shape, oddness)
+
+    def _plain(self, hive: str, unit: str | None, shape: str, oddness: float) -> Any:
+        name, numbers, _ = split_type(hive)
+        match name:
             case "boolean":
                 return self.random.random() < 0.5
             case "string" | "varchar" | "char":
@@ -116,14 +179,11 @@ class Vectors:
                 return self._time(name, unit, shape, oddness)
             case _:
                 text = self._number(hive, oddness)
-                if self.random.random() < oddness * 0.4:
-                    return self._quoted(text, oddness)
-                return text
+                quoted = self.random.random() < oddness * 0.4
+                return self._quoted(text, oddness) if quoted else text
 
     def _fields(self, inner: tuple[tuple[str, str], ...], item: Any) -> Obj:
-        members = [
-            (field, item(of)) for field, of in inner if self.random.random() < 0.9
-        ]
+        members = [(field, item(of)) for field, of in inner if self.random.random() < 0.9]
         if members and self.random.random() < 0.02:
             members.append((members[0][0], None))
         self.random.shuffle(members)
@@ -137,12 +197,14 @@ class Vectors:
         if name in ("float", "double"):
             return Num(self._float(name))
         if name == "decimal":
-            return Num(self._decimal(*numbers, oddness))
+            return Num(self._decimal(numbers[0], numbers[1], oddness))
         bits = BITS.get(name, 64)
         near = draw < 0.2 + oddness * 0.3
         power = bits - 1 if draw < oddness * 0.5 else self.random.randrange(1, bits)
         number = 2**power + self.random.randrange(-2, 3) if near else self.random.getrandbits(power)
-        number = max(min(number, 2 ** (bits - 1) - 1), 0) if self.random.random() > oddness else number
+        number = (
+            max(min(number, 2 ** (bits - 1) - 1), 0) if self.random.random() > oddness else number
+        )
         return Num(self._spelt(number if self.random.random() < 0.5 else -number, oddness))
 
     def _spelt(self, number: int, oddness: float) -> str:
@@ -151,7 +213,12 @@ class Vectors:
         zeros = self.random.randrange(4) if number else 0
         return self.random.choice(
             (
-                *(f"{number}.0", f"{number}e0", f"{number}.{'0' * 30}", f"{number}{'0' * zeros}e-{zeros}"),
+                *(
+                    f"{number}.0",
+                    f"{number}e0",
+                    f"{number}.{'0' * 30}",
+                    f"{number}{'0' * zeros}e-{zeros}",
+                ),
                 *(f"{number}.5", f"{number}.49999999999", f"{number}.50000000000000000001"),
                 *(f"{number}E+{zeros}", f"{number}.{self.random.randrange(10**6):06}"),
             )
@@ -165,7 +232,7 @@ class Vectors:
             return f"{self.random.choice(('', '-'))}{self.random.randrange(2**60)}"
         form, size = ("<d", 8) if name == "double" else ("<f", 4)
         (value,) = struct.unpack(form, self.random.randbytes(size))
-        if value != value or value in (float("inf"), float("-inf")):
+        if not math.isfinite(value):
             return "0.1"
         return repr(value) if draw < 0.8 else f"{value:.{self.random.randrange(30)}e}"
 
@@ -173,7 +240,9 @@ class Vectors:
         odd = self.random.random() < oddness
         digits = self.random.randrange(1, precision + 1 + 3 * odd)
         places = min(self.random.randrange(scale + 1 + 3 * odd), 40)
-        number = self.random.choice((10**digits - 1, 10 ** (digits - 1), self.random.randrange(10**digits)))
+        number = self.random.choice(
+            (10**digits - 1, 10 ** (digits - 1), self.random.randrange(10**digits))
+        )
         text = str(number).rjust(places + 1, "0")
         whole, fraction = (text[:-places], text[-places:]) if places else (text, "")
         sign = self.random.choice(("", "-"))
@@ -203,7 +272,11 @@ class Vectors:
                 return text[:-1] + self.random.choice("A=B\n-") if odd else text
             case "hex":
                 text = data.hex()
-                return self.random.choice((text + "0", text + " ", text.upper(), "zz")) if odd else text
+                return (
+                    self.random.choice((text + "0", text + " ", text.upper(), "zz"))
+                    if odd
+                    else text
+                )
             case _:
                 return self.random.choice(TEXTS) if odd else data.hex()
 
@@ -216,12 +289,19 @@ class Vectors:
             return self.random.choice(DAYS)
         year = self.random.choice((1, 1582, 1969, 1970, 1991, 2026, 2026, 2400, 9999))
         month, day = self.random.randrange(1, 13), self.random.randrange(1, 29 + 4 * odd)
+        if odd and self.random.random() < 0.1:
+            # Shanghai's clocks went back on one of these days and forward on the other.
+            year, month, day = self.random.choice(((1991, 9, 15), (1991, 4, 14)))
         return self._time_text(name, shape, (year, month, day), odd=odd)
 
     def _time_text(self, name: str, shape: str, day: tuple[int, int, int], *, odd: bool) -> str:
         pick = self.random.choice
         year, month, number = day
-        clock = pick(CLOCKS) if odd else f"{self.random.randrange(24):02}:{self.random.randrange(60):02}:07"
+        clock = (
+            pick(CLOCKS)
+            if odd
+            else f"{self.random.randrange(24):02}:{self.random.randrange(60):02}:07"
+        )
         fraction = pick(FRACTIONS) if odd else ".123456"
         if shape == "dd.MM.yyyy":
             text = f"{number:02}.{month:02}.{year:04}"
@@ -243,7 +323,9 @@ class Vectors:
         if self.random.random() < oddness * 0.5:
             ends = (-62_135_596_800, 253_402_300_800, -62_135_625_600, 253_402_272_000, 0)
             number = self.random.choice(ends) * per_s + self.random.randrange(-2, 3)
-            return Num(f"{number}{self.random.choice(('', '.0', '.5', '.0000005', '.00000049', 'e3'))}")
+            return Num(
+                f"{number}{self.random.choice(('', '.0', '.5', '.0000005', '.00000049', 'e3'))}"
+            )
         number = self.random.randrange(-(10**10), 10**10) * per_s
         part = self.random.randrange(per_s)
         return Num(str(number + part - (part % 1000 if unit == "ns" else 0)))
