@@ -14,6 +14,7 @@ import pytest
 
 from sluiceway.cli.app import VERBS
 from sluiceway.spec.block import Block
+from sluiceway.spec.models import JobFileBlocks
 from sluiceway.types.dirty import DirtyReason
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -334,6 +335,7 @@ def job_file_keys() -> set[str]:
 
 
 def test_job_file_keys_are_explained() -> None:
+    assert issubclass(JobFileBlocks, Block)
     assert len(job_file_keys()) > 40
     reference = text_of(ROOT / "docs/job-file.md")
     written = {part for key in re.findall(r"`([a-z0-9_.]+)`", reference) for part in key.split(".")}
