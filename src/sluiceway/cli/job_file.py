@@ -13,8 +13,9 @@ from sluiceway.job.choices import ReadColumns, problems_of, row_columns
 from sluiceway.job.compile import format_choice, revealed, source_access, why_no_rows
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
+from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
-from sluiceway.spec.models import ColumnSpec, RouteSpec
+from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.positions import Positions
 from sluiceway.spec.problems import Problem, job_file_error
 from sluiceway.types.hive_types import parse_hive_type
