@@ -25,7 +25,7 @@ def generated(page: str, text: str) -> str:
         pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(_END)}", re.DOTALL)
         block = f"{begin}{make()}{_END}"
         parts = pattern.split(text)
-        if len(parts) != 2:  # noqa: PLR2004 - before and after
+        if len(parts) != 2:
             raise ValueError(f"{page} has {len(parts) - 1} blocks {name}")
         text = block.join(parts)
     return text
@@ -105,9 +105,10 @@ def reason_pages() -> str:
     parts = []
     for reason in DirtyReason:
         page = PAGES[reason]
+        meaning = page.meaning[0].upper() + page.meaning[1:]
         parts.append(
-            f"### `{reason}`\n\nStage: {page.stages or 'none'}. "
-            f"{page.meaning[0].upper()}{page.meaning[1:]}.\n\nExample: {page.example}.\n\nWhat to do: {page.todo}.\n"
+            f"### `{reason}`\n\nStage: {page.stages or 'none'}. {meaning}.\n\n"
+            f"Example: {page.example}.\n\nWhat to do: {page.todo}.\n"
         )
     return "\n".join(parts)
 
