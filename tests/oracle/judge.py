@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluiceway.formats.contract import Decoded
-from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.json.decoder import Engine, JsonDecoder
+from sluiceway.host.native_module import native_module
 from sluiceway.sinks.hive.parquet_file import ParquetStagedFile
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.hive_types import parse_hive_type
@@ -29,6 +30,12 @@ from .vectors import Vectors
 CELLS: dict[tuple[str, str, str], Cell] = {
     (cell.source.value, cell.target.value, cell.variant.label): cell for cell in MATRIX
 }
+# The native module is judged where it is installed.
+ENGINES: tuple[Engine, ...] = (
+    *(("native",) if native_module() else ()),
+    "library",
+    "exact",
+)
 # Not a fate of values: there is no such column at all.
 REFUSED = (JsonKind.STRING.value, ColumnKind.BINARY.value, "")
 SHOWN = 5
@@ -122,8 +129,8 @@ def judge(column: Column, values: Sequence[Any], made: Vectors, *, files: str = 
     payloads = [payload(value, made.random) for value in values]
     schema = schema_of(column)
     wanted = pa.array([value for value, reason, _ in expected if not reason], rule.arrow)
-    for fast_path in (True, False):
-        decoded = JsonDecoder(schema, fast_path=fast_path).decode(payloads)
+    for engine in ENGINES:
+        decoded = JsonDecoder(schema, engine=engine).decode(payloads)
         _judge_decoded(decoded, expected, wanted, (column, payloads), verdict)
     if files and decoded.rows.num_rows:
         _judge_files(decoded.rows, wanted, column, verdict, duck=files == "both")

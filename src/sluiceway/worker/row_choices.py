@@ -168,7 +168,7 @@ def read_plain_value(field: Field, json_text: str) -> pa.Scalar:
     # What is written in a job file is meant as it stands, whatever a payload's values become.
     written = Policy(format=field.policy.format, timezone=field.policy.timezone)
     column = replace(field, name="value", path=(), required=True, policy=written)
-    decoder = JsonDecoder(Schema((column,)), fast_path=False)
+    decoder = JsonDecoder(Schema((column,)), engine="exact")
     decoded = decoder.decode([f'{{"value": {json_text}}}'.encode()])
     if decoded.dirty:
         raise ValueError(decoded.dirty[0].message)

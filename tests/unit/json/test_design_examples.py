@@ -25,7 +25,7 @@ def field_of(hive: str, **policy: Any) -> Field:
 def decode(payload: bytes, field: Field) -> tuple[list[object], list[DirtyRow]]:
     """Values and dirty rows of a payload, equal on both paths and among equals."""
     schema = Schema((field,))
-    slow = JsonDecoder(schema, fast_path=False).decode([payload])
+    slow = JsonDecoder(schema, engine="exact").decode([payload])
     fast = JsonDecoder(schema).decode([payload] * ROWS)
     values = slow.rows.column(0).to_pylist()
     assert list(map(repr, fast.rows.column(0).to_pylist())) == list(map(repr, values * ROWS))
