@@ -118,13 +118,15 @@ class RowPipeline:
         decoded_at = time.monotonic()
         self._choose(rows, dirty)
         self._read_event_times(rows, dirty)
+        converted_at = time.monotonic()
         codes, values = self._assign(rows, dirty)
         self._note_event_times(rows, bounds, batches)
         routed_at = time.monotonic()
         self._write(self._with_meta(rows, batches), codes, values)
         self._write_dirty(dirty, bounds, batches)
         self._counted.seconds["decode"] += decoded_at - started
-        self._counted.seconds["route"] += routed_at - decoded_at
+        self._counted.seconds["convert"] += converted_at - decoded_at
+        self._counted.seconds["route"] += routed_at - converted_at
         self._counted.seconds["write"] += time.monotonic() - routed_at
 
     def _payloads(self, batches: Sequence[SourceBatch]) -> Sequence[bytes | None]:

@@ -16,7 +16,7 @@ from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.payloads import JoinedPayloads
-from sluiceway.types.schema import Schema
+from sluiceway.types.schema import Schema, inner_settings
 
 Engine = Literal["auto", "native", "library", "exact"]
 """How rows are decided, with equal outcomes: `exact` by the slow path alone; `native` and
@@ -53,6 +53,7 @@ class JsonDecoder(RowDecoder):
         if extra != "ignore":
             raise ValueError(f"extra: {extra} is not in this version; extra: ignore is")
         self._schema = arrow_schema(schema)
+        schema = Schema(tuple(inner_settings(field) for field in schema.fields))
         self._exact = ExactReader(schema)
         self._fast = _fast_path(schema, engine)
         self._skips_tombstones = tombstones == "skip"

@@ -15,6 +15,7 @@ from sluiceway.formats.json.number_text import TIME_UNIT_PLACES
 from sluiceway.host.native_module import native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.policy import Policy
 from sluiceway.types.schema import (
     BooleanType,
     DataType,
@@ -124,22 +125,25 @@ class NativeReader(FastPath):
 
 
 def _column(field: Field, path: tuple[str, ...]) -> _Kind | None:
-    kind = _kind(field.type, field.time_unit)
+    kind = _kind(field.type, field.time_unit, field.policy)
     return None if kind is None else (path, field.required, kind)
 
 
-def _kind(data_type: DataType, time_unit: str | None) -> _Kind | None:
+def _kind(data_type: DataType, time_unit: str | None, policy: Policy) -> _Kind | None:
     match data_type:
         case ListType(element):
-            inner = _kind(element, time_unit)
+            inner = _kind(element, time_unit, policy)
             return None if inner is None else ("list", inner)
         case MapType(StringType() | IntegerType() as key, value):
-            inner = _kind(value, time_unit)
-            return None if inner is None else ("map", _kind(key, None), inner)
+            inner = _kind(value, time_unit, policy)
+            return None if inner is None else ("map", _kind(key, None, policy), inner)
         case StructType(fields):
             return _struct(fields)
         case TimestampType() if time_unit is not None:
             return ("epoch", TIME_UNIT_PLACES[time_unit])
+        case TimestampType() | DateType() if policy.format or policy.timezone:
+            # The other policies are about values that the module leaves to the slow path anyway.
+            return None
         case TimestampType():
             return ("instant",)
         case _:
@@ -166,7 +170,7 @@ def _scalar(data_type: DataType) -> _Kind | None:
 
 def _struct(fields: tuple[Field, ...]) -> _Kind | None:
     names = {field.name for field in fields}
-    inner = [(f.name, f.required, _kind(f.type, f.time_unit)) for f in fields]
+    inner = [(f.name, f.required, _kind(f.type, f.time_unit, f.policy)) for f in fields]
     if not fields or len(names) < len(fields) or any(kind is None for _, _, kind in inner):
         return None
     return ("struct", inner)
