@@ -9,9 +9,10 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
   tests/contract/test_example_plugin.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow faults-smoke faults model sim soak fuzz lock bench-slope \
-  bench-driver e2e-routes dist \
-  clean
+.PHONY: help install demo test lint unit slow faults-smoke
+.PHONY: faults model sim soak fuzz types-oracle docs e2e-routes
+.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale flamegraph
+.PHONY: native test-native lock dist clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +33,9 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
 	@$(BIN)/sluiceway demo
 
-test: $(STAMP) lint unit slow faults-smoke ## Everything that must hold: lint, types, unit, integration, end to end
+# Two at a time: tests on servers wait more than they compute. Lint first, it is quick.
+test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end
+	@$(MAKE) --no-print-directory -j2 slow unit faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/ruff check --quiet src tests bench examples
@@ -46,6 +49,21 @@ unit: $(STAMP) ## Tests without servers or a JVM
 slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
 	@$(BIN)/pytest -q tests --ignore=tests/unit --ignore=tests/properties \
 	  $(addprefix --ignore=,$(SERVERLESS))
+
+native: $(STAMP) ## Build the optional native module with Rust and install it into .venv
+	@command -v cargo >/dev/null || { \
+	  echo "error: cargo is not found: the native module needs Rust 1.88 or newer;" \
+	  "everything works without it" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin==1.16.0"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --no-build-isolation --force-reinstall ./native
+
+test-native: native ## Build the native module; its decoder against the slow path, and the suites
+	@cargo fmt --check --manifest-path native/Cargo.toml
+	@cargo clippy --quiet --locked --release --manifest-path native/Cargo.toml -- -D warnings
+	@$(BIN)/pytest -q tests/unit/json tests/properties/test_json_decoder_properties.py \
+	  tests/contract/test_format_conformance.py
+	@cd tests && ../$(BIN)/python -m tools.json_engine_fuzz --payloads 100000
 
 faults-smoke: $(STAMP) ## Crash matrix, a spread: every failpoint is met once, some under Spark
 	@cd tests && ../$(BIN)/python -m matrix --smoke
@@ -62,18 +80,43 @@ soak: $(STAMP) ## Kills, zombies, outages under a load that never stops: KILLS=2
 fuzz: $(STAMP) ## A million damaged and forged ledger records: each refused, with a typed error
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.record_fuzz --records 1000000 --workers 2
 
+types-oracle: $(STAMP) ## A million JSON values of every type against exact arithmetic: none changes silently
+	@cd tests && nice -n 10 ../$(BIN)/python -m oracle --values 1000000 --workers 2
+
 sim: $(STAMP) ## Driver on simulated stores, brokers, clock: SEEDS=20000, or SEED=1234 to replay
 	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m sim \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
 
-bench-slope: $(STAMP) ## CPU per record and records per second, between 1 M and 4 M standard events
-	@$(BIN)/python -m bench.ingest_slope
+# The native module is used only where it is asked for, so that each path has figures of its own.
+COMPARE := SLUICEWAY_NATIVE=$(if $(filter 1,$(NATIVE)),1,0) $(BIN)/python -m bench.compare
+
+bench-quick: $(STAMP) ## Ours and Flink on one topic, standard events, two rounds; NATIVE=1 for the module
+	@$(COMPARE) --rounds 2 --results bench/results/compare.jsonl
+
+bench: $(STAMP) ## The same in three rounds with all kinds of events, and Spark on files; hours
+	@$(COMPARE) --rounds 3 --workloads all --engines ours,flink,spark --results bench/results/compare.jsonl
+	@$(BIN)/python -m bench.plot bench/results/compare.jsonl docs/benchmarks.svg
+
+bench-slope: $(STAMP) ## Ours alone: CPU per record and records per second, between 1 M and 4 M events
+	@$(COMPARE) --rounds 1 --engines ours --small 1000000 --large 4000000
+
+bench-freshness: $(STAMP) ## From append to a readable row, 20,000 records/s, at 2 s and 0.5 s intervals
+	@$(BIN)/python -m bench.freshness --results bench/results/freshness.jsonl
+
+bench-scale: $(STAMP) ## Driver time by source partitions, routes, length of the ledger; start on 1 M files
+	@$(BIN)/python -m bench.scale --results bench/results/scale.jsonl
+
+flamegraph: $(STAMP) ## Where the CPU goes, as an SVG: driver and workers, sampled by py-spy
+	@$(BIN)/python -m bench.flamegraph
 
 bench-driver: $(STAMP) ## What an epoch costs the driver at 1, 80 and 1,000 mostly idle routes
 	@$(BIN)/python -m bench.driver_cost
 
 e2e-routes: $(STAMP) ## 80 routes: poisoned topic, dropped table, new topics, 5 kills; every row once
 	@$(BIN)/python -m bench.e2e_routes
+
+docs: $(STAMP) ## Write the tables of docs/types.md and docs/dirty.md from the data they show
+	@cd tests && ../$(BIN)/python -m tools.type_pages
 
 lock: $(STAMP) ## Resolve the lock anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
@@ -92,4 +135,4 @@ clean: ## Remove the environment, caches and the lab's state in this folder, its
 	  $(BIN)/sluiceway lab down --dir "$$lab" --remove-data --yes || exit 1; \
 	done
 	@rm -rf .sluiceway
-	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) dist build native/target .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -70,10 +70,11 @@ NO_SUM = "0" * 32
 
 
 class MemorySource(SourceClient):
-    """Topics of three partitions whose ends a test moves."""
+    """Topics of a few partitions whose ends a test moves."""
 
-    def __init__(self, topics: Sequence[str]) -> None:
+    def __init__(self, topics: Sequence[str], log_partitions: int = LOG_PARTITIONS) -> None:
         self._topics = tuple(topics)
+        self._log_partitions = log_partitions
         self.ends: dict[SourcePartition, int] = {}
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
@@ -83,7 +84,7 @@ class MemorySource(SourceClient):
                 SourcePartition(topic, number), SourceIdentity("cluster", f"id-{topic}"), 0
             )
             for topic in topics
-            for number in range(LOG_PARTITIONS)
+            for number in range(self._log_partitions)
         )
 
     def list_topics(self) -> tuple[str, ...]:
@@ -137,6 +138,8 @@ class MemorySink(TableSink):
     def __init__(self, config: RouteConfig, root: Path, calls: CatalogCalls) -> None:
         self._config = config
         self._location = str(root / config.hive.table)
+        # The property that names the ledger, for another call with the same folder.
+        self._mark = root / f"{config.hive.table}.ledger"
         self._calls = calls
 
     def open(self) -> TableState:
@@ -147,11 +150,13 @@ class MemorySink(TableSink):
             TableIdentity(hive.metastore, hive.database, hive.table, 1, self._location),
             hive.schema,
             tuple(column.name for column in hive.partition_columns),
-            None,
+            self._mark.read_text() if self._mark.exists() else None,
         )
 
     def mark_ledger(self, state: TableState, ledger: str) -> None:
         """See `TableSink.mark_ledger`."""
+        del state
+        self._mark.write_text(ledger)
 
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         """See `TableSink.apply`."""
@@ -347,12 +352,22 @@ def job_text(routes: int) -> bytes:
     return json.dumps(job).encode()
 
 
-def measure(routes: int, epochs: int, folder: Path, answer_s: float) -> Cost:
-    """Run a job of so many routes for so many epochs; its ledgers come into the folder."""
+def measure(
+    routes: int, epochs: int, folder: Path, answer_s: float, source: MemorySource | None = None
+) -> Cost:
+    """Run a job of so many routes for so many epochs; its ledgers are in the folder.
+
+    Args:
+        routes: Each with a topic of its own.
+        epochs: That are measured.
+        folder: Ledgers of an earlier call go on.
+        answer_s: How long a catalog call takes.
+        source: That of the earlier call; a new one when left out.
+    """
     began = time.monotonic()
     job = compile_routes(parse_job(job_text(routes), folder / "job.yaml", {}).spec)
     load_s = time.monotonic() - began
-    source = MemorySource([topic for config in job.routes for topic in config.topics])
+    source = source or MemorySource([topic for one in job.routes for topic in one.topics])
     stop, calls = StopSignal(), CatalogCalls(answer_s)
     runner = InstantRunner(source, epochs, stop)
     threads = 0

@@ -32,7 +32,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -77,14 +77,16 @@ def measure_tree(
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
     grace_s: float = GRACE_S,
+    output: Path | None = None,
 ) -> TreeUsage:
-    """Run a command and measure it; its output goes where ours goes.
+    """Run a command and measure it.
 
     Args:
         command: Program and arguments.
         cwd: Working folder; None is ours.
         env: Its environment; None is ours.
         grace_s: How long processes that outlive it may go on.
+        output: File for what it writes; None leaves it where ours goes.
 
     Raises:
         RuntimeError: The measurer itself failed.
@@ -93,7 +95,10 @@ def measure_tree(
         report = Path(folder) / "usage.json"
         options = ["--report", str(report), "--grace-s", str(grace_s), "--"]
         measurer = [sys.executable, str(Path(__file__).resolve()), *options, *command]
-        result = subprocess.run(measurer, cwd=cwd, env=env, check=False)
+        with output.open("wb") if output else nullcontext() as stream:
+            result = subprocess.run(
+                measurer, cwd=cwd, env=env, stdout=stream, stderr=stream, check=False
+            )
         if not report.exists():
             raise RuntimeError(f"the measurer ended with {result.returncode} and no report")
         return TreeUsage(**json.loads(report.read_text()))

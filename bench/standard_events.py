@@ -13,12 +13,15 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
+import numpy as np
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from numpy.typing import NDArray
 
 FIRST_ID = 1_000_000_000
 START_MS = 1_795_132_800_000
@@ -144,8 +147,10 @@ SHAPES = {
 }
 
 
-def _templates(shape: Shape) -> list[bytes]:
+@cache
+def event_templates(shape_name: str) -> tuple[bytes, ...]:
     """Events with holes for id and ts; the last field fills each up to the shape's size."""
+    shape = SHAPES[shape_name]
     rng = random.Random(455)  # noqa: S311 - test data
     holes = len(str(FIRST_ID)) + len(str(START_MS)) - len("%d%d")
     found = []
@@ -158,7 +163,15 @@ def _templates(shape: Shape) -> list[bytes]:
         text = text.replace('"@', "").replace('@"', "")
         filler = _word(rng, shape.size_bytes - holes - len(text))
         found.append(text.replace(f'"{last}":""', f'"{last}":"{filler}"').encode())
-    return found
+    return tuple(found)
+
+
+Number = TypeVar("Number", int, NDArray[np.int64])
+
+
+def template_of(index: Number) -> Number:
+    """Which template an event, or each of several, is made from."""
+    return index * 2_654_435_761 % TEMPLATES
 
 
 def bench_events(
@@ -175,10 +188,10 @@ def bench_events(
     Yields:
         Events `first` to `count`, each exactly of the shape's size.
     """
-    templates = _templates(SHAPES[shape])
+    templates = event_templates(shape)
     span = hours * HOUR_MS
     for index in range(first, count):
-        yield templates[index * 2_654_435_761 % TEMPLATES] % (
+        yield templates[template_of(index)] % (
             FIRST_ID + index,
             START_MS + index * span // count,
         )
@@ -207,6 +220,21 @@ def produce_events(
     Raises:
         RuntimeError: An event was refused or is not acknowledged in time.
     """
+    events = enumerate(bench_events(count, shape=shape, hours=hours))
+    return produce_payloads(bootstrap_servers, topic, events)
+
+
+def produce_payloads(
+    bootstrap_servers: str, topic: str, payloads: Iterable[tuple[int, bytes]]
+) -> float:
+    """Produce numbered payloads; the number decides about the partition.
+
+    Returns:
+        Seconds until the last one was acknowledged.
+
+    Raises:
+        RuntimeError: One was refused or is not acknowledged in time.
+    """
     refused: list[str] = []
 
     def on_delivery(error: KafkaError | None, _message: object) -> None:
@@ -229,7 +257,7 @@ def produce_events(
     )
     began = time.monotonic()
     partitions = len(producer.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic].partitions)
-    for index, payload in enumerate(bench_events(count, shape=shape, hours=hours)):
+    for index, payload in payloads:
         partition = index // BATCH % partitions
         while True:
             try:

@@ -42,6 +42,9 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
             help="Replace this term without waiting for its lease; repeatable.",
         ),
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Tell at the end where the time went, by stage.")
+    ] = False,
     log_level: Annotated[
         LogLevel | None,
         typer.Option(help="Least level; warning on a terminal, else info.", show_default=False),
@@ -71,7 +74,9 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     stop: StopSignal = context.obj
     if log_format is not None:
         stop.speak(as_json=log_format is LogFormat.JSON)
-    options = RunOptions(until_caught_up=until_caught_up, for_s=seconds, takeover=terms)
+    options = RunOptions(
+        until_caught_up=until_caught_up, for_s=seconds, takeover=terms, profile=profile
+    )
     eyes = Eyes(log, progress)
     port = job.spec.run.health_port if health_port is None else health_port
     with health_served(port, eyes.board, log) as served:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sluiceway.job.planner import PlannedEpoch
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
+from sluiceway.observe.profile import EpochTimes
 from sluiceway.observe.progress import EpochRows, Progress
 from sluiceway.worker.plan import TaskResult
 
@@ -50,4 +51,14 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
         consumers_reused=sum(result.consumer_reused for result in done.results),
         tasks=len(done.results),
         ahead=done.planned.ahead,
+        timings_ms=done.record.timings_ms,
+    )
+    progress.profile.epoch(
+        EpochTimes(
+            rows=rows.read,
+            tasks_ms=done.record.timings_ms,
+            longest_task_ms=max((r.timings_ms.get("task", 0) for r in done.results), default=0),
+            run_ms=int((done.ran - started) * 1000),
+            commit_ms=int((now - done.ran) * 1000),
+        )
     )

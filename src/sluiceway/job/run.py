@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sluiceway.errors import WrongUsageError
+from sluiceway.host.process_cpu import cpu_below
 from sluiceway.job.compile import compile_routes, revealed
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
@@ -18,6 +19,7 @@ from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.failpoints import VARIABLE, Role, arm, reach
 from sluiceway.observe.log import Log
+from sluiceway.observe.profile import ProcessCpu
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, Step, ignore_step
 from sluiceway.sinks.contract import TableSink
@@ -39,11 +41,13 @@ class RunOptions:
         takeover: Route -> the term that may be replaced without waiting for its lease; the name
             "" stands for the only route.
         borrow_session: Use the SparkSession that the process has, if any, and leave it running.
+        profile: Tell at the end where the time went.
     """
 
     until_caught_up: bool = False
     for_s: float | None = None
     borrow_session: bool = False
+    profile: bool = False
     takeover: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -92,12 +96,26 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
         run_routes(job, runner, stop, eyes, bounded=options.until_caught_up)
     finally:
         eyes.progress.clear()
+        if options.profile:
+            # While the workers live: what they have used is known to the system until they end.
+            _tell_profile(eyes)
         runner.close()
     summary = eyes.board.summary()
     if spark_log is not None and all(route.error is None for route in summary.routes):
         # Of a run that ended well nobody asks; every other one leaves it to be read.
         spark_log.unlink(missing_ok=True)
     return summary
+
+
+def _tell_profile(eyes: Eyes) -> None:
+    found = cpu_below()
+    cpu = None
+    if found is not None:
+        driver, jvm = found.pop("", 0.0), found.pop("java", 0.0)
+        cpu = ProcessCpu(driver, jvm, workers=sum(found.values()))
+    profile = eyes.progress.profile
+    eyes.log.info("profile", **profile.fields(cpu))
+    eyes.progress.tell(profile.table(cpu))
 
 
 def _of_routes(job: CompiledJob, takeover: Mapping[str, int]) -> dict[str, int]:

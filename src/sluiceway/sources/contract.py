@@ -7,7 +7,10 @@ reads.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,11 +45,14 @@ class LogBounds:
         start_offset: First offset that can still be read.
         end_offset: First offset that cannot be read yet under read_committed (last stable offset).
         high_watermark: First offset not yet written on all in-sync replicas.
+        leader_epoch: Of the leader that said so; None when the source does not tell. It says who
+            was asked, not where the log is: bounds are compared without it.
     """
 
     start_offset: int
     end_offset: int
     high_watermark: int
+    leader_epoch: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +175,21 @@ class RawRecord:
 
 
 class SourceBatch(ABC):
-    """Records of one split, offsets rising, as one fetch returned them."""
+    """Records of one split, offsets rising, as one fetch returned them.
+
+    Attributes:
+        split_index: Which of the reader's splits.
+        values: Payloads in row order. Anything but a list may keep them in buffers, and make an
+            object only of a payload that is asked for.
+        offsets: Of the rows; a list, or an array of int64.
+    """
 
     split_index: int
-    values: list[bytes | None]
-    offsets: list[int]
+    values: Sequence[bytes | None]
+    offsets: Sequence[int] | npt.NDArray[np.int64]
 
     @abstractmethod
-    def timestamps_ms(self) -> list[int | None]:
+    def timestamps_ms(self) -> Sequence[int | None]:
         """Record times in row order. Called only when a route uses them."""
 
     @abstractmethod

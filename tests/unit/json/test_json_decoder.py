@@ -1,5 +1,7 @@
+import sys
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -9,9 +11,17 @@ from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.types.dirty import DirtyReason as Why
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
+from tools.json_engines import ENGINES
 
 # So many clean neighbours that the block goes to the fast path.
 NEIGHBOURS = 40
+
+
+@pytest.fixture(autouse=True, params=ENGINES)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test here runs with each engine."""
+    chosen = partial(JsonDecoder, engine=request.param)
+    monkeypatch.setattr(sys.modules[__name__], "JsonDecoder", chosen)
 
 
 def decoder(hive: str, unit: str | None = None, *, required: bool = False) -> JsonDecoder:
@@ -254,7 +264,7 @@ def test_json_dirty_row_names_the_place() -> None:
     found = JsonDecoder(schema).decode([b'{"geo":{"lat":1.5,"tags":[{"n":1},null,{"n":"x"}]}}'])
     (row,) = found.dirty
     assert (row.index, row.stage, row.path) == (0, "convert", "geo.tags[2].n")
-    assert row.message == "'x' is not a number"
+    assert row.message == "the string 'x' -> int: it is not a number"
 
 
 @pytest.mark.parametrize("text", ["{}", '{"a":null}', '{"a":{}}', '{"a":{"b":null}}'])
@@ -334,4 +344,4 @@ def test_number_for_a_timestamp_without_unit_says_what_is_missing() -> None:
     (dirty,) = decoder("timestamp").decode([b'{"v":1795161600000}']).dirty
     assert dirty.reason is Why.WRONG_TYPE
     assert "1795161600000" in dirty.message
-    assert dirty.message.endswith("is a time only where the column has a `unit`")
+    assert dirty.message.endswith("a number is a time only where the column has a `unit`")

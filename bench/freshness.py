@@ -1,0 +1,250 @@
+"""From append to readable row: a steady load, the job at two intervals, a reader that waits.
+
+The time of a row runs from the producer's clock just before it was sent to the moment a reader
+lists its file under its final name, in a folder that the metastore names (`freshness_reader`). Rows
+of the first seconds, with the start in them, are left out. Every event that was sent has to be in
+the table once, or there is no figure.
+
+`python -m bench.freshness [--rate 20000] [--seconds 60]` ends with one JSON line.
+"""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+
+from bench.check_output import WrongOutputError
+from bench.figures import quantile
+from bench.freshness_reader import Reader, delays_s
+from bench.ours import COMMAND, JobChoices, job_text
+from bench.process_tree import TreeUsage
+from bench.standard_events import FIRST_ID, create_topic
+from bench.tidy_end import end_tidily
+from bench.workloads import Workload
+from sluiceway.lab.lab import Lab, LabEndpoints
+
+ROOT = Path(__file__).parents[1]
+TOPIC_PARTITIONS = 4
+INTERVALS_S = (2.0, 0.5)
+WARM_UP_S = 10.0
+START_PATIENCE_S = 180.0
+END_PATIENCE_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What was measured at one interval.
+
+    Attributes:
+        krps: Events sent a second, in thousands.
+        rows: That were timed.
+        peak_mib: Of the whole process tree.
+        cpu_share: Of one core, over the job's life.
+    """
+
+    interval_s: float
+    krps: float
+    rows: int
+    p50_s: float
+    p99_s: float
+    worst_s: float
+    peak_mib: int
+    cpu_share: float
+
+
+def measure(
+    endpoints: LabEndpoints, folder: Path, *, interval_s: float, rate: int, seconds: float
+) -> Freshness:
+    """Run the job under load at one interval.
+
+    Raises:
+        WrongOutputError: The job failed, or rows are missing, doubled or other ones.
+    """
+    name = f"fresh-{int(interval_s * 1000)}"
+    location = folder / name / "table"
+    location.parent.mkdir(parents=True)
+    create_topic(endpoints.bootstrap_servers, name, partitions=TOPIC_PARTITIONS)
+    choices = JobChoices(interval=f"{int(interval_s * 1000)}ms")
+    job = folder / name / "job.yaml"
+    job.write_text(
+        job_text(Workload(), endpoints, choices, topic=name, name=name, location=location)
+    )
+    reader = Reader(endpoints.metastore_uri, "bench", name.replace("-", "_"))
+    with ExitStack() as running:
+        load = _start_load(running, endpoints, name, rate)
+        measurer, report = _start_job(running, job)
+        reader.start()
+        running.callback(reader.end)
+        _wait_for_first(reader, measurer, job)
+        begin_s = _begin_load(load) + WARM_UP_S
+        _sleep_until(begin_s + seconds)
+        sent, krps = _end_load(load)
+        _wait_for_rows(reader, sent)
+        measurer.send_signal(signal.SIGTERM)
+        measurer.wait(END_PATIENCE_S)
+    usage = TreeUsage(**json.loads(report.read_text()))
+    if usage.exit_code != 0:
+        raise WrongOutputError(f"{name} ended with {usage.exit_code}: {_tail(job)}")
+    check_rows(location, sent)
+    delays = delays_s(reader.sights(), begin_s, begin_s + seconds)
+    return Freshness(
+        interval_s=interval_s,
+        krps=krps,
+        rows=len(delays),
+        p50_s=round(quantile(delays, 0.5), 3),
+        p99_s=round(quantile(delays, 0.99), 3),
+        worst_s=round(max(delays), 3),
+        peak_mib=usage.peak_rss_bytes >> 20,
+        cpu_share=round(usage.cpu_s / usage.wall_s, 2),
+    )
+
+
+def check_rows(table: Path, sent: int) -> None:
+    """Refuse a table that does not hold every event once.
+
+    Raises:
+        WrongOutputError: Says what it holds.
+    """
+    files = [str(path) for path in table.glob("dt=*/hr=*/[!_.]*")]
+    with duckdb.connect() as connection:
+        relation = connection.read_parquet(files, hive_partitioning=False)
+        found = relation.aggregate("count(*), count(DISTINCT id), min(id), max(id)").fetchall()[0]
+    expected = (sent, sent, FIRST_ID, FIRST_ID + sent - 1)
+    if found != expected:
+        raise WrongOutputError(f"rows, ids, least, greatest: {found} instead of {expected}")
+
+
+def _start_load(
+    running: ExitStack, endpoints: LabEndpoints, topic: str, rate: int
+) -> subprocess.Popen[str]:
+    options = ["--bootstrap-servers", endpoints.bootstrap_servers, "--topic", topic]
+    load = subprocess.Popen(
+        [sys.executable, "-m", "bench.freshness_load", *options, "--rate", str(rate)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    running.enter_context(load)
+    running.callback(load.kill)
+    return load
+
+
+def _start_job(running: ExitStack, job: Path) -> tuple[subprocess.Popen[bytes], Path]:
+    report = job.with_suffix(".usage")
+    script = str(Path(__file__).with_name("process_tree.py"))
+    command = [sys.executable, script, "--report", str(report), "--", COMMAND, "run", str(job)]
+    log = running.enter_context(job.with_suffix(".log").open("wb"))
+    measurer = subprocess.Popen(command, cwd=job.parent, stdout=log, stderr=log)
+    running.enter_context(measurer)
+    running.callback(measurer.terminate)
+    return measurer, report
+
+
+def _wait_for_first(reader: Reader, measurer: subprocess.Popen[bytes], job: Path) -> None:
+    deadline = time.monotonic() + START_PATIENCE_S
+    while not reader.sights():
+        if measurer.poll() is not None or time.monotonic() > deadline:
+            raise WrongOutputError(f"no row became readable: {_tail(job)}")
+        time.sleep(0.1)
+
+
+def _begin_load(load: subprocess.Popen[str]) -> float:
+    assert load.stdin is not None  # noqa: S101 - a pipe was asked for
+    load.stdin.write("\n")
+    load.stdin.flush()
+    return time.time()
+
+
+def _sleep_until(at_s: float) -> None:
+    time.sleep(max(0.0, at_s - time.time()))
+
+
+def _end_load(load: subprocess.Popen[str]) -> tuple[int, float]:
+    told, _ = load.communicate(timeout=END_PATIENCE_S)
+    if load.returncode != 0:
+        raise WrongOutputError(f"the load ended with {load.returncode}")
+    line = json.loads(told)
+    return line["sent"], round(line["steady"] / line["seconds"] / 1000, 1)
+
+
+def _wait_for_rows(reader: Reader, sent: int) -> None:
+    """Wait until as many rows are visible as were sent; what they are is checked later."""
+    deadline = time.monotonic() + END_PATIENCE_S
+    rows: dict[Path, int] = {}
+    with duckdb.connect() as connection:
+        while sum(rows.values()) < sent and time.monotonic() < deadline:
+            new = [str(one.path) for one in reader.sights() if one.path not in rows]
+            for path in new:
+                found = connection.execute(
+                    "SELECT num_rows FROM parquet_file_metadata(?)", [path]
+                ).fetchall()
+                rows[Path(path)] = found[0][0]
+            time.sleep(0.1)
+
+
+def _tail(job: Path) -> str:
+    return job.with_suffix(".log").read_text(errors="replace")[-1_500:]
+
+
+def main() -> int:
+    """Measure both intervals, print the closing line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.freshness")
+    parser.add_argument("--rate", type=int, default=20_000)
+    parser.add_argument("--seconds", type=float, default=60.0, help="timed at each interval")
+    parser.add_argument("--results", type=Path, help="add the line to this file")
+    given = parser.parse_args()
+    end_tidily()
+    found = []
+    with ExitStack() as cleanup:
+        folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="fresh-")))
+        lab = Lab(folder / "lab")
+        cleanup.callback(lab.down)
+        endpoints = lab.up()
+        for interval_s in INTERVALS_S:
+            try:
+                one = measure(
+                    endpoints,
+                    folder,
+                    interval_s=interval_s,
+                    rate=given.rate,
+                    seconds=given.seconds,
+                )
+            except WrongOutputError as error:
+                print(f"no measurement: {error}", file=sys.stderr)
+                return 1
+            print(json.dumps(asdict(one)), file=sys.stderr, flush=True)
+            found.append(one)
+    whole, half = found
+    line = {
+        "krps": whole.krps,
+        "interval_s": whole.interval_s,
+        "p50_s": whole.p50_s,
+        "p99_s": whole.p99_s,
+        "p50_half_s": half.p50_s,
+        "p99_half_s": half.p99_s,
+        "peak_mib": [one.peak_mib for one in found],
+        "cpu_share": [one.cpu_share for one in found],
+        "rows": [one.rows for one in found],
+        "load": round(os.getloadavg()[0], 1),
+    }
+    if given.results:
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        with given.results.open("a") as lines:
+            lines.write(json.dumps({"at": at, **line}) + "\n")
+    print(json.dumps(line))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

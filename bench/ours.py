@@ -1,0 +1,166 @@
+"""Our side of the comparison: a job that takes a topic in, and what its log tells."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from bench.check_output import WrongOutputError, check_output, dirty_rows
+from bench.process_tree import TreeUsage, measure_tree
+from bench.standard_events import SHAPES
+from bench.workloads import Totals, Workload
+from sluiceway.lab.lab import LabEndpoints
+
+COMMAND = str(Path(sys.executable).with_name("sluiceway"))
+JOB = """\
+version: 1
+name: {name}
+connections:
+  broker: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
+  hms: {{metastore: {{uri: "{metastore_uri}"}}}}
+source: {{connection: broker, topics: [{topic}], start: earliest}}
+format: {{json: {{extra: ignore{engine}}}}}
+table:
+  hive:
+    connection: hms
+    name: bench.{table}
+    create: if_missing
+    location: "{location}"
+    file_format: parquet
+    compression: zstd
+  columns:
+{columns}
+  partition_by:
+{partition_by}
+  meta: [topic, partition, offset, timestamp]
+{event_time}
+run: {{interval: {interval}, master: "{master}"}}
+"""
+BY_HOUR = """\
+    - {name: dt, event_time: "yyyyMMdd"}
+    - {name: hr, event_time: "HH"}"""
+EVENT_TIME = "event_time: {field: ts, unit: ms, timezone: UTC}"
+BY_VALUE = "    - {name: app, column: app}"
+
+
+@dataclass(frozen=True, slots=True)
+class JobChoices:
+    """What the job file says beside the workload.
+
+    Attributes:
+        interval: The epoch's length.
+        master: Spark's.
+        command: The product's program.
+    """
+
+    interval: str = "10s"
+    master: str = "local"
+    command: str = COMMAND
+
+
+@dataclass(frozen=True, slots=True)
+class OurRun:
+    """A run that was checked.
+
+    Attributes:
+        epochs: That committed something.
+        tasks: Of those epochs, with an answer.
+        consumers_reused: Tasks that went on with an earlier epoch's consumer.
+        table_bytes: Of the visible files.
+    """
+
+    usage: TreeUsage
+    epochs: int
+    tasks: int
+    consumers_reused: int
+    table_bytes: int
+
+
+def job_text(
+    workload: Workload,
+    endpoints: LabEndpoints,
+    choices: JobChoices,
+    *,
+    topic: str,
+    name: str,
+    location: Path,
+) -> str:
+    """The job file of one run."""
+    columns = SHAPES[workload.shape].columns
+    return JOB.format(
+        name=name,
+        bootstrap_servers=endpoints.bootstrap_servers,
+        metastore_uri=endpoints.metastore_uri,
+        topic=topic,
+        table=name.replace("-", "_"),
+        location=location,
+        columns="\n".join(
+            f'    - {{name: {column}, type: "{kind}", '
+            f"required: {json.dumps(column in ('id', 'ts'))}}}"
+            for column, kind in columns.items()
+        ),
+        partition_by=BY_VALUE if workload.values else BY_HOUR,
+        engine=f", engine: {engine}" if (engine := json_engine()) else "",
+        event_time="" if workload.values else EVENT_TIME,
+        interval=choices.interval,
+        master=choices.master,
+    )
+
+
+def run_ours(job: Path, table: Path, choices: JobChoices) -> OurRun:
+    """Take one topic in to its end.
+
+    Args:
+        job: The job file.
+        table: The table's folder, to be made.
+        choices: As in the job file.
+
+    Raises:
+        WrongOutputError: The command failed.
+    """
+    log = job.with_suffix(".log")
+    command = [choices.command, "run", str(job), "--until-caught-up", "--log-level", "info"]
+    usage = measure_tree(command, cwd=job.parent, output=log)
+    if usage.exit_code != 0:
+        tail = log.read_text(errors="replace")[-2_000:]
+        raise WrongOutputError(f"{job.stem} ended with {usage.exit_code}:\n{tail}")
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    committed = [line for line in lines if line.get("event") == "committed"]
+    return OurRun(
+        usage,
+        epochs=len(committed),
+        tasks=sum(line["tasks"] for line in committed),
+        consumers_reused=sum(line["consumers_reused"] for line in committed),
+        table_bytes=sum(
+            path.stat().st_size for path in table.glob("*=*/**/[!_.]*") if path.is_file()
+        ),
+    )
+
+
+def check_ours(table: Path, workload: Workload, expected: Totals, count: int) -> None:
+    """Compare our table and the dirty rows it keeps with the rule of its topic.
+
+    Raises:
+        WrongOutputError: They differ.
+    """
+    check_output(table, workload, expected)
+    dirty = dirty_rows(table)
+    if dirty != count - expected.rows:
+        raise WrongOutputError(f"{dirty} dirty rows instead of {count - expected.rows}")
+
+
+def native_asked() -> bool:
+    """Whether the native module is to be used: by `make ... NATIVE=1`."""
+    return os.environ.get("SLUICEWAY_NATIVE") == "1"
+
+
+def json_engine() -> str | None:
+    """What the job file says about the decoder; None is for nothing, where there is no choice.
+
+    The library's path is forced where the module is installed, so that each has its own figures.
+    """
+    if native_asked():
+        return "native"
+    return "library" if find_spec("sluiceway_native") else None
