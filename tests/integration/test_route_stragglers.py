@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.errors import LedgerMismatchError
+from sluiceway.errors import TableNotFoundError
 from sluiceway.ledger.records import DataRecord
 from sluiceway.storage.contract import StagedWriter
 from sluiceway.storage.local import LocalStorage
@@ -74,7 +74,7 @@ def ends(run: RouteRun) -> dict[int, int]:
     """Committed end of each partition; none before there is a table."""
     try:
         records = run.records()
-    except LedgerMismatchError:
+    except TableNotFoundError:
         return {}
     return {
         int(each.partition): int(each.end)
