@@ -9,9 +9,10 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
   tests/contract/test_example_plugin.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow faults-smoke faults model sim soak fuzz lock bench bench-quick \
-  bench-slope bench-freshness bench-scale bench-driver flamegraph e2e-routes dist \
-  clean
+.PHONY: help install demo test lint unit slow faults-smoke
+.PHONY: faults model sim soak fuzz e2e-routes
+.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale flamegraph
+.PHONY: native test-native lock dist clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +47,21 @@ unit: $(STAMP) ## Tests without servers or a JVM
 slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
 	@$(BIN)/pytest -q tests --ignore=tests/unit --ignore=tests/properties \
 	  $(addprefix --ignore=,$(SERVERLESS))
+
+native: $(STAMP) ## Build the optional native module with Rust and install it into .venv
+	@command -v cargo >/dev/null || { \
+	  echo "error: cargo is not found: the native module needs Rust 1.88 or newer;" \
+	  "everything works without it" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin==1.16.0"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --no-deps --no-build-isolation --force-reinstall ./native
+
+test-native: native ## Build the native module; its decoder against the slow path, and the suites
+	@cargo fmt --check --manifest-path native/Cargo.toml
+	@cargo clippy --quiet --locked --release --manifest-path native/Cargo.toml -- -D warnings
+	@$(BIN)/pytest -q tests/unit/json tests/properties/test_json_decoder_properties.py \
+	  tests/contract/test_format_conformance.py
+	@cd tests && ../$(BIN)/python -m tools.json_engine_fuzz --payloads 100000
 
 faults-smoke: $(STAMP) ## Crash matrix, a spread: every failpoint is met once, some under Spark
 	@cd tests && ../$(BIN)/python -m matrix --smoke
@@ -111,4 +127,4 @@ clean: ## Remove the environment, caches and the lab's state in this folder, its
 	  $(BIN)/sluiceway lab down --dir "$$lab" --remove-data --yes || exit 1; \
 	done
 	@rm -rf .sluiceway
-	@rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) dist build native/target .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

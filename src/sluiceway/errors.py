@@ -174,6 +174,13 @@ class TableMismatchError(Fatal):
     mendable = True
 
 
+class TableNotFoundError(TableMismatchError):
+    """The catalog answers, but does not have the table."""
+
+    code = "SW407"
+    exit_code = 5
+
+
 class TopicNotFoundError(Fatal):
     """The broker answers, but does not have the topic."""
 

@@ -26,10 +26,19 @@ class TestJsonSlowPath(TestJson):
     def decoder(
         self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
     ) -> RowDecoder:
-        return JsonDecoder(schema, tombstones=tombstones, fast_path=False)
+        return JsonDecoder(schema, tombstones=tombstones, engine="exact")
 
 
-@pytest.mark.parametrize("option", [("tombstones", "keep"), ("extra", "keep"), ("delimiter", ";")])
+class TestJsonLibrary(TestJson):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        return JsonDecoder(schema, tombstones=tombstones, engine="library")
+
+
+@pytest.mark.parametrize(
+    "option", [("tombstones", "keep"), ("extra", "keep"), ("engine", "gpu"), ("delimiter", ";")]
+)
 def test_option_that_json_does_not_have_is_refused(option: tuple[str, str]) -> None:
     with pytest.raises(ValueError, match=f"no option {option[0]}: {option[1]}"):
         open_decoder(FormatChoice("json", (option,)), FormatConformance.schema)

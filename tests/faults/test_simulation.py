@@ -28,6 +28,7 @@ _SEEN = (
     "snapshots",
     "packs",
     "resets",
+    "changes",
     "gc_removed",
     "spoilt",
 )

@@ -247,7 +247,7 @@ def test_gc_on_a_table_that_was_never_filled_is_told_so(
     new_run: NewRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, _ = new_run()
-    assert run_command(["gc", str(run.job.path)]) == 7
+    assert run_command(["gc", str(run.job.path)]) == 5
     assert "does not exist" in capsys.readouterr().err
 
 

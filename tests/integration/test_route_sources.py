@@ -1,6 +1,9 @@
 """Where reading begins, and what a log may hold besides rows."""
 
+import itertools
 import time
+from collections.abc import Container, Sequence
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -9,7 +12,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from sluiceway.errors import OffsetsLostError, TopicNotFoundError
 from sluiceway.ledger.records import SourcesRecord
 from sluiceway.observe.steps import Step
-from sluiceway.sources.contract import SourcePartition, Split
+from sluiceway.sources.contract import LogBounds, SourcePartition, Split
+from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.consumer_cache import ConsumerCache
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.job_files import event
@@ -146,6 +150,59 @@ def test_topic_created_anew_between_two_epochs_halts_before_the_commit(
     assert isinstance(error, OffsetsLostError)
     assert "committed end 5" in str(error)
     assert run.rows() == offsets(0, range(5))
+
+
+# Brokers are asked before and after the tasks of an epoch.
+@pytest.mark.parametrize("look", [0, 1])
+def test_leader_that_lags_for_a_moment_is_asked_again(
+    new_run: NewRun, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch, look: int
+) -> None:
+    run, topic = new_run()
+    writer.write(topic, _events(range(10)))
+    run.catch_up()
+    writer.write(topic, _events(range(10, 20)))
+    lagged = _lag(monkeypatch, {look})
+    run.catch_up()
+    assert lagged == [look]
+    assert run.rows() == offsets(0, range(20))
+    run.assert_verified()
+
+
+def test_log_that_stays_short_halts_as_truncated(
+    new_run: NewRun, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, topic = new_run()
+    writer.write(topic, _events(range(10)))
+    run.catch_up()
+    lagged = _lag(monkeypatch, range(1_000))
+    with pytest.raises(OffsetsLostError, match="ends at 9, the committed end is 10: it was trunc"):
+        run.catch_up()
+    assert len(lagged) > 1
+    assert run.rows() == offsets(0, range(10))
+
+
+def _lag(monkeypatch: pytest.MonkeyPatch, looks: Container[int]) -> list[int]:
+    """At these looks leaders say that logs end at offset 9.
+
+    Returns:
+        The looks at which they did, as they come.
+    """
+    count = itertools.count()
+    lagged: list[int] = []
+    real = KafkaSourceClient.bounds
+
+    def bounds(
+        client: KafkaSourceClient, partitions: Sequence[SourcePartition]
+    ) -> dict[SourcePartition, LogBounds]:
+        found = real(client, partitions)
+        look = next(count)
+        if look not in looks:
+            return found
+        lagged.append(look)
+        return {one: replace(place, end_offset=9, high_watermark=9) for one, place in found.items()}
+
+    monkeypatch.setattr(KafkaSourceClient, "bounds", bounds)
+    return lagged
 
 
 def test_retention_past_the_committed_end_halts_with_the_numbers(

@@ -189,6 +189,10 @@ def test_route_whose_table_went_and_came_back_comes_back_with_all_rows(
         pair.write(3)
         pair.wait_for_rows(pair.sick, 3)
         pair.wait_for_rows(pair.well, 4)
+    fences = [r.body for r in pair.sick.records() if isinstance(r.body, FenceRecord)]
+    assert len(fences) > 1
+    # One driver all the time: it must know its own fences when it comes back.
+    assert len({fence.driver for fence in fences}) == 1
     pair.sick.assert_verified()
     pair.well.assert_verified()
 

@@ -4,7 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from sluiceway.cli.app import run_command
+from sluiceway.job.compile import compile_routes
+from sluiceway.job.run import open_sink
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.lab.lab import LabEndpoints
@@ -121,8 +123,9 @@ def each(body: dict[str, Any], key: str) -> list[Any]:
 def test_status_of_a_job_before_during_and_after_a_run(stage: Stage) -> None:
     job = stage.job()
     code, body = stage.status(job)
-    assert (code, body["ok"], each(body, "state")) == (1, False, ["stopped", "stopped"])
-    assert all("does not exist" in message for message in each(body, "message"))
+    assert (code, body["ok"], each(body, "state")) == (1, False, ["no_table", "no_table"])
+    assert each(body, "code") == ["SW407", "SW407"]
+    assert all("`sluiceway run JOB` creates it" in message for message in each(body, "message"))
     stage.writer.write(stage.topics[0], [event(n) for n in range(5)])
     stage.writer.write(stage.topics[1], [event(1), b"{broken"])
     with stage.running(job) as port:
@@ -210,3 +213,36 @@ def test_dropped_table_leaves_the_other_routes_status_alone(stage: Stage) -> Non
     code, body = stage.status(job)
     assert (code, each(body, "ok")) == (1, [False, True])
     assert each(body, "rows_read") == [None, 1]
+
+
+def test_route_that_never_started_is_told_from_one_that_stopped(stage: Stage) -> None:
+    job = stage.job()
+    for route in compile_routes(job.spec).routes:
+        with closing(open_sink(route)) as sink:
+            sink.open()
+    code, body = stage.status(job)
+    assert (code, each(body, "state")) == (0, ["not_started", "not_started"])
+    other = JobFile(stage.folder / "other.yaml", "")
+    other.path.write_text(job.path.read_text().replace("name: many", "name: other"))
+    # Its driver lives, and that is no news of this job's route.
+    with stage.running(job):
+        wait_for(lambda: each(stage.status(job)[1], "state") == ["running", "running"])
+        code, body = stage.status(other)
+    assert (code, each(body, "state")) == (1, ["not_started", "not_started"])
+    assert body["routes"][0]["code"] == "SW454"
+    assert "filled by job many" in body["routes"][0]["message"]
+
+
+def test_last_commit_outlives_moved_offsets(stage: Stage) -> None:
+    for topic in stage.topics:
+        stage.writer.write(topic, [event(0), event(1)])
+    job = stage.job()
+    RouteRun(job).catch_up()
+    before = each(stage.status(job)[1], "last_commit_ms")
+    assert None not in before
+    move = ["offsets", "reset", str(job.path), "--route", f"ods-{stage.topics[0]}"]
+    how = ["--to", "earliest", "--reason", "again", "--accept-doubles", "--execute"]
+    assert run_command([*move, *how]) == 0
+    code, body = stage.status(job)
+    assert (code, each(body, "last_commit_ms")) == (0, before)
+    assert body["routes"][0]["lag_records"] == 2

@@ -2,18 +2,21 @@
 
 import json
 from decimal import Decimal
+from functools import cache
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sluiceway.formats.contract import Decoded
-from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
+from tools.json_engine_fuzz import difference, fuzz
+from tools.json_engines import ENGINES
 from tools.json_payloads import NUMBERS, SCHEMAS, PayloadMaker
 
-PAIRS = [(JsonDecoder(schema), JsonDecoder(schema, fast_path=False)) for schema in SCHEMAS]
+SLOW = [JsonDecoder(schema, engine="exact") for schema in SCHEMAS]
 KINDS = ("tinyint", "bigint", "decimal(38,37)", "decimal(38,18)", "decimal(9,4)", "double", "float")
 JSON_VALUES = st.recursive(
     st.none()
@@ -26,6 +29,15 @@ JSON_VALUES = st.recursive(
 )
 
 
+every_engine = pytest.mark.parametrize("engine", ENGINES)
+
+
+@cache
+def pairs(engine: Engine) -> list[tuple[JsonDecoder, JsonDecoder]]:
+    fast = [JsonDecoder(schema, engine=engine) for schema in SCHEMAS]
+    return list(zip(fast, SLOW, strict=True))
+
+
 def assert_equal_outcomes(found: Decoded, expected: Decoded) -> None:
     assert found.dirty == expected.dirty
     assert found.indices.equals(expected.indices)
@@ -33,21 +45,42 @@ def assert_equal_outcomes(found: Decoded, expected: Decoded) -> None:
     assert found.skipped == expected.skipped
 
 
+@every_engine
 @pytest.mark.parametrize("seed", range(12))
-def test_json_fast_path_of_mutated_payloads_equals_slow_path(seed: int) -> None:
+def test_json_fast_path_of_mutated_payloads_equals_slow_path(seed: int, engine: Engine) -> None:
     maker = PayloadMaker(seed)
     for oddness in (0.02, 0.1, 0.5):
         payloads = maker.batch(150, oddness)
-        for fast, slow in PAIRS:
+        for fast, slow in pairs(engine):
             found = fast.decode(payloads)
             assert_equal_outcomes(found, slow.decode(payloads))
             assert len(found.rows) + len(found.dirty) + found.skipped == len(payloads)
 
 
+@every_engine
+@pytest.mark.parametrize("seed", range(4))
+def test_json_fast_path_equals_slow_path_bit_by_bit(seed: int, engine: Engine) -> None:
+    done, clean, different = fuzz(engine, 3_000, seed)
+    assert different is None
+    assert done >= 3_000
+    assert clean > done / 10
+
+
+def test_a_difference_of_one_bit_is_found() -> None:
+    payloads = [b'{"v":0.0}', b'{"v":-0.0}']
+    reader = JsonDecoder(Schema((Field("v", parse_hive_type("double")),)))
+    found = reader.decode(payloads)
+    assert difference(payloads, found, found) is None
+    other = difference(payloads, reader.decode([b'{"v":0.0}'] * 2), found)
+    assert other is not None
+    assert other.startswith("b'{\"v\":-0.0}'")
+
+
+@every_engine
 @pytest.mark.parametrize("seed", range(3))
-def test_json_batch_equals_its_payloads_one_by_one(seed: int) -> None:
+def test_json_batch_equals_its_payloads_one_by_one(seed: int, engine: Engine) -> None:
     payloads = PayloadMaker(1000 + seed).batch(60, 0.1)
-    for reader, _ in PAIRS:
+    for reader, _ in pairs(engine):
         found = reader.decode(payloads)
         single = [reader.decode([payload]) for payload in payloads]
         assert found.indices.to_pylist() == [row for row, one in enumerate(single) if one.rows]
@@ -59,32 +92,43 @@ def test_json_batch_equals_its_payloads_one_by_one(seed: int) -> None:
         ]
 
 
+@every_engine
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.binary(max_size=40) | st.none(), max_size=60))
-def test_json_decoder_of_any_bytes_decides_every_payload(payloads: list[bytes | None]) -> None:
-    for fast, slow in PAIRS[:2]:
+@given(payloads=st.lists(st.binary(max_size=40) | st.none(), max_size=60))
+def test_json_decoder_of_any_bytes_decides_every_payload(
+    payloads: list[bytes | None], engine: Engine
+) -> None:
+    for fast, slow in pairs(engine)[:2]:
         found = fast.decode(payloads)
         assert_equal_outcomes(found, slow.decode(payloads))
         assert len(found.rows) + len(found.dirty) + found.skipped == len(payloads)
 
 
+@every_engine
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.dictionaries(st.sampled_from("ilsdfb"), JSON_VALUES), min_size=16, max_size=20))
-def test_json_decoder_of_any_objects_equals_slow_path(objects: list[dict[str, object]]) -> None:
+@given(
+    objects=st.lists(
+        st.dictionaries(st.sampled_from("ilsdfb"), JSON_VALUES), min_size=16, max_size=20
+    )
+)
+def test_json_decoder_of_any_objects_equals_slow_path(
+    objects: list[dict[str, object]], engine: Engine
+) -> None:
     payloads: list[bytes | None] = [json.dumps(value).encode() for value in objects]
-    fast, slow = PAIRS[0]
+    fast, slow = pairs(engine)[0]
     assert_equal_outcomes(fast.decode(payloads), slow.decode(payloads))
 
 
-@example("float", "0e-99999999999999999999")
+@every_engine
+@example(hive="float", text="0e-99999999999999999999")
 @settings(max_examples=150, deadline=None)
 @given(
-    st.sampled_from(KINDS),
-    st.from_regex(r"-?(0|[1-9][0-9]{0,45})(\.[0-9]{1,45})?(e[+-]?[0-9]{1,3})?", fullmatch=True)
+    hive=st.sampled_from(KINDS),
+    text=st.from_regex(r"-?(0|[1-9][0-9]{0,45})(\.[0-9]{1,45})?(e[+-]?[0-9]{1,3})?", fullmatch=True)
     | st.sampled_from(NUMBERS),
 )
-def test_json_number_is_itself_or_dirty(hive: str, text: str) -> None:
-    reader = JsonDecoder(Schema((Field("v", parse_hive_type(hive)),)))
+def test_json_number_is_itself_or_dirty(hive: str, text: str, engine: Engine) -> None:
+    reader = JsonDecoder(Schema((Field("v", parse_hive_type(hive)),)), engine=engine)
     found = reader.decode([b'{"v":%s}' % text.encode()] * 20)
     if found.dirty:
         assert len(found.dirty) == 20

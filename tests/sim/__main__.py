@@ -48,7 +48,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--first", type=int, help="the first one; else the next that is not kept")
     parser.add_argument("--seed", type=int, help="run this one only, and print its trace")
     parser.add_argument("--mutant", help="with --seed: this wrong variant of the product")
-    parser.add_argument("--mutant-seeds", type=int, default=1500, help="tries to catch a mutant")
+    parser.add_argument("--mutant-seeds", type=int, default=6000, help="tries to catch a mutant")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--results", type=Path, default=KEPT, help="kept results; - keeps none")
     return parser.parse_args()

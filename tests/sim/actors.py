@@ -39,6 +39,9 @@ def expire_rows(world: World) -> None:
     if any(command.resets for command in world.commanded()):
         # It may go back to what would be deleted now.
         return
+    if world.is_another_log:
+        # What is committed says nothing about this log.
+        return
     if world.store == "local" and monitor.acknowledged < len(monitor.fold.records):
         # A power cut could still take the last record back.
         return
@@ -119,11 +122,19 @@ def collect_garbage(world: World) -> None:
 
 def reset_offsets(world: World) -> None:
     """`sluiceway offsets reset`, if it can take the fence; it may die at any place."""
-    if world.monitor.fold.sources and not world.recreated:
+    if world.monitor.fold.sources and not world.is_another_log:
         if world.rng.random() < 0.7:
             for life in _awake(world):
                 life.stop.ask()
         _beset(world, operators.start(world, "reset", operators.reset))
+
+
+def accept_identity(world: World) -> None:
+    """`offsets reset --accept-identity`: the operator takes the topic of that name for the next."""
+    if world.is_another_log:
+        for life in _awake(world):
+            life.stop.ask()
+        _beset(world, operators.start(world, "change", operators.change))
 
 
 def _beset(world: World, process: Process) -> None:
@@ -200,10 +211,12 @@ def _trouble(kind: str, most_steps: int = 150) -> Callable[[World], None]:
 
 
 def recreate_topic(world: World) -> None:
-    """The topic is deleted and created again: the route has to halt."""
-    if world.rng.random() < 0.05 and not world.recreated and world.monitor.fold.sources:
+    """The topic is deleted and created again: the route has to halt until that is accepted."""
+    if world.rng.random() < 0.25 and not world.is_another_log and world.monitor.fold.sources:
         world.broker.create(TOPIC, len(world.broker.topics[TOPIC]))
-        world.recreated = True
+        world.ever_recreated = True
+        for _ in range(world.rng.randint(0, 12)):
+            world.broker.append(TOPIC)
         world.note("the topic is created anew")
 
 
@@ -229,6 +242,7 @@ ACTORS = (
     Actor(replace_driver, 1),
     Actor(collect_garbage, 3),
     Actor(reset_offsets, 2),
+    Actor(accept_identity, 3),
     Actor(disturb_command, 2),
     Actor(spoil_advice, 2),
     Actor(land_stray, 2),

@@ -37,7 +37,7 @@ class Source:
     """A source partition in the monitor's fold.
 
     Attributes:
-        passages: Ranges that earlier generations have read.
+        passages: Log and range that each earlier generation has read.
     """
 
     topic_id: str
@@ -46,7 +46,7 @@ class Source:
     how: str
     had_rows: bool = False
     generation: int = 0
-    passages: list[tuple[int, int]] = field(default_factory=list)
+    passages: list[tuple[str, int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -68,6 +68,10 @@ class Folded:
 def file_rows(content: bytes) -> list[Row]:
     """Rows of a simulated data file."""
     return [(int(p), int(o)) for p, o in (line.split(":") for line in content.decode().split())]
+
+
+def _number(topic_id: str) -> int:
+    return int(topic_id.rpartition("#")[2])
 
 
 def _require(holds: object, rule: str, what: str) -> None:
@@ -250,6 +254,8 @@ class Monitor:
             self._snapshot(body, seq, again=kept is not None)
         elif kind == "RESET":
             self._reset(body, seq, again=kept is not None)
+        elif kind == "SOURCE_CHANGE":
+            self._source_change(body, seq, again=kept is not None)
         else:
             _require(kind == "FENCE", "rule 2", f"slot {seq} holds {kind}")
         fold.after_fence = kind == "FENCE"
@@ -298,25 +304,40 @@ class Monitor:
             _require(ends == now, "rule 19", f"slot {seq}: the side file has other ends")
 
     def _reset(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
-        _require(self.fold.after_fence, "rule 22", f"slot {seq} has no fence of its own")
         for each in body["partitions"]:
             known = self.fold.sources[each["partition"]]
-            where, end = f"slot {seq}: [{each['partition']}]", int(each["new_end"])
-            _require(
-                int(each["old_end"]) == known.end, "rule 22", f"{where} left {each['old_end']}"
-            )
-            accepted = "gap" if end > known.end else "twice"
+            accepted = "gap" if int(each["new_end"]) > known.end else "twice"
+            where = f"slot {seq}: [{each['partition']}]"
             _require(each["accepted"] == accepted, "rule 22", f"{where} is no {each['accepted']}")
-            known.generation += 1
-            _require(each["generation"] == known.generation, "rule 22", f"{where} generation")
-            log = self._broker.by_id[known.topic_id][each["partition"]]
-            _require(0 <= end <= len(log.rows), "rule 22", f"{where} goes to {end}")
-            if not again and end < log.first:
-                # The record was under way while retention went on.
-                self.reset_into_nothing = True
-            known.passages.append((known.start, known.end))
-            known.start = known.end = end
-            known.how, known.had_rows = "reset", False
+            self._next_generation(each, known.topic_id, seq, again=again)
+
+    def _source_change(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
+        for each in body["partitions"]:
+            known = self.fold.sources[each["partition"]]
+            where, new = f"slot {seq}: [{each['partition']}]", each["new_topic_id"]
+            _require(each["old_topic_id"] == known.topic_id, "rule 22", f"{where} read another log")
+            # Ids are the topic's name and which one of that name it is.
+            is_later = new in self._broker.by_id and _number(new) > _number(known.topic_id)
+            _require(is_later, "rule 22", f"{where} goes on in {new}")
+            self._next_generation(each, new, seq, again=again)
+
+    def _next_generation(
+        self, each: dict[str, Any], topic_id: str, seq: int, *, again: bool
+    ) -> None:
+        _require(self.fold.after_fence, "rule 22", f"slot {seq} has no fence of its own")
+        known = self.fold.sources[each["partition"]]
+        where, end = f"slot {seq}: [{each['partition']}]", int(each["new_end"])
+        _require(int(each["old_end"]) == known.end, "rule 22", f"{where} left {each['old_end']}")
+        known.generation += 1
+        _require(each["generation"] == known.generation, "rule 22", f"{where} generation")
+        log = self._broker.by_id[topic_id][each["partition"]]
+        _require(0 <= end <= len(log.rows), "rule 22", f"{where} goes to {end}")
+        if not again and end < log.first:
+            # The record was under way while retention went on.
+            self.reset_into_nothing = True
+        known.passages.append((known.topic_id, known.start, known.end))
+        known.topic_id, known.start, known.end = topic_id, end, end
+        known.how, known.had_rows = "reset", False
 
     def _data(self, plain: dict[str, Any], seq: int, kept: dict[str, bytes] | None) -> None:
         fold, body = self.fold, plain["body"]
@@ -417,10 +438,14 @@ class Monitor:
         for number, log in enumerate(logs):
             known = self.fold.sources[number]
             _require(known.end == log.stable_end, "end", f"[{number}] read up to {known.end}")
-            for start, end in (*known.passages, (known.start, known.end)):
+            for topic_id, start, end in (
+                *known.passages,
+                (known.topic_id, known.start, known.end),
+            ):
+                there = self._broker.by_id[topic_id][number].rows
                 for offset in range(start, end):
                     kind = outcome(number, offset)
-                    if log.rows[offset] and kind in wanted:
+                    if there[offset] and kind in wanted:
                         wanted[kind].append((number, offset))
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}

@@ -1,4 +1,4 @@
-"""Commands beside the drivers: the collector of garbage, and resets by an operator."""
+"""Commands beside the drivers: the collector of garbage, and what an operator moves."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from sluiceway.errors import (
     TopicNotFoundError,
 )
 from sluiceway.job import reset_offsets
-from sluiceway.job.offset_moves import ResetTarget, ResetWish, TargetKind
+from sluiceway.job.offset_moves import IDENTITY, ResetTarget, ResetWish, TargetKind
 from sluiceway.ledger import collect
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -51,7 +51,7 @@ class Command:
 def start(world: "World", name: str, run: Callable[["World"], None]) -> Process:
     """Run a command in a process of its own, on one of the hosts."""
     process = world.scheduler.process(f"{name}{len(world.commands)}", world.rng.choice(world.hosts))
-    world.commands.append(Command(process, resets=run is reset))
+    world.commands.append(Command(process, resets=run in (reset, change)))
 
     def whole() -> None:
         try:
@@ -95,7 +95,25 @@ def reset(world: "World") -> None:
         partitions=tuple(SourcePartition(topic, number) for number in numbers),
         accepted=frozenset((GAP, TWICE)),
     )
+    _move(world, wish, source, "resets")
+
+
+def change(world: "World") -> None:
+    """`sluiceway offsets reset --accept-identity --execute`, for the whole topic."""
+    source, topic = SimSource(world.broker), world.monitor.topic
+    most = min(len(log.rows) for log in world.broker.topics[topic])
+    kind = world.rng.choice(_KINDS)
+    wish = ResetWish(
+        ResetTarget(kind, offset=world.rng.randint(0, most)),
+        reason="a test",
+        operator="operator@host",
+        accepted=frozenset((IDENTITY,)),
+    )
+    _move(world, wish, source, "changes")
+
+
+def _move(world: "World", wish: ResetWish, source: SimSource, seen: str) -> None:
     moves = reset_offsets.planned_moves(_log(world).fold(), wish, source)
     if moves:
         reset_offsets.reset_route(world.route(), wish, moves, source)
-        world.seen["resets"] += 1
+        world.seen[seen] += 1

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sim import operators
 from sim.actors import ACTORS
 from sim.monitor import ViolationError
 from sim.scheduler import KilledError, Process, StuckError
@@ -64,6 +65,8 @@ class _Run:
         processes += [command.process for command in world.commanded()]
         sleepers = [process for process in processes if process.paused and world.rng.random() < 0.6]
         self._wake(process for process in processes if process not in sleepers)
+        if world.is_another_log and world.rng.random() < 0.8:
+            self._until_ended([operators.start(world, "change", operators.change)])
         last = self._read_the_rest()
         if sleepers:
             # They find a ledger that has gone on for long.
@@ -75,7 +78,7 @@ class _Run:
             world.broker.heal()
             last = self._read_the_rest()
         world.check_halts()
-        if world.recreated or world.monitor.reset_into_nothing:
+        if world.is_another_log or world.monitor.reset_into_nothing:
             return
         if last.halts:
             raise ViolationError(f"halt: {last.halts} in a healed world")

@@ -2,17 +2,20 @@
 
 import gzip
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
 from sim.substitutes import scheduler
 from sluiceway.errors import StorageUnavailableError
+from sluiceway.job import offset_moves
 from sluiceway.job.housekeeping import keep_log_short
 from sluiceway.ledger import snapshot
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import Decided, Epoch
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.operator_records import SourceChangeRecord
 from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import DataRecord, FenceRecord, Record, SnapshotRecord
 from sluiceway.ledger.writer import Committed, LedgerWriter
@@ -72,7 +75,7 @@ def put_without_looking(writer: LedgerWriter, record: Record, raw: bytes) -> int
         try:
             if not writer._follows(record):
                 return None
-            writer._keep_folder_before(record.seq)
+            writer._keep_record_before(record.seq)
             result = writer.log.storage.put_if_absent(path, raw, tmp_folder=writer.log.layout.stage)
         except StorageUnavailableError as error:
             writer._on_wait(attempts, error)
@@ -164,20 +167,49 @@ def published_without_sync(
     return {file.final for file in mine if collector._is_final(file)}
 
 
-# RESET
+# RESET and SOURCE_CHANGE
 
 
 def fence_unless_reset(
     writer: LedgerWriter, body: FenceRecord, on_lost: Callable[[], None]
 ) -> Committed:
     """An operator's command takes the latest term for its own."""
-    if writer.fold.fence is None or not scheduler().alive().process.name.startswith("reset"):
+    if writer.fold.fence is None or not _is_operators():
         return _FENCE(writer, body, on_lost)
     writer.term = writer.fold.term
     return Committed(writer.fold.next_seq - 1, 1)
 
 
 _FENCE = LedgerWriter.fence
+
+
+def _is_operators() -> bool:
+    return scheduler().alive().process.name.startswith(("reset", "change"))
+
+
+def change_at_the_old_end(fold: Fold, wish: Any, moves: Any) -> Any:
+    """The new log is read on from where the old one was left."""
+    record = _RECORD_OF(fold, wish, moves)
+    if not isinstance(record, SourceChangeRecord):
+        return record
+    changed = tuple(replace(each, new_end=each.old_end) for each in record.partitions)
+    return replace(record, partitions=changed)
+
+
+_RECORD_OF = offset_moves.record_of
+
+
+def apply_without_identity(fold: Fold, record: Record, raw: bytes) -> None:
+    """SOURCE_CHANGE moves the committed end, and the log stays the old one."""
+    before = {key: (one.cluster_id, one.topic_id) for key, one in fold.sources.items()}
+    _APPLY(fold, record, raw)
+    if isinstance(record.body, SourceChangeRecord):
+        for key, (cluster_id, topic_id) in before.items():
+            fold.sources[key].cluster_id = cluster_id
+            fold.sources[key].topic_id = topic_id
+
+
+_APPLY = Fold.apply
 
 
 def moved_unchecked(fold: Fold, each: Any, record: Record) -> tuple[str, Any]:

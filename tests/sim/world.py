@@ -92,7 +92,11 @@ class SimLog:
     def debug(self, event: str, **fields: object) -> None:
         self._note(f"{self._life.process.name}: [{event}] {fields}")
 
-    warning = debug
+    def warning(self, event: str, **fields: object) -> None:
+        self.debug(event, **fields)
+        if event == "old_records_damaged":
+            # Nobody damages records here but the product.
+            self._life.halts.append((str(fields["code"]), str(fields["error"])))
 
     def info(self, event: str, **fields: object) -> None:
         self.debug(event, **fields)
@@ -146,7 +150,7 @@ class World:
         self.hosts = self.rng.choice((("a",), ("a", "b")))
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
         self.slots = self.rng.randint(1, 3)
-        self.recreated = False
+        self.ever_recreated = False
         self.seen: Counter[str] = Counter()
         if self.store == "local":
             self._make_disk()
@@ -175,6 +179,13 @@ class World:
         if self.store == "local":
             return WatchedLocalStorage(self.monitor.acknowledge)
         return RemoteStorage(self.objects, self.weather, renames=self.store == "hdfs")
+
+    @property
+    def is_another_log(self) -> bool:
+        """Whether the topic is another than the one that the ledger reads."""
+        return any(
+            known.topic_id != self.broker.ids[TOPIC] for known in self.monitor.fold.sources.values()
+        )
 
     def spoil(self, path: str, content: bytes | None) -> None:
         """Somebody else removes a file, or puts another in its place."""
@@ -263,7 +274,7 @@ class World:
                 self.seen[f"halts_{code}"] += 1
                 # A zombie may find rows expired that its successor has committed.
                 replaced = life.term < self.monitor.fold.term
-                gone = self.recreated or self.monitor.reset_into_nothing
+                gone = self.ever_recreated or self.monitor.reset_into_nothing
                 lost = code == "SW455" and (gone or replaced)
                 if lost or (code in _HALTS_ALLOWED and (code != "SW451" or replaced)):
                     continue

@@ -35,9 +35,10 @@ class PlacedSession(RouteSession):
     """A session whose status goes to a folder of the test; None nowhere."""
 
     place: Path | None = None
+    store: Storage = LocalStorage()
 
     def status_place(self) -> tuple[Storage, str] | None:
-        return None if self.place is None else (LocalStorage(), str(self.place))
+        return None if self.place is None else (self.store, str(self.place))
 
 
 @cache

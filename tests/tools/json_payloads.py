@@ -153,7 +153,7 @@ class PayloadMaker:
         if self._random.random() < oddness * 0.1:
             text = self._wrapped(text)
         data = text.encode()
-        return self._mutated(data) if self._random.random() < self._mutations * oddness else data
+        return self.mutated(data) if self._random.random() < self._mutations * oddness else data
 
     def _wrapped(self, text: str) -> str:
         pick = self._random.choice
@@ -229,7 +229,8 @@ class PayloadMaker:
             case _:
                 return self._value(LISTS[key], oddness, depth)
 
-    def _mutated(self, data: bytes) -> bytes:
+    def mutated(self, data: bytes) -> bytes:
+        """Change some bytes at random."""
         changed = bytearray(data)
         for _ in range(self._random.randrange(1, 4)):
             self._mutate(changed)

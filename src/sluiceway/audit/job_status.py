@@ -7,9 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from sluiceway.audit.open_table import OpenTable, open_table
+from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_table
 from sluiceway.audit.pick_route import job_routes
-from sluiceway.errors import Fatal, LedgerMismatchError, SluicewayError, SourceUnavailableError
+from sluiceway.errors import (
+    Fatal,
+    LedgerMismatchError,
+    SluicewayError,
+    SourceUnavailableError,
+    TableNotFoundError,
+)
 from sluiceway.host.process import is_alive
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
@@ -108,6 +114,8 @@ def _find(config: RouteConfig) -> _Found | SluicewayError:
     try:
         table = open_table(config)
         table.metastore.close()
+        # Lease and status of another job's route are no news of this one.
+        refuse_foreign_table(table)
         lease = read_lease(table.storage, table.layout.lease)
         raw = table.storage.read(table.layout.status)
     except SluicewayError as error:
@@ -149,8 +157,11 @@ def _see(one: _Found | SluicewayError, config: RouteConfig, alive: set[str]) -> 
         table=f"{config.hive.database}.{config.hive.table}",
         as_of_ms=time.time_ns() // 1_000_000,
     )
-    if isinstance(one, LedgerMismatchError):
-        return SeenRoute(config, replace(blank, state=RouteState.STOPPED, message=str(one)))
+    if isinstance(one, TableNotFoundError | LedgerMismatchError):
+        # Another's table is one on which this route has never had a ledger.
+        no_table = isinstance(one, TableNotFoundError)
+        state = RouteState.NO_TABLE if no_table else RouteState.NOT_STARTED
+        return SeenRoute(config, replace(blank, state=state, code=one.code, message=str(one)))
     if isinstance(one, SluicewayError):
         return SeenRoute(config, _unknown(blank, one, "where its ledger is, is not known: "))
     lease = one.lease
@@ -207,8 +218,13 @@ def _of_ledger(blank: RouteStatus, fold: Fold) -> RouteStatus:
 
 def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
     """A stopped route, and why it stopped if that was not by request."""
+    if status.term is None:
+        return replace(status, state=RouteState.NOT_STARTED)
     status = replace(status, state=RouteState.STOPPED)
     last = one.status
+    if last is not None and last.rows_read == status.rows_read:
+        # Also when only fences and moved offsets came after it: no rows were committed since.
+        status = replace(status, last_commit_ms=last.last_commit_ms)
     if last is not None and last.term == status.term:
         status = replace(status, since_ms=last.as_of_ms, last_commit_ms=last.last_commit_ms)
         if last.state in (RouteState.HALTED, RouteState.STOPPED):

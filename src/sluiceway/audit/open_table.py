@@ -10,6 +10,7 @@ from sluiceway.job.ownership import Owner
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.sinks.hive.table_check import table_not_found
 from sluiceway.sinks.registry import METASTORE
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
@@ -33,7 +34,7 @@ def open_table(config: RouteConfig) -> OpenTable:
     """Find the table of a route and where its ledger lies. Changes nothing.
 
     Raises:
-        LedgerMismatchError: The table does not exist.
+        TableNotFoundError: The table does not exist.
         MetastoreUnavailableError: The metastore does not answer.
         NotInThisVersionError: A plug-in's catalog holds the table.
         UnhealthyEnvironmentError: Its location is on a store that this version cannot read.
@@ -46,10 +47,7 @@ def open_table(config: RouteConfig) -> OpenTable:
     table = metastore.get_table(config.hive.database, config.hive.table)
     if table is None:
         metastore.close()
-        raise LedgerMismatchError(
-            f"the table {config.hive.database}.{config.hive.table} does not exist",
-            hint="`sluiceway run` creates it",
-        )
+        raise table_not_found(config.hive)
     storage, root = open_storage(table.layout.location)
     return OpenTable(config, table, metastore, storage, LedgerLayout(root, config.route))
 
@@ -69,7 +67,8 @@ def open_ledger(config: RouteConfig) -> OpenLedger:
         The ledger; its fold is empty when no driver has ever fenced it.
 
     Raises:
-        LedgerMismatchError: No such table, or its ledger belongs to another job or route.
+        TableNotFoundError: The table does not exist.
+        LedgerMismatchError: Its ledger belongs to another job or route.
         LedgerCorruptError: The log is damaged.
         MetastoreUnavailableError: The metastore does not answer.
         StorageUnavailableError: The store failed.

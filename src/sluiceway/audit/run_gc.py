@@ -13,7 +13,8 @@ def collect_route(config: RouteConfig, *, dry_run: bool) -> Collected:
     Writes nothing to the log and takes no fence: what the log lets go once it lets go for ever.
 
     Raises:
-        LedgerMismatchError: There is no such table, or its ledger is another job's or route's.
+        TableNotFoundError: There is no such table.
+        LedgerMismatchError: Its ledger is another job's or route's.
         LedgerCorruptError: The log is damaged; nothing is removed then.
         StorageUnavailableError: The store failed.
         MetastoreUnavailableError: It is not known where the table is.

@@ -60,7 +60,8 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
     """Look at a route. Changes nothing; a driver may go on.
 
     Raises:
-        LedgerMismatchError: There is no such table, or its ledger is another job's or route's.
+        TableNotFoundError: There is no such table.
+        LedgerMismatchError: Its ledger is another job's or route's.
         LedgerCorruptError: The log is damaged.
         MetastoreUnavailableError: It is not known where the table is.
         StorageUnavailableError: The store failed.

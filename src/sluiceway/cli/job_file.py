@@ -5,14 +5,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import open_decoder
-from sluiceway.job.choices import choice_problems, row_columns
+from sluiceway.job.choices import ReadColumns, problems_of, row_columns
 from sluiceway.job.compile import format_choice, revealed, source_access, why_no_rows
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
 from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
-from sluiceway.spec.models import RouteSpec
+from sluiceway.spec.models import ColumnSpec, RouteSpec
 from sluiceway.spec.positions import Positions
 from sluiceway.spec.problems import Problem, job_file_error
 from sluiceway.types.hive_types import parse_hive_type
@@ -48,14 +50,14 @@ def parse_checked_job(content: bytes, path: Path) -> LoadedJob:
 def inspect_checked_job(content: bytes, path: Path) -> InspectedJob:
     """Find all that is wrong with a job file, by every check that needs no server and no Spark.
 
-    Column types are checked also where the rest is wrong; options of the source, constants and
-    expressions in routes that can be read; what the format makes of its options and columns, and
+    Column types, constants and expressions are checked also where the rest is wrong; options of
+    the source in routes that can be read; what the format makes of its options and columns, and
     how the parts of a row fit together, when all else is well.
 
     Raises:
         UnhealthyEnvironmentError: A plug-in that it names does not work here.
     """
-    read = inspect_job(content, path, os.environ, _wrong_types)
+    read = inspect_job(content, path, os.environ, _wrong_columns)
     if read.job is None:
         return read
     known = {problem.mark for problem in read.problems}
@@ -63,6 +65,35 @@ def inspect_checked_job(content: bytes, path: Path) -> InspectedJob:
     if not found and not read.problems:
         found.extend(_unfit_rows(read.job))
     return InspectedJob(read.job, (*read.problems, *found))
+
+
+def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    yield from _wrong_types(data, positions)
+    table, where = data.get("table"), data.get("where")
+    columns = table.get("columns") if isinstance(table, Mapping) else ()
+    read: ReadColumns | None = ReadColumns((), complete=False)
+    if columns == "from_table":
+        read = None
+    elif isinstance(columns, tuple) and columns:
+        read = _read_columns(columns)
+    for choice in problems_of(read, where if isinstance(where, str) else None):
+        text = f"expected {choice.expected}, got {positions.came(choice.path)}"
+        yield Problem(positions.value(choice.path), text, choice.todo)
+
+
+def _read_columns(columns: tuple[object, ...]) -> ReadColumns:
+    found: list[ColumnSpec | None] = []
+    unread: set[str] = set()
+    complete = True
+    for column in columns:
+        try:
+            found.append(ColumnSpec.model_validate(column))
+        except ValidationError:
+            found.append(None)
+            name = column.get("name") if isinstance(column, Mapping) else None
+            complete = complete and isinstance(name, str)
+            unread.add(str(name).lower())
+    return ReadColumns(found, unread, complete=complete)
 
 
 def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
@@ -83,8 +114,6 @@ def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[Prob
 def _route_problems(job: LoadedJob) -> Iterator[Problem]:
     for number, route in enumerate(job.spec.routes):
         yield from _wrong_options(job, number, route)
-        for choice in choice_problems(route):
-            yield job.wrong_value(choice.path, choice.expected, choice.todo, route=number)
 
 
 def _unfit_rows(job: LoadedJob) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from sluiceway.formats.contract import RowDecoder
-from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.types.schema import Schema
 
@@ -35,12 +35,17 @@ JSON = FormatChoice("json")
 
 
 def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
-    known = {"extra": ("ignore",), "tombstones": ("skip", "dirty")}
+    known = {
+        "extra": ("ignore",),
+        "tombstones": ("skip", "dirty"),
+        "engine": ("auto", "native", "library"),
+    }
     for name, value in options.items():
         if value not in known.get(name, ()):
             raise ValueError(f"the format json has no option {name}: {value}")
     tombstones = cast("Literal['skip', 'dirty']", options.get("tombstones", "dirty"))
-    return JsonDecoder(schema, tombstones=tombstones)
+    engine = cast("Engine", options.get("engine", "auto"))
+    return JsonDecoder(schema, tombstones=tombstones, engine=engine)
 
 
 _BUILT_IN: Mapping[str, OpenDecoder] = {"json": _open_json}

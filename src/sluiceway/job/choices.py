@@ -1,7 +1,7 @@
 """From the job file's columns and `where` to what a worker makes rows by; every one checked."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 
@@ -9,6 +9,7 @@ from sluiceway.errors import JobFileError
 from sluiceway.expressions.evaluate import compile_condition, compile_expression
 from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.syntax import parse_expression
+from sluiceway.expressions.tree import Column, Node, children
 from sluiceway.spec.models import ColumnSpec, RouteSpec
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, FloatType, Schema
@@ -61,39 +62,94 @@ def row_choices(columns: tuple[RowColumn, ...] | None, where: str | None) -> Row
 def choice_problems(spec: RouteSpec) -> Iterator[ChoiceProblem]:
     """What is wrong with the columns and `where` of a route.
 
-    Called by the check of a job file, and before a route starts. Columns whose types are not
-    known are told elsewhere; nothing is said then.
+    Called before a route starts. Columns whose types are not known are told elsewhere.
 
     Args:
         spec: The route.
     """
-    if spec.table.columns is None:
+    columns = spec.table.columns
+    read = None if columns is None else ReadColumns(columns)
+    return problems_of(read, spec.where)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadColumns:
+    """Declared columns as far as they can be read.
+
+    Attributes:
+        columns: In their order; None for one that is not valid, which is told elsewhere.
+        unread: Names of these, in lower case.
+        complete: Whether the names of all of them are known.
+    """
+
+    columns: Sequence[ColumnSpec | None]
+    unread: Set[str] = frozenset()
+    complete: bool = True
+
+
+def problems_of(read: ReadColumns | None, where: str | None) -> Iterator[ChoiceProblem]:
+    """What is wrong with columns and `where`, whatever else is wrong with the job file.
+
+    A column that is not valid keeps nothing else from being checked but what refers to it.
+
+    Args:
+        read: The columns; None when they come from the table.
+        where: Condition of the route.
+    """
+    if read is None:
         # What the columns are is known only once the table is open.
-        if spec.where is not None:
-            yield from _told(("where",), "a condition", partial(parse_expression, spec.where))
+        if where is not None:
+            yield from _told(("where",), "a condition", partial(parse_expression, where))
         return
-    clashes = [
-        problem
-        for index, column in enumerate(spec.table.columns)
-        for problem in _clashes(index, column)
-    ]
-    yield from clashes
-    if clashes:
-        return
-    try:
-        columns = tuple(_row_column(column) for column in spec.table.columns)
-    except (JobFileError, ValueError):
-        columns = ()
-    payload = Schema(payload_fields(columns))
-    for index, (column, wanted) in enumerate(zip(columns, spec.table.columns, strict=False)):
-        yield from _column_problems(index, column, wanted, payload)
-    if columns and not payload.fields:
+    sound: dict[int, RowColumn] = {}
+    unread = set(read.unread)
+    for index, column in enumerate(read.columns):
+        if column is None:
+            continue
+        clashes = list(_clashes(index, column))
+        yield from clashes
+        made = None if clashes else _readable(column)
+        if made is None:
+            unread.add(column.name.lower())
+        else:
+            sound[index] = made
+    known = None if not read.complete else unread
+    payload = Schema(payload_fields(tuple(sound.values())))
+    for index, made in sound.items():
+        yield from _column_problems(index, made, read.columns[index], payload, known)
+    if sound and not unread and read.complete and not payload.fields:
         yield ChoiceProblem(
             ("table", "columns"), "a column of the payload", "declare one without constant"
         )
-    if columns and spec.where is not None:
-        whole = Schema(tuple(column.field for column in columns))
-        yield from _told(("where",), "a condition", partial(compile_condition, spec.where, whole))
+    if where is not None and (sound or unread or not read.complete):
+        whole = Schema(tuple(column.field for column in sound.values()))
+        check = partial(compile_condition, where, whole)
+        yield from _told(("where",), "a condition", partial(_check_text, where, known, check))
+
+
+def _readable(column: ColumnSpec) -> RowColumn | None:
+    try:
+        return _row_column(column)
+    except (JobFileError, ValueError):
+        return None
+
+
+def _check_text(text: str, unread: Set[str] | None, check: Callable[[], object]) -> None:
+    """Check an expression, its types only where it needs none of the columns that are unread."""
+    tree = parse_expression(text)
+    if unread is not None and not _names(tree) & unread:
+        check()
+
+
+def _names(root: Node) -> set[str]:
+    """Columns that an expression refers to, in lower case."""
+    waiting, names = [root], set[str]()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Column):
+            names.add(node.path[0].lower())
+        waiting.extend(children(node))
+    return names
 
 
 def _clashes(index: int, column: ColumnSpec) -> Iterator[ChoiceProblem]:
@@ -109,8 +165,14 @@ def _clashes(index: int, column: ColumnSpec) -> Iterator[ChoiceProblem]:
 
 
 def _column_problems(
-    index: int, column: RowColumn, wanted: ColumnSpec, payload: Schema
+    index: int,
+    column: RowColumn,
+    wanted: ColumnSpec | None,
+    payload: Schema,
+    unread: Set[str] | None,
 ) -> Iterator[ChoiceProblem]:
+    if wanted is None:
+        return
     kind = format_hive_type(column.field.type)
     for name, value in (("constant", wanted.constant), ("default", wanted.default)):
         if value is not None:
@@ -118,10 +180,11 @@ def _column_problems(
             yield from _told(("table", "columns", index, name), f"a value of type {kind}", check)
     if column.expression is not None:
         text = column.expression
+        typed = partial(compile_expression, text, payload, column.field.type)
         yield from _told(
             ("table", "columns", index, "expression"),
             f"an expression of type {kind} over columns of the payload",
-            partial(compile_expression, text, payload, column.field.type),
+            partial(_check_text, text, unread, typed),
         )
 
 

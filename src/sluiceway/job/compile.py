@@ -148,7 +148,8 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         name, options = spec.format.plugin
         return FormatChoice(name, _texts(options))
     json = spec.format.json_ or JsonFormat()
-    return FormatChoice("json", (("extra", json.extra), ("tombstones", json.tombstones)))
+    told = {"extra": json.extra, "tombstones": json.tombstones, "engine": json.engine}
+    return FormatChoice("json", tuple(told.items()))
 
 
 def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

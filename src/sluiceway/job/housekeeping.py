@@ -73,9 +73,11 @@ class Housekeeper:
 def keep_log_short(upkeep: LogUpkeep, log: Log) -> None:
     """Snapshot and pack between two commits; a store that fails now is asked again later.
 
+    Damage that a SNAPSHOT covers is told and keeps nobody from reading on.
+
     Raises:
         FencedError: Another driver has taken over.
-        LedgerCorruptError: Old records do not follow from each other; nothing was removed.
+        LedgerCorruptError: The record before the next slot is not the one that was read.
     """
     if not upkeep.due():
         return
@@ -88,3 +90,5 @@ def keep_log_short(upkeep: LogUpkeep, log: Log) -> None:
         log.info("snapshot", seq=done.snapshot_seq)
     if done.packed is not None:
         log.info("log_packed", folder=done.packed)
+    if done.damage is not None:
+        log.warning("old_records_damaged", code=done.damage.code, error=str(done.damage))

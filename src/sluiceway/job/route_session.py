@@ -7,6 +7,7 @@ the ledger alone. Nothing here waits for the world except a put whose outcome is
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from uuid import uuid4
 
 from sluiceway.errors import (
     Fatal,
@@ -36,6 +37,7 @@ from sluiceway.job.prepare import check_staged_files, prepare_record
 from sluiceway.job.publish import Publisher
 from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_plan import route_plan
+from sluiceway.job.second_look import SecondLook
 from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import ResolvedStart, resolve_start
 from sluiceway.job.status import last_commit_ms
@@ -109,6 +111,7 @@ class RouteSession:
         self._parts = parts
         self._log = parts.log.bind(job=config.job, route=config.route)
         self._held: _Held | None = None
+        self._driver = uuid4().hex
         self._left: LeftLedger | None = None
         self._status_place: tuple[Storage, str] | None = None
         self.trouble: SluicewayError | None = None
@@ -121,6 +124,7 @@ class RouteSession:
         self._targets: dict[SourcePartition, int] | None = None
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
+        self._second_look = SecondLook()
         self.meter = RouteMeter(config.interval_s)
         self.lag_records = 0
         self.caught_up = False
@@ -146,7 +150,12 @@ class RouteSession:
             ) from error
 
     def _start(self) -> None:
-        hooks = TakeoverHooks(self._observe_start, self._on_put_wait, replaces=self._replaces)
+        hooks = TakeoverHooks(
+            self._observe_start,
+            self._on_put_wait,
+            replaces=self._replaces,
+            driver=self._driver,
+        )
         owned = take_over(self.config, self._parts.sink, hooks, self._left)
         self._log.info(
             "fenced",
@@ -255,6 +264,7 @@ class RouteSession:
 
         Raises:
             OffsetsLostError: The source no longer has what the ledger needs.
+            SourceUnavailableError: A log ends below its committed end, and is looked at again.
             FencedError: After a failed epoch: another driver has taken over.
         """
         if self._in_doubt:
@@ -263,6 +273,7 @@ class RouteSession:
         fold = self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
         check_described((found.partition for found in discovered), view.bounds)
+        self._second_look.look(fold, view.bounds)
         if bounded and self._targets is None:
             self._targets = {
                 found.partition: view.bounds[found.partition].end_offset for found in discovered
@@ -337,6 +348,7 @@ class RouteSession:
             check_staged_files(owned.storage, owned.layout, results)
             # A topic created anew while it was read reads like the old one (commit rule 13).
             check_identities(owned.fold, view.of(self._subscription(view).topics))
+            self._second_look.look(owned.fold, view.bounds)
             plan_splits(owned.fold, view.bounds, None)
             self._parts.observe(Step.PREPARED)
             before = owned.fold.next_seq

@@ -14,7 +14,7 @@ from sluiceway.types.strict_json import StrictJsonError, from_plain, loads
 
 
 class RouteState(StrEnum):
-    """Where a route is. The last two are seen from outside only."""
+    """Where a route is. The last four are seen from outside only, `stopped` also at the end."""
 
     STARTING = "starting"
     RUNNING = "running"
@@ -22,6 +22,8 @@ class RouteState(StrEnum):
     HALTED = "halted"
     CAUGHT_UP = "caught_up"
     STOPPED = "stopped"
+    NOT_STARTED = "not_started"
+    NO_TABLE = "no_table"
     UNKNOWN = "unknown"
 
 

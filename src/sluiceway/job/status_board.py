@@ -8,6 +8,7 @@ from sluiceway.errors import (
     FencedError,
     LeaseHeldError,
     SluicewayError,
+    StorageFullError,
     StorageUnavailableError,
 )
 from sluiceway.job.halt_report import HaltReport, halt_report
@@ -20,6 +21,7 @@ from sluiceway.job.status import (
     encode_status,
 )
 from sluiceway.observe.log import Log
+from sluiceway.storage.contract import Storage
 
 _WRITE_EVERY_S = 2.0
 _BETWEEN_PASSES_S = 0.2
@@ -208,12 +210,13 @@ class StatusFiles:
             place = session.status_place()
             if place is None or not self._is_due(status):
                 continue
-            storage, path = place
             try:
-                storage.overwrite(path, encode_status(status))
+                _write(*place, encode_status(status))
             except StorageUnavailableError as error:
+                # Tried again in the next pass: what stands there says what is not so any more.
                 self._log.debug("status_not_written", route=status.route, error=str(error))
-            self._written[status.route] = (time.monotonic(), status)
+            else:
+                self._written[status.route] = (time.monotonic(), status)
 
     def _is_due(self, status: RouteStatus) -> bool:
         at, before = self._written.get(status.route, (0.0, None))
@@ -224,6 +227,15 @@ class StatusFiles:
         ):
             return True
         return time.monotonic() - at >= _WRITE_EVERY_S and status.is_news(before)
+
+
+def _write(storage: Storage, path: str, content: bytes) -> None:
+    """Write a status; on a full store into the room of the one before."""
+    try:
+        storage.overwrite(path, content)
+    except StorageFullError:
+        storage.remove(path)
+        storage.overwrite(path, content)
 
 
 def _table(session: RouteSession) -> str:

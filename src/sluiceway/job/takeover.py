@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from sluiceway.errors import LeaseHeldError, LedgerCorruptError, SluicewayError
@@ -34,8 +34,13 @@ _LOST_FENCE_PAUSE_S = 1.0
 
 @dataclass(slots=True)
 class OwnedLedger:
-    """What a driver holds after it has fenced."""
+    """What a driver holds after it has fenced.
 
+    Attributes:
+        driver: Its id, as in its fences and its lease.
+    """
+
+    driver: str
     storage: Storage
     layout: LedgerLayout
     log: LedgerLog
@@ -60,12 +65,15 @@ class TakeoverHooks:
         sleep: Interruptible pause.
         replaces: The term that an operator allows to be replaced without waiting for its lease
             (commit rule 25); None waits.
+        driver: Id of the driver in its fences and its lease. One that starts its route anew keeps
+            it, and nobody else ever has it: by it a driver knows its own records.
     """
 
     observe: Observer
     on_wait: OnWait
     sleep: Callable[[float], None] = time.sleep
     replaces: int | None = None
+    driver: str = field(default_factory=lambda: uuid4().hex)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +81,14 @@ class LeftLedger:
     """How a driver left a ledger that it gave back and may take again.
 
     Attributes:
+        driver: Id of the driver.
         ledger: Its uuid.
-        term: Its own.
+        term: The driver's own.
         next_seq: First slot that it had not written.
         head: Hash of the record before that.
     """
 
+    driver: str
     ledger: str
     term: int
     next_seq: int
@@ -88,9 +98,9 @@ class LeftLedger:
     def of(cls, owned: OwnedLedger) -> "LeftLedger":
         """As it stands now."""
         fold = owned.fold
-        return cls(owned.owner.ledger, owned.writer.term, fold.next_seq, fold.head)
+        return cls(owned.driver, owned.owner.ledger, owned.writer.term, fold.next_seq, fold.head)
 
-    def check(self, ledger: str, fold: Fold, process: ProcessIdentity) -> None:
+    def check(self, ledger: str, fold: Fold) -> None:
         """Refuse to take again what another driver had meanwhile, or what is not all there.
 
         Raises:
@@ -100,7 +110,7 @@ class LeftLedger:
         if ledger != self.ledger:
             return
         fence = fold.fence
-        if fence is not None and fold.term > self.term and not _is_by(fence, process):
+        if fence is not None and fold.term > self.term and fence.driver != self.driver:
             raise fenced_by(fold.term, fence)
         shorter = fold.term < self.term or fold.next_seq < self.next_seq
         if shorter or (fold.next_seq == self.next_seq and fold.head != self.head):
@@ -109,10 +119,6 @@ class LeftLedger:
                 f"it at slot {self.next_seq - 1} of term {self.term}",
                 hint="was it restored in part? Bring the rest back, then start the job again",
             )
-
-
-def _is_by(fence: FenceRecord, process: ProcessIdentity) -> bool:
-    return (fence.host, fence.boot_id, fence.pid) == (process.host, process.boot_id, process.pid)
 
 
 def take_over(
@@ -157,14 +163,13 @@ def take_over(
     refuse_older_ledger(log, fold)
     _probe(log, fold)
     writer = LedgerWriter(log, fold, hooks.on_wait)
-    process = own_identity()
-    driver = uuid4().hex
+    process, driver = own_identity(), hooks.driver
     if left is not None:
-        left.check(owner.ledger, fold, process)
+        left.check(owner.ledger, fold)
 
     def on_lost() -> None:
         if left is not None:
-            left.check(owner.ledger, fold, process)
+            left.check(owner.ledger, fold)
         if hooks.replaces is not None:
             # The driver that is replaced may still have committed; another fence ends it here.
             _check_replaced(layout, fold, hooks.replaces)
@@ -180,7 +185,7 @@ def take_over(
     hooks.observe(Step.FENCED)
     keeper = LeaseKeeper(storage, layout.lease, _lease(driver, writer.term, process))
     _mark_table(sink, state, owner, keeper)
-    return OwnedLedger(storage, layout, log, owner, writer, keeper, state)
+    return OwnedLedger(driver, storage, layout, log, owner, writer, keeper, state)
 
 
 def _mark_table(sink: TableSink, state: TableState, owner: Owner, keeper: LeaseKeeper) -> None:

@@ -36,9 +36,11 @@ def failures_of(
         failure = answer.failure.to_error()
         if planned.alone:
             failure = _blamed(failure)
-        if isinstance(failure, OffsetsLostError) and _is_counted_gap(
-            planned.by_task[answer.task], fold, bounds
-        ):
+        splits = planned.by_task[answer.task]
+        if isinstance(failure, OffsetsLostError) and _is_behind(splits, fold, bounds):
+            # The next plan looks a second time, and says what it is with the numbers.
+            failure = SourceUnavailableError(failure.message, where=failure.where)
+        elif isinstance(failure, OffsetsLostError) and _is_counted_gap(splits, fold, bounds):
             # No end to waiting is needed: the log's start has risen since the plan.
             failure = SourceUnavailableError(
                 f"{failure.message}; nothing of it was read before, the next epoch counts the gap",
@@ -53,6 +55,20 @@ def _blamed(failure: SluicewayError) -> SluicewayError:
     if not isinstance(failure, TaskDiedError):
         return failure
     return TaskFailedError(f"{failure.message} and served no other route", hint=failure.hint)
+
+
+def _is_behind(
+    splits: Sequence[PlannedSplit], fold: Fold, bounds: Mapping[SourcePartition, LogBounds]
+) -> bool:
+    """Whether a log ends below its committed end by now, and none begins behind it."""
+    behind = False
+    for each in splits:
+        one = each.split.partition
+        known, place = fold.sources[one.topic, one.partition], bounds.get(one)
+        if place is not None and place.start_offset > known.end:
+            return False
+        behind = behind or (place is not None and known.end > place.high_watermark)
+    return behind
 
 
 def _is_counted_gap(

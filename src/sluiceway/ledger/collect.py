@@ -1,7 +1,7 @@
 """Garbage collection of one route: list, look up, decide, remove. For drivers and tools."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.fold import Fold
@@ -79,7 +79,9 @@ class GarbageCollector:
         self._decided = decided
 
     def survey(self, most: int = MAX_NAMES_PER_PASS) -> tuple[list[Place], int]:
-        """Look at everything under stage/ and decide. Changes nothing.
+        """Look at everything under stage/, and at temporary files beside it, and decide.
+
+        Changes nothing.
 
         Args:
             most: Names to look at; the rest is for another time.
@@ -94,17 +96,12 @@ class GarbageCollector:
         if self._decided.next_seq == 0:
             return [], 0
         found = self._list()
-        names = self._promising(found, most)
-        named = self._look_up(epochs_to_look_up(self._decided, names))
+        decided = replace(self._decided, packed=self._packed(found))
+        names = _promising(decided, found, most)
+        named = self._look_up(epochs_to_look_up(decided, names))
         published = self._published(names, named)
-        decisions = decide(self._decided, names, named, published)
+        decisions = decide(decided, names, named, published)
         return [self._place(each, found[each.name]) for each in decisions], len(found) - len(names)
-
-    def _promising(self, found: Iterable[str], most: int) -> list[str]:
-        """The names to look at, in order; those that can go come before those that cannot yet."""
-        hopes = decide(self._decided, found, {}, frozenset())
-        chosen = sorted((not hope.removable, hope.name) for hope in hopes)[:most]
-        return sorted(name for _, name in chosen)
 
     def collect(
         self,
@@ -142,12 +139,26 @@ class GarbageCollector:
         found = {}
         for status in self._storage.list(stage):
             name = status.path.rpartition("/")[2]
-            # Snapshots, packs under way and the reserve are the driver's to tend.
+            # Snapshots and the reserve are the driver's to tend.
             if status.path != self._layout.all_results and classify(name).kind is not Kind.UPKEEP:
                 found[name] = status
         for status in self._storage.list(self._layout.all_results):
             found[f"results/{status.path.rpartition('/')[2]}"] = status
+        for status in self._storage.list(self._layout.root):
+            name = f"../{status.path.rpartition('/')[2]}"
+            # Of what lies here, advice that was never given is all that can be garbage.
+            if classify(name).kind is Kind.ADVICE_TMP and not status.is_dir:
+                found[name] = status
         return found
+
+    def _packed(self, names: Iterable[str]) -> frozenset[int]:
+        """Of the folders that staged packs were made for, those that have their pack."""
+        staged = {item.folder for item in map(classify, names) if item.kind is Kind.PACK}
+        return frozenset(
+            folder
+            for folder in staged
+            if self._log.packs.covers(self._layout.slots_of(folder).start)
+        )
 
     def _look_up(self, epochs: Iterable[Epoch]) -> dict[Epoch, NamedFiles]:
         found = {}
@@ -189,6 +200,13 @@ class GarbageCollector:
             return 1, status.size_bytes
         below = [self._measure(each) for each in self._storage.list(status.path)]
         return sum(files for files, _ in below), sum(size for _, size in below)
+
+
+def _promising(decided: Decided, found: Iterable[str], most: int) -> list[str]:
+    """The names to look at, in order; those that can go come before those that cannot yet."""
+    hopes = decide(decided, found, {}, frozenset())
+    chosen = sorted((not hope.removable, hope.name) for hope in hopes)[:most]
+    return sorted(name for _, name in chosen)
 
 
 def garbage_of(log: LedgerLog, fold: Fold) -> GarbageCollector:

@@ -20,13 +20,11 @@ _ATTEMPT = re.compile(r"(?P<term>[1-9]\d*)-(?P<epoch>\d+)-[0-9a-f]{32}")
 _RESULTS = re.compile(r"results/(?P<term>[1-9]\d*)-(?P<epoch>\d+)")
 _PROBE = re.compile(r"probe-(?P<term>\d+)-[0-9a-f]{32}")
 _SLOT_TMP = re.compile(r"(?P<slot>\d{20})(-[0-9a-f]{32})?\.json\.[0-9a-f]{32}\.tmp")
-_UPKEEP = re.compile(r"reserve|snapshots|pack-\d{16}-[0-9a-f]{32}(\.inprogress)?")
-_RESERVE_TMP = re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp")
-_OWNER_TMP = re.compile(r"OWNER\.[0-9a-f]{32}\.tmp")
+_PACK = re.compile(r"pack-(?P<folder>\d{16})-[0-9a-f]{32}(\.inprogress)?")
 
 
 class Kind(StrEnum):
-    """What a name under stage/ is."""
+    """What a name is."""
 
     ATTEMPT = "attempt"
     RESULTS = "results"
@@ -34,24 +32,36 @@ class Kind(StrEnum):
     SLOT_TMP = "slot_tmp"
     OWNER_TMP = "owner_tmp"
     RESERVE_TMP = "reserve_tmp"
+    ADVICE_TMP = "advice_tmp"
+    PACK = "pack"
     UPKEEP = "upkeep"
     UNKNOWN = "unknown"
 
 
+_PLAIN = {
+    Kind.OWNER_TMP: re.compile(r"OWNER\.[0-9a-f]{32}\.tmp"),
+    Kind.RESERVE_TMP: re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp"),
+    Kind.ADVICE_TMP: re.compile(r"\.\./\.(lease|status|hint)\.json\.[0-9a-f]{32}\.tmp"),
+    Kind.UPKEEP: re.compile(r"reserve|snapshots"),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """One name under stage/, and what it belongs to.
+    """One name, and what it belongs to.
 
     Attributes:
-        name: Relative to stage/.
+        name: Relative to stage/; what lies in the route's folder begins with `../`.
         epoch: Of an attempt or of results; of a probe the term that it was made in, and 0.
         slot: Of a temporary file of a record, or of the side file of a snapshot at that slot.
+        folder: Number of the log folder that a staged pack was to hold.
     """
 
     name: str
     kind: Kind
     epoch: Epoch = (0, 0)
     slot: int = -1
+    folder: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +71,7 @@ class Decided:
     Attributes:
         term: Of the latest FENCE, which stands in slot `fence_seq`.
         last_epoch: Of the latest DATA of that term, in slot `data_seq`; -1 when it has none.
+        packed: Numbers of log folders whose packs were seen, of those that matter.
     """
 
     next_seq: int
@@ -68,6 +79,7 @@ class Decided:
     fence_seq: int
     last_epoch: int
     data_seq: int
+    packed: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, fold: Fold) -> "Decided":
@@ -111,13 +123,10 @@ def classify(name: str) -> Staged:
         return Staged(name, Kind.PROBE, (int(found["term"]), 0))
     if found := _SLOT_TMP.fullmatch(name):
         return Staged(name, Kind.SLOT_TMP, slot=int(found["slot"]))
-    if _OWNER_TMP.fullmatch(name):
-        return Staged(name, Kind.OWNER_TMP)
-    if _RESERVE_TMP.fullmatch(name):
-        return Staged(name, Kind.RESERVE_TMP)
-    if _UPKEEP.fullmatch(name):
-        return Staged(name, Kind.UPKEEP)
-    return Staged(name, Kind.UNKNOWN)
+    if found := _PACK.fullmatch(name):
+        return Staged(name, Kind.PACK, folder=int(found["folder"]))
+    plain = (kind for kind, pattern in _PLAIN.items() if pattern.fullmatch(name))
+    return Staged(name, next(plain, Kind.UNKNOWN))
 
 
 def epochs_to_look_up(decided: Decided, names: Iterable[str]) -> set[Epoch]:
@@ -137,7 +146,8 @@ def decide(
 
     Args:
         decided: What the log says.
-        names: Of everything under stage/, relative to it; results by epoch (`results/3-7`).
+        names: Of everything under stage/, relative to it; results by epoch (`results/3-7`);
+            temporary files beside it as `../<name>`.
         named: DATA records of `epochs_to_look_up`; an epoch without a record is left out.
         published: Final names (as in the records) that were looked at and are there, whole.
     """
@@ -166,13 +176,19 @@ def _judge(
         case Kind.OWNER_TMP:
             done = decided.next_seq > 0
             return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
-        case Kind.RESERVE_TMP:
-            # A writer that still makes it does without: the reserve is made after the next commit.
+        case Kind.RESERVE_TMP | Kind.ADVICE_TMP:
+            # A writer that still makes it does without: the reserve is made after the next commit,
+            # the lease renewed a little later.
             return Decision(item.name, removable=True, reason="no record ever names it")
-        case Kind.UPKEEP:
-            return Decision(item.name, removable=False, reason="the driver's upkeep clears it")
-        case Kind.UNKNOWN:
-            return Decision(item.name, removable=False, reason="not a name that is made here")
+        case Kind.PACK:
+            # Packs never go, and hold what was decided: nobody needs another one of the folder.
+            there = item.folder in decided.packed
+            why = f"the pack of folder {item.folder} is {'' if there else 'not '}there"
+            return Decision(item.name, there, why)
+        case Kind.UPKEEP | Kind.UNKNOWN:
+            ours = item.kind is Kind.UPKEEP
+            why = "the driver's upkeep clears it" if ours else "not a name that is made here"
+            return Decision(item.name, removable=False, reason=why)
 
 
 def _judge_attempt(

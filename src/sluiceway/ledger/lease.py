@@ -130,7 +130,8 @@ class LeaseKeeper:
         try:
             held = read_lease(self._storage, self._path)
             # A fenced driver leaves its successor's lease alone.
-            if held is not None and held.driver == self._lease.driver:
+            own = self._lease.driver, self._lease.term
+            if held is not None and (held.driver, held.term) == own:
                 self._lease = replace(self._lease, released=True)
                 self._write()
         except StorageUnavailableError:

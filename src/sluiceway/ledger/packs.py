@@ -161,9 +161,9 @@ class Packs:
             raise LedgerCorruptError(f"slot {slots.stop} does not follow the pack", where=path)
 
     def _raw(self, seq: int) -> bytes | None:
-        if self.covers(seq):
-            return next(self.lines(seq))
-        return self._storage.read(self._layout.record(seq))
+        raw = self._storage.read(self._layout.record(seq))
+        # Asked after the read, as ever: another driver may pack and empty that folder meanwhile.
+        return next(self.lines(seq)) if self.covers(seq) else raw
 
 
 def _unpacked(stream: BinaryIO, path: str) -> Iterator[bytes]:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.snapshot import write_hint, write_side_file
 from sluiceway.ledger.writer import LedgerWriter
@@ -18,10 +19,12 @@ class Upkeep:
     Attributes:
         snapshot_seq: Slot of a new SNAPSHOT.
         packed: Number of a log folder that is a pack now.
+        damage: Why old records cannot be packed; nothing was removed.
     """
 
     snapshot_seq: int | None = None
     packed: int | None = None
+    damage: LedgerCorruptError | None = None
 
 
 class LogUpkeep:
@@ -48,7 +51,7 @@ class LogUpkeep:
 
         Raises:
             FencedError: Another driver has taken over.
-            LedgerCorruptError: Old records do not follow from each other; nothing was removed.
+            LedgerCorruptError: The record before the next slot is not the one that was read.
             StorageUnavailableError: The store failed; a later call goes on.
         """
         fold, storage, layout = self._writer.fold, self._log.storage, self._log.layout
@@ -59,7 +62,13 @@ class LogUpkeep:
             _drop_side_files(storage, layout, before)
             self._may_pack = True
             return Upkeep(snapshot_seq=committed.seq)
-        packed = self._log.packs.pack_next(fold.snapshot_through)
+        try:
+            packed = self._log.packs.pack_next(fold.snapshot_through)
+        except LedgerCorruptError as damage:
+            # A SNAPSHOT stands for all of it: neither an epoch nor a start reads it. It stays as
+            # it is, for `verify`, and is tried again behind the next SNAPSHOT.
+            self._may_pack = False
+            return Upkeep(damage=damage)
         self._may_pack = packed is not None
         return Upkeep(packed=packed)
 

@@ -54,6 +54,7 @@ class LedgerWriter:
         self._on_wait = on_wait
         self._reserve = Reserve(log.storage, log.layout)
         self._effects_through = fold.effects_through
+        self._durable_through = 0
         self.fold = fold
         self.term = fold.term
 
@@ -139,6 +140,7 @@ class LedgerWriter:
         attempts = self._put_until_known(record, raw)
         if attempts is None:
             return None
+        self._durable_through = record.seq + 1
         self.fold.apply(record, raw)
         self._reserve.hold()
         return Committed(record.seq, attempts)
@@ -153,7 +155,7 @@ class LedgerWriter:
             try:
                 if not self._follows(record):
                     return None
-                self._keep_folder_before(record.seq)
+                self._keep_record_before(record.seq)
                 result = self.log.storage.put_if_absent(path, raw, tmp_folder=self.log.layout.stage)
                 if result is PutResult.CREATED and self.log.packs.covers(record.seq):
                     # The slot was decided, packed and emptied long ago: others have gone on.
@@ -174,15 +176,16 @@ class LedgerWriter:
         except StorageUnavailableError:
             return False
 
-    def _keep_folder_before(self, seq: int) -> None:
-        """Whoever put the last record of a folder may have died before syncing its name.
+    def _keep_record_before(self, seq: int) -> None:
+        """Make the record durable that this one follows, unless it is this writer's own.
 
-        A put syncs its own folder only, so the first one in the next folder sees to that.
+        Whoever put it may have died before syncing its name. A power cut may then take it and
+        leave the one behind it, also of the same folder, and the log has a hole.
         """
-        layout = self.log.layout
-        begins = seq > 0 and seq == layout.slots_of(layout.folder_of(seq)).start
-        if begins and not self.log.packs.knows(seq - 1):
-            self.log.storage.sync_folder(layout.record_folder(seq - 1))
+        if seq in (0, self._durable_through) or self.log.packs.knows(seq - 1):
+            return
+        self.log.storage.sync_folder(self.log.layout.record_folder(seq - 1))
+        self._durable_through = seq
 
     def _follows(self, record: Record) -> bool:
         """Never put behind a record that is gone, or into a log that was made anew.

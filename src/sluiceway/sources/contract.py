@@ -7,7 +7,7 @@ reads.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,11 +42,14 @@ class LogBounds:
         start_offset: First offset that can still be read.
         end_offset: First offset that cannot be read yet under read_committed (last stable offset).
         high_watermark: First offset not yet written on all in-sync replicas.
+        leader_epoch: Of the leader that said so; None when the source does not tell. It says who
+            was asked, not where the log is: bounds are compared without it.
     """
 
     start_offset: int
     end_offset: int
     high_watermark: int
+    leader_epoch: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,10 +207,12 @@ class JsonFormat(Block):
     Attributes:
         extra: What happens to keys that no column reads.
         tombstones: What happens to records without a value.
+        engine: What reads payloads before the slow path decides what is left; equal outcomes.
     """
 
     extra: Annotated[Literal["ignore"], _later("keep", "dirty", todo="write ignore")] = "ignore"
     tombstones: Literal["skip", "dirty"] = "dirty"
+    engine: Literal["auto", "native", "library"] = "auto"
 
 
 class FormatSpec(PluginBlock):

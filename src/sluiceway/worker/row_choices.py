@@ -165,7 +165,7 @@ def read_plain_value(field: Field, json_text: str) -> pa.Scalar:
         ValueError: It is no value of the column's type; says why.
     """
     column = replace(field, name="value", path=(), required=True)
-    decoder = JsonDecoder(Schema((column,)), fast_path=False)
+    decoder = JsonDecoder(Schema((column,)), engine="exact")
     decoded = decoder.decode([f'{{"value": {json_text}}}'.encode()])
     if decoded.dirty:
         raise ValueError(decoded.dirty[0].message)

@@ -26,7 +26,7 @@ def asked(*kinds: Said, patience_s: float = 60.0) -> LeaderBounds:
             if isinstance(said, KafkaException):
                 future.set_exception(said)
             elif said is not None:
-                future.set_result(SimpleNamespace(offset=said))
+                future.set_result(SimpleNamespace(offset=said, leader_epoch=kind + 4))
             answers[TopicPartition(one.topic, one.partition)] = future
         return answers
 
@@ -44,6 +44,8 @@ def run(questions: LeaderBounds) -> dict[SourcePartition, LogBounds]:
 def test_all_kinds_make_the_bounds() -> None:
     questions = asked({ONE: 0, TWO: 5}, {ONE: 7, TWO: 8}, {ONE: 9, TWO: 8})
     assert run(questions) == {ONE: LogBounds(0, 7, 9), TWO: LogBounds(5, 8, 8)}
+    # Of the high watermark's answer, which is the last.
+    assert {one.leader_epoch for one in questions.bounds().values()} == {6}
     assert not questions.is_silent
 
 

@@ -63,6 +63,57 @@ def test_expressions_are_checked_also_where_the_rest_is_wrong(
     assert "expected a condition" in shown
 
 
+@pytest.mark.parametrize(
+    "also_wrong",
+    [
+        ("user_id, type: bigint", "user_id, type: bigin"),
+        ("user_id, type: bigint", "user_id, type: 7"),
+        ("{name: app, type: string}", "{name: app, type: string, constant: x, path: y}"),
+        ("unit: ms", "unit: fortnights"),
+        ("{json: {", "{jsn: {"),
+        ("partition_by:", "partition:"),
+    ],
+    ids=["type", "type is no text", "clash", "event time", "format", "missing key"],
+)
+def test_all_expressions_are_told_beside_whatever_else_is_wrong(
+    also_wrong: tuple[str, str], job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tags = "    - {name: tags, type: array<string>}\n"
+    bad = (
+        "    - {name: syntax, type: int, expression: '1 +'}\n"
+        "    - {name: types, type: int, expression: 'tags || 1'}\n"
+        "    - {name: unknown, type: int, expression: 'no_such'}\n"
+        "    - {name: value, type: int, constant: many}\n"
+    )
+    text = changed((tags, tags + bad), also_wrong) + 'where: "tags >"\n'
+    job.write_text(text)
+    assert run_command(["validate", str(job), "-o", "json"]) == 3
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    lines = text.splitlines()
+    told = {lines[one["line"] - 1].strip()[:15]: one for one in problems if one["line"]}
+    for name in ("syntax", "types", "unknown", "value"):
+        one = told[f"- {{name: {name}, type"[:15]]
+        assert one["column"] > len("    - {name: ")
+        assert "expected a" in one["problem"]
+    assert "there is no column no_such here" in told["- {name: unknow"]["todo"]
+    assert "expected a condition" in told['where: "tags >"']["problem"]
+    assert len(problems) > len(bad.splitlines()) + 1
+
+
+def test_expression_over_a_column_that_is_wrong_is_not_blamed_for_it(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    column = "    - {name: twice, type: bigint, expression: 'user_id + USER_ID'}\n"
+    tags = "    - {name: tags, type: array<string>}\n"
+    job.write_text(
+        changed((tags, tags + column), ("user_id, type: bigint", "user_id, type: bigin"))
+        + 'where: "user_id > 1"\n'
+    )
+    assert run_command(["validate", str(job), "-o", "json"]) == 3
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert problem["problem"] == "expected a Hive type, got `bigin`"
+
+
 def test_problems_as_json_are_one_document_with_every_place(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

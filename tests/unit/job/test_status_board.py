@@ -5,11 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.errors import FencedError, SourceUnavailableError, TableMismatchError
+from sluiceway.errors import (
+    FencedError,
+    SourceUnavailableError,
+    StorageFullError,
+    TableMismatchError,
+)
 from sluiceway.job import status_board
 from sluiceway.job.status import RouteState, RouteStatus, decode_status, encode_status
 from sluiceway.job.status_board import StatusBoard, StatusFiles
 from sluiceway.observe.log import stderr_log
+from sluiceway.storage.local import LocalStorage
 from tools.board_sessions import placed_session
 from tools.ledger_records import data, fence, fold_of, sources, span
 
@@ -171,3 +177,43 @@ def test_status_that_cannot_be_written_harms_nothing(tmp_path: Path) -> None:
     files.close()
     assert not path.exists()
     assert read(other) is not None
+
+
+class FullStore(LocalStorage):
+    """Has room for one status and no other beside it."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+
+    def overwrite(self, path: str, content: bytes) -> None:
+        if self.is_full and Path(path).exists():
+            raise StorageFullError("no space left on device")
+        super().overwrite(path, content)
+
+
+def test_status_on_a_full_store_takes_the_room_of_the_one_before(tmp_path: Path) -> None:
+    board, path, store = StatusBoard(), tmp_path / "status.json", FullStore()
+    session = placed_session("a", path)
+    session.store = store
+    files = StatusFiles(board, stderr_log())
+    files.start()
+    board.note(session, RouteState.RUNNING, None)
+    wait_for(lambda: (found := read(path)) is not None and found.state is RouteState.RUNNING)
+    store.is_full = True
+    board.note(session, RouteState.WAITING, StorageFullError("no space left on device"))
+    wait_for(lambda: (found := read(path)) is not None and found.state is RouteState.WAITING)
+    found = read(path)
+    assert found is not None
+    assert found.code == "SW203"
+    files.close()
+
+
+def test_status_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:
+    board, path = StatusBoard(), tmp_path / "away" / "status.json"
+    files = StatusFiles(board, stderr_log())
+    board.note(placed_session("a", path), RouteState.RUNNING, None)
+    files._write_due()
+    assert not path.exists()
+    path.parent.mkdir()
+    files._write_due()
+    assert read(path) is not None

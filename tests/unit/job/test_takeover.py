@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from sluiceway.errors import LeaseHeldError
+from sluiceway.errors import FencedError, LeaseHeldError, MetastoreUnavailableError
 from sluiceway.job import takeover
 from sluiceway.job.ledger_age import refuse_older_ledger
-from sluiceway.job.takeover import OwnedLedger, TakeoverHooks, take_over
+from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_over
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.steps import ignore_step
@@ -39,6 +39,7 @@ class _Sink(TableSink):
         identity = TableIdentity("thrift://m:1", "ods", "orders", 7, str(folder))
         self.state = TableState(identity, Schema(()), (), None)
         self.stale_looks = 0
+        self.marks_in_vain = 0
 
     def open(self) -> TableState:
         if self.stale_looks:
@@ -47,6 +48,9 @@ class _Sink(TableSink):
         return self.state
 
     def mark_ledger(self, state: TableState, ledger: str) -> None:
+        if self.marks_in_vain:
+            self.marks_in_vain -= 1
+            raise MetastoreUnavailableError("down")
         self.state = replace(self.state, ledger=ledger)
 
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
@@ -99,3 +103,28 @@ def test_driver_that_fences_while_another_looks_around_is_not_fenced_by_it(
     winner.writer.commit(sources(1))
     winner.lease.release()
     assert winner.writer.fold.term == 2
+
+
+def test_fence_of_a_start_in_vain_is_known_by_the_driver_and_not_by_its_process(
+    tmp_path: Path,
+) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+
+    def hooks(driver: str) -> TakeoverHooks:
+        return TakeoverHooks(
+            ignore_step, lambda attempts, error: None, lambda seconds: None, driver=driver
+        )
+
+    first = take_over(config, sink, hooks("a" * 32))
+    left = LeftLedger.of(first)
+    first.lease.release()
+    sink.marks_in_vain = 1
+    with pytest.raises(MetastoreUnavailableError):
+        take_over(config, sink, hooks("a" * 32), left)
+    again = take_over(config, sink, hooks("a" * 32), left)
+    assert again.writer.term == 3
+    again.lease.release()
+    # Of this very process, and so of its host and pid; it is another driver all the same.
+    take_over(config, sink, hooks("b" * 32)).lease.release()
+    with pytest.raises(FencedError):
+        take_over(config, sink, hooks("a" * 32), left)

@@ -85,6 +85,23 @@ def test_offsets_that_no_plan_may_skip_halt_the_route(
     assert isinstance(judged, Fatal)
 
 
+def test_log_that_ends_below_the_committed_end_is_left_to_the_second_look() -> None:
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9)))
+    behind = {SourcePartition("orders", 0): LogBounds(0, 7, 7)}
+    judged = _judged(fold, behind)
+    assert isinstance(judged, Retriable)
+    assert "offset 0 is gone" in str(judged)
+
+
+def test_lost_rows_of_one_log_halt_though_another_may_only_be_behind() -> None:
+    fold = fold_of(fence(), sources(0, 1), data(1, 0, span(0, 0, 9), span(1, 0, 2)))
+    after = {
+        SourcePartition("orders", 0): LogBounds(0, 7, 7),
+        SourcePartition("orders", 1): LogBounds(5, 9, 9),
+    }
+    assert isinstance(_judged(fold, after), OffsetsLostError)
+
+
 def test_death_of_a_task_is_blamed_on_the_route_that_it_served_alone() -> None:
     fold = fold_of(fence(), sources(0))
     died = TaskDiedError("the task died")

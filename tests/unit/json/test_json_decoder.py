@@ -1,5 +1,7 @@
+import sys
 from datetime import date, datetime
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -9,9 +11,17 @@ from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.types.dirty import DirtyReason as Why
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
+from tools.json_engines import ENGINES
 
 # So many clean neighbours that the block goes to the fast path.
 NEIGHBOURS = 40
+
+
+@pytest.fixture(autouse=True, params=ENGINES)
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test here runs with each engine."""
+    chosen = partial(JsonDecoder, engine=request.param)
+    monkeypatch.setattr(sys.modules[__name__], "JsonDecoder", chosen)
 
 
 def decoder(hive: str, unit: str | None = None, *, required: bool = False) -> JsonDecoder:

@@ -10,6 +10,7 @@ from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.collect import find_epoch, garbage_of
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.lease import Lease, LeaseKeeper, read_lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Body, DataRecord, encode_record
 from sluiceway.storage.local import LocalStorage
@@ -72,6 +73,42 @@ def _attempt(term: int, epoch: int) -> str:
 
 def _tmp(name: str) -> str:
     return f"{name}.{uuid4().hex}.tmp"
+
+
+def test_advice_that_killed_drivers_have_half_written_goes_and_advice_stays(room: Room) -> None:
+    room.land(fence())
+    root = Path(room.layout.root)
+    advice = [root / name for name in ("lease.json", "status.json", "hint.json")]
+    half = [root / _tmp(f".{path.name}") for path in advice]
+    foreign = [root / ".lease.json.tmp", root / _tmp(".notes.json"), root / _tmp("lease.json")]
+    for path in (*advice, *half, *foreign):
+        path.write_bytes(b"{}")
+    done = garbage_of(room.log, room.fold).collect()
+    assert {place.path for place in done.removed} == {str(path) for path in half}
+    assert all(path.exists() for path in (*advice, *foreign))
+    assert not any(path.exists() for path in half)
+
+
+def test_driver_whose_half_written_lease_is_collected_goes_on_renewing(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room.land(fence())
+    lease = Lease(
+        "d1", term=1, counter=0, released=False, host="h", boot_id="b", pid=1, start_ticks=1
+    )
+    keeper = LeaseKeeper(room.storage, room.layout.lease, lease)
+    rename = Path.rename
+
+    def rename_late(half: Path, target: Path) -> Path:
+        monkeypatch.setattr(Path, "rename", rename)
+        assert len(garbage_of(room.log, room.fold).collect().removed) == 1
+        return rename(half, target)
+
+    monkeypatch.setattr(Path, "rename", rename_late)
+    assert keeper.renew() is not None
+    assert read_lease(room.storage, room.layout.lease) is None
+    assert keeper.renew() is not None
+    assert read_lease(room.storage, room.layout.lease) is not None
 
 
 def test_leftovers_of_earlier_terms_and_epochs_go_and_those_of_the_running_one_stay(

@@ -3,6 +3,7 @@
 import errno
 import gzip
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +15,10 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger import layout as layouts
 from sluiceway.ledger import upkeep
+from sluiceway.ledger.collect import garbage_of
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.packs import Packs
+from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.local import LocalStorage
 from tools.ledger_records import data, span
 from tools.small_log import EVERY, kept_folders, open_log, take_over, tend, whole_fold, write_rows
@@ -76,6 +80,49 @@ def test_first_put_into_a_folder_makes_the_record_before_it_durable(tmp_path: Pa
     assert storage.synced == [log.layout.log_folder(0)]
 
 
+def test_put_makes_the_record_before_it_durable_unless_it_is_its_own(tmp_path: Path) -> None:
+    """A power cut may take the one and leave the other, though they are in one folder."""
+    take_over(open_log(tmp_path))
+    storage = SyncsSeen()
+    log = open_log(tmp_path, storage)
+    writer = take_over(log, "d2")
+    assert writer.fold.next_seq == 2
+    assert storage.synced == [log.layout.log_folder(0)]
+    write_rows(writer, 1)
+    assert storage.synced == [log.layout.log_folder(0)]
+
+
+class EmptiedBetween(LocalStorage):
+    """Another driver packs and empties the next folder just when this one looks at its slot."""
+
+    def __init__(self, pack: str, other: Callable[[], None]) -> None:
+        self._pack = pack
+        self._other: Callable[[], None] | None = other
+
+    def status(self, path: str) -> FileStatus | None:
+        found = super().status(path)
+        if path == self._pack and self._other is not None:
+            other, self._other = self._other, None
+            other()
+        return found
+
+
+def test_pack_is_checked_though_the_folder_behind_it_becomes_a_pack_meanwhile(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    write_rows(take_over(log), 12)
+    other = Packs(LocalStorage(), log.layout)
+    slow = EmptiedBetween(log.layout.pack(1), lambda: _pack_all(other))
+    assert Packs(slow, log.layout).pack_next(12) == 0
+    assert kept_folders(log) == [f"{3:016d}"]
+
+
+def _pack_all(packs: Packs) -> None:
+    while packs.pack_next(12) is not None:
+        pass
+
+
 def test_old_driver_at_the_beginning_of_a_folder_is_fenced_though_the_one_before_is_gone(
     tmp_path: Path,
 ) -> None:
@@ -109,3 +156,26 @@ def test_pack_that_cannot_be_read_for_now_is_a_store_that_fails(tmp_path: Path) 
 
     with pytest.raises(StorageUnavailableError, match="input/output error"):
         list(LedgerLog(Failing(), log.layout).records())
+
+
+def test_packs_that_zombies_and_the_dead_have_staged_go_when_their_folder_has_its_pack(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 6)
+    stage = Path(log.layout.stage)
+    late = [stage / f"pack-{0:016d}-{'a' * 32}", stage / f"pack-{0:016d}-{'b' * 32}.inprogress"]
+    ahead = stage / f"pack-{7:016d}-{'c' * 32}"
+    for path in (*late, ahead):
+        path.write_bytes(b"half of it")
+    assert not garbage_of(log, log.fold()).collect().removed
+    tend(writer)
+    # A zombie goes on with a folder that was packed and emptied long ago, and dies.
+    for path in late:
+        path.write_bytes(b"half of it")
+    done = garbage_of(log, log.fold()).collect()
+    assert [place.path for place in done.removed] == [str(path) for path in late]
+    assert [place.path for place in done.kept] == [str(ahead)]
+    assert ahead.exists()
+    assert not any(path.exists() for path in late)

@@ -2,6 +2,8 @@
 
 import errno
 import gzip
+import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +17,13 @@ from sluiceway.errors import (
     LedgerCorruptError,
     StorageUnavailableError,
 )
+from sluiceway.job.housekeeping import keep_log_short
 from sluiceway.ledger import layout as layouts
 from sluiceway.ledger import snapshot, upkeep
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import RecordType
+from sluiceway.ledger.records import RecordType, SnapshotRecord
 from sluiceway.ledger.upkeep import LogUpkeep
+from sluiceway.observe.log import stderr_log
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
@@ -167,9 +171,50 @@ def test_log_that_is_damaged_is_never_emptied(tmp_path: Path, slot: int) -> None
     write_rows(writer, 5)
     path = Path(log.layout.record(slot))
     path.write_bytes(path.read_bytes().replace(b'"engine":"', b'"engine":"x'))
-    with pytest.raises(LedgerCorruptError, match=r"chain|follow"):
-        tend(writer)
+    tended = LogUpkeep(writer)
+    assert tended.run().snapshot_seq is not None
+    damage = tended.run().damage
+    assert damage is not None
+    assert re.search("chain|follow", str(damage))
     assert len(list(Path(log.layout.log_folder(0)).iterdir())) == 4
+
+
+def test_damage_that_a_snapshot_covers_is_told_once_a_snapshot_and_stops_no_commit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 5)
+    tend(writer)
+    pack = Path(log.layout.pack(0))
+    whole = pack.read_bytes()
+    pack.write_bytes(whole[:-20])
+    tended = LogUpkeep(writer)
+    for _ in range(12):
+        write_rows(writer, 1)
+        keep_log_short(tended, stderr_log(level="warning"))
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    snapshots = [r for r, _ in log.records(4) if isinstance(r.body, SnapshotRecord)]
+    assert 1 <= len(told) <= len(snapshots) + 1
+    assert {(line["event"], line["code"]) for line in told} == {("old_records_damaged", "SW453")}
+    assert str(pack) in told[0]["error"]
+    # What follows the damage is all there, as slots and as what was packed before it was met.
+    assert Path(log.layout.log_folder(1)).exists()
+    assert log.fold().sources == writer.fold.sources
+    # Once it was put right, the log is packed again.
+    pack.write_bytes(whole)
+    write_rows(writer, EVERY)
+    tend(writer)
+    assert not Path(log.layout.log_folder(1)).exists()
+
+
+def test_record_before_the_tail_that_is_gone_stops_a_snapshot_as_any_commit(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 5)
+    Path(log.layout.record(writer.fold.next_seq - 1)).unlink()
+    with pytest.raises(LedgerCorruptError, match="was there and is gone"):
+        LogUpkeep(writer).run()
 
 
 def test_pack_with_a_record_too_many_is_damaged_and_the_log_stays(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ out, and the values are looked at after. What is left over is decided by the slo
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
 import numpy as np
@@ -18,12 +17,13 @@ from pyarrow import json as arrow_json
 
 from sluiceway.formats.json.arrow_columns import RowMarks, compile_column
 from sluiceway.formats.json.exact_rows import MAX_DEPTH, is_too_deep
+from sluiceway.formats.json.fast_rows import FastPath, FastRows, Rows
 from sluiceway.formats.json.parse_schema import parse_schema
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.schema import Schema
 
-Rows = npt.NDArray[np.int64]
-
+BLOCK_ROWS = 2048
+BLOCK_BYTES = 16 * 1024 * 1024
 # Below this many rows the slow path costs less than another call of the parser.
 MIN_SPLIT_ROWS = 16
 # A parser call that fails costs about as much as this many rows on the slow path.
@@ -50,21 +50,6 @@ _CASE_BIT, _BRACKET, _EXPONENT, _MINUS, _POINT = 0xDF, 0x5B, 0x45, 0x2D, 0x2E
 _DIGITS = (0x30, 0x39)
 
 
-@dataclass(frozen=True, slots=True)
-class FastRows:
-    """What the fast path made of a block.
-
-    Attributes:
-        batches: Columns of the rows it vouches for.
-        rows: Their positions in the block, batch after batch.
-        suspects: All other positions, rising.
-    """
-
-    batches: list[pa.RecordBatch]
-    rows: list[Rows]
-    suspects: Rows
-
-
 class _Block:
     """Payloads behind each other, a newline after each, as the parser reads them."""
 
@@ -88,7 +73,7 @@ class _Block:
         return pa.py_buffer(b"\n".join((*itemgetter(*rows.tolist())(self.payloads), b"")))
 
 
-class BlockReader:
+class BlockReader(FastPath):
     """Reads blocks of payloads. Created once a task, used by one thread.
 
     Args:
@@ -116,18 +101,15 @@ class BlockReader:
         narrow, wide = parse_schema(schema, wide=False), parse_schema(schema, wide=True)
         return None if narrow is None or wide is None else cls(schema, narrow, wide)
 
-    def read(self, payloads: Sequence[bytes]) -> FastRows:
-        """Read a block.
+    def read(self, payloads: list[bytes]) -> Iterator[FastRows]:
+        """Read payloads; see `FastPath.read`.
 
-        Called for each block of a batch. A call of the parser costs some 200 us however few
-        the rows are, so blocks are large.
-
-        Args:
-            payloads: At least one and none of them empty; together below 1 GiB.
-
-        Returns:
-            The rows it vouches for and the others.
+        A call of the parser costs some 200 us however few the rows are, so blocks are large.
         """
+        for start, end in _blocks(payloads):
+            yield self._read_block(payloads[start:end], start)
+
+    def _read_block(self, payloads: list[bytes], start: int) -> FastRows:
         block = _Block(payloads)
         rows, unreadable = np.arange(len(payloads)), _unreadable_rows(block)
         salvage = _Salvage(self, block, wide=self._wide_blocks > 0)
@@ -136,7 +118,8 @@ class BlockReader:
         left = np.ones(len(payloads), bool)
         for rows in salvage.rows:
             left[rows] = False
-        return FastRows(salvage.batches, salvage.rows, np.flatnonzero(left))
+        placed = [rows + start for rows in salvage.rows]
+        return FastRows(salvage.batches, placed, np.flatnonzero(left) + start)
 
     def parse(self, data: pa.Buffer, *, wide: bool) -> pa.Table:
         """Call Arrow's parser.
@@ -231,6 +214,17 @@ class _Salvage:
         else:
             middle = len(rows) // 2
             segments += [rows[middle:], rows[:middle]]
+
+
+def _blocks(payloads: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Cut payloads into blocks: at most so many rows, and so many bytes unless it is one row."""
+    ends = np.cumsum(np.fromiter(map(len, payloads), np.int64, len(payloads)))
+    start, done = 0, 0
+    while start < len(payloads):
+        fitting = int(np.searchsorted(ends, done + BLOCK_BYTES, side="right"))
+        end = max(start + 1, min(start + BLOCK_ROWS, fitting))
+        yield start, end
+        start, done = end, int(ends[end - 1])
 
 
 def _unreadable_rows(block: _Block) -> Rows:

@@ -1,23 +1,24 @@
 """JSON payloads -> typed columns: the fast path where it can vouch, the slow path elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.json.arrow_blocks import BlockReader
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_rows import ExactReader
+from sluiceway.formats.json.fast_rows import FastPath, Rows
+from sluiceway.formats.json.native_blocks import MODULE, NativeReader, native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.schema import Schema
 
-BLOCK_ROWS = 2048
-BLOCK_BYTES = 16 * 1024 * 1024
-Rows = npt.NDArray[np.int64]
+Engine = Literal["auto", "native", "library", "exact"]
+"""How rows are decided, with equal outcomes: `exact` by the slow path alone; `native` and
+`library` with a fast path before it; `auto` takes `native` where it is installed."""
 
 
 class JsonDecoder(RowDecoder):
@@ -31,11 +32,11 @@ class JsonDecoder(RowDecoder):
         schema: The table's columns; `Field.path` says where in the payload each one is.
         extra: What happens with keys that no column takes.
         tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
-        fast_path: False decides every row by the slow path: equal outcomes, for checks.
+        engine: Which fast path goes before the slow one.
 
     Raises:
         ValueError: JSON cannot carry a column's type, there is no column, or two have the same
-            name.
+            name; or the native module is asked for and not installed.
     """
 
     def __init__(
@@ -44,14 +45,14 @@ class JsonDecoder(RowDecoder):
         *,
         extra: Literal["ignore"] = "ignore",
         tombstones: Literal["skip", "dirty"] = "skip",
-        fast_path: bool = True,
+        engine: Engine = "auto",
     ) -> None:
         _check_columns(schema)
         if extra != "ignore":
             raise ValueError(f"extra: {extra} is not in this version; extra: ignore is")
         self._schema = arrow_schema(schema)
         self._exact = ExactReader(schema)
-        self._fast = BlockReader.for_schema(schema) if fast_path else None
+        self._fast = _fast_path(schema, engine)
         self._skips_tombstones = tombstones == "skip"
 
     @property
@@ -75,8 +76,10 @@ class JsonDecoder(RowDecoder):
             there = np.fromiter(map(bool, payloads), bool, len(payloads))
             self._add_tombstones(rows[~there].tolist(), collected)
             rows = rows[there]
-        for start, end in _blocks(held):
-            self._decode_block(held[start:end], rows[start:end], collected)
+        if self._fast is None:
+            self._decode_exactly(held, rows, collected)
+        elif held:
+            self._decode_fast(self._fast, held, rows, collected)
         return collected.decoded()
 
     def _add_tombstones(self, rows: list[int], collected: "_Collected") -> None:
@@ -86,15 +89,15 @@ class JsonDecoder(RowDecoder):
         error = DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
         collected.dirty += [error.row(row) for row in rows]
 
-    def _decode_block(self, payloads: list[bytes], rows: Rows, collected: "_Collected") -> None:
-        suspects = np.arange(len(payloads))
-        if self._fast is not None:
-            fast = self._fast.read(payloads)
+    def _decode_fast(
+        self, path: FastPath, payloads: list[bytes], rows: Rows, collected: "_Collected"
+    ) -> None:
+        for fast in path.read(payloads):
             for batch, kept in zip(fast.batches, fast.rows, strict=True):
                 collected.add(batch, rows[kept])
-            suspects = fast.suspects
-        if len(suspects):
-            self._decode_exactly([payloads[row] for row in suspects], rows[suspects], collected)
+            left = fast.suspects
+            if len(left):
+                self._decode_exactly([payloads[row] for row in left], rows[left], collected)
 
     def _decode_exactly(self, payloads: list[bytes], rows: Rows, collected: "_Collected") -> None:
         values: list[list[object]] = []
@@ -113,6 +116,15 @@ class JsonDecoder(RowDecoder):
         ]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         collected.add(batch, np.array(clean, np.int64))
+
+
+def _fast_path(schema: Schema, engine: Engine) -> FastPath | None:
+    if engine == "exact":
+        return None
+    if engine == "native" and native_module() is None:
+        raise ValueError(f"the engine native needs {MODULE}, which is not installed or too old")
+    native = None if engine == "library" else NativeReader.for_schema(schema)
+    return native or BlockReader.for_schema(schema)
 
 
 def _check_columns(schema: Schema) -> None:
@@ -152,14 +164,3 @@ class _Collected:
             order = np.argsort(rows)
             batch, rows = batch.take(pa.array(order)), rows[order]
         return Decoded(batch, pa.array(rows), dirty, self.skipped)
-
-
-def _blocks(payloads: list[bytes]) -> Iterator[tuple[int, int]]:
-    """Cut payloads into blocks: at most so many rows, and so many bytes unless it is one row."""
-    ends = np.cumsum(np.fromiter(map(len, payloads), np.int64, len(payloads)))
-    start, done = 0, 0
-    while start < len(payloads):
-        fitting = int(np.searchsorted(ends, done + BLOCK_BYTES, side="right"))
-        end = max(start + 1, min(start + BLOCK_ROWS, fitting))
-        yield start, end
-        start, done = end, int(ends[end - 1])

@@ -37,6 +37,7 @@ from sluiceway.sinks.hive.table_check import (
     compression_of,
     match_schema,
     schema_of,
+    table_not_found,
     table_to_create,
     warnings_of,
 )
@@ -145,18 +146,8 @@ class HiveTableSink(TableSink):
                 where=where,
                 hint="bring it back; a new start of the job makes one with create: if_missing",
             )
-        if not options.create:
-            raise TableMismatchError(
-                "the table does not exist",
-                where=where,
-                hint="create it, or write create: if_missing",
-            )
-        if options.schema is None:
-            raise TableMismatchError(
-                "the table does not exist, so its columns cannot be taken from it",
-                where=where,
-                hint="create it, or declare the columns in the job file",
-            )
+        if not options.create or options.schema is None:
+            raise table_not_found(options)
         self._client.create_database_if_missing(options.database)
         return self._client.create_table(table_to_create(options, options.schema))
 

@@ -12,7 +12,7 @@ from sluiceway.catalog.hive_table import (
     HiveTable,
 )
 from sluiceway.catalog.locations import is_absolute_location, normalise_location, same_location
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import TableMismatchError, TableNotFoundError
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import DataType, Field, Schema
@@ -21,6 +21,19 @@ COMPRESSIONS = ("zstd", "snappy", "gzip")
 _COMPRESSION_KEY = "parquet.compression"
 _PLAIN_KINDS = ("EXTERNAL_TABLE", "MANAGED_TABLE")
 _SPARK_PROVIDERS = ("", "hive", "parquet")
+
+
+def table_not_found(options: HiveTableOptions) -> TableNotFoundError:
+    """The error for a table that the metastore does not have; the hint says how it gets there."""
+    message = "the table does not exist"
+    if options.schema is None:
+        message = f"{message}, so its columns cannot be taken from it"
+        hint = "create it, or declare the columns in the job file"
+    elif options.create:
+        hint = "`sluiceway run JOB` creates it; until then there is nothing to look at"
+    else:
+        hint = "create it, or write create: if_missing for `sluiceway run JOB` to do so"
+    return TableNotFoundError(message, where=f"{options.database}.{options.table}", hint=hint)
 
 
 def table_to_create(options: HiveTableOptions, schema: Schema) -> HiveTable:

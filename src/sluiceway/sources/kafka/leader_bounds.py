@@ -29,6 +29,7 @@ class LeaderBounds:
         leader: Id of the broker; None when it is not known.
         give_up_at: Monotonic time after which it is silent.
         found: Offsets of each kind so far.
+        epochs: Leader epochs that the last answers came with.
         failures: Why a partition has no bounds.
     """
 
@@ -37,6 +38,7 @@ class LeaderBounds:
     ask: Ask
     give_up_at: float
     found: list[dict[SourcePartition, int]] = field(default_factory=list)
+    epochs: dict[SourcePartition, int] = field(default_factory=dict)
     failures: dict[SourcePartition, KafkaException | TimeoutError] = field(default_factory=dict)
     answers: Answers = field(default_factory=dict)
 
@@ -57,10 +59,13 @@ class LeaderBounds:
         for asked, answer in self.answers.items():
             one = SourcePartition(asked.topic, asked.partition)
             try:
-                offset = int(answer.result(timeout=0).offset)
+                said = answer.result(timeout=0)
             except KafkaException as failure:
                 self.failures[one] = failure
                 continue
+            offset = int(said.offset)
+            if said.leader_epoch is not None:
+                self.epochs[one] = int(said.leader_epoch)
             if offset < 0:
                 # What the library says, without an error, of a leader that did not answer.
                 self.failures[one] = TimeoutError(f"no answer: offset {offset}")
@@ -77,7 +82,9 @@ class LeaderBounds:
         if len(self.found) < _KINDS:
             return {}
         start, stable, high = self.found
-        return {one: LogBounds(start[one], stable[one], high[one]) for one in high}
+        return {
+            one: LogBounds(start[one], stable[one], high[one], self.epochs.get(one)) for one in high
+        }
 
     @property
     def is_silent(self) -> bool:

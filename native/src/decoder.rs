@@ -1,0 +1,176 @@
+//! The decoder as Python sees it: payloads in, one Arrow array and the rows in doubt out.
+
+use std::ffi::CStr;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyList, PyTuple};
+
+use crate::arrays::{ArrowArray, Offsets, Present, Texts, Values};
+use crate::columns::Column;
+use crate::objects::Fields;
+use crate::scan::{Doubt, PADDING, Reader, Vouched};
+
+const ARRAY_CAPSULE: &CStr = c"arrow_array";
+/// Offsets in a column have 32 bits, and no column holds more bytes than its payloads.
+const MAX_BLOCK_BYTES: usize = 1 << 30;
+
+/// Reads payloads into typed columns. Made once a task, used by one thread at a time.
+#[pyclass(module = "sluiceway_native")]
+pub struct JsonReader {
+    columns: Fields,
+    block: Vec<u8>,
+    starts: Vec<usize>,
+    scratch: Vec<u8>,
+}
+
+#[pymethods]
+impl JsonReader {
+    #[new]
+    fn new(columns: Vec<(Vec<String>, bool, Bound<'_, PyTuple>)>) -> PyResult<Self> {
+        let mut fields = Fields::default();
+        for (number, (path, required, kind)) in columns.into_iter().enumerate() {
+            if path.is_empty() {
+                return Err(PyValueError::new_err("a column has no path"));
+            }
+            fields.add(&path, column(&kind)?, number, required);
+        }
+        Ok(Self { columns: fields, block: vec![], starts: vec![], scratch: vec![] })
+    }
+
+    /// Read payloads from number `start` on, as many as make a block.
+    fn read<'py>(
+        &mut self,
+        py: Python<'py>,
+        payloads: &Bound<'py, PyList>,
+        start: usize,
+    ) -> PyResult<(Bound<'py, PyCapsule>, usize, Bound<'py, PyBytes>)> {
+        self.gather(payloads, start)?;
+        let taken = self.starts.len() - 1;
+        let (array, suspects) = py.detach(|| self.decode());
+        let capsule = PyCapsule::new_with_value(py, array, ARRAY_CAPSULE)?;
+        Ok((capsule, start + taken, PyBytes::new(py, &suspects)))
+    }
+}
+
+impl JsonReader {
+    /// Copy payloads behind each other, a NUL after each.
+    fn gather(&mut self, payloads: &Bound<'_, PyList>, start: usize) -> PyResult<()> {
+        self.block.clear();
+        self.starts.clear();
+        self.starts.push(0);
+        for index in start..payloads.len() {
+            let item = payloads.get_item(index)?;
+            let payload = item.cast::<PyBytes>()?.as_bytes();
+            let size = self.block.len() + payload.len();
+            if size > MAX_BLOCK_BYTES && self.starts.len() > 1 {
+                break;
+            }
+            self.block.extend_from_slice(payload);
+            self.block.push(0);
+            self.starts.push(self.block.len());
+        }
+        self.block.resize(self.block.len().max(1) + PADDING, 0);
+        Ok(())
+    }
+
+    /// Read the gathered block: its clean rows, and the positions of the others as int64.
+    fn decode(&mut self) -> (ArrowArray, Vec<u8>) {
+        let mut suspects: Vec<u8> = vec![];
+        let mut clean = 0;
+        let mut reader = Reader::new(&self.block, std::mem::take(&mut self.scratch));
+        for (row, bounds) in self.starts.windows(2).enumerate() {
+            reader.go_to(bounds[0]);
+            match read_row(&mut self.columns, &mut reader, bounds[1] - 1) {
+                Ok(()) => clean += 1,
+                Err(Doubt) => {
+                    self.columns.truncate(clean);
+                    suspects.extend_from_slice(&(row as i64).to_ne_bytes());
+                }
+            }
+        }
+        self.scratch = reader.scratch;
+        (Present::of(clean).take(self.columns.take()), suspects)
+    }
+}
+
+#[inline(always)]
+fn read_row(columns: &mut Fields, reader: &mut Reader, end: usize) -> Vouched<()> {
+    reader.skip_space();
+    columns.read(reader)?;
+    reader.skip_space();
+    // A NUL inside of the payload ends it too early.
+    if reader.position() == end { Ok(()) } else { Err(Doubt) }
+}
+
+/// A column of a type, told as a tuple: its kind, then what the kind needs.
+fn column(told: &Bound<'_, PyTuple>) -> PyResult<Column> {
+    let kind: String = told.get_item(0)?.extract()?;
+    Ok(match kind.as_str() {
+        "boolean" => Column::Boolean(Default::default()),
+        "integer" => integers(told.get_item(1)?.extract()?)?,
+        "float" => floats(told.get_item(1)?.extract()?)?,
+        "decimal" => decimals(told.get_item(1)?.extract()?, told.get_item(2)?.extract()?)?,
+        "string" => Column::Text(Texts::default()),
+        "date" => Column::Date(Values::default()),
+        "instant" => Column::Instant(Values::default()),
+        "epoch" => {
+            Column::Epoch { values: Values::default(), places: told.get_item(1)?.extract()? }
+        }
+        "list" => Column::List {
+            offsets: Offsets::default(),
+            items: Box::new(column(told.get_item(1)?.cast()?)?),
+        },
+        "map" => map_of(column(told.get_item(1)?.cast()?)?, column(told.get_item(2)?.cast()?)?)?,
+        "struct" => struct_of(told.get_item(1)?.extract()?)?,
+        _ => return Err(PyValueError::new_err(format!("no kind of column: {kind}"))),
+    })
+}
+
+fn integers(bits: u32) -> PyResult<Column> {
+    match bits {
+        8 => Ok(Column::Int8(Values::default())),
+        16 => Ok(Column::Int16(Values::default())),
+        32 => Ok(Column::Int32(Values::default())),
+        64 => Ok(Column::Int64(Values::default())),
+        _ => Err(PyValueError::new_err(format!("no integer has {bits} bits"))),
+    }
+}
+
+fn floats(bits: u32) -> PyResult<Column> {
+    match bits {
+        32 => Ok(Column::Float32(Values::default())),
+        64 => Ok(Column::Float64(Values::default())),
+        _ => Err(PyValueError::new_err(format!("no float has {bits} bits"))),
+    }
+}
+
+fn decimals(precision: u32, scale: i32) -> PyResult<Column> {
+    if !(1..=38).contains(&precision) || !(0..=38).contains(&scale) {
+        return Err(PyValueError::new_err(format!("no decimal is ({precision},{scale})")));
+    }
+    Ok(Column::Decimal { values: Values::default(), scale, limit: 10_i128.pow(precision) })
+}
+
+fn map_of(keys: Column, values: Column) -> PyResult<Column> {
+    match keys {
+        Column::Text(_)
+        | Column::Int8(_)
+        | Column::Int16(_)
+        | Column::Int32(_)
+        | Column::Int64(_) => Ok(Column::Map {
+            offsets: Offsets::default(),
+            keys: Box::new(keys),
+            values: Box::new(values),
+        }),
+        _ => Err(PyValueError::new_err("a map has string or integer keys")),
+    }
+}
+
+fn struct_of(told: Vec<(String, bool, Bound<'_, PyTuple>)>) -> PyResult<Column> {
+    let mut fields = Fields::default();
+    for (number, (name, required, kind)) in told.into_iter().enumerate() {
+        fields.add(&[name], column(&kind)?, number, required);
+    }
+    Ok(Column::Struct { present: Present::default(), fields })
+}

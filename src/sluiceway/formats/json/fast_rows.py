@@ -1,0 +1,43 @@
+"""What a fast path is: it vouches for rows, which then equal the slow path's, or doubts them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class FastRows:
+    """What a fast path made of a block of payloads.
+
+    Attributes:
+        batches: Columns of the rows it vouches for.
+        rows: Their positions among the payloads, batch after batch.
+        suspects: All other positions of the block, rising.
+    """
+
+    batches: list[pa.RecordBatch]
+    rows: list[Rows]
+    suspects: Rows
+
+
+class FastPath(ABC):
+    """Reads payloads in blocks. Created once a task, used by one thread."""
+
+    @abstractmethod
+    def read(self, payloads: list[bytes]) -> Iterator[FastRows]:
+        """Read payloads, block by block.
+
+        Called once per batch.
+
+        Args:
+            payloads: None of them empty.
+
+        Yields:
+            For each block the rows it vouches for and the others; together all payloads.
+        """

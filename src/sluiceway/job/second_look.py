@@ -1,0 +1,66 @@
+"""A log that ends below its committed end is looked at again before it is called truncated.
+
+A leader that was just elected, or one that does not know yet that it is none any more, answers
+with a high watermark of a moment ago. That says nothing about the log and is over in seconds; a
+truncation stays.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sluiceway.errors import SourceUnavailableError
+from sluiceway.ledger.fold import Fold
+from sluiceway.sources.contract import LogBounds, SourcePartition
+
+PATIENCE_S = 3.0
+"""Between the first look and the one that is believed; watermarks follow in far less than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    since: float
+    leader_epoch: int | None
+
+
+class SecondLook:
+    """What one route's looks at its logs have seen; used by the route's thread alone."""
+
+    def __init__(self) -> None:
+        self._behind: dict[SourcePartition, _Behind] = {}
+
+    def look(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
+        """Note which logs end below their committed ends. Called whenever they were asked for.
+
+        Returns when the bounds can be believed: nothing is behind, or it was already some seconds
+        ago, under the same leader epoch. Then the planner says what that means.
+
+        Args:
+            fold: State of the ledger.
+            bounds: As the brokers say now; a partition without an answer is left as it is.
+
+        Raises:
+            SourceUnavailableError: A log ends below its committed end, and has not for long.
+        """
+        now = time.monotonic()
+        doubt: SourceUnavailableError | None = None
+        for (topic, number), known in sorted(fold.sources.items()):
+            one = SourcePartition(topic, number)
+            place = bounds.get(one)
+            if place is None:
+                continue
+            if known.retired or known.end <= place.high_watermark:
+                self._behind.pop(one, None)
+                continue
+            seen = self._behind.get(one)
+            if seen is None or seen.leader_epoch != place.leader_epoch:
+                # Another leader is another witness, and needs its own time.
+                seen = self._behind[one] = _Behind(now, place.leader_epoch)
+            if now - seen.since < PATIENCE_S:
+                doubt = doubt or SourceUnavailableError(
+                    f"its leader says that the log ends at {place.high_watermark}, the committed "
+                    f"end is {known.end}; it is asked again before that is believed",
+                    where=str(one),
+                )
+        if doubt is not None:
+            raise doubt

@@ -1,0 +1,109 @@
+"""Which fast path a decoder takes, and that the native one vouches for what it should."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from sluiceway.formats.json import native_blocks
+from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.json.native_blocks import INTERFACE, NativeReader, native_module
+from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.schema import Field, Schema, StructType
+
+NAME = "sluiceway_stand_in"
+INT = parse_hive_type("int")
+SCHEMA = Schema((Field("v", INT),))
+needs_native = pytest.mark.skipif(
+    native_module() is None, reason="the native module is not installed: make native"
+)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, interface: int) -> None:
+    """Put a module of another version in place of the native one."""
+    module = ModuleType(NAME)
+    module.__spec__ = sys.__spec__
+    module.INTERFACE = interface  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, NAME, module)
+    monkeypatch.setattr(native_blocks, "MODULE", NAME)
+
+
+@pytest.mark.parametrize("interface", [INTERFACE - 1, INTERFACE + 1])
+def test_native_module_of_another_interface_is_not_used(
+    monkeypatch: pytest.MonkeyPatch, interface: int
+) -> None:
+    stand_in(monkeypatch, interface)
+    assert native_module() is None
+    assert JsonDecoder(SCHEMA).decode([b'{"v":1}']).rows.to_pylist() == [{"v": 1}]
+
+
+def test_native_module_of_this_interface_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, INTERFACE)
+    assert native_module() is sys.modules[NAME]
+
+
+def test_engine_native_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_blocks, "MODULE", "sluiceway_not_there")
+    with pytest.raises(ValueError, match="not installed"):
+        JsonDecoder(SCHEMA, engine="native")
+    assert len(JsonDecoder(SCHEMA).decode([b'{"v":1}']).rows) == 1
+
+
+@needs_native
+@pytest.mark.parametrize("shape", ["standard", "narrow", "wide"])
+def test_native_reader_vouches_for_every_standard_event(
+    monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[3])
+    bench = importlib.import_module("bench.standard_events")
+    columns = bench.SHAPES[shape].columns.items()
+    reader = NativeReader.for_schema(
+        Schema(tuple(Field(n, parse_hive_type(t)) for n, t in columns))
+    )
+    assert reader is not None
+    (found,) = reader.read(list(bench.bench_events(500, shape=shape)))
+    assert len(found.suspects) == 0
+    assert [len(batch) for batch in found.batches] == [500]
+
+
+@needs_native
+@pytest.mark.parametrize(
+    ("hive", "text"),
+    [
+        *(("bigint", text) for text in ("-9223372036854775808", "12.0", "1.2e1", '"12"', "0e5")),
+        *(("decimal(18,2)", text) for text in ("0.10", "1e2", '"+1.5"', "0.100")),
+        *(("double", text) for text in ("6.02e23", "0.1", "5e-324", "123e20")),
+        *(("float", text) for text in ("3.4e38", "16777215", "1e-45")),
+        *(
+            ("timestamp", text)
+            for text in ('"2026-11-20T08:00:00\\u002b08:00"', '"2026-11-20 08:00Z"')
+        ),
+        *(("string", text) for text in ('"a\\u4f60\\ud83d\\ude00"', '"\u4f60"', '"\\n"')),
+        *(("map<int,string>", text) for text in ('{"7":"x","8":null}', "{}")),
+        *(("boolean", text) for text in ("true", "null")),
+    ],
+)
+def test_native_reader_vouches_for_what_is_common(hive: str, text: str) -> None:
+    reader = NativeReader.for_schema(Schema((Field("v", parse_hive_type(hive)),)))
+    assert reader is not None
+    for payload in (f'{{"v":{text}}}', f'{{ "x":[{{}},NaN,-Inf], "\\u0076" :{text} }}\n'):
+        (found,) = reader.read([payload.encode()])
+        assert len(found.suspects) == 0
+
+
+@needs_native
+@pytest.mark.parametrize(
+    "kind",
+    [
+        StructType(()),
+        StructType((Field("a", INT), Field("a", INT))),
+        parse_hive_type("binary"),
+        parse_hive_type("array<binary>"),
+        parse_hive_type("map<double,int>"),
+        parse_hive_type("map<string,struct<b:binary>>"),
+    ],
+)
+def test_native_reader_leaves_a_table_that_it_cannot_read(kind: StructType) -> None:
+    assert NativeReader.for_schema(Schema((Field("v", kind),))) is None
