@@ -25,6 +25,7 @@ from sluiceway.types.schema import (
     FloatType,
     IntegerType,
     ListType,
+    LocalTimestampType,
     MapType,
     Schema,
     StringType,
@@ -76,6 +77,9 @@ class NativeReader(FastPath):
     @classmethod
     def for_schema(cls, schema: Schema) -> "NativeReader | None":
         """Make the reader for a table. Called once a task.
+
+        Args:
+            schema: The columns, units and policies handed on to what lies inside.
 
         Returns:
             None when the module is not installed, or cannot read such a table.
@@ -139,12 +143,16 @@ def _kind(data_type: DataType, time_unit: str | None, policy: Policy) -> _Kind |
             return None if inner is None else ("map", _kind(key, None, policy), inner)
         case StructType(fields):
             return _struct(fields)
-        case TimestampType() if time_unit is not None:
+        case TimestampType() | LocalTimestampType() if time_unit is not None:
             return ("epoch", TIME_UNIT_PLACES[time_unit])
-        case TimestampType() | DateType() if policy.format or policy.timezone:
+        case DateType() if time_unit is not None:
+            return None
+        case TimestampType() | LocalTimestampType() | DateType() if (
+            policy.format or policy.timezone
+        ):
             # The other policies are about values that the module leaves to the slow path anyway.
             return None
-        case TimestampType():
+        case TimestampType() | LocalTimestampType():
             return ("instant",)
         case _:
             return _scalar(data_type)
