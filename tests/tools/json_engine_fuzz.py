@@ -59,7 +59,9 @@ _LENIENT = Policy(
 )
 POLICY_SCHEMAS = (
     Schema(tuple(replace(field, policy=_LENIENT) for field in _SCALAR_FIELDS)),
-    Schema((*_SCALAR_FIELDS[:4], Field("a", DateType(), time_unit="s"))),
+    Schema(
+        (*_SCALAR_FIELDS[:4], Field("a", DateType(), time_unit="s", policy=Policy(timezone="UTC")))
+    ),
     Schema(
         (*_SCALAR_FIELDS[:4], Field("t", TimestampType(), policy=Policy(timezone="Asia/Tokyo")))
     ),
