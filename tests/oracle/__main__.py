@@ -10,8 +10,8 @@ from itertools import count
 from .campaign import run_round, run_shapes
 from .judge import CELLS, Verdict, judge_refused, left_out
 
-BATCH = 700
-SHAPES = 150
+BATCH = 300
+SHAPES = 60
 
 
 def _one(number: int) -> Verdict:
@@ -28,16 +28,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     started, total = time.monotonic(), judge_refused()
-    numbers = count(options.seed)
+    numbers, rounds = count(options.seed), 0
     with ProcessPoolExecutor(options.workers) as pool:
         waiting = {pool.submit(_one, next(numbers)) for _ in range(options.workers)}
         while waiting:
             done = next(as_completed(waiting))
             waiting.remove(done)
             total.add(done.result())
+            rounds += 1
             spent = time.monotonic() - started
-            print(f"{total.values} values in {spent:.0f} s", file=sys.stderr)
-            if total.values + len(waiting) * (total.values // 2) < options.values:
+            print(f"{total.values} values in {spent:.0f} s", file=sys.stderr, flush=True)
+            expected = total.values + len(waiting) * (total.values // rounds)
+            if expected < options.values:
                 waiting.add(pool.submit(_one, next(numbers)))
     missing = left_out(total)
     for text in (*total.examples, *(f"left out: {cell}" for cell in missing[:20])):

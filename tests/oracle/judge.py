@@ -30,12 +30,15 @@ from .vectors import Vectors
 CELLS: dict[tuple[str, str, str], Cell] = {
     (cell.source.value, cell.target.value, cell.variant.label): cell for cell in MATRIX
 }
+# The native module is judged where it is installed.
+ENGINES: tuple[Engine, ...] = (
+    *(("native",) if native_module() else ()),
+    "library",
+    "exact",
+)
 # Not a fate of values: there is no such column at all.
 REFUSED = (JsonKind.STRING.value, ColumnKind.BINARY.value, "")
 SHOWN = 5
-ENGINES: tuple[Engine, ...] = (
-    ("library", "exact") if native_module() is None else ("library", "native", "exact")
-)
 
 
 @dataclass(slots=True)

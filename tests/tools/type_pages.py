@@ -105,9 +105,9 @@ def reason_pages() -> str:
     parts = []
     for reason in DirtyReason:
         page = PAGES[reason]
+        meaning = page.meaning[0].upper() + page.meaning[1:]
         parts.append(
-            f"### `{reason}`\n\nStage: {page.stages or 'none'}. "
-            f"{page.meaning[0].upper()}{page.meaning[1:]}.\n\n"
+            f"### `{reason}`\n\nStage: {page.stages or 'none'}. {meaning}.\n\n"
             f"Example: {page.example}.\n\nWhat to do: {page.todo}.\n"
         )
     return "\n".join(parts)

@@ -72,9 +72,19 @@ def choice_problems(spec: RouteSpec) -> Iterator[ChoiceProblem]:
         spec: The route.
     """
     columns = spec.table.columns
-    for index, column in enumerate(columns or ()):
-        yield from _unread_policy(index, column, spec)
+    yield from unread_policies(spec)
     yield from problems_of(None if columns is None else ReadColumns(columns), spec.where)
+
+
+def unread_policies(spec: RouteSpec) -> Iterator[ChoiceProblem]:
+    """Policies beside a plug-in's format, which has rules of its own that no policy changes."""
+    if spec.format.plugin is None:
+        return
+    for index, column in enumerate(spec.table.columns or ()):
+        for name, _ in _policy(column).settings():
+            path = ("table", "columns", index, name)
+            text = f"no `{name}` with the format {spec.format.plugin[0]}"
+            yield ChoiceProblem(path, text, "remove it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,17 +178,6 @@ def _clashes(index: int, column: ColumnSpec) -> Iterator[ChoiceProblem]:
     for name in odd:
         path = ("table", "columns", index, name)
         yield ChoiceProblem(path, f"no `{name}` beside `{given[0]}`", "remove one of them")
-
-
-def _unread_policy(index: int, column: ColumnSpec, spec: RouteSpec) -> Iterator[ChoiceProblem]:
-    """Formats of plug-ins have rules of their own, which no policy of a column changes."""
-    if spec.format.plugin is None:
-        return
-    for name, _ in _policy(column).settings():
-        path = ("table", "columns", index, name)
-        yield ChoiceProblem(
-            path, f"no `{name}` with the format {spec.format.plugin[0]}", "remove it"
-        )
 
 
 def _column_problems(

@@ -15,7 +15,6 @@ from sluiceway.formats.json.number_text import TIME_UNIT_PLACES
 from sluiceway.host.native_module import native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads
-from sluiceway.types.policy import Policy
 from sluiceway.types.schema import (
     BooleanType,
     DataType,
@@ -31,6 +30,7 @@ from sluiceway.types.schema import (
     StringType,
     StructType,
     TimestampType,
+    leaves,
 )
 
 # Offsets within a column have 32 bits.
@@ -129,29 +129,37 @@ class NativeReader(FastPath):
 
 
 def _column(field: Field, path: tuple[str, ...]) -> _Kind | None:
-    kind = _kind(field.type, field.time_unit, field.policy)
+    if _is_written_otherwise(field):
+        return None
+    kind = _kind(field.type, field.time_unit)
     return None if kind is None else (path, field.required, kind)
 
 
-def _kind(data_type: DataType, time_unit: str | None, policy: Policy) -> _Kind | None:
+def _is_written_otherwise(field: Field) -> bool:
+    """Whether the module, which knows no policies, would read times another way than is meant.
+
+    All other policies are about values that it leaves to the slow path.
+    """
+    for leaf, policy in leaves(field.type, field.policy):
+        if policy.format is not None or policy.timezone is not None:
+            return True
+        if isinstance(leaf, DateType) and field.time_unit is not None:
+            return True
+    return False
+
+
+def _kind(data_type: DataType, time_unit: str | None) -> _Kind | None:
     match data_type:
         case ListType(element):
-            inner = _kind(element, time_unit, policy)
+            inner = _kind(element, time_unit)
             return None if inner is None else ("list", inner)
         case MapType(StringType() | IntegerType() as key, value):
-            inner = _kind(value, time_unit, policy)
-            return None if inner is None else ("map", _kind(key, None, policy), inner)
+            inner = _kind(value, time_unit)
+            return None if inner is None else ("map", _kind(key, None), inner)
         case StructType(fields):
             return _struct(fields)
         case TimestampType() | LocalTimestampType() if time_unit is not None:
             return ("epoch", TIME_UNIT_PLACES[time_unit])
-        case DateType() if time_unit is not None:
-            return None
-        case TimestampType() | LocalTimestampType() | DateType() if (
-            policy.format or policy.timezone
-        ):
-            # The other policies are about values that the module leaves to the slow path anyway.
-            return None
         case TimestampType() | LocalTimestampType():
             return ("instant",)
         case _:
@@ -178,7 +186,7 @@ def _scalar(data_type: DataType) -> _Kind | None:
 
 def _struct(fields: tuple[Field, ...]) -> _Kind | None:
     names = {field.name for field in fields}
-    inner = [(f.name, f.required, _kind(f.type, f.time_unit, f.policy)) for f in fields]
+    inner = [(f.name, f.required, _kind(f.type, f.time_unit)) for f in fields]
     if not fields or len(names) < len(fields) or any(kind is None for _, _, kind in inner):
         return None
     return ("struct", inner)
