@@ -287,14 +287,20 @@ class Vectors:
         year = self.random.choice((1, 1582, 1969, 1970, 1991, 2026, 2026, 2400, 9999))
         month, day = self.random.randrange(1, 13), self.random.randrange(1, 29 + 4 * odd)
         if odd and self.random.random() < 0.1:
-            # Shanghai's clocks went back on one of these days and forward on the other.
-            year, month, day = self.random.choice(((1991, 9, 15), (1991, 4, 14)))
+            # Shanghai's clocks show one of these times twice and the other never.
+            date, clock = self.random.choice(
+                (((1991, 9, 15), "01:30:00"), ((1991, 4, 14), "02:30:00"))
+            )
+            return self._time_text(name, shape, date, clock=clock, odd=False)
         return self._time_text(name, shape, (year, month, day), odd=odd)
 
-    def _time_text(self, name: str, shape: str, day: tuple[int, int, int], *, odd: bool) -> str:
+    def _time_text(
+        self, name: str, shape: str, day: tuple[int, int, int], *, odd: bool, clock: str = ""
+    ) -> str:
         pick = self.random.choice
         year, month, number = day
-        clock = (
+        local = bool(clock)
+        clock = clock or (
             pick(CLOCKS)
             if odd
             else f"{self.random.randrange(24):02}:{self.random.randrange(60):02}:07"
@@ -311,7 +317,7 @@ class Vectors:
             day_text = f"{year:04}{month:02}{number:02}"
             text = f"{day_text} {clock.replace(':', '')}.{fraction[1:8].ljust(7, '0')}"
         else:
-            offset = pick(OFFSETS) if odd else pick(("Z", "+08:00", "-05:30"))
+            offset = pick(OFFSETS) if odd else "" if local else pick(("Z", "+08:00", "-05:30"))
             text = f"{year:04}-{month:02}-{number:02}{pick('T ')}{clock}{fraction}{offset}"
         return pick((f" {text}", f"{text}\n", text, text, text)) if odd else text
 
