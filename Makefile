@@ -10,9 +10,9 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow faults-smoke
-.PHONY: faults model sim soak fuzz types-oracle e2e-routes
+.PHONY: faults model sim soak fuzz types-oracle docs e2e-routes
 .PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale flamegraph
-.PHONY: native test-native docs lock dist clean
+.PHONY: native test-native lock dist clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -37,6 +37,7 @@ from bench.ours import (
     OurRun,
     check_ours,
     job_text,
+    json_engine_missing,
     native_asked,
     run_ours,
 )
@@ -362,6 +363,8 @@ def read_plan(arguments: Sequence[str] | None = None) -> tuple[Plan, Path | None
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     if "ours" not in engines:
         parser.error("engines: ours is what the others are compared with")
+    if native_asked() and json_engine_missing():
+        parser.error("the native module is not installed: make native")
     choices = replace(JobChoices(), interval=given.interval, master=given.master)
     choices = replace(choices, command=given.command)
     counts = (given.small, given.large)

@@ -21,7 +21,7 @@ connections:
   broker: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
   hms: {{metastore: {{uri: "{metastore_uri}"}}}}
 source: {{connection: broker, topics: [{topic}], start: earliest}}
-format: {{json: {{extra: ignore{engine}}}}}
+format: {{json: {{extra: ignore, engine: {engine}}}}}
 table:
   hive:
     connection: hms
@@ -102,7 +102,7 @@ def job_text(
             for column, kind in columns.items()
         ),
         partition_by=BY_VALUE if workload.values else BY_HOUR,
-        engine=f", engine: {engine}" if (engine := json_engine()) else "",
+        engine=json_engine(),
         event_time="" if workload.values else EVENT_TIME,
         interval=choices.interval,
         master=choices.master,
@@ -156,11 +156,13 @@ def native_asked() -> bool:
     return os.environ.get("SLUICEWAY_NATIVE") == "1"
 
 
-def json_engine() -> str | None:
-    """What the job file says about the decoder; None is for nothing, where there is no choice.
-
-    The library's path is forced where the module is installed, so that each has its own figures.
-    """
+def json_engine() -> str:
+    """What the job file says about the decoder: each path has figures of its own."""
     if native_asked():
         return "native"
-    return "library" if find_spec("sluiceway_native") else None
+    return "library"
+
+
+def json_engine_missing() -> bool:
+    """Whether the native module is not installed."""
+    return find_spec("sluiceway_native") is None
