@@ -353,8 +353,9 @@ class JobLoop:
         # Idle routes have no answer and nothing to finish; among many, most are idle.
         answered = [s for s in ready if id(s) in planned and s.session.ledger in by_ledger]
         for seat in answered:
-            seat.session.note_written()
-            seat.staged = StagedEpoch(planned[id(seat)], by_ledger[seat.session.ledger])
+            epoch = planned[id(seat)]
+            seat.session.note_written(epoch)
+            seat.staged = StagedEpoch(epoch, by_ledger[seat.session.ledger])
         self._settle(_COMMIT_GRACE_S, answered)
         self._commit_staged()
         # Those that cannot be planned ahead come along into the next epoch, if that takes no time.

@@ -37,6 +37,7 @@ class PlannedEpoch:
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
+        answered: When its tasks had answered, on the monotonic clock; None while they have not.
     """
 
     epoch: int
@@ -44,6 +45,7 @@ class PlannedEpoch:
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
     alone: bool = True
     ahead: bool = False
+    answered: float | None = None
     started: float = field(default_factory=time.monotonic)
 
 

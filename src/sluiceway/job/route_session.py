@@ -24,6 +24,7 @@ from sluiceway.job.demand import Demand
 from sluiceway.job.desired import desired_partitions
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
+from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
 from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.open_transactions import OpenTransactions
@@ -43,7 +44,7 @@ from sluiceway.job.second_look import SecondLook
 from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import resolve_start
 from sluiceway.job.status import last_commit_ms
-from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_over
+from sluiceway.job.takeover import LeftLedger, TakeoverHooks, take_over
 from sluiceway.job.task_failures import failures_of
 from sluiceway.ledger.fold import Fold, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
@@ -55,7 +56,7 @@ from sluiceway.observe.steps import Observer, Step
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.contract import Storage
-from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult, stop_path
+from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 
 _FIRST_RETRY_S = 2.0
 _LONGEST_RETRY_S = 15.0
@@ -83,18 +84,6 @@ class RouteParts:
     replaces: int | None = None
 
 
-@dataclass(slots=True)
-class _Held:
-    """What a session holds from START to its end."""
-
-    owned: OwnedLedger
-    publisher: Publisher
-    effects: EffectsApplier
-    housekeeper: Housekeeper
-    plan: RoutePlan
-    upkeep: LogUpkeep
-
-
 class RouteSession:
     """One route while its driver lives.
 
@@ -114,7 +103,7 @@ class RouteSession:
         self.config = config
         self._parts = parts
         self._log = parts.log.bind(job=config.job, route=config.route)
-        self._held: _Held | None = None
+        self._held: HeldRoute | None = None
         self._driver = uuid4().hex
         self._left: LeftLedger | None = None
         self._status_place: tuple[Storage, str] | None = None
@@ -154,12 +143,8 @@ class RouteSession:
             ) from error
 
     def _start(self) -> None:
-        hooks = TakeoverHooks(
-            self._observe_start,
-            self._on_put_wait,
-            replaces=self._replaces,
-            driver=self._driver,
-        )
+        step, wait = self._observe_start, self._on_put_wait
+        hooks = TakeoverHooks(step, wait, replaces=self._replaces, driver=self._driver)
         owned = take_over(self.config, self._parts.sink, hooks, self._left)
         self._log.info(
             "fenced",
@@ -176,7 +161,7 @@ class RouteSession:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            self._held = _Held(owned, publisher, effects, housekeeper, plan, upkeep)
+            self._held = HeldRoute(owned, publisher, effects, housekeeper, plan, upkeep)
             self._recover()
         except BaseException:
             self._held = None
@@ -285,7 +270,8 @@ class RouteSession:
         fold = ahead or self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
         check_described((found.partition for found in discovered), view.bounds)
-        self._second_look.look(fold, view.bounds)
+        if ahead is None:
+            self._second_look.look(fold, view.bounds)
         if bounded and self._targets is None:
             self._targets = {
                 found.partition: view.bounds[found.partition].end_offset for found in discovered
@@ -334,8 +320,9 @@ class RouteSession:
 
     # After the tasks
 
-    def note_written(self) -> None:
+    def note_written(self, planned: PlannedEpoch) -> None:
         """The tasks have answered; nothing has been looked at since."""
+        planned.answered = time.monotonic()
         self._parts.observe(Step.WRITTEN)
 
     def ahead_of(self, answers: Sequence[TaskResult]) -> Fold | None:
@@ -358,7 +345,8 @@ class RouteSession:
         Raises:
             SluicewayError: The class tells the loop what to do; what landed stays.
         """
-        ran = time.monotonic()
+        # Its commit may have waited for the one before.
+        ran = planned.answered or time.monotonic()
         held = self._now
         owned = held.owned
         if not follows(owned.fold, planned):
@@ -497,7 +485,7 @@ class RouteSession:
         return self._status_place
 
     @property
-    def _now(self) -> _Held:
+    def _now(self) -> HeldRoute:
         if self._held is None:
             raise InvariantError(f"route {self.config.route} is used before it was started")
         return self._held

@@ -23,6 +23,7 @@ from sluiceway.types.strict_json import decode
 from sluiceway.worker.answers import TaskTimes, failed_result, finished_result, put_result
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import TaskPlan, TaskResult
+from sluiceway.worker.write_behind import WriteBehind
 
 _READ_TIMEOUT_S = 0.2
 _STOP_POLL_S = 0.2
@@ -35,6 +36,7 @@ class _Part:
     plan: TaskPlan
     storage: Storage
     times: TaskTimes
+    writes: WriteBehind
     pipeline: RowPipeline | None = None
     ends: dict[int, SplitEnd] = field(default_factory=dict)
     failure: SluicewayError | None = None
@@ -44,7 +46,7 @@ class _Part:
     def opened(self) -> RowPipeline:
         """The pipeline, made when the first row comes: idle routes cost nothing."""
         if self.pipeline is None:
-            self.pipeline = RowPipeline(self.plan, self.storage)
+            self.pipeline = RowPipeline(self.plan, self.storage, self.writes.lane())
         return self.pipeline
 
     def fail(self, error: SluicewayError) -> None:
@@ -76,7 +78,8 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     """
     arm(Role.WORKER)
     reach("task.start", f"attempt-{attempt}")
-    parts = [_begin(plan) for plan in plans]
+    writes = WriteBehind()
+    parts = [_begin(plan, writes) for plan in plans]
     if attempt > 0:
         return tuple(_after_retry(part) for part in parts)
     open_parts = [part for part in parts if part.answer is None and part.failure is None]
@@ -94,6 +97,8 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
         for part in open_parts:
             part.fail(TaskFailedError("the task was ended"))
         raise
+    finally:
+        writes.close()
     for reading in readings:
         failed = reading.spoilt or any(part.failure for part, _ in reading.owners)
         reading.reader.close(reusable=not failed)
@@ -101,9 +106,9 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     return tuple(answer for part in parts if (answer := _answer(part)) is not None)
 
 
-def _begin(plan: TaskPlan) -> _Part:
+def _begin(plan: TaskPlan, writes: WriteBehind) -> _Part:
     storage, _ = open_storage(plan.route.layout.table_root)
-    part = _Part(plan, storage, TaskTimes())
+    part = _Part(plan, storage, TaskTimes(), writes)
     try:
         # A retry after an attempt that had finished: the first one to finish has won.
         earlier = storage.read(plan.result_path)

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,10 @@ from sluiceway.worker.meta_columns import meta_arrays, meta_fields
 from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, TaskPlan
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.staged_files import StagedFiles
+from sluiceway.worker.write_behind import WriteLane
+
+# With more runs of rows for one partition than this, sorting the batch costs less than the slices.
+_RUNS_PER_VALUE = 4
 
 
 @dataclass(slots=True)
@@ -73,9 +78,16 @@ class _Counted:
 
 
 class RowPipeline:
-    """Takes fetched batches until it is closed or aborted. One task, one thread."""
+    """Takes fetched batches until it is closed or aborted. One task; used by its thread.
 
-    def __init__(self, plan: TaskPlan, storage: Storage) -> None:
+    Args:
+        plan: The task.
+        storage: The table's storage.
+        lane: Where its files are written, beside the caller's thread. What touches files or
+            counts what was written runs there, until `close` or `abort` has waited for it.
+    """
+
+    def __init__(self, plan: TaskPlan, storage: Storage, lane: WriteLane) -> None:
         route = plan.route
         self._route = route
         self._splits = [split.partition for split in plan.splits]
@@ -95,17 +107,21 @@ class RowPipeline:
         kept_fields = [row_schema.field(i) for i in self._kept]
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
         self._files = StagedFiles(storage, plan, self._file_schema)
+        self._lane = lane
         self._counted = _Counted()
         self._totals = [SplitTotals() for _ in plan.splits]
 
     def take(self, batches: Sequence[SourceBatch]) -> None:
-        """Decode, convert, route and write what one read returned.
+        """Decode, convert and route what one read returned, and have it written.
+
+        Returns before it is written, unless too much waits for that.
 
         Args:
             batches: At most one a split; offsets rising within each.
 
         Raises:
-            StorageUnavailableError: The store failed; the attempt is thrown away.
+            StorageUnavailableError: The store failed, perhaps at what came before; the attempt is
+                thrown away.
             TaskFailedError: Rows cannot be written.
         """
         started = time.monotonic()
@@ -121,13 +137,15 @@ class RowPipeline:
         converted_at = time.monotonic()
         codes, values = self._assign(rows, dirty)
         self._note_event_times(rows, bounds, batches)
+        clean = self._with_meta(rows, batches)
+        rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
-        self._write(self._with_meta(rows, batches), codes, values)
-        self._write_dirty(dirty, bounds, batches)
+        size_bytes = clean.nbytes + (0 if rejected is None else rejected.nbytes)
+        self._lane.submit(size_bytes, partial(self._write, clean, codes, values, rejected))
         self._counted.seconds["decode"] += decoded_at - started
         self._counted.seconds["convert"] += converted_at - decoded_at
         self._counted.seconds["route"] += routed_at - converted_at
-        self._counted.seconds["write"] += time.monotonic() - routed_at
+        self._counted.seconds["write_wait"] += time.monotonic() - routed_at
 
     def _payloads(self, batches: Sequence[SourceBatch]) -> Sequence[bytes | None]:
         if self._decoder.takes_any_sequence:
@@ -154,6 +172,7 @@ class RowPipeline:
             TaskFailedError: A file is not what was written.
         """
         started = time.monotonic()
+        self._lane.finish()
         files, dirty_files = self._files.close()
         counted = self._counted
         counted.seconds["close"] += time.monotonic() - started
@@ -176,6 +195,7 @@ class RowPipeline:
 
     def abort(self) -> None:
         """Drop what is open. Safe to repeat."""
+        self._lane.drop()
         self._files.abort()
 
     def _choose(self, rows: _Rows, dirty: list[DirtyRow]) -> None:
@@ -231,12 +251,28 @@ class RowPipeline:
         rows: pa.RecordBatch,
         codes: NDArray[np.int32],
         values: list[tuple[str | None, ...]],
+        rejected: pa.RecordBatch | None,
     ) -> None:
-        self._counted.written += rows.num_rows
-        if rows.num_rows == 0:
-            return
-        if len(values) == 1:
-            self._files.write(values[0], rows)
+        """Write what one read came to; runs in the lane."""
+        started = time.monotonic()
+        if rows.num_rows > 0:
+            self._counted.written += rows.num_rows
+            self._write_clean(rows, codes, values)
+        if rejected is not None:
+            self._files.write_dirty(rejected)
+        self._counted.seconds["write"] += time.monotonic() - started
+
+    def _write_clean(
+        self,
+        rows: pa.RecordBatch,
+        codes: NDArray[np.int32],
+        values: list[tuple[str | None, ...]],
+    ) -> None:
+        starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
+        if len(starts) <= _RUNS_PER_VALUE * len(values):
+            # Rows that follow each other go to one place: slices do, nothing is copied.
+            for begin, end in zip(starts, [*starts[1:], len(codes)], strict=True):
+                self._files.write(values[codes[begin]], rows.slice(begin, end - begin))
             return
         # Stable, so rows of one source partition keep their order in each file.
         order = np.argsort(codes, kind="stable")
@@ -246,16 +282,16 @@ class RowPipeline:
             if end > begin:
                 self._files.write(value, ordered.slice(begin, end - begin))
 
-    def _write_dirty(
+    def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]
-    ) -> None:
+    ) -> pa.RecordBatch | None:
         if not dirty:
-            return
+            return None
         self._counted.dirty += len(dirty)
         self._counted.reasons.update(row.reason.value for row in dirty)
         dirty.sort(key=lambda row: row.index)
         found = [(row, _record(row.index, bounds, batches)) for row in dirty]
-        self._files.write_dirty(dirty_batch(found, self._route.schema_version))
+        return dirty_batch(found, self._route.schema_version)
 
 
 def _event_time_reader(plan: TaskPlan, schema: pa.Schema) -> EventTimeReader | None:
