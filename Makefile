@@ -10,7 +10,7 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow faults-smoke
-.PHONY: faults model sim soak fuzz e2e-routes
+.PHONY: faults model sim soak fuzz types-oracle docs e2e-routes
 .PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale flamegraph
 .PHONY: native test-native lock dist clean
 
@@ -33,7 +33,9 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
 	@$(BIN)/sluiceway demo
 
-test: $(STAMP) lint unit slow faults-smoke ## Everything that must hold: lint, types, unit, integration, end to end
+# Two at a time: tests on servers wait more than they compute. Lint first, it is quick.
+test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end
+	@$(MAKE) --no-print-directory -j2 slow unit faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/ruff check --quiet src tests bench examples
@@ -78,6 +80,9 @@ soak: $(STAMP) ## Kills, zombies, outages under a load that never stops: KILLS=2
 fuzz: $(STAMP) ## A million damaged and forged ledger records: each refused, with a typed error
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.record_fuzz --records 1000000 --workers 2
 
+types-oracle: $(STAMP) ## A million JSON values of every type against exact arithmetic: none changes silently
+	@cd tests && nice -n 10 ../$(BIN)/python -m oracle --values 1000000 --workers 2
+
 sim: $(STAMP) ## Driver on simulated stores, brokers, clock: SEEDS=20000, or SEED=1234 to replay
 	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m sim \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
@@ -109,6 +114,9 @@ bench-driver: $(STAMP) ## What an epoch costs the driver at 1, 80 and 1,000 most
 
 e2e-routes: $(STAMP) ## 80 routes: poisoned topic, dropped table, new topics, 5 kills; every row once
 	@$(BIN)/python -m bench.e2e_routes
+
+docs: $(STAMP) ## Write the tables of docs/types.md and docs/dirty.md from the data they show
+	@cd tests && ../$(BIN)/python -m tools.type_pages
 
 lock: $(STAMP) ## Resolve the lock anew
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv

@@ -9,6 +9,7 @@ use pyo3::types::{PyBytes, PyCapsule, PyList, PyTuple};
 use crate::arrays::{ArrowArray, Offsets, Present, Texts, Values};
 use crate::columns::Column;
 use crate::objects::Fields;
+use crate::records::Records;
 use crate::scan::{Doubt, PADDING, Reader, Vouched};
 
 const ARRAY_CAPSULE: &CStr = c"arrow_array";
@@ -51,6 +52,39 @@ impl JsonReader {
         let capsule = PyCapsule::new_with_value(py, array, ARRAY_CAPSULE)?;
         Ok((capsule, start + taken, PyBytes::new(py, &suspects)))
     }
+
+    /// Read what was fetched: the columns, and suspects and rows without bytes, as int64.
+    ///
+    /// Rows are numbered through all of `fetched`, whose values are below 1 GiB together.
+    fn read_fetched<'py>(
+        &mut self,
+        py: Python<'py>,
+        fetched: Vec<PyRef<'py, Records>>,
+    ) -> PyResult<(Bound<'py, PyCapsule>, Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let blocks: Vec<_> = fetched.iter().map(|records| records.block()).collect();
+        if blocks.iter().map(|(block, _)| block.len()).sum::<usize>() > MAX_BLOCK_BYTES {
+            return Err(PyValueError::new_err("too many bytes for one block"));
+        }
+        let mut found = Sorted::default();
+        py.detach(|| {
+            for (block, starts) in &blocks {
+                self.decode_block(block, starts, &mut found);
+            }
+        });
+        let array = Present::of(found.clean).take(self.columns.take());
+        let capsule = PyCapsule::new_with_value(py, array, ARRAY_CAPSULE)?;
+        let (suspects, empty) = (&found.suspects, &found.empty);
+        Ok((capsule, PyBytes::new(py, suspects), PyBytes::new(py, empty)))
+    }
+}
+
+/// Rows by what was made of them; the positions are int64.
+#[derive(Default)]
+struct Sorted {
+    rows: usize,
+    clean: usize,
+    suspects: Vec<u8>,
+    empty: Vec<u8>,
 }
 
 impl JsonReader {
@@ -76,21 +110,33 @@ impl JsonReader {
 
     /// Read the gathered block: its clean rows, and the positions of the others as int64.
     fn decode(&mut self) -> (ArrowArray, Vec<u8>) {
-        let mut suspects: Vec<u8> = vec![];
-        let mut clean = 0;
-        let mut reader = Reader::new(&self.block, std::mem::take(&mut self.scratch));
-        for (row, bounds) in self.starts.windows(2).enumerate() {
+        let (block, starts) = (std::mem::take(&mut self.block), std::mem::take(&mut self.starts));
+        let mut found = Sorted::default();
+        self.decode_block(&block, &starts, &mut found);
+        (self.block, self.starts) = (block, starts);
+        (Present::of(found.clean).take(self.columns.take()), found.suspects)
+    }
+
+    /// Read payloads that stand behind each other, a NUL after each.
+    fn decode_block(&mut self, block: &[u8], starts: &[usize], found: &mut Sorted) {
+        let mut reader = Reader::new(block, std::mem::take(&mut self.scratch));
+        for bounds in starts.windows(2) {
+            let row = (found.rows as i64).to_ne_bytes();
+            found.rows += 1;
+            if bounds[1] - bounds[0] == 1 {
+                found.empty.extend_from_slice(&row);
+                continue;
+            }
             reader.go_to(bounds[0]);
             match read_row(&mut self.columns, &mut reader, bounds[1] - 1) {
-                Ok(()) => clean += 1,
+                Ok(()) => found.clean += 1,
                 Err(Doubt) => {
-                    self.columns.truncate(clean);
-                    suspects.extend_from_slice(&(row as i64).to_ne_bytes());
+                    self.columns.truncate(found.clean);
+                    found.suspects.extend_from_slice(&row);
                 }
             }
         }
         self.scratch = reader.scratch;
-        (Present::of(clean).take(self.columns.take()), suspects)
     }
 }
 

@@ -1,23 +1,28 @@
-//! The native module of Sluiceway: exact JSON -> typed Arrow columns.
+//! The native module of Sluiceway: Kafka -> buffers, and exact JSON -> typed Arrow columns.
 //!
-//! It vouches for rows or doubts them, and never decides that one is dirty: rows in doubt are
+//! The decoder vouches for rows or doubts them, and never decides that one is dirty: rows in doubt are
 //! decided by the package's slow path. Optional; the package works without it.
 
 mod arrays;
 mod columns;
+mod consumer;
 mod decoder;
+mod librdkafka;
 mod number;
 mod objects;
+mod records;
 mod scan;
 mod time;
 
 use pyo3::prelude::*;
 
 /// Raised with every change of what Python may call or expect.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 #[pymodule]
 fn sluiceway_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
-    module.add_class::<decoder::JsonReader>()
+    module.add_class::<consumer::Consumer>()?;
+    module.add_class::<decoder::JsonReader>()?;
+    module.add_class::<records::Records>()
 }

@@ -6,12 +6,20 @@ import pytest
 
 from sluiceway.conformance.sources import SourceConformance, SourceUnderTest
 from sluiceway.sources.kafka.consumer_cache import process_cache
+from tools.kafka_consumers import CONSUMERS, choose_consumer
 from tools.kafka_under_test import KafkaUnderTest
 from tools.lab_fixture import TopicFactory
 
 
 class TestKafkaSource(SourceConformance):
-    @pytest.fixture
-    def opened(self, bootstrap_servers: str, new_topic: TopicFactory) -> Iterator[SourceUnderTest]:
+    @pytest.fixture(params=CONSUMERS)
+    def opened(
+        self,
+        bootstrap_servers: str,
+        new_topic: TopicFactory,
+        request: pytest.FixtureRequest,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> Iterator[SourceUnderTest]:
+        choose_consumer(monkeypatch, request.param)
         yield KafkaUnderTest(bootstrap_servers, new_topic)
         process_cache().close()

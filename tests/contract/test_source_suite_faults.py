@@ -45,8 +45,8 @@ class DoublesARow(Reader):
     def read(self, timeout_s: float) -> list[SourceBatch]:
         batches = super().read(timeout_s)
         for batch in batches:
-            batch.values.append(batch.values[-1])
-            batch.offsets.append(batch.offsets[-1])
+            batch.values = [*batch.values, batch.values[-1]]
+            batch.offsets = [*batch.offsets, batch.offsets[-1]]
         return batches
 
 
@@ -54,7 +54,7 @@ class LosesARow(Reader):
     def read(self, timeout_s: float) -> list[SourceBatch]:
         batches = super().read(timeout_s)
         for batch in batches:
-            del batch.values[0], batch.offsets[0]
+            batch.values, batch.offsets = list(batch.values)[1:], batch.offsets[1:]
         return batches
 
 

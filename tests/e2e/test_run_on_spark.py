@@ -5,7 +5,6 @@ Two tables, each filled by a few drivers whose doings many tests look at; a Spar
 
 import json
 import signal
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,13 @@ import duckdb
 import pytest
 
 from sluiceway.lab.lab import LabEndpoints
+from sluiceway.ledger.lease import wait_until_free
 from sluiceway.ledger.records import RecordType
+from sluiceway.storage.local import LocalStorage
 from tools.driver_process import (
     DriverProcess,
     Ended,
     kill_quietly,
-    seconds_between,
 )
 from tools.job_files import JobFile, write_job
 from tools.lab_fixture import TopicFactory
@@ -27,12 +27,10 @@ from tools.route_runs import RouteRun
 from tools.table_proofs import assert_verified, read_independently, spark_sql
 from tools.topic_writer import TopicWriter
 
-QUICKLY_S = 15.0
-AT_ONCE_S = 2.0
-# A successor that has to watch the lease waits ten seconds.
-TAKEOVER_S = 5.0
+# Longer than anybody waits here: an epoch that ends does so because it was told to.
+LONG_EPOCH = "10m"
 BATCH = 40
-ORPHANS_GONE_S = 10.0
+ORPHANS_GONE_S = 60.0
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 NASTY = [
@@ -93,7 +91,7 @@ class Stage:
             bootstrap_servers=self.endpoints.bootstrap_servers,
             metastore_uri=self.endpoints.metastore_uri,
             topic=self.new_topic(2, prefix=name),
-            interval="60s",
+            interval=LONG_EPOCH,
             partition_by=partition_by,
             event_time="",
         )
@@ -151,13 +149,14 @@ def by_city(stage: Stage) -> Story:
         story.noted["local folders"] = [
             path.name for path in driver.temporary.glob("sluiceway-*/*")
         ]
-        # The last rows are there for a fetch or two before the signal comes.
-        time.sleep(1.0)
         driver.send(signal.SIGTERM)
         story.ended["first"] = driver.wait()
         story.noted["stdout"] = driver.stdout()
         story.noted["events"] = driver.events()
         story.noted["orphans"] = driver.orphans_after(ORPHANS_GONE_S)
+    story.noted["fences"] = _fences(story)
+    # What no task had fetched yet when the signal came.
+    RouteRun(story.job).catch_up()
     return story
 
 
@@ -174,8 +173,10 @@ def unpartitioned(stage: Stage) -> Story:
         driver.wait_for_event("stopping")
         driver.send(signal.SIGINT)
         story.ended["interrupted"] = driver.wait()
+        story.noted["first"] = driver.events()
         story.noted["orphans"] = driver.orphans_after(ORPHANS_GONE_S)
         driver.wipe()
+    story.noted["pauses before second"] = _pauses_of_a_successor(story)
     story.noted["files after the interrupt"] = list(RouteRun(story.job).root().glob("*.parquet"))
     _shorten_epochs(story.job)
     with DriverProcess(story.job, story.folder) as driver:
@@ -188,6 +189,7 @@ def unpartitioned(stage: Stage) -> Story:
         driver.kill_group()
         driver.wait()
         story.noted["second"] = driver.events()
+    story.noted["pauses before third"] = _pauses_of_a_successor(story)
     stage.produce(story, cities)
     with DriverProcess(story.job, story.folder, "--until-caught-up", "--profile") as driver:
         story.ended["last"] = driver.wait()
@@ -207,7 +209,17 @@ def by_spark(stage: Stage, by_city: Story, unpartitioned: Story) -> list[list[li
 
 
 def _shorten_epochs(job: JobFile) -> None:
-    job.path.write_text(job.path.read_text().replace("interval: 60s", "interval: 4s"))
+    job.path.write_text(job.path.read_text().replace(f"interval: {LONG_EPOCH}", "interval: 4s"))
+
+
+def _pauses_of_a_successor(story: Story) -> list[float]:
+    """Pauses that a driver which starts now takes to watch the lease of the one before."""
+    name = story.job.spec.name
+    lease = RouteRun(story.job).root() / "_sluiceway" / name / "lease.json"
+    assert json.loads(lease.read_bytes())["released"] is False
+    pauses: list[float] = []
+    wait_until_free(LocalStorage(), str(lease), sleep=pauses.append)
+    return pauses
 
 
 def _by_duckdb(folder: str) -> list[Any]:
@@ -234,17 +246,15 @@ def test_rival_on_a_route_that_is_driven_is_refused(by_city: Story) -> None:
     assert [line.partition("$")[0] for line in errors[2:]] == ["  ", "  "]
     assert "--takeover 1" in errors[-1]
     assert by_city.noted["commits while the rival was there"] == []
-    assert _fences(by_city) == 1
+    assert by_city.noted["fences"] == 1
 
 
-def test_sigterm_ends_a_long_epoch_and_commits_all_that_was_there(
-    by_city: Story, stage: Stage
-) -> None:
+def test_sigterm_ends_a_long_epoch_and_commits_what_was_read(by_city: Story, stage: Stage) -> None:
     first = by_city.ended["first"]
     assert first.exit_code == 0
-    assert first.seconds < QUICKLY_S
     commits = [line for line in by_city.noted["events"] if line["event"] == "committed"]
-    assert [line["read"] for line in commits] == [by_city.produced]
+    assert len(commits) == 1
+    assert 0 < commits[0]["read"] <= by_city.produced
     found = read_independently(stage.endpoints, by_city.job, expectation=by_city.expectation)
     assert found["read"] == by_city.produced
     assert found["dirty"] == 2 * len(REFUSED)
@@ -274,7 +284,9 @@ def test_sigint_twice_ends_at_once_and_the_next_start_loses_nothing(
 ) -> None:
     interrupted = unpartitioned.ended["interrupted"]
     assert interrupted.exit_code == 130
-    assert interrupted.seconds < AT_ONCE_S
+    told = [line["event"] for line in unpartitioned.noted["first"]]
+    assert told.index("stopping") < told.index("stopped_at_once")
+    assert "committed" not in told
     assert interrupted.error_lines() == []
     assert unpartitioned.noted["orphans"] == {}
     assert unpartitioned.noted["files after the interrupt"] == []
@@ -303,6 +315,8 @@ def test_sigint_once_after_a_commit_ends_the_epoch_and_exits_with_0(stage: Stage
         assert driver.events("stopped_at_once") == []
         assert driver.orphans_after(ORPHANS_GONE_S) == {}
         assert list(driver.temporary.glob("sluiceway-spark-*.log")) == []
+    # What no task had fetched yet when the signal came.
+    RouteRun(story.job).catch_up()
     found = read_independently(stage.endpoints, story.job, expectation=story.expectation)
     assert found["read"] == found["written"] == story.produced == 2 * BATCH
     assert_verified(story.job)
@@ -328,9 +342,8 @@ def test_profile_tells_stages_and_processes(unpartitioned: Story) -> None:
 
 @pytest.mark.parametrize("name", ["second", "third"])
 def test_successor_of_a_killed_driver_does_not_wait(unpartitioned: Story, name: str) -> None:
-    events = unpartitioned.noted[name]
-    (started,), (fenced,) = _named(events, "spark_started"), _named(events, "fenced")
-    assert seconds_between(started, fenced) < TAKEOVER_S
+    assert unpartitioned.noted[f"pauses before {name}"] == []
+    assert len(_named(unpartitioned.noted[name], "fenced")) == 1
     assert unpartitioned.ended["last"].exit_code == 0
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from sim import ahead_mutants as fast
 from sim import store_mutants as store
 from sim import upkeep_mutants as keep
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
@@ -22,6 +23,7 @@ from sluiceway.job import (
     takeover,
 )
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.loop import JobLoop
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
 from sluiceway.job.route_session import RouteSession
@@ -314,6 +316,19 @@ MUTANTS = (
            ((reset_offsets, "record_of", keep.change_at_the_old_end),)),
     Mutant("change-of-end-only", "SOURCE_CHANGE moves the end; the log stays the one it was",
            ((Fold, "apply", keep.apply_without_identity),)),
+    Mutant("next-epoch-kept", "an epoch is thrown away, the one planned ahead of it committed",
+           ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always),
+            (Fold, "_check_range", _nothing))),
+    Mutant("next-epoch-kept-checked", "the same, and only the writer looks at the chain",
+           ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always))),
+    Mutant("second-commit-at-once", "an epoch's commit does not wait for the one before",
+           ((JobLoop, "_commit_staged", fast.commit_at_once),)),
+    Mutant("planned-too-far", "an epoch is planned from ends that the one before did not commit",
+           ((route_session, "fold_after", fast.fold_too_far),
+            (route_session, "follows", fast.always), (Fold, "_check_range", _nothing))),
+    Mutant("planned-from-before", "an epoch is planned from the ends before the one under way",
+           ((route_session, "fold_after", fast.fold_before),
+            (route_session, "follows", fast.always), (Fold, "_check_range", _nothing))),
     Mutant("reset-from-old-end", "RESET does not look whether its committed ends are so still",
            ((reset_offsets, "refuse_stale", _nothing), (Fold, "_moved", keep.moved_unchecked))),
 )  # fmt: skip

@@ -11,6 +11,7 @@ from sluiceway.errors import (
     MetastoreUnavailableError,
     SourceUnavailableError,
     StorageUnavailableError,
+    TaskFailedError,
 )
 
 _LATE_STEPS = 400
@@ -28,7 +29,9 @@ class Rates:
         late: A request that failed, or whose sender died, arrives all the same, later.
         doubled: It arrives a second time, later.
         slow: It takes seconds.
+        pace: Each call of a driver takes up to so many seconds, so that a commit lasts epochs.
         stale: The log's listing is one of a while ago.
+        refused: PREPARE finds an attempt's folder other than the task has said.
         task_dies: An attempt at a task ends without an answer.
         task_slow: It outlives the straggler time-out.
         task_again: A second attempt runs beside it.
@@ -39,7 +42,9 @@ class Rates:
     late: float = 0.0
     doubled: float = 0.0
     slow: float = 0.0
+    pace: float = 0.0
     stale: float = 0.0
+    refused: float = 0.0
     task_dies: float = 0.0
     task_slow: float = 0.0
     task_again: float = 0.0
@@ -49,7 +54,15 @@ class Rates:
         """Calm, with one kind of trouble, or stormy."""
         kinds = list(cls.__dataclass_fields__)
         chosen = rng.sample(kinds, rng.choice((0, 1, 2, len(kinds))))
-        most = {"late": 0.7, "stale": 0.5, "task_dies": 0.2, "task_slow": 0.2, "task_again": 0.4}
+        most = {
+            "late": 0.7,
+            "stale": 0.5,
+            "pace": 0.3,
+            "refused": 0.2,
+            "task_dies": 0.2,
+            "task_slow": 0.2,
+            "task_again": 0.4,
+        }
         return cls(**{kind: rng.random() * most.get(kind, 0.06) for kind in chosen})
 
 
@@ -126,6 +139,13 @@ class Weather:
     def _hit(self, rate: float) -> bool:
         return rate > 0.0 and self.scheduler.rng.random() < rate
 
+    def _take_time(self, process: Process) -> None:
+        rng = self.scheduler.rng
+        if self.rates.pace and process.name.startswith("driver"):
+            self.scheduler.wait(None, rng.random() * self.rates.pace)
+        if self._hit(self.rates.slow):
+            self.scheduler.wait(None, rng.random() * 3)
+
     # System calls of a local or NFS path
 
     def before(self, call: str, path: str) -> None:
@@ -135,8 +155,7 @@ class Weather:
         self.note(f"{who}: {call} {path}")
         if process.stops_at and process.stops_at == _place(call, path):
             self._stand_still(process)
-        if self._hit(self.rates.slow):
-            self.scheduler.wait(None, self.scheduler.rng.random() * 3)
+        self._take_time(process)
         if self._lasts("full") and call in ("write", "mkdir", "link", "open xb"):
             raise OSError(errno.ENOSPC, "no space left on device", path)
         if self._lasts("storage") or self._hit(self.rates.failed):
@@ -176,8 +195,7 @@ class Weather:
         process = self.scheduler.alive().process
         if process.stops_at and process.stops_at == _place(request, path):
             self._stand_still(process)
-        if self._hit(self.rates.slow):
-            self.scheduler.wait(None, self.scheduler.rng.random() * 3)
+        self._take_time(process)
         full = changes and request != "remove" and self._lasts("full")
         if full or self._lasts("storage") or self._hit(self.rates.failed):
             self.note(f"{who}: {what} FAILS")
@@ -198,6 +216,12 @@ class Weather:
         process.stops_at = ""
         self.scheduler.pause(process, paused=True)
         self.scheduler.wait(None, 0.0)
+
+    def refuse(self) -> None:
+        """What tasks have staged may be refused after a while."""
+        if self._hit(self.rates.refused):
+            self.scheduler.wait(None, self.scheduler.rng.random() * 2)
+            raise TaskFailedError("a listing has not the files that the task has named")
 
     def stale(self) -> bool:
         """Whether a listing that is a hint is an old one."""

@@ -25,8 +25,10 @@ from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
     housekeeping,
     loop,
+    prepare,
     reset_offsets,
     route_plan,
+    route_session,
     run,
     runner,
     status_board,
@@ -102,6 +104,8 @@ class SimLog:
         self.debug(event, **fields)
         if event == "fenced":
             self._life.term = cast("int", fields["term"])
+        if event == "epoch_thrown_away" or fields.get("ahead"):
+            self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
         if event in _TOLD:
             self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
 
@@ -118,6 +122,7 @@ class Life:
     process: Process
     stop: StopSignal
     runner: SimRunner
+    seen: Counter[str]
     halts: list[tuple[str, str]] = field(default_factory=list)
     halts_seen: int = 0
     term: int = 0
@@ -238,7 +243,7 @@ class World:
         """A new driver process, on one of the hosts; perhaps with `--takeover`."""
         number = len(self.lives)
         process = self.scheduler.process(f"driver{number}", self.rng.choice(self.hosts))
-        life = Life(process, StopSignal(), SimRunner(self, self.slots))
+        life = Life(process, StopSignal(), SimRunner(self, self.slots), self.seen)
         self.lives.append(life)
         self.scheduler.spawn(process, lambda: self._drive(life, bounded, replaces), "main")
         said = "" if replaces is None else f" with --takeover {replaces}"
@@ -348,6 +353,11 @@ def _open_sink(config: RouteConfig) -> SimSink:
     return SimSink(_world().table, _world().weather)
 
 
+def _check_staged(storage: Storage, *asked: Any) -> None:
+    prepare.check_staged_files(storage, *asked)
+    _world().weather.refuse()
+
+
 def _no_problem(*arguments: object) -> None:
     """Types of columns are not simulated."""
     del arguments
@@ -369,6 +379,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (run, "open_sink", _open_sink),
     (reset_offsets, "open_sink", _open_sink),
     (route_plan, "row_problem", _no_problem),
+    (route_session, "check_staged_files", _check_staged),
     (staged_files, "ParquetStagedFile", RowsFile),
     (staged_files, "verify_staged", verify_rows),
     (log, "decode_record", _decode_once),

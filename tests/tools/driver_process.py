@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ class Ended:
     """How a driver ended."""
 
     exit_code: int
-    seconds: float
     stderr: str
 
     def error_lines(self) -> list[str]:
@@ -125,12 +123,11 @@ class DriverProcess:
 
     def wait(self, timeout_s: float = PATIENCE_S) -> Ended:
         """Wait for its end."""
-        began = time.monotonic()
         try:
             code = self._process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
             raise AssertionError(f"it runs on after {timeout_s} s:\n{self._tail()}") from error
-        return Ended(code, time.monotonic() - began, self.stderr())
+        return Ended(code, self.stderr())
 
     def lives(self) -> bool:
         """Whether the Python driver runs."""
@@ -198,12 +195,6 @@ def kill_quietly(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def seconds_between(first: dict[str, Any], second: dict[str, Any]) -> float:
-    """Time from one log line to another."""
-    began, ended = (datetime.fromisoformat(line["at"]) for line in (first, second))
-    return (ended - began).total_seconds()
 
 
 def _parent(pid: int) -> int:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.formats.json.native_blocks import native_module
+from sluiceway.host.native_module import native_module
 
 ENGINES = (
     "library",

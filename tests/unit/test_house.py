@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from sluiceway.cli.app import VERBS
-from sluiceway.spec.models import Block
+from sluiceway.spec.block import Block
+from sluiceway.spec.models import JobFileBlocks
 from sluiceway.types.dirty import DirtyReason
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -342,6 +343,7 @@ def job_file_keys() -> set[str]:
 
 
 def test_job_file_keys_are_explained() -> None:
+    assert issubclass(JobFileBlocks, Block)
     assert len(job_file_keys()) > 40
     reference = text_of(ROOT / "docs/job-file.md")
     written = {part for key in re.findall(r"`([a-z0-9_.]+)`", reference) for part in key.split(".")}

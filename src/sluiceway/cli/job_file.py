@@ -9,12 +9,13 @@ from pydantic import ValidationError
 
 from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import open_decoder
-from sluiceway.job.choices import ReadColumns, problems_of, row_columns
+from sluiceway.job.choices import ReadColumns, problems_of, row_columns, unread_policies
 from sluiceway.job.compile import format_choice, revealed, source_access, why_no_rows
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
+from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
-from sluiceway.spec.models import ColumnSpec, RouteSpec
+from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.positions import Positions
 from sluiceway.spec.problems import Problem, job_file_error
 from sluiceway.types.hive_types import parse_hive_type
@@ -114,6 +115,8 @@ def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[Prob
 def _route_problems(job: LoadedJob) -> Iterator[Problem]:
     for number, route in enumerate(job.spec.routes):
         yield from _wrong_options(job, number, route)
+        for choice in unread_policies(route):
+            yield job.wrong_value(choice.path, choice.expected, choice.todo, route=number)
 
 
 def _unfit_rows(job: LoadedJob) -> Iterator[Problem]:

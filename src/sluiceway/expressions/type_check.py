@@ -25,15 +25,19 @@ from sluiceway.expressions.widening import common_type, is_plain, shown_type, ty
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.schema import (
     BooleanType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
     Field,
     FloatType,
     IntegerType,
+    LocalTimestampType,
     Schema,
     StringType,
     StructType,
+    TimestampType,
+    VarcharType,
 )
 
 _BOOLEAN = BooleanType()
@@ -116,7 +120,18 @@ def _column(node: Column, schema: Schema) -> Step:
             raise ExpressionError(f"{shown_type(kind)} has no field {name[:60]}", node.at)
         inner.append(found.name)
         kind = found.type
-    return ColumnStep(kind, index, tuple(inner))
+    return ColumnStep(_value_type(kind), index, tuple(inner))
+
+
+def _value_type(kind: DataType) -> DataType:
+    """The type that expressions know a column's values by: a length or a zone changes none."""
+    match kind:
+        case VarcharType() | CharType():
+            return _TEXT
+        case LocalTimestampType():
+            return TimestampType()
+        case _:
+            return kind
 
 
 def _find(fields: Sequence[Field], name: str) -> Field | None:

@@ -29,7 +29,14 @@ class Decoded:
 
 
 class RowDecoder(ABC):
-    """Turns payloads into typed columns. Created once per task, used by one thread."""
+    """Turns payloads into typed columns. Created once per task, used by one thread.
+
+    Attributes:
+        takes_any_sequence: False hands `decode` a list; True whatever the source has, which may
+            make an object only of the payloads that are asked for.
+    """
+
+    takes_any_sequence: bool = False
 
     @property
     @abstractmethod

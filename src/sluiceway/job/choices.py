@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 
 from sluiceway.errors import JobFileError
@@ -10,8 +10,11 @@ from sluiceway.expressions.evaluate import compile_condition, compile_expression
 from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.syntax import parse_expression
 from sluiceway.expressions.tree import Column, Node, children
-from sluiceway.spec.models import ColumnSpec, RouteSpec
+from sluiceway.spec.columns import ColumnSpec
+from sluiceway.spec.models import RouteSpec
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
+from sluiceway.types.policy import Policy
+from sluiceway.types.policy_check import policy_problems
 from sluiceway.types.schema import Field, FloatType, Schema
 from sluiceway.worker.plan import RowChoices, RowColumn
 from sluiceway.worker.row_choices import payload_fields, read_plain_value
@@ -19,6 +22,7 @@ from sluiceway.worker.row_choices import payload_fields, read_plain_value
 # What says where a column's values come from, and what goes with it.
 _ORIGINS = ("path", "constant", "expression")
 _PAYLOAD_ONLY = ("unit", "default", "transient")
+_POLICY = tuple(field.name for field in fields(Policy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +72,19 @@ def choice_problems(spec: RouteSpec) -> Iterator[ChoiceProblem]:
         spec: The route.
     """
     columns = spec.table.columns
-    read = None if columns is None else ReadColumns(columns)
-    return problems_of(read, spec.where)
+    yield from unread_policies(spec)
+    yield from problems_of(None if columns is None else ReadColumns(columns), spec.where)
+
+
+def unread_policies(spec: RouteSpec) -> Iterator[ChoiceProblem]:
+    """Policies beside a plug-in's format, which has rules of its own that no policy changes."""
+    if spec.format.plugin is None:
+        return
+    for index, column in enumerate(spec.table.columns or ()):
+        for name, _ in _policy(column).settings():
+            path = ("table", "columns", index, name)
+            text = f"no `{name}` with the format {spec.format.plugin[0]}"
+            yield ChoiceProblem(path, text, "remove it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +171,7 @@ def _clashes(index: int, column: ColumnSpec) -> Iterator[ChoiceProblem]:
     given = [name for name in _ORIGINS if getattr(column, name) is not None]
     odd = given[1:]
     if given and given[0] != "path":
+        odd += [name for name, _ in _policy(column).settings()]
         odd += [name for name in _PAYLOAD_ONLY if getattr(column, name) not in (None, False)]
     if "constant" in given:
         odd = [name for name in odd if name != "unit"]
@@ -174,6 +190,8 @@ def _column_problems(
     if wanted is None:
         return
     kind = format_hive_type(column.field.type)
+    for found in policy_problems(column.field):
+        yield ChoiceProblem(("table", "columns", index, found.key), found.expected, found.todo)
     for name, value in (("constant", wanted.constant), ("default", wanted.default)):
         if value is not None:
             check = partial(_check_value, column.field, value)
@@ -208,6 +226,7 @@ def _row_column(column: ColumnSpec) -> RowColumn:
         required=column.required,
         path=tuple(column.path.split(".")) if column.path else (),
         time_unit=column.unit,
+        policy=_policy(column),
     )
     return RowColumn(
         field,
@@ -216,6 +235,10 @@ def _row_column(column: ColumnSpec) -> RowColumn:
         expression=column.expression,
         written=not column.transient,
     )
+
+
+def _policy(column: ColumnSpec) -> Policy:
+    return Policy(**{name: getattr(column, name) for name in _POLICY})
 
 
 def _check_value(field: Field, value: object) -> None:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sluiceway.job.planner import PlannedEpoch
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
 from sluiceway.observe.profile import EpochTimes
@@ -18,23 +19,23 @@ class EpochDone:
     Attributes:
         seq: Slot of its record.
         results: Of the tasks that finished.
-        started: When it was planned, on the monotonic clock.
+        planned: What was asked for.
         ran: When its tasks had answered.
     """
 
     seq: int
     record: DataRecord
     results: Sequence[TaskResult]
-    started: float
+    planned: PlannedEpoch
     ran: float
 
 
 def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> None:
     """Called once per commit, after everything else of the epoch."""
-    now = time.monotonic()
+    now, started = time.monotonic(), done.planned.started
     counts = done.record.counts
     rows = EpochRows(int(counts.read), int(counts.dirty), int(counts.filtered))
-    progress.epoch(done.seq, rows, now - done.started, route=route)
+    progress.epoch(done.seq, rows, now - started, route=route)
     log.info(
         "committed",
         seq=done.seq,
@@ -45,10 +46,11 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
         filtered=counts.filtered,
         skipped=counts.skipped,
         files=len(done.record.files),
-        run_ms=int((done.ran - done.started) * 1000),
+        run_ms=int((done.ran - started) * 1000),
         commit_ms=int((now - done.ran) * 1000),
         consumers_reused=sum(result.consumer_reused for result in done.results),
         tasks=len(done.results),
+        ahead=done.planned.ahead,
         timings_ms=done.record.timings_ms,
     )
     progress.profile.epoch(
@@ -56,7 +58,7 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
             rows=rows.read,
             tasks_ms=done.record.timings_ms,
             longest_task_ms=max((r.timings_ms.get("task", 0) for r in done.results), default=0),
-            run_ms=int((done.ran - done.started) * 1000),
+            run_ms=int((done.ran - started) * 1000),
             commit_ms=int((now - done.ran) * 1000),
         )
     )

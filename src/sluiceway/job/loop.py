@@ -1,43 +1,46 @@
 """The job's loop: one Spark job an epoch for all routes, each route's commit its own.
 
+The next epoch is planned and runs while the one before is committed; its own commit begins when
+that one's outcome is known, and never after one that did not land (commit rule 3).
+
 A route that fails waits alone and comes back by itself, or halts alone; it is started anew now
-and then when the cause can go away. A route whose commit is not known yet is left out of the next
-epoch; the others go on.
+and then when the cause can go away. A route that has an epoch waiting behind a commit which is not
+known yet is left out of the next one; the others go on.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 from sluiceway.errors import (
     Fatal,
     InvariantError,
     SluicewayError,
-    StorageUnavailableError,
     TaskDiedError,
     TaskFailedError,
 )
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.dealing import Dealer
 from sluiceway.job.discovery import Discovery
+from sluiceway.job.early_end import EarlyEnd
 from sluiceway.job.halt_report import halt_report
 from sluiceway.job.planner import PlannedEpoch
-from sluiceway.job.rate_limit import RateLimit, RouteSplits
+from sluiceway.job.rate_limit import RateLimit
 from sluiceway.job.route_pool import RoutePool
 from sluiceway.job.route_session import RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
-from sluiceway.job.seat import Seat
+from sluiceway.job.seat import Seat, StagedEpoch
 from sluiceway.job.source_view import SourceView, look
 from sluiceway.job.spread import Spread
 from sluiceway.job.status import RouteState, RouteStatus
 from sluiceway.job.status_board import StatusBoard, StatusFiles
 from sluiceway.job.stop import StopSignal
+from sluiceway.job.template_start import knows_start
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.sources.contract import SourceClient
 from sluiceway.sources.registry import SourceAccess
-from sluiceway.spec.start import EARLIEST
 from sluiceway.worker.plan import TaskPlan, TaskResult
 
 _COMMIT_GRACE_S = 2.0
@@ -100,12 +103,16 @@ class JobLoop:
         try:
             while not self._parts.stop.asked() and self._some_left():
                 self._settle(0.0)
+                self._commit_staged()
                 self._discover()
                 self._note()
                 self._start_due()
                 if not self._epoch():
                     self._pause()
             self._settle(None)
+            while any(seat.staged is not None for seat in self._seats):
+                self._commit_staged()
+                self._settle(None)
             for seat in self._seats:
                 if seat.session.started and seat.state is not RouteState.HALTED:
                     seat.work = self._pool.submit(seat.session.settle)
@@ -172,7 +179,10 @@ class JobLoop:
         if self._parts.discovery.due(once=self._bounded):
             for config in self._parts.discovery.look():
                 self._place(config)
-        for seat in self._discovered.values():
+        changed = [seat for seat in self._discovered.values() if seat.topics is not None]
+        # They wait for the commit that is under way, and for no other one.
+        self._settle(_COMMIT_GRACE_S, [seat for seat in changed if seat.ahead is not None])
+        for seat in changed:
             if seat.topics is not None and seat.work is None:
                 seat.session.take_topics(seat.topics)
                 seat.topics = None
@@ -249,7 +259,7 @@ class JobLoop:
             if seat.work is None or not seat.work.done():
                 continue
             work, seat.work = seat.work, None
-            seat.session.trouble = None
+            seat.ahead = seat.session.trouble = None
             try:
                 work.result()
             except SluicewayError as error:
@@ -269,9 +279,15 @@ class JobLoop:
             seat.state = RouteState.RUNNING
 
     def _react(self, seat: Seat, error: SluicewayError) -> None:
-        """The class of the error tells: wait and try again, or halt this route."""
+        """The class of the error tells: wait and try again, or halt this route.
+
+        An epoch that waits behind the failed one is dropped; its rows are read again.
+        """
+        config, staged = seat.session.config, seat.staged
+        if staged is not None:
+            seat.staged = None
+            self._parts.log.info("epoch_thrown_away", route=config.route, epoch=staged.epoch)
         pause_s = seat.session.pause_s(error)
-        config = seat.session.config
         if pause_s is None or seat.state is RouteState.HALTED:
             self._halt(seat, error)
             return
@@ -313,14 +329,11 @@ class JobLoop:
     def _epoch(self) -> bool:
         """Plan, run and finish one epoch of all routes that can; False when there was none."""
         ready = [
-            s
-            for s in self._seats
-            if s.state is RouteState.RUNNING
-            and s.work is None
-            and self._parts.rates.is_due(s.session.config)
+            s for s in self._seats if s.plannable() and self._parts.rates.is_due(s.session.config)
         ]
         views = self._look(ready)
-        planned = self._bound(ready, self._plan(ready, views))
+        configs = {id(seat): seat.session.config for seat in ready}
+        planned = self._parts.rates.bound_epochs(configs, self._plan(ready, views))
         self._parts.progress.lag(sum(seat.session.lag_records for seat in self._seats))
         if not planned:
             return False
@@ -341,14 +354,25 @@ class JobLoop:
         answered = [s for s in ready if id(s) in planned and s.session.ledger in by_ledger]
         for seat in answered:
             seat.session.note_written()
-        views = self._look(answered)
-        for seat in answered:
-            view = views.get(seat.session.config.source)
-            if view is not None:
-                epoch, own = planned[id(seat)], by_ledger[seat.session.ledger]
-                seat.work = self._pool.submit(partial(seat.session.finish, epoch, own, view))
+            seat.staged = StagedEpoch(planned[id(seat)], by_ledger[seat.session.ledger])
         self._settle(_COMMIT_GRACE_S, answered)
+        self._commit_staged()
+        # Those that cannot be planned ahead come along into the next epoch, if that takes no time.
+        self._settle(_COMMIT_GRACE_S, [seat for seat in answered if not seat.plannable()])
         return True
+
+    def _commit_staged(self) -> None:
+        """Begin the commit of what the tasks have read, where none is under way."""
+        due = [seat for seat in self._seats if seat.staged is not None and seat.work is None]
+        views = self._look(due)
+        for seat in due:
+            staged, seat.staged = seat.staged, None
+            view = views.get(seat.session.config.source)
+            if view is None or staged is None:
+                continue
+            planned, answers = staged.planned, staged.answers
+            seat.ahead = seat.session.ahead_of(answers)
+            seat.work = self._pool.submit(partial(seat.session.finish, planned, answers, view))
 
     def _look(self, seats: Iterable[Seat]) -> dict[SourceAccess, SourceView]:
         """One look a connection; a connection that does not answer makes its routes wait."""
@@ -362,7 +386,9 @@ class JobLoop:
                 views[access] = look(self._parts.sources[access], topics)
             except SluicewayError as error:
                 for seat in sharing:
-                    self._react(seat, error)
+                    # Where a commit is under way, its outcome comes first.
+                    if seat.work is None:
+                        self._react(seat, error)
         return views
 
     def _plan(
@@ -371,12 +397,23 @@ class JobLoop:
         seen = [
             seat
             for seat in seats
-            if seat.session.config.source in views and self._knows_start(seat)
+            if seat.session.config.source in views
+            and knows_start(seat, self._discovered, self._parts.discovery)
         ]
+        planned = {}
+        behind = []
+        for seat in seen:
+            if seat.ahead is not None:
+                epoch = self._plan_ahead(seat, views[seat.session.config.source])
+                if epoch is None:
+                    behind.append(seat)
+                else:
+                    planned[id(seat)] = epoch
+        self._settle(_COMMIT_GRACE_S, behind)
+        seen = [seat for seat in seen if seat.work is None and seat.state is RouteState.RUNNING]
         pinning = [seat for seat in seen if self._pin(seat, views[seat.session.config.source])]
         # A put may have to wait for the store; the other routes do not.
         self._settle(_COMMIT_GRACE_S, pinning)
-        planned = {}
         for seat in seen:
             if seat.work is not None or seat.state is not RouteState.RUNNING:
                 continue
@@ -390,37 +427,24 @@ class JobLoop:
                 planned[id(seat)] = epoch
             elif seat.session.caught_up:
                 seat.state = RouteState.CAUGHT_UP
-        return planned
+        # Meanwhile a commit that others were planned ahead of may have failed.
+        running = {id(seat) for seat in seats if seat.state is RouteState.RUNNING}
+        return {key: epoch for key, epoch in planned.items() if key in running}
 
-    def _bound(
-        self, seats: Sequence[Seat], planned: dict[int, PlannedEpoch]
-    ) -> dict[int, PlannedEpoch]:
-        """What the rates leave of what was planned."""
-        configs = {id(seat): seat.session.config for seat in seats}
-        asked = [RouteSplits(configs[key], epoch.splits) for key, epoch in planned.items()]
-        for epoch, splits in zip(planned.values(), self._parts.rates.bound(asked), strict=True):
-            epoch.splits = splits
-        return {key: epoch for key, epoch in planned.items() if epoch.splits}
+    def _plan_ahead(self, seat: Seat, view: SourceView) -> PlannedEpoch | None:
+        """An epoch from what the one before has read, while that is committed.
 
-    def _knows_start(self, seat: Seat) -> bool:
-        """Whether it is known if the topics of a new route came while no driver ran.
-
-        They did when the ledger of another route of its template names the pattern: the pattern was
-        read before, so rows of topics that came since are wanted from the first on (commit rule 5).
+        None when there is nothing to read, or something to do first: that is then done, or
+        complained of, when the commit is known.
         """
-        session = seat.session
-        config = session.config
-        if self._discovered.get(config.route) is not seat or config.start == EARLIEST:
-            return True
-        if session.read_before is not None:
-            return True
-        siblings = self._parts.discovery.siblings(config.route) - {config.route}
-        others = [self._discovered[name] for name in siblings if name in self._discovered]
-        if any(other.session.read_before == config.pattern for other in others):
-            session.config = replace(config, start=EARLIEST)
-            return True
-        ended = (RouteState.HALTED, RouteState.CAUGHT_UP)
-        return all(other.session.started or other.state in ended for other in others)
+        ahead = seat.ahead
+        try:
+            if seat.session.due_sources(view, ahead) is not None:
+                return None
+            return seat.session.plan(view, bounded=self._bounded, ahead=ahead)
+        except SluicewayError as error:
+            self._parts.log.info("not_planned_ahead", code=error.code, error=str(error))
+            return None
 
     def _pin(self, seat: Seat, view: SourceView) -> bool:
         """Pin what is new to the route; whether anything was."""
@@ -441,37 +465,29 @@ class JobLoop:
         for seat in seats:
             for task, plan in seat.session.task_plans(planned[id(seat)]).items():
                 bundles.setdefault(task, []).append(plan)
-        asked = False
+        running = [(seat, planned[id(seat)]) for seat in seats]
+        early = EarlyEnd(running, self._parts.stop.asked, self._parts.log)
 
-        def end_early() -> None:
-            nonlocal asked
+        def wait() -> None:
             self._parts.board.beat()
-            if self._parts.stop.asked() and not asked:
-                asked = True
-                self._end_early(seats, planned)
+            early.look()
 
         longest = max(seat.session.config.interval_s for seat in seats)
         grace = max(seat.session.config.straggler_timeout_s for seat in seats)
         ordered: list[Bundle] = [tuple(bundles[task]) for task in sorted(bundles)]
         try:
-            answers = self._parts.runner.run(
-                ordered, wait=end_early, give_up_after_s=longest + grace
-            )
+            answers = self._parts.runner.run(ordered, wait=wait, give_up_after_s=longest + grace)
         except TaskFailedError as error:
             ledgers = {seat.session.config.route: seat.session.ledger for seat in seats}
             self._dealer.note_lost(ledgers, ordered)
+            self._settle(_COMMIT_GRACE_S, seats)
             for seat in seats:
                 alone = planned[id(seat)].alone
-                self._react(seat, error if alone else TaskDiedError(error.message))
+                # Of a route whose last commit failed, or is not known, more is not to be said.
+                if seat.work is None and seat.state is RouteState.RUNNING:
+                    self._react(seat, error if alone else TaskDiedError(error.message))
             return None
         return answers
-
-    def _end_early(self, seats: Sequence[Seat], planned: dict[int, PlannedEpoch]) -> None:
-        for seat in seats:
-            try:
-                seat.session.end_epoch_early(planned[id(seat)])
-            except StorageUnavailableError as error:
-                self._parts.log.warning("stop_waits_for_deadline", error=str(error))
 
 
 def _bug(error: Exception) -> InvariantError:

@@ -36,12 +36,14 @@ class PlannedEpoch:
     Attributes:
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
+        ahead: Whether the commit of the epoch before was under way.
     """
 
     epoch: int
     splits: list[PlannedSplit]
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
     alone: bool = True
+    ahead: bool = False
     started: float = field(default_factory=time.monotonic)
 
 

@@ -7,12 +7,12 @@ over, so the rate holds over any two epochs, however fast they are read.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.fair_share import Rotation
-from sluiceway.job.planner import PlannedSplit
+from sluiceway.job.planner import PlannedEpoch, PlannedSplit
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,23 @@ class RateLimit:
         if self.per_s is None and config.max_rate_per_s is None:
             return True
         return self.clock() >= max(self._due, self._route_due.get(config.route, 0.0))
+
+    def bound_epochs(
+        self, configs: Mapping[int, RouteConfig], planned: Mapping[int, PlannedEpoch]
+    ) -> dict[int, PlannedEpoch]:
+        """Give the splits of an epoch their ends; see `bound`.
+
+        Args:
+            configs: Of at least the routes that are planned, by any key.
+            planned: What each would read, by the same key; their splits are replaced.
+
+        Returns:
+            Those that may read anything.
+        """
+        asked = [RouteSplits(configs[key], epoch.splits) for key, epoch in planned.items()]
+        for epoch, splits in zip(planned.values(), self.bound(asked), strict=True):
+            epoch.splits = splits
+        return {key: epoch for key, epoch in planned.items() if epoch.splits}
 
     def bound(self, routes: Sequence[RouteSplits]) -> list[list[PlannedSplit]]:
         """Give each split its end. Called once an epoch, right before its tasks start.

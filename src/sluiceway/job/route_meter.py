@@ -85,14 +85,24 @@ class RouteMeter:
                 self._covered = max(self._covered or 0.0, self._waits_for.at)
                 self._waits_for = None
 
-    def look(self, fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> int:
-        """Take in log ends that were just read.
+    def look(
+        self,
+        fold: Fold,
+        bounds: Mapping[SourcePartition, LogBounds],
+        at: float | None = None,
+    ) -> int:
+        """Take in log ends.
+
+        Args:
+            fold: With all that is committed.
+            bounds: The log ends.
+            at: When they were read, on the meter's clock; None just now.
 
         Returns:
             Records in the logs that are not committed.
         """
         with self._lock:
-            self._looked = self.clock()
+            self._looked = self.clock() if at is None else at
             self._lag_records = lag = lag_records(fold, bounds)
             if lag == 0:
                 self._covered, self._waits_for = self._looked, None

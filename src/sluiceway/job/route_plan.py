@@ -67,6 +67,7 @@ def schema_fingerprint(schema: Schema, choices: RowChoices) -> str:
     text = ";".join(
         f"{'.'.join(field.path) or field.name}>{field.name}:{format_hive_type(field.type)}"
         f":{field.required}:{field.time_unit}"
+        + "".join(f":{key}={value}" for key, value in field.policy.settings())
         for field in schema.fields
     )
     if choices != NO_CHOICES:

@@ -5,7 +5,7 @@ the ledger alone. Nothing here waits for the world except a put whose outcome is
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -18,8 +18,10 @@ from sluiceway.errors import (
     TaskFailedError,
     UnhealthyEnvironmentError,
 )
+from sluiceway.job.ahead import fold_after, follows
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
+from sluiceway.job.desired import desired_partitions
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
@@ -39,19 +41,18 @@ from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_plan import route_plan
 from sluiceway.job.second_look import SecondLook
 from sluiceway.job.source_view import SourceView
-from sluiceway.job.start_offsets import ResolvedStart, resolve_start
+from sluiceway.job.start_offsets import resolve_start
 from sluiceway.job.status import last_commit_ms
 from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_over
 from sluiceway.job.task_failures import failures_of
-from sluiceway.ledger.fold import PartitionState, Subscription
+from sluiceway.ledger.fold import Fold, Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer, Step
-from sluiceway.sinks.contract import DesiredPartition, TableSink
-from sluiceway.sinks.hive.partition_path import metastore_values
+from sluiceway.sinks.contract import TableSink
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult, stop_path
@@ -95,7 +96,10 @@ class _Held:
 
 
 class RouteSession:
-    """One route while its driver lives; used by one thread at a time.
+    """One route while its driver lives.
+
+    Used by one thread at a time, except that the next epoch may be planned and its tasks be told
+    while `finish` runs: from a fold of its own, so that the two have nothing in common.
 
     Args:
         config: What to do.
@@ -206,8 +210,12 @@ class RouteSession:
 
     # Before the tasks
 
-    def due_sources(self, view: SourceView) -> SourcesRecord | None:
+    def due_sources(self, view: SourceView, ahead: Fold | None = None) -> SourcesRecord | None:
         """What has to be pinned before anything new is read; None when all is.
+
+        Args:
+            view: What the brokers say now.
+            ahead: The fold with an epoch whose commit is under way.
 
         Raises:
             OffsetsLostError: The source is another one than was read.
@@ -218,13 +226,14 @@ class RouteSession:
         held = self._now
         if held.effects.failure is not None:
             raise held.effects.failure
-        fold, wanted = held.owned.fold, self._subscription(view)
+        fold, wanted = ahead or held.owned.fold, self._subscription(view)
         discovered = view.of(wanted.topics)
         check_identities(fold, discovered)
         check_described((found.partition for found in discovered), view.bounds)
         new = new_partitions(fold, wanted, discovered)
         starts = resolve_start(self.config.start, new, view.bounds, self._parts.source)
-        if self.config.start.kind == "group" and new and not _taken_over(starts):
+        found = any(start.how == "group" for start in starts.values())
+        if self.config.start.kind == "group" and new and not found:
             self._log.warning("group_has_no_offsets", group=self.config.start.group)
         return plan_sources(fold, wanted, discovered, view.bounds, starts)
 
@@ -255,11 +264,14 @@ class RouteSession:
         self._parts.observe(Step.PINNED)
         self._log.info("sources_pinned", seq=committed.seq, partitions=len(record.partitions))
 
-    def plan(self, view: SourceView, *, bounded: bool) -> PlannedEpoch | None:
+    def plan(
+        self, view: SourceView, *, bounded: bool, ahead: Fold | None = None
+    ) -> PlannedEpoch | None:
         """Decide what to read next; None when there is nothing. All sources are pinned.
 
         Args:
             view: What the brokers say now.
+            ahead: The fold with an epoch whose commit is under way; None when none is.
             bounded: Read to the log ends of the first call, then be caught up.
 
         Raises:
@@ -270,7 +282,7 @@ class RouteSession:
         if self._in_doubt:
             self._now.owned.writer.look()
             self._in_doubt = False
-        fold = self._now.owned.fold
+        fold = ahead or self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
         check_described((found.partition for found in discovered), view.bounds)
         self._second_look.look(fold, view.bounds)
@@ -279,12 +291,14 @@ class RouteSession:
                 found.partition: view.bounds[found.partition].end_offset for found in discovered
             }
         splits = self._demand.expect(plan_splits(fold, view.bounds, self._targets), view.bounds)
-        self.lag_records = self.meter.look(fold, view.bounds)
+        if ahead is None:
+            # What is not committed yet lags; the commit that is under way will say how much does.
+            self.lag_records = self.meter.look(fold, view.bounds)
         self._transactions.look(fold, view.bounds)
-        self.caught_up = bounded and not splits
+        self.caught_up = bounded and not splits and ahead is None
         if not splits:
             return None
-        planned = PlannedEpoch(self._next_epoch, splits)
+        planned = PlannedEpoch(self._next_epoch, splits, ahead=ahead is not None)
         self._next_epoch += 1
         self._parts.observe(Step.PLANNED)
         return planned
@@ -324,10 +338,17 @@ class RouteSession:
         """The tasks have answered; nothing has been looked at since."""
         self._parts.observe(Step.WRITTEN)
 
+    def ahead_of(self, answers: Sequence[TaskResult]) -> Fold | None:
+        """What the next epoch may be planned from while `finish` of these runs; None if nothing."""
+        return fold_after(self._now.owned.fold, answers)
+
     def finish(
         self, planned: PlannedEpoch, answers: Sequence[TaskResult], view: SourceView
     ) -> None:
         """Prepare, commit, publish, report. The commit point is the put inside `commit`.
+
+        Called when the outcome of the epoch before is known. An epoch that was planned ahead of
+        one that did not land so is thrown away here: nothing of it is committed.
 
         Args:
             planned: What was asked for.
@@ -340,6 +361,9 @@ class RouteSession:
         ran = time.monotonic()
         held = self._now
         owned = held.owned
+        if not follows(owned.fold, planned):
+            self._log.info("epoch_thrown_away", epoch=planned.epoch, reason="planned ahead")
+            return
         results = [answer for answer in answers if answer.failure is None]
         record = prepare_record(
             owned.fold, planned.epoch, planned.by_task, results, held.plan.schema_version
@@ -354,13 +378,14 @@ class RouteSession:
             before = owned.fold.next_seq
             committed = owned.writer.commit(record)
             self.meter.commit(owned.fold, record.counts)
+            self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
             self._publish(record)
             owned.writer.note_published()
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
             self._report()
-            done = EpochDone(committed.seq, record, results, started=planned.started, ran=ran)
+            done = EpochDone(committed.seq, record, results, planned, ran=ran)
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
@@ -416,11 +441,7 @@ class RouteSession:
     def _want_partitions(self, since: int) -> None:
         """Ask the catalog for the partitions that records from slot `since` on have made."""
         held = self._now
-        fold = held.owned.fold
-        new = [
-            state for state in fold.partitions.values() if state.values and state.first_seq >= since
-        ]
-        held.effects.want([_desired(held.owned, state) for state in new], fold.next_seq)
+        held.effects.want(desired_partitions(held.owned, since), held.owned.fold.next_seq)
         self._parts.observe(Step.APPLIED)
 
     def _report(self) -> None:
@@ -488,11 +509,3 @@ class RouteSession:
             raise error
         self.trouble = error
         self._log.warning("commit_unknown", attempts=attempts, error=str(error))
-
-
-def _taken_over(starts: Mapping[SourcePartition, ResolvedStart]) -> bool:
-    return any(start.how == "group" for start in starts.values())
-
-
-def _desired(owned: OwnedLedger, state: PartitionState) -> DesiredPartition:
-    return DesiredPartition(metastore_values(state.values), owned.layout.final(state.folder))

@@ -2,12 +2,16 @@
 
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluiceway.errors import Fatal, SluicewayError
+from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.route_session import RouteSession
 from sluiceway.job.status import RouteState
+from sluiceway.ledger.fold import Fold
+from sluiceway.worker.plan import TaskResult
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -15,6 +19,19 @@ if TYPE_CHECKING:
 _FIRST_TRY_S = 30.0
 _LONGEST_TRY_S = 300.0
 _MOST_DOUBLINGS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class StagedEpoch:
+    """What was asked of the tasks, and what they have answered for this route."""
+
+    planned: PlannedEpoch
+    answers: Sequence[TaskResult]
+
+    @property
+    def epoch(self) -> int:
+        """Its number."""
+        return self.planned.epoch
 
 
 @dataclass(slots=True)
@@ -29,6 +46,9 @@ class Seat:
         due: Monotonic time before which the route is left alone; infinite when for good.
         error: Why it waits or has halted.
         work: What runs for the route in the pool now.
+        ahead: While the work is a commit: what the next epoch may be planned from before it is
+            known; None when that has to wait.
+        staged: An epoch whose tasks have answered and whose commit has not begun.
         topics: What a pattern's route reads when its work is done; None when nothing changed.
         next_try_ms: When a halted route is started anew, since 1970; None when it never is.
     """
@@ -38,10 +58,18 @@ class Seat:
     due: float = 0.0
     error: SluicewayError | None = None
     work: "Future[None] | None" = None
+    ahead: Fold | None = None
+    staged: StagedEpoch | None = None
     topics: tuple[str, ...] | None = None
     next_try_ms: int | None = None
     _halts: int = 0
     _came_back: float | None = None
+
+    def plannable(self) -> bool:
+        """Whether an epoch may be planned now: one is in flight at most, two with the new one."""
+        if self.state is not RouteState.RUNNING or self.staged is not None:
+            return False
+        return self.work is None or (self.ahead is not None and self.topics is None)
 
     def free(self) -> bool:
         """Whether something may be begun for the route now."""

@@ -6,6 +6,7 @@ rule 2), so a record that could not lawfully be written cannot be read either: i
 
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
+from typing import Protocol
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.operator_records import (
@@ -45,6 +46,26 @@ class Subscription:
     start: str
 
 
+class ReadSpan(Protocol):
+    """What was read of one source partition: a range of a DATA record, or a task's answer."""
+
+    @property
+    def end(self) -> int:
+        """First offset behind what was read."""
+
+    @property
+    def rows(self) -> int:
+        """Records that were read."""
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Of the last record; None when unknown."""
+
+    @property
+    def max_event_time_us(self) -> int | None:
+        """Greatest one; None without event times."""
+
+
 @dataclass(slots=True)
 class SourceState:
     """Committed end of one source partition.
@@ -66,6 +87,16 @@ class SourceState:
     retired: bool = False
     leader_epoch: int | None = None
     max_event_time_us: int | None = None
+
+    def advance(self, span: ReadSpan) -> None:
+        """Take in what was read from the committed end on."""
+        self.end = int(span.end)
+        self.has_data = self.has_data or span.rows > 0
+        if span.leader_epoch is not None:
+            self.leader_epoch = span.leader_epoch
+        if span.max_event_time_us is not None:
+            newest = int(span.max_event_time_us)
+            self.max_event_time_us = max(newest, self.max_event_time_us or newest)
 
 
 @dataclass(slots=True)
@@ -364,17 +395,7 @@ class Fold:
         self.last_epoch = body.epoch
         self.data_seq = record.seq
         for span in body.ranges:
-            known = self.sources[(span.topic, span.partition)]
-            known.end = int(span.end)
-            known.has_data = known.has_data or span.rows > 0
-            known.leader_epoch = (
-                span.leader_epoch if span.leader_epoch is not None else known.leader_epoch
-            )
-            if span.max_event_time_us is not None:
-                known.max_event_time_us = max(
-                    int(span.max_event_time_us),
-                    known.max_event_time_us or int(span.max_event_time_us),
-                )
+            self.sources[(span.topic, span.partition)].advance(span)
         for file in body.files:
             self._add_file(file, record.seq)
         self.counts = self.counts.plus(body.counts)

@@ -46,6 +46,8 @@ class Progress:
         self._text = ""
         self._waits: dict[str, _Wait] = {}
         self._lag_records = 0
+        self._seq = 0
+        self._rate = 0.0
         self.profile = RunProfile()
         self.commits = 0
         self.rows = 0
@@ -62,8 +64,13 @@ class Progress:
     def lag(self, records: int) -> None:
         """Records in the logs that are not committed yet."""
         self._lag_records = records
+        if not records:
+            # Nothing comes any more: the last epoch's rate is no rate of now.
+            self._rate = 0.0
         if self.commits == 0:
             self._text = "reading the first epoch" if records else "no rows yet"
+        else:
+            self._text = self._counts()
         self._show()
 
     def epoch(self, seq: int, rows: EpochRows, seconds: float, *, route: str = "") -> None:
@@ -72,13 +79,11 @@ class Progress:
         self.rows += rows.read
         self.dirty += rows.dirty
         self.filtered += rows.filtered
-        rate = rows.read / seconds if seconds > 0 else 0.0
+        self._rate = rows.read / seconds if seconds > 0 else 0.0
+        self._seq = seq
         self._lag_records = max(0, self._lag_records - rows.read)
         self._waits.pop(route, None)
-        self._text = (
-            f"seq {seq} · {self.rows:,} rows · {rate:,.0f}/s · lag {self._lag_records:,} "
-            f"· dirty {self.dirty:,}"
-        )
+        self._text = self._counts()
         self._show()
 
     def waiting(self, reason: str, *, route: str = "", for_s: float = 0.0) -> None:
@@ -94,6 +99,12 @@ class Progress:
         else:
             self._waits[route] = _Wait(reason, time.monotonic() + for_s + _ATTEMPT_S)
         self._show()
+
+    def _counts(self) -> str:
+        return (
+            f"seq {self._seq} · {self.rows:,} rows · {self._rate:,.0f}/s "
+            f"· lag {self._lag_records:,} · dirty {self.dirty:,}"
+        )
 
     def tell(self, text: str) -> None:
         """Write lines that stay, on a terminal."""

@@ -9,6 +9,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourcePartition:
@@ -172,14 +175,21 @@ class RawRecord:
 
 
 class SourceBatch(ABC):
-    """Records of one split, offsets rising, as one fetch returned them."""
+    """Records of one split, offsets rising, as one fetch returned them.
+
+    Attributes:
+        split_index: Which of the reader's splits.
+        values: Payloads in row order. Anything but a list may keep them in buffers, and make an
+            object only of a payload that is asked for.
+        offsets: Of the rows; a list, or an array of int64.
+    """
 
     split_index: int
-    values: list[bytes | None]
-    offsets: list[int]
+    values: Sequence[bytes | None]
+    offsets: Sequence[int] | npt.NDArray[np.int64]
 
     @abstractmethod
-    def timestamps_ms(self) -> list[int | None]:
+    def timestamps_ms(self) -> Sequence[int | None]:
         """Record times in row order. Called only when a route uses them."""
 
     @abstractmethod

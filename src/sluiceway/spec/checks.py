@@ -20,7 +20,7 @@ from sluiceway.spec.topic_pattern import (
     groups_in,
     missing_groups,
 )
-from sluiceway.spec.type_text import event_time_units, is_nested, is_timestamp, struct_field
+from sluiceway.spec.type_text import event_time_units, is_nested, may_hold_times, struct_field
 from sluiceway.spec.values import MAX_PATH_KEYS
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
@@ -182,8 +182,8 @@ def _check_names(data: Mapping[str, Any], positions: Positions) -> Iterator[Prob
 def _check_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     for path, column in _items(data, "table", "columns"):
         type_text = column.get("type")
-        if "unit" in column and isinstance(type_text, str) and not is_timestamp(type_text):
-            text = f"expected `unit` with the type timestamp only, got {quoted(type_text)}"
+        if "unit" in column and isinstance(type_text, str) and not may_hold_times(type_text):
+            text = f"expected `unit` with types of times only, got {quoted(type_text)}"
             yield Problem(positions.key((*path, "unit")), text, "remove the unit")
 
 

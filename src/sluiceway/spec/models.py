@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -15,6 +14,8 @@ from pydantic import (
 
 from sluiceway.errors import JobFileError
 from sluiceway.plugins import PluginGroup
+from sluiceway.spec.block import Block
+from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.start import (
     EARLIEST,
     LATEST,
@@ -34,7 +35,6 @@ from sluiceway.spec.values import (
     Location,
     Master,
     Option,
-    PlainValue,
     Port,
     Rate,
     Secret,
@@ -42,13 +42,11 @@ from sluiceway.spec.values import (
     ThriftUri,
     TimeZone,
     TopicName,
-    TypeText,
     duration,
     not_yet,
     wrong,
 )
 
-TimeUnit = Literal["s", "ms", "us", "ns"]
 MetaField = Literal["topic", "partition", "offset", "timestamp"]
 META_NAMES: Mapping[str, str] = {
     "topic": "_topic",
@@ -56,23 +54,6 @@ META_NAMES: Mapping[str, str] = {
     "offset": "_offset",
     "timestamp": "_timestamp",
 }
-
-
-class Block(BaseModel):
-    """A mapping of the job file.
-
-    Attributes:
-        LATER: Keys that the design has and this version does not.
-        ONE_OF: Keys of which exactly one is given.
-        PLUGINS: Plug-ins whose names may stand beside `ONE_OF`, with their options.
-    """
-
-    model_config = ConfigDict(
-        strict=True, frozen=True, extra="forbid", arbitrary_types_allowed=True
-    )
-    LATER: ClassVar[frozenset[str]] = frozenset()
-    ONE_OF: ClassVar[tuple[str, ...]] = ()
-    PLUGINS: ClassVar[tuple[PluginGroup, ...]] = ()
 
 
 class PluginBlock(Block):
@@ -257,33 +238,6 @@ class HiveTable(Block):
     def table(self) -> str:
         """Table as Hive stores it: in lower case."""
         return self.name.partition(".")[2].lower()
-
-
-class ColumnSpec(Block):
-    """A declared column.
-
-    Attributes:
-        name: In the table.
-        type: Hive type as text; parsed where the table's types are known.
-        path: Dotted keys to the value; None means the name.
-        required: A null or missing value makes the row dirty.
-        unit: For a timestamp read from a number.
-        constant: The one value of all rows.
-        default: What stands for a missing or null value.
-        expression: What it is computed from, instead of being in the payload.
-        transient: Is there for expressions, `where`, event time and partitions; not in the table.
-    """
-
-    LATER = frozenset({"on_lossy", "on_overflow", "format", "timezone"})
-    name: ColumnName
-    type: TypeText
-    path: DottedPath | None = None
-    required: bool = False
-    unit: TimeUnit | None = None
-    constant: PlainValue | None = None
-    default: PlainValue | None = None
-    expression: ExpressionText | None = None
-    transient: bool = False
 
 
 class PartitionSpec(Block):

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args, get_origin
 
 from sluiceway.plugins import plugin_names
 from sluiceway.spec import document
+from sluiceway.spec.block import Block
 from sluiceway.spec.document import Entry, Node, Scalar
-from sluiceway.spec.models import Block
 from sluiceway.spec.positions import Path
 from sluiceway.spec.problems import Mark, Problem, quoted
 from sluiceway.spec.values import Secret, is_secret_key
@@ -102,7 +102,9 @@ def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block])
     data = {}
     for entry in node.entries:
         inner = (*path, entry.key)
-        if entry.key in known:
+        if entry.key in block.NULL_WORDS and _is_null_word(entry.value):
+            data[entry.key] = "null"
+        elif entry.key in known:
             layout = layout_of(known[entry.key].annotation)
             data[entry.key] = _value(shape, entry, inner, layout)
         elif entry.key in _plugins_of(block):
@@ -115,6 +117,10 @@ def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block])
             _refuse(shape, inner, _unknown(shape, entry, path, block))
     _require_one(shape, node, data, block)
     return data
+
+
+def _is_null_word(node: Node) -> bool:
+    return isinstance(node, Scalar) and node.value is None and node.text == "null"
 
 
 def _plugins_of(block: type[Block]) -> tuple[str, ...]:

@@ -11,9 +11,18 @@ _NUMBER_UNITS: frozenset[str | None] = frozenset({"s", "ms", "us", "ns"})
 _NESTED = re.compile(r"\s*(array|map|struct)\s*<", re.IGNORECASE)
 
 
+_TIME_WORD = re.compile(r"\b(timestamp|date)\b", re.IGNORECASE)
+_TIMESTAMPS = frozenset({"timestamp", "timestamp with local time zone"})
+
+
 def is_timestamp(type_text: str) -> bool:
     """Whether the type is a timestamp."""
-    return type_text.strip().lower() == "timestamp"
+    return " ".join(type_text.lower().split()) in _TIMESTAMPS
+
+
+def may_hold_times(type_text: str) -> bool:
+    """Whether days or instants may be in values of the type."""
+    return _TIME_WORD.search(type_text) is not None
 
 
 def event_time_units(type_text: str) -> frozenset[str | None]:

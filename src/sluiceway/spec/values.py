@@ -26,6 +26,13 @@ _TABLE_NAME = re.compile(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", re.ASCII)
 _GROUP = re.compile(r"\{\w{1,64}\}", re.ASCII)
 _PUBLIC_KEYS = frozenset({"sasl.oauthbearer.token.endpoint.url"})
 _LATER_STORES = frozenset({"hdfs", "s3", "s3a", "s3n", "abfs", "abfss", "gs", "viewfs"})
+LOSSY_RULES = (
+    *("dirty", "null", "truncate", "text"),
+    *(
+        f"round({mode})"
+        for mode in ("half_up", "half_even", "half_down", "up", "down", "floor", "ceiling")
+    ),
+)
 _MAX_PORT = 65_535
 _MAX_LINE = 4096
 _MAX_TYPE = 64 * 1024
@@ -268,6 +275,12 @@ def _check_expression_text(text: str) -> str:
     return text
 
 
+def _check_lossy_rule(text: str) -> str:
+    if text not in LOSSY_RULES:
+        raise wrong(f"one of {', '.join(LOSSY_RULES)}", "choose one")
+    return text
+
+
 BootstrapServers = Annotated[str, AfterValidator(_check_bootstrap_servers)]
 ThriftUri = Annotated[str, AfterValidator(_check_thrift_uri)]
 TopicName = Annotated[str, AfterValidator(_check_topic)]
@@ -276,6 +289,7 @@ Location = Annotated[str, AfterValidator(_check_location)]
 TimeZone = Annotated[str, AfterValidator(_check_time_zone)]
 DottedPath = Annotated[str, AfterValidator(_check_path)]
 TypeText = Annotated[str, AfterValidator(_check_type_text)]
+LossyRule = Annotated[str, AfterValidator(_check_lossy_rule)]
 Line = Annotated[str, AfterValidator(_check_line)]
 Master = Annotated[str, AfterValidator(_check_master)]
 Port = Annotated[int, AfterValidator(_check_port)]

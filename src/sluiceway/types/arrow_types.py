@@ -5,17 +5,20 @@ import pyarrow as pa
 from sluiceway.types.schema import (
     BinaryType,
     BooleanType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
     FloatType,
     IntegerType,
     ListType,
+    LocalTimestampType,
     MapType,
     Schema,
     StringType,
     StructType,
     TimestampType,
+    VarcharType,
 )
 
 _SIMPLE: dict[DataType, pa.DataType] = {
@@ -30,6 +33,7 @@ _SIMPLE: dict[DataType, pa.DataType] = {
     BinaryType(): pa.binary(),
     DateType(): pa.date32(),
     TimestampType(): pa.timestamp("us"),
+    LocalTimestampType(): pa.timestamp("us"),
 }
 
 
@@ -46,6 +50,8 @@ def arrow_type(data_type: DataType) -> pa.DataType:
         The Arrow type; everything inside it is nullable.
     """
     match data_type:
+        case VarcharType() | CharType():
+            return pa.string()
         case DecimalType(precision, scale):
             return pa.decimal128(precision, scale)
         case ListType(element):

@@ -20,6 +20,8 @@ class DirtyReason(StrEnum):
     NOT_INTEGRAL = "not_integral"
     OVERFLOW = "overflow"
     SCALE = "scale"
+    TOO_LONG = "too_long"
+    TRAILING_BLANKS = "trailing_blanks"
     BAD_TEXT = "bad_text"
     BAD_TIME = "bad_time"
     UNEXPECTED_FIELD = "unexpected_field"

@@ -5,6 +5,7 @@ import re
 from sluiceway.types.schema import (
     BinaryType,
     BooleanType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
@@ -12,15 +13,19 @@ from sluiceway.types.schema import (
     FloatType,
     IntegerType,
     ListType,
+    LocalTimestampType,
     MapType,
     StringType,
     StructType,
     TimestampType,
+    VarcharType,
 )
 
 MAX_TEXT_LENGTH = 64 * 1024
 MAX_DEPTH = 50
 MAX_PRECISION = 38
+MAX_VARCHAR = 65_535
+MAX_CHAR = 255
 
 _TOKEN = re.compile(r"\s*([<>(),:]|`(?:[^`]|``)+`|[^\s<>(),:`]+)")
 _SIMPLE: dict[str, DataType] = {
@@ -37,10 +42,10 @@ _SIMPLE: dict[str, DataType] = {
     "date": DateType(),
     "timestamp": TimestampType(),
 }
-_LATER = frozenset(
-    {"varchar", "char", "interval_year_month", "interval_day_time", "uniontype", "void"}
-)
+_LATER = frozenset({"interval_year_month", "interval_day_time", "uniontype", "void"})
+_LOCAL_ZONE = ("with", "local", "time", "zone")
 _NAMES = {of: name for name, of in _SIMPLE.items() if name != "integer"}
+_NAMES[LocalTimestampType()] = "timestamp with local time zone"
 _PLAIN_NAME = re.compile(r"[^\s<>(),:`]+")
 
 
@@ -81,6 +86,10 @@ def format_hive_type(data_type: DataType) -> str:
     match data_type:
         case DecimalType(precision, scale):
             return f"decimal({precision},{scale})"
+        case VarcharType(length):
+            return f"varchar({length})"
+        case CharType(length):
+            return f"char({length})"
         case ListType(element):
             return f"array<{format_hive_type(element)}>"
         case MapType(key, value):
@@ -110,19 +119,13 @@ class _TypeParser:
         if depth > MAX_DEPTH:
             raise ValueError(f"the type is nested deeper than {MAX_DEPTH} levels")
         word = self._take("a type").lower()
+        if word == "timestamp" and self._peek().lower() == _LOCAL_ZONE[0]:
+            return self._read_local_timestamp()
         if word in _SIMPLE:
             return _SIMPLE[word]
-        match word:
-            case "decimal" | "numeric":
-                return self._read_decimal()
-            case "array":
-                return self._read_array(depth)
-            case "map":
-                return self._read_map(depth)
-            case "struct":
-                return self._read_struct(depth)
-            case _:
-                pass
+        found = self._read_with_numbers(word) or self._read_nested(word, depth)
+        if found is not None:
+            return found
         if word in _LATER or word.startswith("timestamp"):
             raise ValueError(f"the Hive type {word} is not in this version")
         raise ValueError(f"{word!r} is not a Hive type{self._place()}")
@@ -130,6 +133,28 @@ class _TypeParser:
     def expect_end(self) -> None:
         if self._next != len(self._tokens):
             raise ValueError(f"nothing expected after the type, but there is more{self._place(0)}")
+
+    def _read_with_numbers(self, word: str) -> DataType | None:
+        match word:
+            case "decimal" | "numeric":
+                return self._read_decimal()
+            case "varchar":
+                return VarcharType(self._read_length(word, MAX_VARCHAR))
+            case "char":
+                return CharType(self._read_length(word, MAX_CHAR))
+            case _:
+                return None
+
+    def _read_nested(self, word: str, depth: int) -> DataType | None:
+        match word:
+            case "array":
+                return self._read_array(depth)
+            case "map":
+                return self._read_map(depth)
+            case "struct":
+                return self._read_struct(depth)
+            case _:
+                return None
 
     def _read_decimal(self) -> DecimalType:
         precision, scale = 10, 0
@@ -147,6 +172,21 @@ class _TypeParser:
             )
         return DecimalType(precision, scale)
 
+    def _read_length(self, word: str, most: int) -> int:
+        self._expect("(")
+        length = self._read_number()
+        self._expect(")")
+        if not 1 <= length <= most:
+            raise ValueError(f"{word}({length}): the length is 1 to {most}")
+        return length
+
+    def _read_local_timestamp(self) -> LocalTimestampType:
+        for wanted in _LOCAL_ZONE:
+            word = self._take(repr(wanted)).lower()
+            if word != wanted:
+                raise ValueError(f"{wanted!r} is expected, not {word[:40]!r}{self._place()}")
+        return LocalTimestampType()
+
     def _read_array(self, depth: int) -> ListType:
         self._expect("<")
         element = self.read_type(depth + 1)
@@ -159,8 +199,9 @@ class _TypeParser:
         self._expect(",")
         value = self.read_type(depth + 1)
         self._expect(">")
-        if key not in _NAMES and not isinstance(key, DecimalType):
-            raise ValueError(f"a map's key has a simple type, not {format_hive_type(key)}")
+        if isinstance(key, ListType | MapType | StructType):
+            found = format_hive_type(key)
+            raise ValueError(f"a map's key has a simple type, not {found}")  # noqa: TRY004
         return MapType(key, value)
 
     def _read_struct(self, depth: int) -> StructType:
@@ -186,7 +227,7 @@ class _TypeParser:
 
     def _read_number(self) -> int:
         token = self._take("a number")
-        if not (token.isascii() and token.isdigit() and len(token) <= len("38") + 1):
+        if not (token.isascii() and token.isdigit() and len(token) <= len(str(MAX_VARCHAR))):
             raise ValueError(f"a number is expected, not {token[:20]!r}{self._place()}")
         return int(token)
 

@@ -5,7 +5,9 @@ The calendar is the proleptic Gregorian one, from 0001-01-01 to 9999-12-31. A le
 """
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -73,24 +75,96 @@ def parse_iso_timestamp(text: str, zone: tzinfo | None = None) -> int:
         ValueError: Another shape, no such time, no offset, digits beyond microseconds, a local
             time that the zone has twice or never, or outside 0001 to 9999; says which.
     """
+    return instant_us(parse_iso_wall_time(text), zone)
+
+
+@dataclass(frozen=True, slots=True)
+class WallTime:
+    """A time as a text says it.
+
+    Attributes:
+        second: Day and time of day, whole seconds; marked as UTC, whatever the offset.
+        fraction: Digits of the second's fraction; none for a whole second.
+        offset_us: How far ahead of UTC the text says it is; None when it does not say.
+    """
+
+    second: datetime
+    fraction: str = ""
+    offset_us: int | None = None
+
+
+def parse_iso_wall_time(text: str) -> WallTime:
+    """Read the same texts as `parse_iso_timestamp`, the offset being optional.
+
+    Raises:
+        ValueError: Another shape, or no such time; says which.
+    """
     found = _TIME.fullmatch(text)
     if found is None:
         raise ValueError("a timestamp is written yyyy-MM-ddTHH:mm:ss with Z or an offset")
-    fraction = (found[5] or "").ljust(MICROSECOND_DIGITS, "0")
-    if fraction[MICROSECOND_DIGITS:].strip("0"):
-        raise ValueError("the time is finer than a microsecond")
-    wall = datetime.fromordinal(parse_iso_date(found[1]) + EPOCH_ORDINAL).replace(
-        hour=int(found[2]),
-        minute=int(found[3]),
-        second=int(found[4] or "0"),
-        microsecond=int(fraction[:MICROSECOND_DIGITS]),
-        tzinfo=UTC,
+    second = datetime.fromordinal(parse_iso_date(found[1]) + EPOCH_ORDINAL).replace(
+        hour=int(found[2]), minute=int(found[3]), second=int(found[4] or "0"), tzinfo=UTC
     )
-    wall_us = (wall - EPOCH) // _MICROSECOND
-    time_us = wall_us - (_zone_offset_us(wall, zone) if not found[6] else _offset_us(found))
+    return WallTime(second, found[5] or "", _offset_us(found) if found[6] else None)
+
+
+def instant_us(wall: WallTime, zone: tzinfo | None, rounding: str | None = None) -> int:
+    """The instant of a time as written.
+
+    Called for single values.
+
+    Args:
+        wall: The time.
+        zone: Of a time without an offset; None refuses it.
+        rounding: Mode of `decimal` for a fraction with digits beyond microseconds, which counts
+            forward in time; None refuses them unless they are zeros.
+
+    Returns:
+        Microseconds since the epoch, UTC.
+
+    Raises:
+        TooFineError: The fraction has digits beyond microseconds.
+        ValueError: No offset, a local time that the zone has twice or never, or outside 0001 to
+            9999; says which.
+    """
+    offset_us = wall.offset_us
+    if offset_us is None:
+        offset_us = _zone_offset_us(wall.second, zone)
+    second_us = (wall.second - EPOCH) // _MICROSECOND
+    time_us = second_us - offset_us + _fraction_us(wall.fraction, rounding)
     if not MIN_TIME_US <= time_us <= MAX_TIME_US:
         raise ValueError("the time is outside of the years 0001 to 9999")
     return time_us
+
+
+def day_in_zone(time_us: int, zone: tzinfo) -> int:
+    """The day that an instant falls on in a zone, as days since 1970-01-01.
+
+    Raises:
+        ValueError: It is outside of the years 0001 to 9999 there.
+    """
+    try:
+        local = (EPOCH + time_us * _MICROSECOND).astimezone(zone)
+    except OverflowError as error:
+        raise ValueError("the day is outside of the years 0001 to 9999") from error
+    return local.toordinal() - EPOCH_ORDINAL
+
+
+class TooFineError(ValueError):
+    """A time has digits beyond microseconds; a policy may round them."""
+
+
+def _fraction_us(fraction: str, rounding: str | None) -> int:
+    digits = fraction.ljust(MICROSECOND_DIGITS, "0")
+    if digits[MICROSECOND_DIGITS:].strip("0"):
+        if rounding is None:
+            raise TooFineError("the time is finer than a microsecond")
+        return int(
+            Decimal(
+                f"{digits[:MICROSECOND_DIGITS]}.{digits[MICROSECOND_DIGITS:]}"
+            ).to_integral_value(rounding)
+        )
+    return int(digits[:MICROSECOND_DIGITS])
 
 
 def read_iso_dates(texts: pa.StringArray) -> tuple[pa.Array, pa.Array]:

@@ -1,6 +1,9 @@
 """Column types as values; no I/O, no Arrow."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sluiceway.types.policy import NO_POLICY, Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,23 @@ class StringType:
 
 
 @dataclass(frozen=True, slots=True)
+class VarcharType:
+    """Unicode text of at most `length` (1..65535) characters."""
+
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class CharType:
+    """Unicode text of `length` (1..255) characters; shorter ones are read as padded with blanks.
+
+    Values are held without blanks at their end, as Hive's files do.
+    """
+
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class BinaryType:
     """Bytes."""
 
@@ -48,6 +68,11 @@ class DateType:
 @dataclass(frozen=True, slots=True)
 class TimestampType:
     """Instant in microseconds since 1970-01-01T00:00:00 UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTimestampType:
+    """The same instant as `TimestampType`, which readers show in their own zone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +109,7 @@ class Field:
             columns have one.
         time_unit: For a timestamp read from a number: `s`, `ms`, `us` or `ns` since the epoch.
             None: numbers are refused, ISO 8601 text with an explicit offset or `Z` is read.
+        policy: What happens to values that do not fit, here and in all values inside.
     """
 
     name: str
@@ -91,6 +117,63 @@ class Field:
     required: bool = False
     path: tuple[str, ...] = ()
     time_unit: str | None = None
+    policy: Policy = NO_POLICY
+
+
+def inner_settings(field: "Field") -> "Field":
+    """Hand a column's unit and policy on to the structs' fields inside that have none.
+
+    Called where a decoder is made; doing it again changes nothing.
+
+    Args:
+        field: A column or a field of a struct.
+    """
+    return replace(field, type=_handed_on(field.type, field))
+
+
+def leaves(data_type: "DataType", policy: Policy) -> Iterator[tuple["DataType", Policy]]:
+    """The plain types inside a type, or itself, each with the policy that holds for it.
+
+    Called where columns are checked and decoders made; keys of maps are not among them.
+
+    Args:
+        data_type: Of a column or field.
+        policy: Of that column or field.
+    """
+    match data_type:
+        case ListType(element):
+            yield from leaves(element, policy)
+        case MapType(_, value):
+            yield from leaves(value, policy)
+        case StructType(fields):
+            for field in fields:
+                own = policy if field.policy == NO_POLICY else field.policy
+                yield from leaves(field.type, own)
+        case _:
+            yield data_type, policy
+
+
+def _handed_on(data_type: "DataType", holder: "Field") -> "DataType":
+    match data_type:
+        case ListType(element):
+            return ListType(_handed_on(element, holder))
+        case MapType(key, value):
+            return MapType(key, _handed_on(value, holder))
+        case StructType(fields):
+            return StructType(
+                tuple(
+                    inner_settings(
+                        replace(
+                            field,
+                            time_unit=field.time_unit or holder.time_unit,
+                            policy=holder.policy if field.policy == NO_POLICY else field.policy,
+                        )
+                    )
+                    for field in fields
+                )
+            )
+        case _:
+            return data_type
 
 
 DataType = (
@@ -99,9 +182,12 @@ DataType = (
     | FloatType
     | DecimalType
     | StringType
+    | VarcharType
+    | CharType
     | BinaryType
     | DateType
     | TimestampType
+    | LocalTimestampType
     | ListType
     | MapType
     | StructType

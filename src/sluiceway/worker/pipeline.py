@@ -21,6 +21,7 @@ from sluiceway.ledger.records import FileRecord, RowCounts
 from sluiceway.sinks.hive.partition_path import partition_value_problem
 from sluiceway.sources.contract import RawRecord, SourceBatch
 from sluiceway.storage.contract import Storage
+from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.meta_columns import meta_arrays, meta_fields
@@ -110,7 +111,7 @@ class RowPipeline:
         started = time.monotonic()
         bounds = self._count_rows(batches)
         self._counted.read += bounds[-1]
-        decoded = self._decoder.decode([value for batch in batches for value in batch.values])
+        decoded = self._decoder.decode(self._payloads(batches))
         self._counted.skipped += decoded.skipped
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
@@ -128,6 +129,11 @@ class RowPipeline:
         self._counted.seconds["route"] += routed_at - converted_at
         self._counted.seconds["write"] += time.monotonic() - routed_at
 
+    def _payloads(self, batches: Sequence[SourceBatch]) -> Sequence[bytes | None]:
+        if self._decoder.takes_any_sequence:
+            return JoinedPayloads([batch.values for batch in batches])
+        return [value for batch in batches for value in batch.values]
+
     def _count_rows(self, batches: Sequence[SourceBatch]) -> list[int]:
         """Add the batches to their splits' totals; where each batch begins among all rows."""
         bounds = [0]
@@ -136,7 +142,7 @@ class RowPipeline:
             totals = self._totals[batch.split_index]
             totals.rows += len(batch.values)
             number = self._splits[batch.split_index].partition
-            part = offset_sum(number, np.array(batch.offsets, dtype=np.int64))
+            part = offset_sum(number, np.asarray(batch.offsets, dtype=np.int64))
             totals.offset_sum = add_sums(totals.offset_sum, part)
         return bounds
 

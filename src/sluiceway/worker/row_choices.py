@@ -18,6 +18,7 @@ from sluiceway.expressions.evaluate import (
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.plan import RowChoices, RowColumn
 
@@ -164,7 +165,9 @@ def read_plain_value(field: Field, json_text: str) -> pa.Scalar:
     Raises:
         ValueError: It is no value of the column's type; says why.
     """
-    column = replace(field, name="value", path=(), required=True)
+    # What is written in a job file is meant as it stands, whatever a payload's values become.
+    written = Policy(format=field.policy.format, timezone=field.policy.timezone)
+    column = replace(field, name="value", path=(), required=True, policy=written)
     decoder = JsonDecoder(Schema((column,)), engine="exact")
     decoded = decoder.decode([f'{{"value": {json_text}}}'.encode()])
     if decoded.dirty:

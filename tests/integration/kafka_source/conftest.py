@@ -9,11 +9,19 @@ from sluiceway.sources.contract import Split
 from sluiceway.sources.kafka.client import KafkaSourceClient
 from sluiceway.sources.kafka.consumer_cache import ConsumerCache
 from sluiceway.sources.kafka.reader import KafkaSplitReader
+from tools.kafka_consumers import CONSUMERS, choose_consumer
 from tools.topic_writer import TopicWriter
 
 TIMEOUT_S = 20.0
 
 MakeReader = Callable[..., KafkaSplitReader]
+
+
+@pytest.fixture(autouse=True, params=CONSUMERS)
+def consumer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Every test of the folder runs with each consumer."""
+    choose_consumer(monkeypatch, request.param)
+    return str(request.param)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from sluiceway.conformance.reading import (
     row_values,
 )
 from sluiceway.sources.contract import RawRecord, Split
+from sluiceway.sources.kafka.native_consumer import NativeConsumer
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
 from tools.topic_writer import TopicWriter
@@ -36,6 +37,14 @@ def test_record_with_everything_is_kept_whole(
         RawRecord(log_of(topic), 0, 1_700_000_000, b"key-\x00", None, tuple(headers)),
         RawRecord(log_of(topic), 1, 5, None, b"", ()),
     ]
+
+
+def test_reader_uses_the_consumer_that_was_chosen(
+    new_topic: TopicFactory, make_reader: MakeReader, consumer: str
+) -> None:
+    leased = make_reader(Split(log_of(new_topic()), 0))._leased
+    assert leased is not None
+    assert isinstance(leased.consumer, NativeConsumer) == (consumer == "native")
 
 
 def test_record_of_10_megabytes_is_read_among_small_ones(

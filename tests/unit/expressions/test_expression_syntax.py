@@ -89,7 +89,7 @@ def test_parser_keeps_decimals_exact_and_reads_types() -> None:
         ("a.", 2, "expected a field's name"),
         ("a[0]", 1, "no expression has"),
         ("lambda: 1", 6, "no expression has ':'"),
-        ("cast(a AS varchar)", 10, "not in this version"),
+        ("cast(a AS void)", 10, "not in this version"),
         ("cast(a AS 'int')", 10, "expected a type's name"),
         ("cast(a AS decimal(39,0))", 10, "expected a type"),
         ("cast(a AS decimal(1.5))", 18, "expected a whole number"),

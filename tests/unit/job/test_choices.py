@@ -6,10 +6,15 @@ import pytest
 
 from sluiceway.cli.job_file import load_checked_job
 from sluiceway.errors import JobFileError
+from sluiceway.job.choices import choice_problems
 from sluiceway.job.compile import compile_route
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.route_plan import schema_fingerprint
 from sluiceway.spec.loader import load_job
+from sluiceway.spec.models import FormatSpec
 from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.policy import Policy
+from sluiceway.types.schema import Schema
 
 HEAD = """\
 version: 1
@@ -157,3 +162,94 @@ def test_where_of_the_file_holds_for_routes_without_their_own(tmp_path: Path) ->
     path.write_text(text + routes.replace("n > 2", "m > 2"))
     with pytest.raises(JobFileError, match=r"job\.yaml:16:\d+: expected a condition"):
         load_checked_job(path)
+
+
+@pytest.mark.parametrize(
+    ("column", "key", "message"),
+    [
+        ("type: int, on_lossy: text}", "on_lossy", "expected a value that int has, got `text`"),
+        ("type: int, non_finite: keep}", "non_finite", "expected no `non_finite` for the type int"),
+        (
+            "type: double, on_lossy: truncate}",
+            "on_lossy",
+            "write one of: dirty, null, round(half_even)",
+        ),
+        ("type: boolean, trim: true}", "trim", "no `trim` for the type boolean"),
+        (
+            "type: int, required: true, on_overflow: null}",
+            "on_overflow",
+            "no `on_overflow: null` beside",
+        ),
+        ("type: timestamp, format: yyyyMMdd}", "format", "a format with a time of day"),
+        (
+            "type: timestamp, format: yyyyMMddHH}",
+            "format",
+            "an offset in the text, or a `timezone`",
+        ),
+        ("type: timestamp, format: yyyyMMddHHQ}", "format", "a format of times"),
+        ("type: timestamp, unit: ms, format: yyyyMMddHH}", "format", "no `format` beside `unit`"),
+        ("type: date, timezone: UTC}", "timezone", "a `format` or `unit` beside the `timezone`"),
+        ("type: date, unit: ms}", "unit", "a `timezone` beside the unit of a day"),
+        ("type: date, format: iso8601}", "format", "a `timezone` beside a format with an offset"),
+        ("type: binary, format: utf16}", "format", "expected one of utf8, base64, hex"),
+        ("type: 'array<int>', format: hex}", "format", "no `format` for the type array<int>"),
+        ("type: int, expression: '1', trim: true}", "trim", "no `trim` beside `expression`"),
+        ("type: 'struct<a:date>', unit: ms}", "unit", "a `timezone` beside the unit of a day"),
+        ("type: 'struct<date:int>', unit: ms}", "unit", "no `unit` for the type struct<date:int>"),
+    ],
+)
+def test_policy_that_does_not_fit_is_told_with_its_place(
+    tmp_path: Path, column: str, key: str, message: str
+) -> None:
+    with pytest.raises(JobFileError) as caught:
+        load_checked_job(write(tmp_path, f"{ID}- {{name: x, {column}"))
+    line = f"    - {{name: x, {column}"
+    at = line.index(f"{key}: ") + len(f"{key}: ") + 1
+    assert f"job.yaml:12:{at}: " in str(caught.value)
+    assert message in str(caught.value)
+
+
+def test_policies_reach_the_column(tmp_path: Path) -> None:
+    columns = (
+        "    - {name: a, type: int, on_overflow: null, on_lossy: round(half_up), trim: true}\n"
+        "    - {name: b, type: timestamp, format: yyyyMMddHHmmss, timezone: Asia/Shanghai}\n"
+        "    - {name: c, type: float, non_finite: null, redact: true}\n"
+        "    - {name: d, type: 'varchar(3)', on_bad_text: replace, on_lossy: truncate}\n"
+        "    - {name: e, type: 'array<struct<t:timestamp>>', unit: ms}\n"
+    )
+    config = compiled(write(tmp_path, columns))
+    assert config.columns is not None
+    assert [field.policy for field in config.columns.fields] == [
+        Policy(on_overflow="null", on_lossy="round(half_up)", trim=True),
+        Policy(format="yyyyMMddHHmmss", timezone="Asia/Shanghai"),
+        Policy(non_finite="null", redact=True),
+        Policy(on_bad_text="replace", on_lossy="truncate"),
+        Policy(),
+    ]
+
+
+def test_policy_beside_another_formats_columns_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "- {name: x, type: int, trim: true}")
+    spec = load_job(path).spec.routes[0]
+    other = FormatSpec.model_construct(json_=None)
+    object.__setattr__(other, "__pydantic_extra__", {"delimited": {}})
+    (problem,) = choice_problems(spec.model_copy(update={"format": other}))
+    assert (problem.path, problem.expected) == (
+        ("table", "columns", 0, "trim"),
+        "no `trim` with the format delimited",
+    )
+
+
+def test_default_is_read_as_it_stands_and_not_by_the_columns_policy(tmp_path: Path) -> None:
+    column = "- {name: x, type: int, default: '12.5', on_lossy: truncate}"
+    with pytest.raises(JobFileError, match="not a whole number"):
+        load_checked_job(write(tmp_path, column))
+
+
+def test_policy_changes_the_name_of_the_schema(tmp_path: Path) -> None:
+    plain = compiled(write(tmp_path, "- {name: x, type: int}"))
+    other = compiled(write(tmp_path, "- {name: x, type: int, trim: true}"))
+    assert plain.columns is not None
+    assert other.columns is not None
+    names = [schema_fingerprint(c.columns or Schema(()), c.choices) for c in (plain, other)]
+    assert names[0] != names[1]

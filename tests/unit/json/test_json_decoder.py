@@ -264,7 +264,7 @@ def test_json_dirty_row_names_the_place() -> None:
     found = JsonDecoder(schema).decode([b'{"geo":{"lat":1.5,"tags":[{"n":1},null,{"n":"x"}]}}'])
     (row,) = found.dirty
     assert (row.index, row.stage, row.path) == (0, "convert", "geo.tags[2].n")
-    assert row.message == "'x' is not a number"
+    assert row.message == "the string 'x' -> int: it is not a number"
 
 
 @pytest.mark.parametrize("text", ["{}", '{"a":null}', '{"a":{}}', '{"a":{"b":null}}'])
@@ -344,4 +344,4 @@ def test_number_for_a_timestamp_without_unit_says_what_is_missing() -> None:
     (dirty,) = decoder("timestamp").decode([b'{"v":1795161600000}']).dirty
     assert dirty.reason is Why.WRONG_TYPE
     assert "1795161600000" in dirty.message
-    assert dirty.message.endswith("is a time only where the column has a `unit`")
+    assert dirty.message.endswith("a number is a time only where the column has a `unit`")

@@ -7,9 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from sluiceway.formats.json import native_blocks
 from sluiceway.formats.json.decoder import JsonDecoder
-from sluiceway.formats.json.native_blocks import INTERFACE, NativeReader, native_module
+from sluiceway.formats.json.native_blocks import NativeReader
+from sluiceway.host import native_module as host
+from sluiceway.host.native_module import INTERFACE, SWITCH, native_module
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema, StructType
 
@@ -27,7 +28,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch, interface: int) -> None:
     module.__spec__ = sys.__spec__
     module.INTERFACE = interface  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, NAME, module)
-    monkeypatch.setattr(native_blocks, "MODULE", NAME)
+    monkeypatch.setattr(host, "MODULE", NAME)
 
 
 @pytest.mark.parametrize("interface", [INTERFACE - 1, INTERFACE + 1])
@@ -44,8 +45,14 @@ def test_native_module_of_this_interface_is_used(monkeypatch: pytest.MonkeyPatch
     assert native_module() is sys.modules[NAME]
 
 
+def test_native_module_that_is_switched_off_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, INTERFACE)
+    assert native_module({SWITCH: "0"}) is None
+    assert native_module({SWITCH: "1"}) is not None
+
+
 def test_engine_native_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_blocks, "MODULE", "sluiceway_not_there")
+    monkeypatch.setattr(host, "MODULE", "sluiceway_not_there")
     with pytest.raises(ValueError, match="not installed"):
         JsonDecoder(SCHEMA, engine="native")
     assert len(JsonDecoder(SCHEMA).decode([b'{"v":1}']).rows) == 1

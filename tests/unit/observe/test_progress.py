@@ -62,6 +62,21 @@ def test_progress_shows_the_wait_of_a_route_until_it_commits(terminal: Terminal)
     assert progress.rows == 10
 
 
+def test_progress_shows_no_rate_of_a_while_ago_when_nothing_comes_any_more(
+    terminal: Terminal,
+) -> None:
+    terminal.resize(120)
+    progress = Progress(terminal.stream)
+    progress.lag(500)
+    progress.epoch(3, EpochRows(500), 2.0)
+    assert "seq 3 · 500 rows · 250/s · lag 0" in terminal.last()
+    progress.lag(40)
+    # More has come: the last epoch's rate is the newest there is.
+    assert "250/s · lag 40" in terminal.last()
+    progress.lag(0)
+    assert "seq 3 · 500 rows · 0/s · lag 0" in terminal.last()
+
+
 def test_progress_forgets_a_wait_that_is_not_told_again(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,8 @@ from sluiceway.types.schema import (
 
 SIMPLE = (
     *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"),
-    *("date", "timestamp"),
+    *("date", "timestamp", "timestamp with local time zone", "varchar(65535)", "char(1)"),
+    "struct<a:timestamp with local time zone,b:array<varchar(3)>,c:map<char(255),timestamp>>",
 )
 
 
@@ -43,7 +44,7 @@ def test_hive_struct_field_with_odd_name_is_quoted() -> None:
     assert parse_hive_type(format_hive_type(kind)) == kind
 
 
-@pytest.mark.parametrize("text", ["varchar(10)", "CHAR(3)", "uniontype<int,string>"])
+@pytest.mark.parametrize("text", ["uniontype<int,string>", "VOID", "timestamptz"])
 def test_hive_type_of_a_later_version_says_so(text: str) -> None:
     with pytest.raises(ValueError, match="not in this version"):
         parse_hive_type(text)
@@ -55,6 +56,8 @@ def test_hive_type_of_a_later_version_says_so(text: str) -> None:
         *("", "  ", "strin", "int int", "array", "array<", "array<int", "array<int>>", "map<int>"),
         *("struct<>", "struct<a>", "struct<a:>", "struct<a:int,A:string>", "decimal(0,0)"),
         *("decimal(39,1)", "decimal(5,6)", "decimal(-1)", "decimal(1e1)", "decimal(5,2", "`int`"),
+        *("varchar", "varchar()", "varchar(0)", "varchar(65536)", "char(256)", "char(1,2)"),
+        *("timestamp with", "timestamp with time zone", "timestamp with local time zones"),
         *("map<array<int>,int>", "struct<:int>", "array<int,int>", "decimal(\u0661)", "a`b"),
     ],
 )

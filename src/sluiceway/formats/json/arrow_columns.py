@@ -13,10 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.json.exact_values import compile_value
 from sluiceway.formats.json.number_text import FLOAT_EXACT_LIMIT, TIME_UNIT_PLACES
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.iso_time import MAX_TIME_US, MIN_TIME_US, read_iso_dates, read_iso_timestamps
+from sluiceway.types.policy import Policy
 from sluiceway.types.schema import (
+    BinaryType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
@@ -24,9 +29,11 @@ from sluiceway.types.schema import (
     FloatType,
     IntegerType,
     ListType,
+    LocalTimestampType,
     StringType,
     StructType,
     TimestampType,
+    VarcharType,
 )
 
 Positions = npt.NDArray[np.int64]
@@ -94,7 +101,7 @@ def compile_column(field: Field) -> Callable[[pa.Table, Marks], pa.Array]:
     Returns:
         A function from the parsed table, one chunk a column, to the column's array.
     """
-    convert = _compile(field.type, field.time_unit)
+    convert = _compile(field.type, field.time_unit, field.policy)
     first, *further = field.path or (field.name,)
 
     def read(table: pa.Table, marks: Marks) -> pa.Array:
@@ -108,19 +115,31 @@ def compile_column(field: Field) -> Callable[[pa.Table, Marks], pa.Array]:
     return read
 
 
-def _compile(data_type: DataType, time_unit: str | None) -> ConvertColumn:
+def _compile(data_type: DataType, time_unit: str | None, policy: Policy) -> ConvertColumn:
     match data_type:
         case ListType(element):
-            return _compile_list(_compile(element, time_unit))
+            return _compile_list(_compile(element, time_unit, policy))
         case StructType(fields):
             return _compile_struct(fields, arrow_type(data_type))
-        case TimestampType() if time_unit is not None:
-            places = TIME_UNIT_PLACES[time_unit]
-            return lambda array, marks: _numeric_times(array, places, marks)
-        case TimestampType():
-            return _text_times
+        case BinaryType():
+            return _by_slow_path(data_type, policy)
+        case DateType() if policy.format is not None:
+            return _by_slow_path(data_type, policy)
+        case TimestampType() | LocalTimestampType():
+            return _compile_time(data_type, time_unit, policy)
         case _:
             return _compile_scalar(data_type)
+
+
+def _compile_time(
+    data_type: TimestampType | LocalTimestampType, time_unit: str | None, policy: Policy
+) -> ConvertColumn:
+    if time_unit is not None:
+        places = TIME_UNIT_PLACES[time_unit]
+        return lambda array, marks: _numeric_times(array, places, marks)
+    if policy.format is not None or policy.timezone is not None:
+        return _by_slow_path(data_type, policy)
+    return _text_times
 
 
 def _compile_scalar(data_type: DataType) -> ConvertColumn:
@@ -134,10 +153,37 @@ def _compile_scalar(data_type: DataType) -> ConvertColumn:
             return lambda array, marks: _floats(array, bits, marks)
         case StringType():
             return _strings
+        case VarcharType(length):
+            return lambda array, marks: _bounded_texts(array, length, marks)
+        case CharType(length):
+            return lambda array, marks: _padded_texts(array, length, marks)
         case DateType():
             return _dates
         case _:
             return lambda array, _: array
+
+
+def _by_slow_path(data_type: DataType, policy: Policy) -> ConvertColumn:
+    """Each distinct text as the slow path reads it; the others' rows need not go there."""
+    convert = compile_value(data_type, None, policy)
+    target = arrow_type(data_type)
+
+    def read(array: pa.Array, marks: Marks) -> pa.Array:
+        coded = array.dictionary_encode()
+        values: list[object] = []
+        odd: list[int] = []
+        for place, text in enumerate(coded.dictionary.to_pylist()):
+            try:
+                values.append(convert(text))
+            except DirtyValueError:
+                values.append(None)
+            if values[-1] is None:
+                odd.append(place)
+        if odd:
+            marks.suspect(_positions(pc.is_in(coded.indices, pa.array(odd, coded.indices.type))))
+        return pa.array(values, target).take(coded.indices)
+
+    return read
 
 
 def _compile_list(convert: ConvertColumn) -> ConvertColumn:
@@ -153,7 +199,8 @@ def _compile_list(convert: ConvertColumn) -> ConvertColumn:
 
 def _compile_struct(fields: tuple[Field, ...], target: pa.StructType) -> ConvertColumn:
     parts = [
-        (field.name, field.required, _compile(field.type, field.time_unit)) for field in fields
+        (field.name, field.required, _compile(field.type, field.time_unit, field.policy))
+        for field in fields
     ]
 
     def read(array: pa.Array, marks: Marks) -> pa.Array:
@@ -216,6 +263,25 @@ def _strings(array: pa.Array, marks: Marks) -> pa.Array:
     if data is not None and b"\0" in data.to_pybytes():
         marks.suspect(_positions(pc.match_substring(array, "\0")))
     return array
+
+
+def _bounded_texts(array: pa.Array, length: int, marks: Marks) -> pa.Array:
+    _mark_longer(array, length, marks)
+    return _strings(array, marks)
+
+
+def _padded_texts(array: pa.Array, length: int, marks: Marks) -> pa.Array:
+    blank = _positions(pc.ends_with(array, " "))
+    if len(blank):
+        marks.suspect(blank)
+    return _bounded_texts(array, length, marks)
+
+
+def _mark_longer(array: pa.Array, length: int, marks: Marks) -> None:
+    # No text has more characters than bytes, and most columns hold none so long.
+    longest = pc.max(pc.binary_length(array)).as_py()
+    if longest is not None and longest > length:
+        marks.suspect(_positions(pc.greater(pc.utf8_length(array), length)))
 
 
 def _dates(array: pa.Array, marks: Marks) -> pa.Array:

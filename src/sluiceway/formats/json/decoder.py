@@ -11,10 +11,12 @@ from sluiceway.formats.json.arrow_blocks import BlockReader
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_rows import ExactReader
 from sluiceway.formats.json.fast_rows import FastPath, Rows
-from sluiceway.formats.json.native_blocks import MODULE, NativeReader, native_module
+from sluiceway.formats.json.native_blocks import NativeReader
+from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason, DirtyRow
-from sluiceway.types.schema import Schema
+from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.schema import Schema, inner_settings
 
 Engine = Literal["auto", "native", "library", "exact"]
 """How rows are decided, with equal outcomes: `exact` by the slow path alone; `native` and
@@ -51,9 +53,12 @@ class JsonDecoder(RowDecoder):
         if extra != "ignore":
             raise ValueError(f"extra: {extra} is not in this version; extra: ignore is")
         self._schema = arrow_schema(schema)
+        schema = Schema(tuple(inner_settings(field) for field in schema.fields))
         self._exact = ExactReader(schema)
         self._fast = _fast_path(schema, engine)
         self._skips_tombstones = tombstones == "skip"
+
+    takes_any_sequence = True
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -69,8 +74,11 @@ class JsonDecoder(RowDecoder):
         Returns:
             Clean, dirty and skipped, which add up to `len(payloads)`.
         """
-        rows = np.arange(len(payloads))
         collected = _Collected(self._schema)
+        if isinstance(self._fast, NativeReader) and self._fast.can_read(payloads):
+            self._decode_fetched(self._fast, payloads, collected)
+            return collected.decoded()
+        rows = np.arange(len(payloads))
         held = [payload for payload in payloads if payload]
         if len(held) < len(payloads):
             there = np.fromiter(map(bool, payloads), bool, len(payloads))
@@ -81,6 +89,19 @@ class JsonDecoder(RowDecoder):
         elif held:
             self._decode_fast(self._fast, held, rows, collected)
         return collected.decoded()
+
+    def _decode_fetched(
+        self, path: NativeReader, payloads: JoinedPayloads, collected: "_Collected"
+    ) -> None:
+        """Decode payloads that the native module has fetched, where they lie."""
+        fast, empty = path.read_fetched(payloads)
+        collected.add(fast.batches[0], fast.rows[0])
+        if len(empty):
+            self._add_tombstones(empty.tolist(), collected)
+        left = fast.suspects
+        if len(left):
+            suspects = [payload for row in left.tolist() if (payload := payloads[row])]
+            self._decode_exactly(suspects, left, collected)
 
     def _add_tombstones(self, rows: list[int], collected: "_Collected") -> None:
         if self._skips_tombstones:

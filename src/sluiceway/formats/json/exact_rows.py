@@ -5,14 +5,11 @@ import re
 from typing import cast
 
 from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.exact_values import (
-    NonFiniteText,
-    NumberText,
-    compile_field,
-    object_of_pairs,
-)
+from sluiceway.formats.json.exact_values import compile_field
+from sluiceway.formats.json.json_values import NonFiniteText, NumberText, object_of_pairs
+from sluiceway.formats.json.text_values import reads_bad_text
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.schema import Schema
+from sluiceway.types.schema import Field, Schema, inner_settings, leaves
 
 MAX_DEPTH = 100
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -68,9 +65,9 @@ class ExactReader:
     """
 
     def __init__(self, schema: Schema) -> None:
-        self._readers = [
-            compile_field(field, field.path or (field.name,)) for field in schema.fields
-        ]
+        fields = [inner_settings(field) for field in schema.fields]
+        self._readers = [compile_field(field, field.path or (field.name,)) for field in fields]
+        self._lenient = any(map(_reads_bad_text, fields))
 
     def read(self, payload: bytes) -> list[object]:
         """Convert one payload.
@@ -86,30 +83,41 @@ class ExactReader:
         Raises:
             DirtyValueError: The row is dirty; says why and where.
         """
-        holder = _parse_object(payload)
+        holder = _parse_object(payload, lenient=self._lenient)
         return [read(holder) for read in self._readers]
 
 
-def _parse_object(payload: bytes) -> dict[str, object]:
-    text = _decode_text(payload)
+def _reads_bad_text(field: Field) -> bool:
+    return any(reads_bad_text(leaf, policy) for leaf, policy in leaves(field.type, field.policy))
+
+
+def _parse_object(payload: bytes, *, lenient: bool) -> dict[str, object]:
+    text = _decode_text(payload, lenient=lenient)
     if is_too_deep(payload):
         message = f"arrays and objects are nested deeper than {MAX_DEPTH} levels"
         raise _undecodable(DirtyReason.TOO_DEEP, message)
+    if lenient:
+        text = _LONE_SURROGATE.sub(_marked, text)
     found = _parse(text)
-    if "\\u" in text and any(match[1] for match in _LONE_SURROGATE.finditer(text)):
+    if not lenient and "\\u" in text and any(m[1] for m in _LONE_SURROGATE.finditer(text)):
         raise _undecodable(DirtyReason.ENCODING, "a string holds half of a surrogate pair")
     if not isinstance(found, dict):
         raise _undecodable(DirtyReason.NOT_AN_OBJECT, "the payload is JSON, but no object")
     return cast("dict[str, object]", found)
 
 
-def _decode_text(payload: bytes) -> str:
+def _marked(found: re.Match[str]) -> str:
+    # Bytes that are no UTF-8 have become low surrogates; what was an escape must not look so.
+    return r"\ud800" if found[1] else found[0]
+
+
+def _decode_text(payload: bytes, *, lenient: bool) -> str:
     if payload[:1] != b"{" and not payload.strip(_WHITESPACE):
         raise _undecodable(DirtyReason.EMPTY, "the payload is empty")
     if payload.startswith(BYTE_ORDER_MARK):
         raise _undecodable(DirtyReason.ENCODING, "the payload starts with a byte order mark")
     try:
-        return payload.decode("utf-8")
+        return payload.decode("utf-8", "surrogateescape" if lenient else "strict")
     except UnicodeDecodeError as error:
         message = f"the payload is not UTF-8: {error.reason} at byte {error.start}"
         raise _undecodable(DirtyReason.ENCODING, message) from error
@@ -122,15 +130,21 @@ def _parse(text: str) -> object:
         first = error
     if "NaN" not in text and "Inf" not in text:
         raise _not_json(first) from first
-    # Spellings of NaN and infinity that only some parsers know are one thing to us, wherever
-    # they stand: no value for any column, no harm in a field that no column takes.
-    plain = _STRING_OR_NON_FINITE.sub(
-        lambda match: match[0] if match[0].startswith('"') else "NaN", text
-    )
+    # Spellings of NaN and infinity that only some parsers know are known wherever they stand: a
+    # value for columns with a policy only, no harm in a field that no column takes.
     try:
-        return _PARSER.decode(plain)
+        return _PARSER.decode(_STRING_OR_NON_FINITE.sub(_usual_spelling, text))
     except json.JSONDecodeError:
         raise _not_json(first) from first
+
+
+def _usual_spelling(found: re.Match[str]) -> str:
+    text = found[0]
+    if text.startswith('"'):
+        return text
+    if text.endswith("NaN"):
+        return "NaN"
+    return "-Infinity" if text.startswith("-") else "Infinity"
 
 
 def _not_json(error: json.JSONDecodeError) -> DirtyValueError:

@@ -1,13 +1,22 @@
 """The slow path's conversions: one JSON value -> one Python value for Arrow, or the reason.
 
 A type is compiled once into a function; the functions are then called for each value. JSON
-numbers arrive as `NumberText`, so that no digit is lost before the type is known.
+numbers arrive as `NumberText`, so that no digit is lost before the type is known. Which kinds of
+values a type takes is said by the conversion matrix (`types.matrix`).
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.json.json_values import KINDS, DoubledKeyError, JsonObject, json_text
+from sluiceway.formats.json.number_policy import (
+    changes_numbers,
+    decimal_by_policy,
+    float_by_policy,
+    integer_by_policy,
+    time_by_policy,
+)
 from sluiceway.formats.json.number_text import (
     is_number_text,
     to_decimal,
@@ -15,10 +24,20 @@ from sluiceway.formats.json.number_text import (
     to_integer,
     to_time_us,
 )
+from sluiceway.formats.json.text_values import compile_bytes, compile_text
+from sluiceway.formats.json.time_values import (
+    compile_day_of_instant,
+    compile_day_text,
+    compile_instant_text,
+)
 from sluiceway.types.dirty import DirtyReason, shown
-from sluiceway.types.iso_time import parse_iso_date, parse_iso_timestamp
+from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.matrix import JsonKind, accepted_kinds, kind_of_type
+from sluiceway.types.policy import NO_POLICY, Policy
 from sluiceway.types.schema import (
+    BinaryType,
     BooleanType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
@@ -26,40 +45,25 @@ from sluiceway.types.schema import (
     FloatType,
     IntegerType,
     ListType,
+    LocalTimestampType,
     MapType,
     StringType,
     StructType,
     TimestampType,
+    VarcharType,
 )
 
-Convert = Callable[[object], object]
+Convert = Callable[[Any], object]
+Readers = dict[JsonKind, Convert]
 
-
-class NumberText(str):
-    """The text of a JSON number."""
-
-    __slots__ = ()
-
-
-class NonFiniteText(str):
-    """NaN or an infinity written without quotes: no JSON, but common."""
-
-    __slots__ = ()
-
-
-class JsonObject(dict[str, object]):
-    """A JSON object in which some keys came more than once.
-
-    Attributes:
-        doubled: Those keys; the value kept is the last one.
-    """
-
-    __slots__ = ("doubled",)
-
-    def __init__(self, pairs: list[tuple[str, object]]) -> None:
-        super().__init__(pairs)
-        counts = Counter(key for key, _ in pairs)
-        self.doubled = frozenset(key for key, count in counts.items() if count > 1)
+BLANKS = " \t\r\n"
+_NESTED = (ListType, MapType, StructType)
+_TIMES = (DateType, TimestampType, LocalTimestampType)
+_NON_FINITE = {
+    f"{sign}{word}": float(f"{sign}{word}")
+    for word in ("NaN", "Inf", "Infinity")
+    for sign in ("", "+", "-")
+}
 
 
 class _Missing:
@@ -69,18 +73,15 @@ class _Missing:
 _MISSING = _Missing()
 
 
-def object_of_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Build an object that remembers doubled keys. Called by the JSON parser, once an object."""
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else JsonObject(pairs)
-
-
-def compile_value(data_type: DataType, time_unit: str | None) -> Convert:
+def compile_value(
+    data_type: DataType, time_unit: str | None, policy: Policy = NO_POLICY
+) -> Convert:
     """Make the conversion for values of one type. Called once a column, when a task starts.
 
     Args:
-        data_type: What values become. No binary, which JSON does not have.
-        time_unit: Of timestamps inside; see `Field.time_unit`.
+        data_type: What values become.
+        time_unit: Of times inside; see `Field.time_unit`.
+        policy: What happens to values that do not fit.
 
     Returns:
         A function from a JSON value that is not null to what `pa.array` takes for the type;
@@ -89,20 +90,45 @@ def compile_value(data_type: DataType, time_unit: str | None) -> Convert:
     Raises:
         ValueError: JSON cannot carry the type.
     """
+    readers = _readers(data_type, time_unit, policy)
+    accepted = accepted_kinds(kind_of_type(data_type), policy, time_unit)
+    by_type = {of: readers[kind] for of, kind in KINDS.items() if kind in accepted}
+    nested = isinstance(data_type, _NESTED)
+    target = kind_of_type(data_type).value if nested else format_hive_type(data_type)
+
+    def convert(value: object) -> object:
+        read = by_type.get(type(value))
+        if read is None:
+            detail = _wanted(data_type, value)
+            raise DirtyValueError(DirtyReason.WRONG_TYPE, detail).of(value, target)
+        try:
+            return read(value)
+        except DirtyValueError as error:
+            raise error.of(value, target) from None
+
+    return convert
+
+
+def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Readers:
+    """How each kind of values is read, of those that some policy lets through."""
     match data_type:
         case ListType(element):
-            return _compile_list(compile_value(element, time_unit))
+            return {JsonKind.ARRAY: _compile_list(compile_value(element, time_unit, policy))}
         case MapType(key, value):
-            return _compile_map(key, compile_value(value, time_unit))
+            convert = compile_value(value, time_unit, policy)
+            return {JsonKind.OBJECT: _compile_map(key, convert, redact=policy.redact)}
         case StructType(fields):
-            return _compile_struct(fields)
-        case TimestampType() if time_unit is not None:
-            unit = time_unit
-            return lambda value: to_time_us(_number_text(value), unit)
-        case TimestampType():
-            return _instant
+            return {JsonKind.OBJECT: _compile_struct(fields)}
+        case StringType() | VarcharType() | CharType():
+            return _text_readers(data_type, policy)
+        case BinaryType():
+            return {JsonKind.STRING: compile_bytes(policy)}
+        case DateType() | TimestampType() | LocalTimestampType():
+            return _time_readers(data_type, time_unit, policy)
+        case BooleanType():
+            return {JsonKind.BOOLEAN: lambda value: value}
         case _:
-            return _compile_scalar(data_type)
+            return _number_readers(data_type, policy)
 
 
 def compile_field(field: Field, keys: tuple[str, ...]) -> Callable[[Mapping[str, object]], object]:
@@ -120,8 +146,8 @@ def compile_field(field: Field, keys: tuple[str, ...]) -> Callable[[Mapping[str,
     Raises:
         ValueError: JSON cannot carry the type.
     """
-    convert = compile_value(field.type, field.time_unit)
-    required = field.required
+    convert = compile_value(field.type, field.time_unit, field.policy)
+    required, redact = field.required, field.policy.redact
     *above, last = keys
 
     def read(holder: Mapping[str, object]) -> object:
@@ -135,9 +161,12 @@ def compile_field(field: Field, keys: tuple[str, ...]) -> Callable[[Mapping[str,
                 raise _absent(found).under(*keys)
             return None
         try:
-            return convert(found)
+            value = convert(found)
         except DirtyValueError as error:
-            raise error.under(*keys) from None
+            raise (error.redacted() if redact else error).under(*keys) from None
+        if value is None and required:
+            raise _absent(value).under(*keys)
+        return value
 
     return read
 
@@ -148,7 +177,8 @@ def _walk(holder: Mapping[str, object], keys: tuple[str, ...]) -> object:
         if found is None or found is _MISSING:
             return found
         if not isinstance(found, dict):
-            raise _wrong_kind(found, "an object").under(*keys[:depth])
+            wrong = DirtyValueError(DirtyReason.WRONG_TYPE, "an object is expected on the way")
+            raise wrong.under(*keys[:depth])
         if type(found) is JsonObject and key in found.doubled:
             message = f"the key {shown(key)} came more than once"
             raise DirtyValueError(DirtyReason.DUPLICATE_KEY, message).under(*keys[: depth + 1])
@@ -156,28 +186,95 @@ def _walk(holder: Mapping[str, object], keys: tuple[str, ...]) -> object:
     return found
 
 
-def _compile_scalar(data_type: DataType) -> Convert:
+def _number_readers(data_type: DataType, policy: Policy) -> Readers:
+    read = _number_reader(data_type, policy)
+    readers: Readers = {JsonKind.NUMBER: read}
+    trim = policy.trim
+
+    def read_text(text: str) -> object:
+        number = text.strip(BLANKS) if trim else text
+        if is_number_text(number):
+            return read(number)
+        raise DirtyValueError(DirtyReason.BAD_TEXT, "it is not a number")
+
+    readers[JsonKind.STRING] = read_text
+    if isinstance(data_type, FloatType) and policy.non_finite != "dirty":
+        keep = policy.non_finite == "keep"
+
+        def read_non_finite(text: str) -> object:
+            return _NON_FINITE[text] if keep else None
+
+        def read_any_text(text: str) -> object:
+            number = text.strip(BLANKS) if trim else text
+            return read_non_finite(number) if number in _NON_FINITE else read_text(text)
+
+        readers[JsonKind.NON_FINITE] = read_non_finite
+        readers[JsonKind.STRING] = read_any_text
+    return readers
+
+
+def _number_reader(data_type: DataType, policy: Policy) -> Callable[[str], object]:
+    by_policy = changes_numbers(policy)
     match data_type:
-        case BooleanType():
-            return _boolean
         case IntegerType(bits):
-            return lambda value: to_integer(_number_text(value), bits)
+            if by_policy:
+                return integer_by_policy(policy, bits)
+            return lambda text: to_integer(text, bits)
         case FloatType(bits):
-            return lambda value: to_float(_number_text(value), bits)
+            return float_by_policy(policy, bits) if by_policy else lambda text: to_float(text, bits)
         case DecimalType(precision, scale):
-            return lambda value: to_decimal(_number_text(value), precision, scale)
-        case StringType():
-            return _text
-        case DateType():
-            return _day
+            if by_policy:
+                return decimal_by_policy(policy, precision, scale)
+            return lambda text: to_decimal(text, precision, scale)
         case _:
-            raise ValueError("JSON has no bytes: a binary column cannot be read from it")
+            raise ValueError(f"JSON cannot carry {format_hive_type(data_type)}")
+
+
+def _text_readers(data_type: StringType | VarcharType | CharType, policy: Policy) -> Readers:
+    read = compile_text(data_type, policy)
+
+    def read_nested(value: object) -> str | None:
+        try:
+            text = json_text(value)
+        except DoubledKeyError as error:
+            message = f"the key {shown(str(error))} came more than once"
+            raise DirtyValueError(DirtyReason.DUPLICATE_KEY, message) from error
+        if text is None:
+            raise DirtyValueError(DirtyReason.WRONG_TYPE, "NaN or an infinity is in it")
+        return read(text)
+
+    return {
+        JsonKind.STRING: read,
+        JsonKind.NUMBER: lambda value: read(str(value)),
+        JsonKind.BOOLEAN: lambda value: read("true" if value else "false"),
+        JsonKind.ARRAY: read_nested,
+        JsonKind.OBJECT: read_nested,
+    }
+
+
+def _time_readers(
+    data_type: DateType | TimestampType | LocalTimestampType, unit: str | None, policy: Policy
+) -> Readers:
+    is_day = isinstance(data_type, DateType)
+    if unit is None:
+        read = compile_day_text(policy) if is_day else compile_instant_text(policy)
+        trim = policy.trim
+        return {JsonKind.STRING: lambda text: read(text.strip(BLANKS) if trim else text)}
+    by_policy = changes_numbers(policy)
+    read_us = time_by_policy(policy, unit) if by_policy else lambda text: to_time_us(text, unit)
+    read_number = compile_day_of_instant(policy, read_us) if is_day else read_us
+
+    def read_text(text: str) -> int | None:
+        number = text.strip(BLANKS) if policy.trim else text
+        if is_number_text(number):
+            return read_number(number)
+        raise DirtyValueError(DirtyReason.BAD_TEXT, "it is not a number")
+
+    return {JsonKind.NUMBER: read_number, JsonKind.STRING: read_text}
 
 
 def _compile_list(convert: Convert) -> Convert:
-    def read(value: object) -> object:
-        if not isinstance(value, list):
-            raise _wrong_kind(value, "an array")
+    def read(value: list[object]) -> object:
         items: list[object] = []
         for position, item in enumerate(value):
             try:
@@ -192,81 +289,32 @@ def _compile_list(convert: Convert) -> Convert:
 def _compile_struct(fields: tuple[Field, ...]) -> Convert:
     readers = [(field.name, compile_field(field, (field.name,))) for field in fields]
 
-    def read(value: object) -> object:
-        if not isinstance(value, dict):
-            raise _wrong_kind(value, "an object")
+    def read(value: Mapping[str, object]) -> object:
         return {name: read_field(value) for name, read_field in readers}
 
     return read
 
 
-def _compile_map(key_type: DataType, convert: Convert) -> Convert:
+def _compile_map(key_type: DataType, convert: Convert, *, redact: bool) -> Convert:
     match key_type:
-        case StringType() | IntegerType():
-            convert_key = _compile_scalar(key_type)
+        case StringType() | VarcharType() | CharType() | IntegerType():
+            convert_key = compile_value(key_type, None)
         case _:
-            raise ValueError("the keys of a JSON object are text: a map has string or integer keys")
+            raise ValueError("the keys of a JSON object are text: a map has text or integer keys")
 
-    def read(value: object) -> object:
-        if not isinstance(value, dict):
-            raise _wrong_kind(value, "an object")
+    def read(value: Mapping[str, object]) -> object:
         entries: dict[object, object] = {}
         for name, item in value.items():
             try:
                 key = convert_key(name)
                 entries[key] = None if item is None else convert(item)
             except DirtyValueError as error:
-                raise error.under(name) from None
+                raise error.under("*" if redact else name) from None
         if type(value) is JsonObject or len(entries) != len(value):
             raise DirtyValueError(DirtyReason.DUPLICATE_KEY, "a key of the map came twice")
         return list(entries.items())
 
     return read
-
-
-def _number_text(value: object) -> str:
-    if type(value) is NumberText:
-        return value
-    if type(value) is str:
-        if is_number_text(value):
-            return value
-        raise DirtyValueError(DirtyReason.BAD_TEXT, f"{shown(value)} is not a number")
-    raise _wrong_kind(value, "a number")
-
-
-def _boolean(value: object) -> object:
-    if value is True or value is False:
-        return value
-    raise _wrong_kind(value, "true or false")
-
-
-def _text(value: object) -> str:
-    if type(value) is not str:
-        raise _wrong_kind(value, "a string")
-    if "\0" in value:
-        raise DirtyValueError(DirtyReason.ENCODING, "the string holds a NUL character")
-    return value
-
-
-def _day(value: object) -> int:
-    try:
-        return parse_iso_date(_text(value))
-    except ValueError as error:
-        raise _bad_time(value, error) from error
-
-
-def _instant(value: object) -> int:
-    if type(value) is NumberText:
-        text = f"the number {shown(str(value))} is a time only where the column has a `unit`"
-        raise DirtyValueError(DirtyReason.WRONG_TYPE, text)
-    try:
-        return parse_iso_timestamp(_text(value))
-    except ValueError as error:
-        raise _bad_time(value, error) from error
-
-
-def _bad_time(value: object, error: ValueError) -> DirtyValueError:
-    return DirtyValueError(DirtyReason.BAD_TIME, f"{shown(value)}: {error}")
 
 
 def _absent(value: object) -> DirtyValueError:
@@ -275,21 +323,17 @@ def _absent(value: object) -> DirtyValueError:
     return DirtyValueError(DirtyReason.MISSING, "a required field is missing")
 
 
-def _wrong_kind(value: object, wanted: str) -> DirtyValueError:
-    return DirtyValueError(DirtyReason.WRONG_TYPE, f"{wanted} is expected, not {_kind(value)}")
-
-
-def _kind(value: object) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case NumberText() | NonFiniteText():
-            return f"the number {shown(str(value))}"
-        case str():
-            return f"the string {shown(value)}"
-        case list():
-            return "an array"
-        case dict():
-            return "an object"
+def _wanted(data_type: DataType, value: object) -> str:
+    match data_type:
+        case IntegerType() | FloatType() | DecimalType():
+            return "a number is expected"
+        case BooleanType():
+            return "true or false is expected"
+        case ListType():
+            return "an array is expected"
+        case MapType() | StructType():
+            return "an object is expected"
+        case _ if isinstance(data_type, _TIMES) and KINDS.get(type(value)) is JsonKind.NUMBER:
+            return "a number is a time only where the column has a `unit`"
         case _:
-            return "null"
+            return "a string is expected"

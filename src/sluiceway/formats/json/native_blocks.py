@@ -4,18 +4,17 @@ The module reads payloads straight into the table's columns. Like the other fast
 for a row or leaves it to the slow path; it makes none dirty.
 """
 
-from collections.abc import Iterator
-from importlib import import_module
-from importlib.util import find_spec
-from types import ModuleType
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
-from sluiceway.formats.json.fast_rows import FastPath, FastRows
+from sluiceway.formats.json.fast_rows import FastPath, FastRows, Rows
 from sluiceway.formats.json.number_text import TIME_UNIT_PLACES
+from sluiceway.host.native_module import native_module
 from sluiceway.types.arrow_types import arrow_schema
+from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.schema import (
     BooleanType,
     DataType,
@@ -30,11 +29,11 @@ from sluiceway.types.schema import (
     StringType,
     StructType,
     TimestampType,
+    leaves,
 )
 
-MODULE = "sluiceway_native"
-# What this version of the package calls; see `INTERFACE` in native/src/lib.rs.
-INTERFACE = 1
+# Offsets within a column have 32 bits.
+MAX_FETCHED_BYTES = 1 << 29
 
 _Kind = tuple[object, ...]
 
@@ -45,16 +44,8 @@ class _JsonReader(Protocol):
     def read(self, payloads: list[bytes], start: int) -> tuple[object, int, bytes]:
         """Read a block: its columns, the number behind its last payload, suspects as int64."""
 
-
-def native_module() -> ModuleType | None:
-    """The native module, when there is one that this version can call.
-
-    Called once per decoder; cheap after the first time.
-    """
-    if find_spec(MODULE) is None:
-        return None
-    module = import_module(MODULE)
-    return module if module.INTERFACE == INTERFACE else None
+    def read_fetched(self, fetched: Sequence[Any]) -> tuple[object, bytes, bytes]:
+        """Read `Records`: columns, and suspects and rows without bytes as int64."""
 
 
 class _Columns:
@@ -74,11 +65,13 @@ class NativeReader(FastPath):
     Args:
         schema: The table's columns.
         reader: The module's own reader of them.
+        records: The module's type of fetched records.
     """
 
-    def __init__(self, schema: Schema, reader: _JsonReader) -> None:
+    def __init__(self, schema: Schema, reader: _JsonReader, records: type) -> None:
         self._schema = arrow_schema(schema)
         self._reader = reader
+        self._records = records
 
     @classmethod
     def for_schema(cls, schema: Schema) -> "NativeReader | None":
@@ -91,7 +84,7 @@ class NativeReader(FastPath):
         columns = [_column(field, field.path or (field.name,)) for field in schema.fields]
         if module is None or None in columns:
             return None
-        return cls(schema, module.JsonReader(columns))
+        return cls(schema, module.JsonReader(columns), module.Records)
 
     def read(self, payloads: list[bytes]) -> Iterator[FastRows]:
         """Read payloads; see `FastPath.read`."""
@@ -106,10 +99,49 @@ class NativeReader(FastPath):
             yield FastRows([batch], [rows], doubted + start)
             start = end
 
+    def can_read(self, payloads: Sequence[bytes | None]) -> TypeGuard[JoinedPayloads]:
+        """True when the native module has fetched the payloads, and they make one block."""
+        if not isinstance(payloads, JoinedPayloads):
+            return False
+        parts: Sequence[Any] = payloads.parts
+        fetched = bool(parts) and all(isinstance(part, self._records) for part in parts)
+        return fetched and sum(part.value_bytes for part in parts) < MAX_FETCHED_BYTES
+
+    def read_fetched(self, payloads: JoinedPayloads) -> tuple[FastRows, Rows]:
+        """Read payloads where they were fetched to.
+
+        Called once per batch for which `can_read` is true.
+
+        Returns:
+            As of `read`, in one batch; and the positions of payloads without bytes.
+        """
+        array, doubted, without = self._reader.read_fetched(payloads.parts)
+        batch = pa.record_batch(_Columns(self._schema, array))
+        suspects, empty = np.frombuffer(doubted, np.int64), np.frombuffer(without, np.int64)
+        rows = np.arange(len(payloads))
+        if len(suspects) or len(empty):
+            rows = np.delete(rows, np.concatenate((suspects, empty)))
+        return FastRows([batch], [rows], suspects), empty
+
 
 def _column(field: Field, path: tuple[str, ...]) -> _Kind | None:
+    if _is_written_otherwise(field):
+        return None
     kind = _kind(field.type, field.time_unit)
     return None if kind is None else (path, field.required, kind)
+
+
+def _is_written_otherwise(field: Field) -> bool:
+    """Whether the module, which knows no policies, would read times another way than is meant.
+
+    All other policies are about values that it leaves to the slow path.
+    """
+    for leaf, policy in leaves(field.type, field.policy):
+        if policy.format is not None or policy.timezone is not None:
+            return True
+        if isinstance(leaf, DateType) and field.time_unit is not None:
+            return True
+    return False
 
 
 def _kind(data_type: DataType, time_unit: str | None) -> _Kind | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.types.dirty import DirtyReason, shown
+from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.iso_time import MAX_TIME_US, MIN_TIME_US
 
 # Above these the doubles (floats) are further apart than 1: whole numbers would change.
@@ -18,6 +18,9 @@ DOUBLE_BITS = 64
 FLOAT_EXACT_LIMIT = {64: 2.0**53, 32: 2.0**24}
 # How many decimal places a unit of time is away from the microsecond.
 TIME_UNIT_PLACES = {"s": 6, "ms": 3, "us": 0, "ns": -3}
+
+# Digits before the point that a number may have and still be looked at as one that is finer.
+EXACT_DIGITS = 60
 
 _GRAMMAR = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _INTEGER_CHARACTERS = 26
@@ -31,13 +34,32 @@ def _exact_context(precision: int) -> Context:
     return Context(prec=precision, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[Inexact, InvalidOperation])
 
 
-_WIDE = _exact_context(60)
+_WIDE = _exact_context(EXACT_DIGITS)
 _DECIMAL_CONTEXTS = [_exact_context(max(precision, 1)) for precision in range(39)]
+
+
+def _rounding_context(mode: str) -> Context:
+    return Context(
+        prec=EXACT_DIGITS, rounding=mode, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation]
+    )
 
 
 def is_number_text(text: str) -> bool:
     """True for a decimal number with optional sign, point and exponent, and nothing around it."""
     return _GRAMMAR.fullmatch(text) is not None
+
+
+def exact_number(text: str) -> Decimal:
+    """The number itself, however many digits it has.
+
+    Raises:
+        DirtyValueError: OVERFLOW when its exponent has more than 18 digits.
+    """
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        message = "its exponent is out of reach"
+        raise DirtyValueError(DirtyReason.OVERFLOW, message) from error
 
 
 def to_integer(text: str, bits: int) -> int:
@@ -51,7 +73,7 @@ def to_integer(text: str, bits: int) -> int:
     else:
         value = int(_quantize(text, _ONE, _WIDE, DirtyReason.NOT_INTEGRAL))
     if not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise DirtyValueError(DirtyReason.OVERFLOW, f"{shown(text)} does not fit into {bits} bits")
+        raise DirtyValueError(DirtyReason.OVERFLOW, f"it does not fit into {bits} bits")
     return value
 
 
@@ -71,10 +93,20 @@ def to_time_us(text: str, unit: str) -> int:
         DirtyValueError: SCALE when it is finer than a microsecond, BAD_TIME when it is outside
             of the years 0001 to 9999.
     """
+    return time_us_of(text, unit, None)
+
+
+def time_us_of(text: str, unit: str, rounding: str | None) -> int:
+    """As `to_time_us`; with a mode of `decimal`, what is finer than a microsecond is rounded.
+
+    Raises:
+        DirtyValueError: As `to_time_us` does; SCALE without a mode only.
+    """
     places = TIME_UNIT_PLACES[unit]
     quantum = _ONE.scaleb(-places)
+    context = _WIDE if rounding is None else _rounding_context(rounding)
     try:
-        exact = _quantize(text, quantum, _WIDE, DirtyReason.SCALE)
+        exact = _quantize(text, quantum, context, DirtyReason.SCALE)
         time_us = int(exact.scaleb(places, context=_WIDE))
     except DirtyValueError as error:
         if error.reason is not DirtyReason.OVERFLOW:
@@ -82,7 +114,7 @@ def to_time_us(text: str, unit: str) -> int:
         time_us = MAX_TIME_US + 1
     if not MIN_TIME_US <= time_us <= MAX_TIME_US:
         raise DirtyValueError(
-            DirtyReason.BAD_TIME, f"{shown(text)} {unit} is outside of the years 0001 to 9999"
+            DirtyReason.BAD_TIME, f"in {unit} it is outside of the years 0001 to 9999"
         )
     return time_us
 
@@ -96,22 +128,30 @@ def to_float(text: str, bits: int) -> float:
     Raises:
         DirtyValueError: OVERFLOW for infinity or a changed number, SCALE for a zero that was none.
     """
-    value = float(text) if bits == DOUBLE_BITS else _nearest_single(text)
+    value = nearest_float(text, bits)
     if value in (float("inf"), float("-inf")):
-        raise DirtyValueError(DirtyReason.OVERFLOW, f"{shown(text)} is beyond float{bits}")
+        raise DirtyValueError(DirtyReason.OVERFLOW, f"it is beyond float{bits}")
     if value == 0 and _MANTISSA_NOT_ZERO.match(text):
-        raise DirtyValueError(DirtyReason.SCALE, f"{shown(text)} would become zero in float{bits}")
+        raise DirtyValueError(DirtyReason.SCALE, f"it would become zero in float{bits}")
     if abs(value) >= FLOAT_EXACT_LIMIT[bits]:
         printed = repr(value) if bits == DOUBLE_BITS else str(np.float32(value))
-        if _decimal(text) != Decimal(printed):
-            message = f"{shown(text)} would become {printed} in float{bits}"
+        if exact_number(text) != Decimal(printed):
+            message = f"it would become another number in float{bits}"
             raise DirtyValueError(DirtyReason.OVERFLOW, message)
     return value
 
 
-def _nearest_single(text: str) -> float:
-    """The nearest 32-bit float. By way of a double it would be rounded twice."""
+def nearest_float(text: str, bits: int) -> float:
+    """The float of `bits` bits nearest to a number; infinite beyond the greatest."""
+    if bits == DOUBLE_BITS:
+        return float(text)
+    # By way of a double it would be rounded twice.
     return float(pa.scalar(_canonical(text)).cast(pa.float32()).as_py())
+
+
+def greatest_float(bits: int) -> float:
+    """The greatest finite float of `bits` bits."""
+    return float(np.finfo(np.float64 if bits == DOUBLE_BITS else np.float32).max)
 
 
 def _canonical(text: str) -> str:
@@ -123,24 +163,16 @@ def _canonical(text: str) -> str:
     return f"{sign}{whole or '0'}.{fraction or '0'}{mark}{exponent.lstrip('+')}"
 
 
-def _decimal(text: str) -> Decimal:
-    try:
-        return Decimal(text)
-    except InvalidOperation as error:
-        message = f"the exponent of {shown(text)} is out of reach"
-        raise DirtyValueError(DirtyReason.OVERFLOW, message) from error
-
-
 def _quantize(text: str, quantum: Decimal, context: Context, inexact: DirtyReason) -> Decimal:
     try:
-        return _decimal(text).quantize(quantum, context=context)
+        return exact_number(text).quantize(quantum, context=context)
     except Inexact as error:
         message = (
-            f"{shown(text)} is not a whole number"
+            "not a whole number"
             if inexact is DirtyReason.NOT_INTEGRAL
-            else f"{shown(text)} has digits beyond the type's scale"
+            else "it has digits beyond the type's scale"
         )
         raise DirtyValueError(inexact, message) from error
     except InvalidOperation as error:
-        message = f"{shown(text)} has more digits than the type"
+        message = "it has more digits than the type"
         raise DirtyValueError(DirtyReason.OVERFLOW, message) from error

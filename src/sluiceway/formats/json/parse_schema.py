@@ -18,6 +18,7 @@ from sluiceway.types.schema import (
     Field,
     IntegerType,
     ListType,
+    LocalTimestampType,
     MapType,
     Schema,
     StructType,
@@ -51,7 +52,8 @@ def parse_schema(schema: Schema, *, wide: bool) -> pa.Schema | None:
 
     Returns:
         One field for each first key; None when the fast path cannot read this table: a map, no
-        column at all, or two columns that want the same key in different types.
+        column at all, days that come as numbers, or two columns that want the same key in different
+        types.
     """
     tree = _Keys()
     for column in schema.fields:
@@ -87,16 +89,18 @@ def _parse_type(
     data_type: DataType, time_unit: str | None, *, wide: bool
 ) -> "_Keys | pa.DataType | None":
     match data_type:
-        case MapType() | BinaryType():
+        case MapType():
+            return None
+        case DateType() if time_unit is not None:
             return None
         case StructType(fields):
             return _parse_struct(fields, wide=wide)
         case ListType(element):
             inner = _parse_type(element, time_unit, wide=wide)
             return None if inner is None else pa.list_(_to_arrow(inner))
-        case TimestampType() if time_unit is None:
+        case TimestampType() | LocalTimestampType() if time_unit is None:
             return pa.string()
-        case TimestampType():
+        case TimestampType() | LocalTimestampType():
             return _scalar_type(IntegerType(64), wide=wide)
         case _:
             return _scalar_type(data_type, wide=wide)
@@ -104,7 +108,7 @@ def _parse_type(
 
 def _scalar_type(data_type: DataType, *, wide: bool) -> pa.DataType:
     match data_type:
-        case DateType():
+        case DateType() | BinaryType():
             return pa.string()
         case IntegerType() if wide:
             return _wide_type(_INTEGER_DIGITS, 0)

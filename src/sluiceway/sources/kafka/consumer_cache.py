@@ -17,6 +17,7 @@ from sluiceway.errors import JobFileError
 from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.kafka.failures import BrokerTrouble, kafka_error, task_failure
+from sluiceway.sources.kafka.native_consumer import NativeConsumer, native_consumer
 from sluiceway.sources.kafka.settings import consumer_settings
 
 MAX_CONSUMERS: Final = 4
@@ -85,7 +86,7 @@ class LeasedConsumer:
         idle_since_s: Monotonic time of the last return.
     """
 
-    consumer: Consumer
+    consumer: Consumer | NativeConsumer
     key: ConsumerKey
     trouble: BrokerTrouble
     next_offsets: dict[SourcePartition, int]
@@ -252,7 +253,7 @@ def _new_consumer(key: ConsumerKey) -> LeasedConsumer:
     trouble = BrokerTrouble()
     settings = consumer_settings(key.bootstrap_servers, dict(key.properties), trouble)
     try:
-        consumer = Consumer(settings)
+        consumer = native_consumer(settings) or Consumer(settings)
     except KafkaException as failure:
         raise JobFileError(
             f"Kafka properties are not valid: {kafka_error(failure).str()}",

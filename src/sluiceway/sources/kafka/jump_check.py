@@ -17,6 +17,7 @@ from sluiceway.sources.kafka.failures import (
     kafka_error,
     task_failure,
 )
+from sluiceway.sources.kafka.native_consumer import NativeConsumer
 from sluiceway.sources.kafka.progress import Jump
 from sluiceway.sources.kafka.settings import consumer_settings
 
@@ -59,7 +60,7 @@ def check_jumps(
 
 
 def lost_offset(
-    consumer: Consumer, partition: SourcePartition, offset: int, reason: str
+    consumer: Consumer | NativeConsumer, partition: SourcePartition, offset: int, reason: str
 ) -> OffsetsLostError | SourceUnavailableError | TaskFailedError:
     """Build the error for an offset that the broker refused, from the log's bounds now."""
     try:
@@ -133,7 +134,7 @@ def _assert_still_there(consumer: Consumer, partition: SourcePartition, begin: i
         )
 
 
-def _bounds(consumer: Consumer, partition: SourcePartition) -> tuple[int, int]:
+def _bounds(consumer: Consumer | NativeConsumer, partition: SourcePartition) -> tuple[int, int]:
     """The log's first offset and its high watermark or last stable offset, as of now."""
     wanted = TopicPartition(partition.topic, partition.partition)
     try:

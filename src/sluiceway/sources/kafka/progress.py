@@ -1,16 +1,17 @@
 """How far one split is read: which rows count, where its range ends, which jumps are doubtful."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
-from operator import gt, sub
+
+import numpy as np
+import numpy.typing as npt
 
 from sluiceway.errors import TaskFailedError
 from sluiceway.sources.contract import Split, SplitEnd
 
 # Longer holes than this are rare but for compaction, and worth a second look.
 TRUSTED_JUMP_OFFSETS = 1_000
+Offsets = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class SplitProgress:
         stop = self.split.stop_offset
         return stop is not None and self.next_offset >= stop
 
-    def take(self, offsets: Sequence[int]) -> int:
+    def take(self, offsets: Sequence[int] | Offsets) -> int:
         """Count the rows of one fetch. Called with every fetch that holds rows of the split.
 
         Args:
@@ -60,15 +61,16 @@ class SplitProgress:
         if self.done:
             self.overran = True
             return 0
+        offsets = np.asarray(offsets, np.int64)
         self._assert_rising(offsets)
         stop = self.split.stop_offset
         if stop is None or offsets[-1] < stop:
             self._note_jumps(offsets)
             self.rows += len(offsets)
-            self.next_offset = offsets[-1] + 1
+            self.next_offset = int(offsets[-1]) + 1
             return len(offsets)
-        kept = bisect_left(offsets, stop)
-        self._note_jumps([*offsets[:kept], stop])
+        kept = int(np.searchsorted(offsets, stop))
+        self._note_jumps(np.append(offsets[:kept], stop))
         self.rows += kept
         self.next_offset = stop
         self.overran = True
@@ -99,30 +101,24 @@ class SplitProgress:
             leader_epoch=self.leader_epoch,
         )
 
-    def _assert_rising(self, offsets: Sequence[int]) -> None:
+    def _assert_rising(self, offsets: Offsets) -> None:
         first, last = offsets[0], offsets[-1]
         if first < self.next_offset:
             raise TaskFailedError(
                 f"offset {first} came, though all below {self.next_offset} were read",
                 where=str(self.split.partition),
             )
-        if last - first == len(offsets) - 1 and offsets == list(range(first, last + 1)):
-            return
-        if not all(map(gt, islice(offsets, 1, None), offsets)):
+        if not np.all(offsets[1:] > offsets[:-1]):
             raise TaskFailedError(
                 f"offsets between {first} and {last} do not rise strictly",
                 where=str(self.split.partition),
             )
 
-    def _note_jumps(self, ends: Sequence[int]) -> None:
+    def _note_jumps(self, ends: Offsets) -> None:
         """Note the holes before each of `ends`: offsets of rows, or the stop behind them."""
-        self._note_jump(self.next_offset, ends[0])
-        holes = ends[-1] - ends[0] + 1 - len(ends)
-        if holes <= TRUSTED_JUMP_OFFSETS:
-            return
-        for row, step in enumerate(map(sub, islice(ends, 1, None), ends)):
-            if step > TRUSTED_JUMP_OFFSETS:
-                self._note_jump(ends[row] + 1, ends[row + 1])
+        self._note_jump(self.next_offset, int(ends[0]))
+        for row in np.flatnonzero(np.diff(ends) > TRUSTED_JUMP_OFFSETS).tolist():
+            self._note_jump(int(ends[row]) + 1, int(ends[row + 1]))
 
     def _note_jump(self, begin: int, end: int) -> None:
         at_start = begin == self.split.start_offset and self.rows == 0

@@ -1,24 +1,15 @@
 """Reads splits inside a task: whole fetches, little Python per record."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-from confluent_kafka import (
-    TIMESTAMP_NOT_AVAILABLE,
-    KafkaError,
-    KafkaException,
-    Message,
-    TopicPartition,
-)
+from confluent_kafka import KafkaException, TopicPartition
 
 from sluiceway.errors import InvariantError, SourceUnavailableError
 from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import (
-    RawRecord,
     SourceBatch,
-    SourcePartition,
     Split,
     SplitEnd,
     SplitReader,
@@ -35,7 +26,10 @@ from sluiceway.sources.kafka.failures import (
     kafka_error,
     task_failure,
 )
+from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
 from sluiceway.sources.kafka.jump_check import check_jumps, lost_offset
+from sluiceway.sources.kafka.message_fetch import fetch_messages
+from sluiceway.sources.kafka.native_consumer import NativeConsumer
 from sluiceway.sources.kafka.progress import SplitProgress
 
 MAX_FETCH_ROWS: Final = 10_000
@@ -44,42 +38,6 @@ _FETCH_WAIT_S: Final = 0.05
 # With large records fewer are fetched at once; the library itself counts records only.
 _TARGET_FETCH_BYTES: Final = 16 * 1024 * 1024
 _FIRST_FETCH_ROWS: Final = 1_000
-_SAMPLE_STEP: Final = 100
-
-
-class KafkaBatch(SourceBatch):
-    """Records of one split from one fetch; what is rarely wanted is read when asked for."""
-
-    __slots__ = ("_messages", "_partition", "offsets", "split_index", "values")
-
-    def __init__(
-        self,
-        split_index: int,
-        partition: SourcePartition,
-        messages: list[Message],
-        offsets: list[int],
-    ) -> None:
-        self.split_index = split_index
-        self.values = list(map(Message.value, messages))
-        self.offsets = offsets
-        self._partition = partition
-        self._messages = messages
-
-    def timestamps_ms(self) -> list[int | None]:
-        """Record times in row order: of creation or of append, as the topic has it."""
-        return [_timestamp_ms(message) for message in self._messages]
-
-    def record(self, row: int) -> RawRecord:
-        """Everything about one row."""
-        message = self._messages[row]
-        return RawRecord(
-            partition=self._partition,
-            offset=self.offsets[row],
-            timestamp_ms=_timestamp_ms(message),
-            key=message.key(),
-            value=self.values[row],
-            headers=_headers(message),
-        )
 
 
 class KafkaSplitReader(SplitReader):
@@ -115,11 +73,6 @@ class KafkaSplitReader(SplitReader):
         self._indexes = {split.partition: index for index, split in enumerate(splits)}
         if len(self._indexes) < len(splits):
             raise InvariantError("a task was given two splits of one source partition")
-        self._one_topic = len({partition.topic for partition in self._indexes}) <= 1
-        self._log_indexes: dict[object, int] = {
-            one.partition if self._one_topic else (one.topic, one.partition): index
-            for one, index in self._indexes.items()
-        }
         self._fetch_rows = _FIRST_FETCH_ROWS
         self._failed = False
         open_splits = [p.split for p in self._progress if not p.done]
@@ -189,79 +142,48 @@ class KafkaSplitReader(SplitReader):
                 _assert_login(leased)
                 return []
 
-    def _fetch(self, leased: LeasedConsumer, wait_s: float) -> list[Message]:
+    def _fetch(self, leased: LeasedConsumer, wait_s: float) -> Fetched:
+        consumer = leased.consumer
         try:
             with edge("kafka.consume", self._assigned):
-                messages: list[Message] = leased.consumer.consume(self._fetch_rows, wait_s)
+                if isinstance(consumer, NativeConsumer):
+                    return consumer.fetch(self._fetch_rows, wait_s, self._indexes)
+                return fetch_messages(consumer, self._fetch_rows, wait_s, self._indexes)
         except KafkaException as failure:
             raise task_failure(kafka_error(failure), leased.key.bootstrap_servers) from failure
-        return messages
 
-    def _take(self, leased: LeasedConsumer, messages: list[Message]) -> list[SourceBatch]:
+    def _take(self, leased: LeasedConsumer, fetched: Fetched) -> list[SourceBatch]:
         """Make batches of a fetch, note how far it went and check what is doubtful."""
-        errors = list(map(Message.error, messages))
-        events: list[tuple[Message, KafkaError]] = []
-        if any(errors):
-            events = [(m, e) for m, e in zip(messages, errors, strict=True) if e is not None]
-            messages = [m for m, e in zip(messages, errors, strict=True) if e is None]
         batches: list[SourceBatch] = [
             batch
-            for index, rows in self._group(messages)
+            for index, rows in fetched.rows
             if (batch := self._take_rows(index, rows)) is not None
         ]
-        for message, error in events:
-            self._take_event(leased, message, error)
+        for event in fetched.events:
+            self._take_event(leased, event)
         self._check_jumps()
         self._drop_done(leased)
         return batches
 
-    def _group(self, messages: list[Message]) -> Iterable[tuple[int, list[Message]]]:
-        """Split a fetch by log. They come in long runs, since each response is of one log."""
-        if not messages:
-            return ()
-        if len(self._indexes) == 1:
-            return ((0, messages),)
-        groups: dict[int, list[Message]] = {}
-        begin = 0
-        for log, run in groupby(self._logs(messages)):
-            end = begin + len(list(run))
-            groups.setdefault(self._log_indexes[log], []).extend(messages[begin:end])
-            begin = end
-        return groups.items()
-
-    def _logs(self, messages: list[Message]) -> Iterable[object]:
-        """What tells the messages' logs apart: keys of `_log_indexes`."""
-        numbers = map(Message.partition, messages)
-        if self._one_topic:
-            return numbers
-        return zip(map(Message.topic, messages), numbers, strict=True)
-
-    def _take_rows(self, index: int, messages: list[Message]) -> KafkaBatch | None:
+    def _take_rows(self, index: int, rows: LogRows) -> SourceBatch | None:
         progress = self._progress[index]
-        offsets: list[int] = list(map(Message.offset, messages))
-        kept = progress.take(offsets)
+        kept = progress.take(rows.offsets)
         if kept == 0:
             return None
-        if kept < len(messages):
-            del messages[kept:], offsets[kept:]
-        progress.leader_epoch = messages[-1].leader_epoch()
-        batch = KafkaBatch(index, progress.split.partition, messages, offsets)
-        self._fit_fetch(batch.values)
-        return batch
+        if kept < len(rows.offsets):
+            rows.cut(kept)
+        progress.leader_epoch = rows.leader_epoch()
+        self._fetch_rows = min(MAX_FETCH_ROWS, _TARGET_FETCH_BYTES // (rows.mean_bytes() + 1) + 1)
+        return rows.batch(index, progress.split.partition)
 
-    def _fit_fetch(self, values: Sequence[bytes | None]) -> None:
-        sample = values[::_SAMPLE_STEP]
-        mean_bytes = sum(len(value) for value in sample if value is not None) // len(sample)
-        self._fetch_rows = min(MAX_FETCH_ROWS, _TARGET_FETCH_BYTES // (mean_bytes + 1) + 1)
-
-    def _take_event(self, leased: LeasedConsumer, message: Message, error: KafkaError) -> None:
-        partition = SourcePartition(message.topic() or "", message.partition() or 0)
+    def _take_event(self, leased: LeasedConsumer, event: FetchEvent) -> None:
+        partition, error = event.partition, event.error
         index = self._indexes.get(partition)
         if index is None:
             if not is_retried_by_library(error):
                 raise task_failure(error, str(partition))
         elif error.name() == "_PARTITION_EOF":
-            self._progress[index].reach_end(message.offset())
+            self._progress[index].reach_end(event.offset)
         elif error.name() in OFFSET_GONE:
             wanted = self._progress[index].next_offset
             raise lost_offset(leased.consumer, partition, wanted, error.str())
@@ -290,16 +212,3 @@ def _assert_login(leased: LeasedConsumer) -> None:
             where=leased.key.bootstrap_servers,
             hint="check the connection's security.protocol, sasl.* and ssl.* properties",
         )
-
-
-def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
-    try:
-        return tuple(message.headers() or ())
-    except (SystemError, UnicodeDecodeError):
-        # The library cannot hand over a name that is not UTF-8; the row itself is kept.
-        return (("sluiceway.headers", b"unreadable: a name is not UTF-8"),)
-
-
-def _timestamp_ms(message: Message) -> int | None:
-    kind, timestamp_ms = message.timestamp()
-    return None if kind == TIMESTAMP_NOT_AVAILABLE else int(timestamp_ms)

@@ -1,0 +1,36 @@
+"""Whether the start of a route that a template has just made is known."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sluiceway.job.discovery import Discovery
+from sluiceway.job.seat import Seat
+from sluiceway.job.status import RouteState
+from sluiceway.spec.start import EARLIEST
+
+
+def knows_start(seat: Seat, discovered: Mapping[str, Seat], discovery: Discovery) -> bool:
+    """Whether it is known if the topics of a new route came while no driver ran.
+
+    They did when the ledger of another route of its template names the pattern: the pattern was
+    read before, so rows of topics that came since are wanted from the first on (commit rule 5).
+    Called before each plan; sets the route's start when it is found out.
+
+    Args:
+        seat: The route's.
+        discovered: Seats of all routes that were made of topics.
+        discovery: Knows which of them are of one template.
+    """
+    session = seat.session
+    config = session.config
+    if discovered.get(config.route) is not seat or config.start == EARLIEST:
+        return True
+    if session.read_before is not None:
+        return True
+    siblings = discovery.siblings(config.route) - {config.route}
+    others = [discovered[name] for name in siblings if name in discovered]
+    if any(other.session.read_before == config.pattern for other in others):
+        session.config = replace(config, start=EARLIEST)
+        return True
+    ended = (RouteState.HALTED, RouteState.CAUGHT_UP)
+    return all(other.session.started or other.state in ended for other in others)

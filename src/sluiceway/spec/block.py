@@ -1,0 +1,26 @@
+"""What every mapping of a job file is."""
+
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from sluiceway.plugins import PluginGroup
+
+
+class Block(BaseModel):
+    """A mapping of the job file.
+
+    Attributes:
+        LATER: Keys that the design has and this version does not.
+        ONE_OF: Keys of which exactly one is given.
+        PLUGINS: Plug-ins whose names may stand beside `ONE_OF`, with their options.
+        NULL_WORDS: Keys for which a plain `null` is a word, as the name of what they do.
+    """
+
+    model_config = ConfigDict(
+        strict=True, frozen=True, extra="forbid", arbitrary_types_allowed=True
+    )
+    LATER: ClassVar[frozenset[str]] = frozenset()
+    ONE_OF: ClassVar[tuple[str, ...]] = ()
+    PLUGINS: ClassVar[tuple[PluginGroup, ...]] = ()
+    NULL_WORDS: ClassVar[frozenset[str]] = frozenset()

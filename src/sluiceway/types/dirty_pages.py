@@ -1,0 +1,141 @@
+"""What each dirty reason means and what to do about it: the data of its documentation."""
+
+from dataclasses import dataclass
+
+from sluiceway.types.dirty import DirtyReason
+
+
+@dataclass(frozen=True, slots=True)
+class ReasonPage:
+    """The documentation of a reason.
+
+    Attributes:
+        stages: Where in a row's way it is found.
+        meaning: In a line.
+        example: A payload or value, the column, and why.
+        todo: What the user does.
+    """
+
+    stages: str
+    meaning: str
+    example: str
+    todo: str
+
+
+_FIX = "correct the producer"
+
+PAGES: dict[DirtyReason, ReasonPage] = {
+    DirtyReason.BROKEN: ReasonPage(
+        "decode",
+        "the payload is not JSON",
+        '`{"a":1`, `{"a":01}`, two objects in one payload',
+        "look at the raw value in the dirty file: it was cut, or is of another format",
+    ),
+    DirtyReason.ENCODING: ReasonPage(
+        "decode, convert",
+        "not UTF-8, a byte order mark, half a surrogate pair; a NUL in a string",
+        'the byte 0xFF in a string; `"a\\u0000"` for a string column',
+        f"{_FIX}; `on_bad_text: replace` puts U+FFFD in its place, a binary column with "
+        "`format: utf8` keeps the bytes",
+    ),
+    DirtyReason.EMPTY: ReasonPage(
+        "decode",
+        "no value, no bytes, or white space only",
+        "a tombstone of a compacted topic",
+        "`tombstones: skip` counts records without a value instead",
+    ),
+    DirtyReason.NOT_AN_OBJECT: ReasonPage(
+        "decode",
+        "JSON, but an array, a string, a number, `null` ...",
+        '`[{"a":1}]`',
+        "send one object a record",
+    ),
+    DirtyReason.DUPLICATE_KEY: ReasonPage(
+        "convert",
+        "a key that a column, a map or a text of JSON reads came more than once",
+        '`{"a":1,"a":2}`; `{"1":1,"01":2}` as `map<int,int>`',
+        f"{_FIX}: which of the two is meant is not known",
+    ),
+    DirtyReason.MISSING: ReasonPage(
+        "convert",
+        "a required column has no such key",
+        "`{}` for a column with `required: true`",
+        "correct `path`, give a `default`, or take `required` away",
+    ),
+    DirtyReason.NULL: ReasonPage(
+        "convert, event_time",
+        "a required column is null; there is no event time",
+        '`{"id":null}` for a column with `required: true`',
+        "give a `default`, or take `required` away",
+    ),
+    DirtyReason.WRONG_TYPE: ReasonPage(
+        "convert",
+        "another kind of JSON value than the type takes",
+        "`true` for `bigint`; `12` for `string`; a number for a time without `unit`",
+        "correct the column's type; `on_lossy: text` takes any value as text, `unit` and `format` "
+        "say how times are written",
+    ),
+    DirtyReason.NOT_INTEGRAL: ReasonPage(
+        "convert",
+        "a fraction for an integer type",
+        "`12.5` for `bigint`",
+        "make the column a decimal, or say `on_lossy`: null, truncate, round(mode)",
+    ),
+    DirtyReason.OVERFLOW: ReasonPage(
+        "convert",
+        "out of the type's range, or it would change",
+        "`300` for `tinyint`; `9007199254740993` for `double`",
+        "make the column wider, or say `on_overflow`: null, clamp; floats beyond 2^53 (2^24) obey "
+        "`on_lossy`: null, round(half_even)",
+    ),
+    DirtyReason.SCALE: ReasonPage(
+        "convert",
+        "more places than the type has",
+        "`0.125` for `decimal(18,2)`; nanoseconds for a timestamp; `1e-400` for `double`",
+        "give the type more places, or say `on_lossy`: null, truncate, round(mode)",
+    ),
+    DirtyReason.TOO_LONG: ReasonPage(
+        "convert",
+        "a string with more characters than the type",
+        '`"abcd"` for `varchar(3)`',
+        "make the type longer, or say `on_lossy`: null, truncate",
+    ),
+    DirtyReason.TRAILING_BLANKS: ReasonPage(
+        "convert",
+        "blanks at the end of a string that `char(n)` cannot tell from its own",
+        '`"a "` for `char(3)`; `"a  "`, which fills it, is fine',
+        "make the column a varchar, or say `on_lossy`: null, truncate",
+    ),
+    DirtyReason.BAD_TEXT: ReasonPage(
+        "convert",
+        "a string that is no number, for a number; none of the binary format, for bytes",
+        '`"abc"`, `""`, `" 12"` for `bigint`',
+        f"{_FIX}; `trim: true` takes blanks around a number, `non_finite` NaN and infinities",
+    ),
+    DirtyReason.BAD_TIME: ReasonPage(
+        "convert, event_time",
+        "no such time, another shape, or out of range",
+        '`"2026-02-29"`; `"2026-11-20T08:00:00"` without offset; `23:59:60`',
+        "say `format` and `timezone`; with `on_lossy` a time finer than a microsecond is rounded",
+    ),
+    DirtyReason.UNEXPECTED_FIELD: ReasonPage(
+        "",
+        "a key that no column reads; not in this version, which has `extra: ignore` only",
+        "none",
+        "nothing",
+    ),
+    DirtyReason.TOO_DEEP: ReasonPage(
+        "decode",
+        "nested deeper than 100 levels",
+        "101 arrays in one another",
+        _FIX,
+    ),
+    DirtyReason.BAD_PARTITION_VALUE: ReasonPage(
+        "partition",
+        "the value cannot be a folder: longer than 255 bytes when escaped, or 256 characters; "
+        "empty; NUL; Hive's own name for null; a local time that the zone does not have within "
+        "the years 0001 to 9999",
+        '`""` in a column that rows are partitioned by',
+        "partition by a computed column that says what an odd value becomes",
+    ),
+}

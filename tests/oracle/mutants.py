@@ -1,0 +1,302 @@
+"""Silent changes planted into the converter, one at a time; the oracle has to see each."""
+
+import base64
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from sluiceway.formats.json import (
+    arrow_columns,
+    exact_rows,
+    exact_values,
+    number_policy,
+    number_text,
+    text_values,
+    time_values,
+)
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.json.json_values import KINDS, NonFiniteText, NumberText, object_of_pairs
+from sluiceway.sinks.hive import parquet_file
+from sluiceway.types import iso_time, policy
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.matrix import JsonKind
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A wrong converter.
+
+    Attributes:
+        name: What it does.
+        kinds: Types whose values show it.
+        plant: Puts it in place.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    plant: Plant
+
+
+MUTANTS: list[Mutant] = []
+
+
+def mutant(*kinds: str) -> Callable[[Plant], Plant]:
+    """Add a mutant, by its function's name."""
+
+    def add(plant: Plant) -> Plant:
+        MUTANTS.append(Mutant(plant.__name__.lstrip("_"), kinds, plant))
+        return plant
+
+    return add
+
+
+@mutant("int")
+def _fraction_of_an_integer_is_dropped(patch: pytest.MonkeyPatch) -> None:
+    def to_integer(text: str, bits: int) -> int:
+        return number_text.to_integer(str(int(number_text.exact_number(text))), bits)
+
+    patch.setattr(exact_values, "to_integer", to_integer)
+
+
+@mutant("bigint")
+def _fraction_in_quotes_is_rounded(patch: pytest.MonkeyPatch) -> None:
+    def read(data_type: Any, policy: Any) -> Any:
+        readers = real(data_type, policy)
+        plain = readers[JsonKind.STRING]
+        readers[JsonKind.STRING] = lambda text: plain(
+            str(round(float(text))) if text.endswith(".5") else text
+        )
+        return readers
+
+    real = exact_values._number_readers
+    patch.setattr(exact_values, "_number_readers", read)
+
+
+@mutant("tinyint", "smallint")
+def _overflow_wraps_around(patch: pytest.MonkeyPatch) -> None:
+    def to_integer(text: str, bits: int) -> int:
+        half = 1 << (bits - 1)
+        return (number_text.to_integer(text, 600) + half) % (2 * half) - half
+
+    patch.setattr(exact_values, "to_integer", to_integer)
+
+
+@mutant("bigint")
+def _integer_comes_through_a_double(patch: pytest.MonkeyPatch) -> None:
+    def to_integer(text: str, bits: int) -> int:
+        value = number_text.to_integer(text, bits)
+        return int(float(value)) if abs(value) < 2**62 else value
+
+    patch.setattr(exact_values, "to_integer", to_integer)
+
+
+@mutant("decimal")
+def _decimal_comes_through_a_double(patch: pytest.MonkeyPatch) -> None:
+    def to_decimal(text: str, precision: int, scale: int) -> Decimal:
+        exact = number_text.to_decimal(text, precision, scale)
+        return number_text.to_decimal(f"{float(exact):.{scale}f}", 38, scale)
+
+    patch.setattr(exact_values, "to_decimal", to_decimal)
+
+
+@mutant("decimal")
+def _scale_is_rounded(patch: pytest.MonkeyPatch) -> None:
+    def to_decimal(text: str, precision: int, scale: int) -> Decimal:
+        return number_policy.rounded(text, scale, precision, "ROUND_HALF_EVEN")
+
+    patch.setattr(exact_values, "to_decimal", to_decimal)
+
+
+@mutant("timestamp")
+def _offset_is_dropped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(iso_time, "_offset_us", lambda found: 0)
+
+
+@mutant("timestamp")
+def _milliseconds_are_taken_for_seconds(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(number_text.TIME_UNIT_PLACES, "ms", 6)
+
+
+@mutant("timestamp")
+def _digits_below_a_microsecond_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    real = iso_time._fraction_us
+    patch.setattr(iso_time, "_fraction_us", lambda digits, mode: real(digits[:6], mode))
+
+
+@mutant("timestamp")
+def _local_time_that_comes_twice_is_guessed(patch: pytest.MonkeyPatch) -> None:
+    def offset(wall: Any, zone: Any) -> int:
+        found = wall.replace(tzinfo=zone).utcoffset() if zone else None
+        if found is None:
+            raise ValueError("no offset")
+        return int(found.total_seconds()) * 1_000_000
+
+    patch.setattr(iso_time, "_zone_offset_us", offset)
+
+
+@mutant("date")
+def _day_is_that_of_utc(patch: pytest.MonkeyPatch) -> None:
+    real = iso_time.day_in_zone
+    patch.setattr(time_values, "day_in_zone", lambda us, _: real(us, ZoneInfo("UTC")))
+
+
+@mutant("double")
+def _nan_becomes_null(patch: pytest.MonkeyPatch) -> None:
+    parser = json.JSONDecoder(
+        parse_int=NumberText,
+        parse_float=NumberText,
+        parse_constant=lambda _: None,
+        object_pairs_hook=object_of_pairs,
+    )
+    patch.setattr(exact_rows, "_PARSER", parser)
+
+
+@mutant("double")
+def _infinity_loses_its_sign(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(exact_values._NON_FINITE, "-Infinity", float("inf"))
+
+
+@mutant("double")
+def _great_number_becomes_the_nearest_double(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(exact_values, "to_float", number_text.nearest_float)
+
+
+@mutant("double")
+def _negative_zero_loses_its_sign(patch: pytest.MonkeyPatch) -> None:
+    real = number_text.to_float
+    patch.setattr(exact_values, "to_float", lambda text, bits: real(text, bits) + 0.0)
+
+
+@mutant("float")
+def _float_is_rounded_twice(patch: pytest.MonkeyPatch) -> None:
+    def nearest(text: str, bits: int) -> float:
+        value = real(text, bits)
+        return float(pa.scalar(float(text)).cast(pa.float32()).as_py()) if bits == 32 else value
+
+    real = number_text.nearest_float
+    patch.setattr(number_text, "nearest_float", nearest)
+
+
+@mutant("varchar")
+def _varchar_is_cut(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(text_values, "_cut", lambda text, length, _: text[:length])
+
+
+@mutant("char")
+def _blanks_at_the_end_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    def padded(text: str, length: int, policy: Any) -> Any:
+        return text_values._cut(text.rstrip(" "), length, policy)
+
+    patch.setattr(text_values, "_padded", padded)
+
+
+@mutant("string")
+def _nul_is_dropped(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(text_values, "_whole", lambda text: text.replace("\0", ""))
+
+
+@mutant("string")
+def _number_becomes_text_unasked(patch: pytest.MonkeyPatch) -> None:
+    everything = frozenset(KINDS.values()) - {JsonKind.NON_FINITE}
+    patch.setattr(exact_values, "accepted_kinds", lambda *_: everything)
+
+
+@mutant("binary")
+def _odd_bits_of_base64_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    def read(text: str) -> bytes:
+        try:
+            return base64.b64decode(text.encode(), validate=True)
+        except (ValueError, UnicodeEncodeError) as error:
+            raise DirtyValueError(DirtyReason.BAD_TEXT, "x") from error
+
+    patch.setattr(text_values, "_bytes_of_base64", read)
+
+
+@mutant("map", "struct")
+def _last_of_two_keys_wins(patch: pytest.MonkeyPatch) -> None:
+    parser = json.JSONDecoder(
+        parse_int=NumberText,
+        parse_float=NumberText,
+        parse_constant=NonFiniteText,
+    )
+    patch.setattr(exact_rows, "_PARSER", parser)
+
+
+@mutant("int", "decimal")
+def _halves_are_rounded_to_even(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(policy.ROUNDING_MODES, "half_up", "ROUND_HALF_EVEN")
+
+
+@mutant("smallint")
+def _value_is_clamped_to_the_other_end(patch: pytest.MonkeyPatch) -> None:
+    real = number_policy._beyond
+    patch.setattr(
+        number_policy,
+        "_beyond",
+        lambda text, rule, ends, error: real(text, rule, ends[::-1], error),
+    )
+
+
+@mutant("timestamp")
+def _rounding_before_the_epoch_goes_the_other_way(patch: pytest.MonkeyPatch) -> None:
+    modes = {mode: (mode, mode) for mode in number_policy._FORWARD}
+    patch.setattr(number_policy, "_FORWARD", modes)
+    patch.setattr(iso_time, "_fraction_us", lambda digits, _: int(digits.ljust(6, "0")[:6]))
+
+
+@mutant("double", "float")
+def _fast_path_trusts_great_numbers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(arrow_columns, "FLOAT_EXACT_LIMIT", {32: 3e38, 64: 1e308})
+
+
+@mutant("varchar", "char")
+def _fast_path_does_not_count_characters(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(arrow_columns, "_mark_longer", lambda *_: None)
+
+
+@mutant("string", "varchar")
+def _fast_path_does_not_look_for_nul(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(arrow_columns, "_strings", lambda array, _: array)
+
+
+@mutant("smallint", "decimal")
+def _fast_path_does_not_mark_what_does_not_fit(patch: pytest.MonkeyPatch) -> None:
+    def only_where(fits: pa.Array, array: pa.Array, _: Any) -> pa.Array:
+        return pc.if_else(fits, array, pa.scalar(None, array.type))
+
+    patch.setattr(arrow_columns, "_only_where", only_where)
+
+
+@mutant("timestamp", "timestamp with local time zone")
+def _writer_keeps_milliseconds(patch: pytest.MonkeyPatch) -> None:
+    real = pq.ParquetWriter
+
+    def writer(handle: Any, schema: pa.Schema, **options: Any) -> Any:
+        options["use_deprecated_int96_timestamps"] = False
+        return real(
+            handle, schema, coerce_timestamps="ms", allow_truncated_timestamps=True, **options
+        )
+
+    patch.setattr(pq, "ParquetWriter", writer)
+
+
+@mutant("string", "char", "varchar")
+def _writer_loses_empty_texts(patch: pytest.MonkeyPatch) -> None:
+    def write(self: Any, batch: pa.RecordBatch) -> None:
+        column = batch.column(0)
+        if pa.types.is_string(column.type):
+            column = pc.if_else(pc.equal(column, ""), None, column)
+        real(self, pa.RecordBatch.from_arrays([column], schema=batch.schema))
+
+    real = parquet_file.ParquetStagedFile.write
+    patch.setattr(parquet_file.ParquetStagedFile, "write", write)

@@ -1,0 +1,70 @@
+"""Wrong variants of two epochs in flight; in most of them the writer tests nothing either.
+
+The product throws an epoch away in three places: in the loop when the one before has failed, in
+the route's session when it does not follow, and in the ledger's writer, which would halt. Each
+variant gets past all of them that are in its way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from sluiceway.errors import SluicewayError
+from sluiceway.job import ahead
+from sluiceway.job.loop import JobLoop
+from sluiceway.job.seat import Seat
+from sluiceway.ledger.fold import Fold
+
+
+def always(fold: Fold, planned: object) -> bool:
+    """Any epoch follows."""
+    del fold, planned
+    return True
+
+
+def react_and_keep(loop: JobLoop, seat: Seat, error: SluicewayError) -> None:
+    """The epoch behind a failed one stays, to be committed when the route goes on."""
+    staged = seat.staged
+    _REACT(loop, seat, error)
+    seat.staged = staged
+
+
+_REACT = JobLoop._react
+
+
+def commit_at_once(loop: JobLoop) -> None:
+    """Begin the commit of the next epoch while that of the one before is under way."""
+    due = [seat for seat in loop._seats if seat.staged is not None]
+    views = loop._look(due)
+    for seat in due:
+        staged, seat.staged = seat.staged, None
+        view = views.get(seat.session.config.source)
+        if staged is None or view is None or not seat.session.started:
+            continue
+        seat.ahead = seat.session.ahead_of(staged.answers)
+        finish = partial(seat.session.finish, staged.planned, staged.answers, view)
+        seat.work = loop._pool.submit(finish)
+
+
+def fold_too_far(fold: Fold, answers: Sequence[Any]) -> Fold | None:
+    """Plan from the offset behind what the tasks have read."""
+    found = ahead.fold_after(fold, answers)
+    if found is None:
+        return None
+    moved = {(split.topic, split.partition) for answer in answers for split in answer.splits}
+    sources = {
+        key: replace(known, end=known.end + 1) if key in moved else known
+        for key, known in found.sources.items()
+    }
+    return replace(found, sources=sources)
+
+
+def fold_before(fold: Fold, answers: Sequence[Any]) -> Fold | None:
+    """Plan from the ends before the epoch whose commit is under way."""
+    found = ahead.fold_after(fold, answers)
+    return None if found is None else replace(found, sources=_copies(fold))
+
+
+def _copies(fold: Fold) -> dict[tuple[str, int], Any]:
+    return {key: replace(known) for key, known in fold.sources.items()}

@@ -1,0 +1,142 @@
+"""Tables of docs/types.md and docs/dirty.md, written from the data that they show.
+
+`python -m tools.type_pages` writes them in place; a test compares.
+"""
+
+import re
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.dirty_pages import PAGES
+from sluiceway.types.matrix import MATRIX, Cell, ColumnKind, JsonKind, Outcome
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+_BLOCK = "<!-- generated: {name} -->\n"
+_END = "<!-- end of generated -->\n"
+
+
+def generated(page: str, text: str) -> str:
+    """The page with its generated blocks as they have to be."""
+    for name, make in BLOCKS[page].items():
+        begin = _BLOCK.format(name=name)
+        pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(_END)}", re.DOTALL)
+        block = f"{begin}{make()}{_END}"
+        parts = pattern.split(text)
+        if len(parts) != 2:
+            raise ValueError(f"{page} has {len(parts) - 1} blocks {name}")
+        text = block.join(parts)
+    return text
+
+
+def matrix_overview() -> str:
+    """Kinds of values against types, in columns that say nothing."""
+    plain = {(cell.target, cell.source): cell for cell in MATRIX if not cell.variant.label}
+    sources = [kind for kind in JsonKind if kind not in (JsonKind.NULL, JsonKind.MISSING)]
+    rows = [["type", *sources]]
+    for target in ColumnKind:
+        marks = [_mark(plain[target, source]) for source in sources]
+        rows.append([f"`{target}`", *marks])
+    return _table(rows)
+
+
+def _mark(cell: Cell) -> str:
+    return "" if cell.outcome is Outcome.NEVER else cell.outcome.value
+
+
+def matrix_rules() -> str:
+    """What values become, and why they may be dirty."""
+    rows = [["JSON", "type", "outcome", "becomes", "else dirty"]]
+    cells = [
+        cell for cell in MATRIX if not cell.variant.label and cell.outcome is not Outcome.NEVER
+    ]
+    for cell, targets in _merged(cells):
+        rows.append([cell.source, targets, cell.outcome, cell.rule, _reasons(cell)])
+    return _table(rows)
+
+
+def matrix_policies() -> str:
+    """What each policy changes."""
+    rows = [["policy", "JSON", "type", "outcome", "becomes", "still dirty"]]
+    cells = sorted(
+        (cell for cell in MATRIX if cell.variant.label), key=lambda cell: cell.variant.label
+    )
+    for cell, targets in _merged(cells):
+        label = f"`{cell.variant.label}`"
+        rows.append([label, cell.source, targets, cell.outcome, cell.rule, _reasons(cell)])
+    return _table(rows)
+
+
+def _merged(cells: Iterable[Cell]) -> Iterable[tuple[Cell, str]]:
+    """Cells that differ in their type only as one."""
+
+    def same(cell: Cell) -> tuple[object, ...]:
+        return (cell.variant.label, cell.source, cell.outcome, cell.rule, cell.reasons)
+
+    for _, found in groupby(cells, key=same):
+        group = list(found)
+        targets = [cell.target for cell in group]
+        shown = (
+            "every type"
+            if len(targets) == len(ColumnKind)
+            else ", ".join(f"`{target}`" for target in targets)
+        )
+        yield group[0], shown
+
+
+def _reasons(cell: Cell) -> str:
+    codes = ", ".join(f"`{reason}`" for reason in cell.reasons)
+    return f"{codes}{', ' if codes else ''}those of the values inside" if cell.inner else codes
+
+
+def reason_table() -> str:
+    """Every reason, in a line."""
+    rows = [["reason", "stage", "meaning"]]
+    for reason in DirtyReason:
+        page = PAGES[reason]
+        rows.append([f"`{reason}`", page.stages, page.meaning])
+    return _table(rows)
+
+
+def reason_pages() -> str:
+    """Every reason: what it means, an example, what to do."""
+    parts = []
+    for reason in DirtyReason:
+        page = PAGES[reason]
+        meaning = page.meaning[0].upper() + page.meaning[1:]
+        parts.append(
+            f"### `{reason}`\n\nStage: {page.stages or 'none'}. {meaning}.\n\n"
+            f"Example: {page.example}.\n\nWhat to do: {page.todo}.\n"
+        )
+    return "\n".join(parts)
+
+
+def _table(rows: list[list[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines.insert(1, "|" + "---|" * len(rows[0]))
+    return "\n".join(lines) + "\n"
+
+
+BLOCKS = {
+    "types.md": {
+        "overview": matrix_overview,
+        "rules": matrix_rules,
+        "policies": matrix_policies,
+        "reasons": reason_table,
+    },
+    "dirty.md": {"reasons": reason_pages},
+}
+
+
+def main() -> int:
+    """Write the pages."""
+    for page in BLOCKS:
+        path = DOCS / page
+        path.write_text(generated(page, path.read_text("utf-8")), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
