@@ -69,6 +69,7 @@ class OurRun:
         tasks: Of those epochs, with an answer.
         consumers_reused: Tasks that went on with an earlier epoch's consumer.
         table_bytes: Of the visible files.
+        parts_s: Seconds by stage and, as `cpu_...`, CPU seconds by process; see `--profile`.
     """
 
     usage: TreeUsage
@@ -76,6 +77,7 @@ class OurRun:
     tasks: int
     consumers_reused: int
     table_bytes: int
+    parts_s: dict[str, float]
 
 
 def job_text(
@@ -122,12 +124,15 @@ def run_ours(job: Path, table: Path, choices: JobChoices) -> OurRun:
     """
     log = job.with_suffix(".log")
     command = [choices.command, "run", str(job), "--until-caught-up", "--log-level", "info"]
+    command.append("--profile")
     usage = measure_tree(command, cwd=job.parent, output=log)
     if usage.exit_code != 0:
         tail = log.read_text(errors="replace")[-2_000:]
         raise WrongOutputError(f"{job.stem} ended with {usage.exit_code}:\n{tail}")
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     committed = [line for line in lines if line.get("event") == "committed"]
+    (profile,) = [line for line in lines if line.get("event") == "profile"]
+    stages = {name: ms / 1000 for name, ms in profile["stages_ms"].items()}
     return OurRun(
         usage,
         epochs=len(committed),
@@ -136,6 +141,7 @@ def run_ours(job: Path, table: Path, choices: JobChoices) -> OurRun:
         table_bytes=sum(
             path.stat().st_size for path in table.glob("*=*/**/[!_.]*") if path.is_file()
         ),
+        parts_s=stages | {f"cpu_{name}": used for name, used in profile["cpu_s"].items()},
     )
 
 
