@@ -58,11 +58,12 @@ native: $(STAMP) ## Build the optional native module with Rust and install it in
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --no-build-isolation --force-reinstall ./native
 
-test-native: native ## Build the native module; its decoder against the slow path, and the suites
+test-native: native ## Build the native module; its tests, its decoder against the slow path
 	@cargo fmt --check --manifest-path native/Cargo.toml
 	@cargo clippy --quiet --locked --release --manifest-path native/Cargo.toml -- -D warnings
 	@$(BIN)/pytest -q tests/unit/json tests/properties/test_json_decoder_properties.py \
-	  tests/contract/test_format_conformance.py
+	  tests/contract/test_format_conformance.py tests/contract/test_source_conformance.py \
+	  tests/integration/kafka_source
 	@cd tests && ../$(BIN)/python -m tools.json_engine_fuzz --payloads 100000
 
 faults-smoke: $(STAMP) ## Crash matrix, a spread: every failpoint is met once, some under Spark

@@ -21,7 +21,7 @@ connections:
   broker: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
   hms: {{metastore: {{uri: "{metastore_uri}"}}}}
 source: {{connection: broker, topics: [{topic}], start: earliest}}
-format: {{json: {{extra: ignore{engine}}}}}
+format: {{json: {{extra: ignore, engine: {engine}}}}}
 table:
   hive:
     connection: hms
@@ -69,6 +69,7 @@ class OurRun:
         tasks: Of those epochs, with an answer.
         consumers_reused: Tasks that went on with an earlier epoch's consumer.
         table_bytes: Of the visible files.
+        parts_s: Seconds by stage and, as `cpu_...`, CPU seconds by process; see `--profile`.
     """
 
     usage: TreeUsage
@@ -76,6 +77,7 @@ class OurRun:
     tasks: int
     consumers_reused: int
     table_bytes: int
+    parts_s: dict[str, float]
 
 
 def job_text(
@@ -102,7 +104,7 @@ def job_text(
             for column, kind in columns.items()
         ),
         partition_by=BY_VALUE if workload.values else BY_HOUR,
-        engine=f", engine: {engine}" if (engine := json_engine()) else "",
+        engine=json_engine(),
         event_time="" if workload.values else EVENT_TIME,
         interval=choices.interval,
         master=choices.master,
@@ -122,12 +124,15 @@ def run_ours(job: Path, table: Path, choices: JobChoices) -> OurRun:
     """
     log = job.with_suffix(".log")
     command = [choices.command, "run", str(job), "--until-caught-up", "--log-level", "info"]
+    command.append("--profile")
     usage = measure_tree(command, cwd=job.parent, output=log)
     if usage.exit_code != 0:
         tail = log.read_text(errors="replace")[-2_000:]
         raise WrongOutputError(f"{job.stem} ended with {usage.exit_code}:\n{tail}")
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     committed = [line for line in lines if line.get("event") == "committed"]
+    (profile,) = [line for line in lines if line.get("event") == "profile"]
+    stages = {name: ms / 1000 for name, ms in profile["stages_ms"].items()}
     return OurRun(
         usage,
         epochs=len(committed),
@@ -136,6 +141,7 @@ def run_ours(job: Path, table: Path, choices: JobChoices) -> OurRun:
         table_bytes=sum(
             path.stat().st_size for path in table.glob("*=*/**/[!_.]*") if path.is_file()
         ),
+        parts_s=stages | {f"cpu_{name}": used for name, used in profile["cpu_s"].items()},
     )
 
 
@@ -156,11 +162,13 @@ def native_asked() -> bool:
     return os.environ.get("SLUICEWAY_NATIVE") == "1"
 
 
-def json_engine() -> str | None:
-    """What the job file says about the decoder; None is for nothing, where there is no choice.
-
-    The library's path is forced where the module is installed, so that each has its own figures.
-    """
+def json_engine() -> str:
+    """What the job file says about the decoder: each path has figures of its own."""
     if native_asked():
         return "native"
-    return "library" if find_spec("sluiceway_native") else None
+    return "library"
+
+
+def json_engine_missing() -> bool:
+    """Whether the native module is not installed."""
+    return find_spec("sluiceway_native") is None

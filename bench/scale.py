@@ -27,6 +27,7 @@ from bench.driver_cost import MemorySource, measure
 from bench.figures import growth_exponent
 from bench.tidy_end import end_tidily
 from sluiceway.errors import StorageUnavailableError
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import DataRecord, FileRecord, RangeRecord, RowCounts
@@ -49,12 +50,12 @@ START_LIMIT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One size of one thing."""
+    """One size of one thing; see `driver_cost.Cost` for the fields."""
 
     size: int
     driver_ms: float
     quiet_ms: float
-    loop_cpu_ms: float
+    cpu_ms: float
     start_s: float
 
 
@@ -69,9 +70,7 @@ def grow_routes(sizes: Sequence[int], epochs: int) -> list[Step]:
     for size in sizes:
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
             cost = measure(size, epochs, Path(folder), CATALOG_S)
-        found.append(
-            _told(Step(size, cost.driver_ms, cost.quiet_ms, cost.loop_cpu_ms, cost.start_s))
-        )
+        found.append(_told(Step(size, cost.driver_ms, cost.quiet_ms, cost.cpu_ms, cost.start_s)))
     return found
 
 
@@ -90,11 +89,15 @@ def _measured(size: int, epochs: int, *, log_partitions: int = PARTITIONS, files
             lengthen(folder, source, files)
             _tell(f"made a ledger of {files} files in {time.monotonic() - began:.0f} s")
         cost = measure(1, epochs, folder, CATALOG_S, source)
-    return _told(Step(size, cost.driver_ms, cost.quiet_ms, cost.loop_cpu_ms, cost.start_s))
+    return _told(Step(size, cost.driver_ms, cost.quiet_ms, cost.cpu_ms, cost.start_s))
 
 
-def lengthen(folder: Path, source: MemorySource, files: int) -> None:
-    """Commit epochs until the ledger of the only route names at least so many files."""
+def lengthen(folder: Path, source: MemorySource, files: int) -> Fold:
+    """Commit epochs until the ledger of the only route names at least so many files.
+
+    Returns:
+        What the ledger says then.
+    """
     storage = LocalStorage()
     (root,) = [path.parent.parent for path in folder.glob("*/_sluiceway/*") if path.is_dir()]
     (route,) = [path.name for path in (root / "_sluiceway").iterdir() if path.is_dir()]
@@ -117,6 +120,7 @@ def lengthen(folder: Path, source: MemorySource, files: int) -> None:
         named += _commit_epoch(writer, source, TAIL_FILES)
     # Whether the last record's files were published nobody can say but a later record.
     _commit_epoch(writer, source, 0)
+    return fold
 
 
 def _keep_up(upkeep: LogUpkeep) -> None:
@@ -186,6 +190,11 @@ def growth_of(steps: Sequence[Step]) -> float:
     return growth_exponent([one.size for one in steps], [one.quiet_ms for one in steps])
 
 
+def cpu_growth_of(steps: Sequence[Step]) -> float:
+    """The same of the process's CPU from epoch to epoch, which a busy machine leaves alone."""
+    return growth_exponent([one.size for one in steps], [one.cpu_ms for one in steps])
+
+
 def result_of(parts: dict[str, list[Step]]) -> tuple[dict[str, object], bool]:
     """The closing line, and whether everything grows as it may.
 
@@ -199,6 +208,7 @@ def result_of(parts: dict[str, list[Step]]) -> tuple[dict[str, object], bool]:
         line[name] = [one.size for one in steps]
         line[f"{name}_ms"] = [one.driver_ms for one in steps]
         line[f"{name}_growth"] = growth
+        line[f"{name}_cpu_growth"] = cpu_growth_of(steps)
         fine = fine and growth <= (0.0 if name == "ledger_files" else 1.0) + NOISE
     last = parts["ledger_files"][-1]
     line["start_s"] = last.start_s

@@ -31,11 +31,8 @@ SPECIAL = (
     *("1e1000000000", "-1e1000000000", "1e-10000000", "-1e-10000000", "0e-99999999999999999999"),
     *("1e-99999999999999999999", "1e99999999999999999999", "9" * 400, "0." + "0" * 400 + "1"),
     *("9" * 60 + ".5", "9" * 61 + ".5", "-" + "9" * 61 + ".5", "999.999", "0.5", "1.5", "2.5"),
-    # Halfway between two floats of 32 bits, but not when it comes through one of 64.
-    *(
-        "1.00000017881393421514957253748434595763683319091796875001",
-        "1.000000178813934215149572537",
-    ),
+    # Beside the middle of two floats of 32 bits, and on it when it comes through one of 64.
+    "1.000000178813934326171874999999999999",
     "1.00000005960464477539062500000000000000001",
 )
 NOT_NUMBERS = (
@@ -290,14 +287,20 @@ class Vectors:
         year = self.random.choice((1, 1582, 1969, 1970, 1991, 2026, 2026, 2400, 9999))
         month, day = self.random.randrange(1, 13), self.random.randrange(1, 29 + 4 * odd)
         if odd and self.random.random() < 0.1:
-            # Shanghai's clocks went back on one of these days and forward on the other.
-            year, month, day = self.random.choice(((1991, 9, 15), (1991, 4, 14)))
+            # Shanghai's clocks show one of these times twice and the other never.
+            date, clock = self.random.choice(
+                (((1991, 9, 15), "01:30:00"), ((1991, 4, 14), "02:30:00"))
+            )
+            return self._time_text(name, shape, date, clock=clock, odd=False)
         return self._time_text(name, shape, (year, month, day), odd=odd)
 
-    def _time_text(self, name: str, shape: str, day: tuple[int, int, int], *, odd: bool) -> str:
+    def _time_text(
+        self, name: str, shape: str, day: tuple[int, int, int], *, odd: bool, clock: str = ""
+    ) -> str:
         pick = self.random.choice
         year, month, number = day
-        clock = (
+        local = bool(clock)
+        clock = clock or (
             pick(CLOCKS)
             if odd
             else f"{self.random.randrange(24):02}:{self.random.randrange(60):02}:07"
@@ -314,7 +317,7 @@ class Vectors:
             day_text = f"{year:04}{month:02}{number:02}"
             text = f"{day_text} {clock.replace(':', '')}.{fraction[1:8].ljust(7, '0')}"
         else:
-            offset = pick(OFFSETS) if odd else pick(("Z", "+08:00", "-05:30"))
+            offset = pick(OFFSETS) if odd else "" if local else pick(("Z", "+08:00", "-05:30"))
             text = f"{year:04}-{month:02}-{number:02}{pick('T ')}{clock}{fraction}{offset}"
         return pick((f" {text}", f"{text}\n", text, text, text)) if odd else text
 

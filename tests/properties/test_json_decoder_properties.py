@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from sluiceway.formats.contract import Decoded
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
+from sluiceway.host.native_module import native_module
 from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.schema import Field, Schema
 from tools.json_engine_fuzz import difference, fuzz
 from tools.json_engines import ENGINES
@@ -64,6 +66,21 @@ def test_json_fast_path_equals_slow_path_bit_by_bit(seed: int, engine: Engine) -
     assert different is None
     assert done >= 3_000
     assert clean > done / 10
+
+
+@pytest.mark.skipif(native_module() is None, reason="the native module is not installed")
+@pytest.mark.parametrize("seed", range(6))
+def test_json_payloads_that_the_native_module_fetched_equal_a_list(seed: int) -> None:
+    module = native_module()
+    assert module is not None
+    payloads: list[bytes | None] = [*PayloadMaker(seed).batch(90, 0.1), None, b"", b"{}", b"\0"]
+    payloads = payloads[seed:] + payloads[:seed]
+    parts = [module.Records(payloads[at : at + 40]) for at in range(0, len(payloads), 40)]
+    parts[0].truncate(30)
+    joined = JoinedPayloads(parts)
+    assert list(joined) == payloads[:30] + payloads[40:]
+    for native, slow in pairs("native"):
+        assert_equal_outcomes(native.decode(joined), slow.decode(list(joined)))
 
 
 def test_a_difference_of_one_bit_is_found() -> None:

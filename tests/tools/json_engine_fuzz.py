@@ -10,11 +10,19 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 from sluiceway.formats.contract import Decoded
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.types.schema import Field, Schema
+from sluiceway.types.policy import Policy
+from sluiceway.types.schema import (
+    DateType,
+    Field,
+    LocalTimestampType,
+    Schema,
+    TimestampType,
+)
 
 from .json_payloads import NUMBERS, SCHEMAS, TEXTS, PayloadMaker
 
@@ -36,11 +44,27 @@ SCALARS = {
     "o": "struct<s:string,t:timestamp,x:struct<d:double>>",
 }
 EPOCHS = ("s", "ms", "us", "ns")
-SCALAR_SCHEMA = Schema(
-    (
-        *(Field(name, parse_hive_type(hive)) for name, hive in SCALARS.items()),
-        *(Field(f"e{unit}", parse_hive_type("timestamp"), time_unit=unit) for unit in EPOCHS),
-    )
+_SCALAR_FIELDS = (
+    *(Field(name, parse_hive_type(hive)) for name, hive in SCALARS.items()),
+    *(Field(f"e{unit}", TimestampType(), time_unit=unit) for unit in EPOCHS),
+    Field("tl", LocalTimestampType()),
+)
+SCALAR_SCHEMA = Schema(_SCALAR_FIELDS)
+_LENIENT = Policy(
+    on_overflow="clamp",
+    on_lossy="round(half_up)",
+    non_finite="keep",
+    on_bad_text="replace",
+    trim=True,
+)
+POLICY_SCHEMAS = (
+    Schema(tuple(replace(field, policy=_LENIENT) for field in _SCALAR_FIELDS)),
+    Schema(
+        (*_SCALAR_FIELDS[:4], Field("a", DateType(), time_unit="s", policy=Policy(timezone="UTC")))
+    ),
+    Schema(
+        (*_SCALAR_FIELDS[:4], Field("t", TimestampType(), policy=Policy(timezone="Asia/Tokyo")))
+    ),
 )
 PIECES = (
     *("a", "z ", "\u00e9", "\u4f60", "\U0001f600", "\x7f", "\u2028", "\\n", '\\"', "\\\\", "\\/"),
@@ -182,7 +206,8 @@ def batches(seed: int) -> Iterator[tuple[Schema, list[bytes]]]:
     makers: list[PayloadMaker | ScalarMaker] = [PayloadMaker(seed), ScalarMaker(seed)]
     while True:
         maker = rng.choice(makers)
-        schema = SCALAR_SCHEMA if isinstance(maker, ScalarMaker) else rng.choice(SCHEMAS)
+        scalars = rng.choice((SCALAR_SCHEMA, SCALAR_SCHEMA, *POLICY_SCHEMAS))
+        schema = scalars if isinstance(maker, ScalarMaker) else rng.choice(SCHEMAS)
         yield schema, [p for p in maker.batch(BATCH_ROWS, rng.choice(ODDNESS)) if p]
 
 
@@ -191,7 +216,7 @@ def fuzz(engine: Engine, payloads: int, seed: int) -> tuple[int, int, str | None
     done = clean = 0
     pairs = [
         (schema, JsonDecoder(schema, engine=engine), JsonDecoder(schema, engine="exact"))
-        for schema in (*SCHEMAS, SCALAR_SCHEMA)
+        for schema in (*SCHEMAS, SCALAR_SCHEMA, *POLICY_SCHEMAS)
     ]
     decoders = {schema: (fast, slow) for schema, fast, slow in pairs}
     for schema, batch in batches(seed):

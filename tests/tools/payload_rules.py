@@ -5,11 +5,13 @@ the payload is broken.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
+from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,10 @@ ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 MAX_DEPTH = 100
 MAX_DIGITS = 40
 MAX_EXACT_DOUBLE = 2.0**53
+MAX_EXACT_SINGLE = 2.0**24
+MAX_SINGLE = (2.0 - 2.0**-23) * 2.0**127
+MAX_SINGLE_DIGITS = 60
+LOCAL_TIMESTAMP = "timestamp with local time zone"
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "integer": 32, "bigint": 64}
 
 
@@ -163,6 +169,36 @@ def _double(value: Any) -> float:
     return nearest
 
 
+def _float(value: Any) -> float:
+    number = _as_number(value)
+    if number.adjusted() > MAX_DIGITS or (number and number.adjusted() < -MAX_SINGLE_DIGITS):
+        raise BrokenPayloadError("beyond a float")
+    # DuckDB and Arrow would come through a double, which rounds twice; here it is one rounding.
+    nearest = _nearest_single(Fraction(number))
+    if nearest > MAX_SINGLE or (nearest == 0 and number):
+        raise BrokenPayloadError("beyond a float")
+    if nearest >= MAX_EXACT_SINGLE and abs(Fraction(number)) != Fraction(_shortest(nearest)):
+        raise BrokenPayloadError("a float would be another number")
+    return math.copysign(nearest, -1.0 if number.is_signed() else 1.0)
+
+
+def _shortest(nearest: float) -> Decimal:
+    """The fewest digits that lead to this float and to no other."""
+    texts = (Decimal(f"{nearest:.{digits}e}") for digits in range(9))
+    return next(text for text in texts if _nearest_single(Fraction(text)) == nearest)
+
+
+def _nearest_single(number: Fraction) -> float:
+    """The nearest multiple of the float's step, ties to even; without the sign."""
+    size = abs(number)
+    if not size:
+        return 0.0
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= size < Fraction(2) ** exponent
+    step = Fraction(2) ** max(exponent - 23, -149)
+    return float(round(size / step) * step)
+
+
 def _boolean(value: Any) -> bool:
     if value is True or value is False:
         return bool(value)
@@ -173,6 +209,17 @@ def _text(value: Any) -> str:
     if type(value) is not str or "\0" in value:
         raise BrokenPayloadError("not a text, or one with NUL")
     return value
+
+
+def _bounded(length: int, *, padded: bool) -> Convert:
+    def convert(value: Any) -> str:
+        text = _text(value)
+        kept = text.rstrip(" ") if padded else text
+        if len(text) > length or (len(kept) < len(text) < length):
+            raise BrokenPayloadError("too long, or blanks that would be lost")
+        return kept
+
+    return convert
 
 
 def _day(value: Any) -> date:
@@ -247,8 +294,10 @@ def column_type(hive: str, unit: str | None = None) -> ColumnType:
         "string": ColumnType(pa.string(), _text),
         "boolean": ColumnType(pa.bool_(), _boolean),
         "double": ColumnType(pa.float64(), _double),
+        "float": ColumnType(pa.float32(), _float),
         "date": ColumnType(pa.date32(), _day),
         "timestamp": ColumnType(pa.timestamp("us"), _timestamp_us(unit)),
+        LOCAL_TIMESTAMP: ColumnType(pa.timestamp("us"), _timestamp_us(unit)),
     }
     if kind in scalars:
         return scalars[kind]
@@ -259,6 +308,8 @@ def column_type(hive: str, unit: str | None = None) -> ColumnType:
     if found := re.fullmatch(r"decimal\((\d+),(\d+)\)", hive):
         precision, scale = int(found[1]), int(found[2])
         return ColumnType(pa.decimal128(precision, scale), _decimal(precision, scale))
+    if found := re.fullmatch(r"(varchar|char)\((\d+)\)", hive):
+        return ColumnType(pa.string(), _bounded(int(found[2]), padded=found[1] == "char"))
     if kind == "array":
         return _array(column_type(inner))
     if kind == "map" and inner.startswith("string,"):

@@ -226,7 +226,11 @@ def test_result_is_the_line_that_the_issue_wants(bench: Any, tmp_path: Path) -> 
         plan, "standard", bench.workloads.Workload(), endpoints, tmp_path, ""
     )
     run = bench.compare.OurRun
-    made.ours = [[run(usage(14, 10), 2, 4, 0, 9)], [run(usage(22, 14), 3, 6, 5, 9)]]
+    parts = [{"decode": 3.0, "cpu_jvm": 8.0}, {"decode": 9.0, "cpu_jvm": 9.0}]
+    made.ours = [
+        [run(usage(14, 10), 2, 4, 0, 9, parts[0])],
+        [run(usage(22, 14), 3, 6, 5, 9, parts[1])],
+    ]
     made.others = {"flink": [[usage(24, 15)], [usage(44, 25)]]}
     made.floors = [{"consume_us": 1, "decode_us": 2, "write_us": 1, "cpu_us": 4}]
     made.loads = [2.0]
@@ -244,4 +248,5 @@ def test_result_is_the_line_that_the_issue_wants(bench: Any, tmp_path: Path) -> 
         "verified": True,
     }
     assert (line["consumer_reuse"], line["peak_mib"]) == (0.5, [3, 3])
+    assert line["parts_us"] == {"decode": 3.0, "cpu_jvm": 0.5}
     assert line["startup"] == {"ours": [10.0, 8.0], "flink": [14.0, 10.0]}

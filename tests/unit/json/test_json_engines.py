@@ -2,17 +2,19 @@
 
 import importlib
 import sys
+from datetime import date
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.formats.json.native_blocks import NativeReader
 from sluiceway.host import native_module as host
 from sluiceway.host.native_module import INTERFACE, SWITCH, native_module
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.types.schema import Field, Schema, StructType
+from sluiceway.types.policy import Policy
+from sluiceway.types.schema import DateType, Field, Schema, StructType
 
 NAME = "sluiceway_stand_in"
 INT = parse_hive_type("int")
@@ -98,6 +100,16 @@ def test_native_reader_vouches_for_what_is_common(hive: str, text: str) -> None:
     for payload in (f'{{"v":{text}}}', f'{{ "x":[{{}},NaN,-Inf], "\\u0076" :{text} }}\n'):
         (found,) = reader.read([payload.encode()])
         assert len(found.suspects) == 0
+
+
+@needs_native
+@pytest.mark.parametrize("engine", ["native", "exact"])
+def test_day_as_a_number_is_no_text_for_any_engine(engine: Engine) -> None:
+    policy = Policy(timezone="UTC")
+    schema = Schema((Field("v", DateType(), time_unit="s", policy=policy),))
+    found = JsonDecoder(schema, engine=engine).decode([b'{"v":"2026-11-20"}', b'{"v":86400}'])
+    assert [row.index for row in found.dirty] == [0]
+    assert found.rows.to_pylist() == [{"v": date(1970, 1, 2)}]
 
 
 @needs_native

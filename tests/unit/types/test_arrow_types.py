@@ -1,4 +1,5 @@
 import pyarrow as pa
+import pytest
 
 from sluiceway.types.arrow_types import arrow_schema, arrow_type
 from sluiceway.types.hive_types import parse_hive_type
@@ -18,6 +19,19 @@ def test_arrow_type_of_nested_hive_type_keeps_every_level() -> None:
 
 def test_arrow_type_of_timestamp_is_micros_without_a_zone() -> None:
     assert arrow_type(parse_hive_type("timestamp")) == pa.timestamp("us")
+
+
+@pytest.mark.parametrize(
+    ("hive", "arrow"),
+    [
+        ("varchar(3)", pa.string()),
+        ("char(3)", pa.string()),
+        ("timestamp with local time zone", pa.timestamp("us")),
+        ("binary", pa.binary()),
+    ],
+)
+def test_arrow_type_says_nothing_of_lengths_and_zones(hive: str, arrow: pa.DataType) -> None:
+    assert arrow_type(parse_hive_type(hive)) == arrow
 
 
 def test_arrow_schema_of_required_column_is_still_nullable() -> None:

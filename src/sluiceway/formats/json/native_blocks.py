@@ -24,6 +24,7 @@ from sluiceway.types.schema import (
     FloatType,
     IntegerType,
     ListType,
+    LocalTimestampType,
     MapType,
     Schema,
     StringType,
@@ -76,6 +77,9 @@ class NativeReader(FastPath):
     @classmethod
     def for_schema(cls, schema: Schema) -> "NativeReader | None":
         """Make the reader for a table. Called once a task.
+
+        Args:
+            schema: The columns, units and policies handed on to what lies inside.
 
         Returns:
             None when the module is not installed, or cannot read such a table.
@@ -154,9 +158,9 @@ def _kind(data_type: DataType, time_unit: str | None) -> _Kind | None:
             return None if inner is None else ("map", _kind(key, None), inner)
         case StructType(fields):
             return _struct(fields)
-        case TimestampType() if time_unit is not None:
+        case TimestampType() | LocalTimestampType() if time_unit is not None:
             return ("epoch", TIME_UNIT_PLACES[time_unit])
-        case TimestampType():
+        case TimestampType() | LocalTimestampType():
             return ("instant",)
         case _:
             return _scalar(data_type)
