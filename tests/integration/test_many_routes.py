@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from sluiceway.cli.app import run_command
 from sluiceway.errors import (
     JobFileError,
-    LedgerMismatchError,
     OffsetsLostError,
     TableMismatchError,
+    TableNotFoundError,
     TopicNotFoundError,
 )
 from sluiceway.job.stop import StopSignal
@@ -124,7 +124,7 @@ def offsets(run: RouteRun) -> list[object]:
     """Offsets of the table's rows, in order; none before there is a route and its table."""
     try:
         return [offset for (offset,) in run.rows("_offset")]
-    except (LedgerMismatchError, JobFileError):
+    except (TableNotFoundError, JobFileError):
         return []
 
 
@@ -303,7 +303,7 @@ def test_topics_that_come_while_it_runs_get_their_rows_from_the_first_on(
 def _is_pinned(run: RouteRun, topic: str) -> bool:
     try:
         return topic in [pin.topic for pin in pins(run)]
-    except LedgerMismatchError:
+    except TableNotFoundError:
         return False
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.errors import LedgerMismatchError
+from sluiceway.errors import TableNotFoundError
 from sluiceway.ledger.records import DataRecord
 from tools.job_files import JobFile, event, write_routes
 from tools.lab_fixture import TopicFactory
@@ -52,7 +52,7 @@ def reads(run: RouteRun) -> list[int]:
     """Records that each epoch with rows has read; none before there is a table."""
     try:
         records = run.records()
-    except LedgerMismatchError:
+    except TableNotFoundError:
         return []
     return [int(each.body.counts.read) for each in records if isinstance(each.body, DataRecord)]
 

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.audit.job_status import job_status
-from sluiceway.errors import LedgerMismatchError, UnhealthyEnvironmentError
+from sluiceway.errors import TableNotFoundError, UnhealthyEnvironmentError
 from sluiceway.job.status import RouteState, RouteStatus
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
@@ -132,7 +132,7 @@ def offsets(run: RouteRun) -> list[object]:
     """Of the table's rows, in order; none while there is no table."""
     try:
         return [offset for (offset,) in run.rows("_offset")]
-    except LedgerMismatchError:
+    except TableNotFoundError:
         return []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluiceway.errors import LedgerMismatchError
+from sluiceway.errors import TableNotFoundError
 from sluiceway.job.status import RouteState, RouteStatus
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
@@ -24,7 +24,7 @@ _TIMEOUT_S = 60.0
 def offsets(run: RouteRun) -> list[object]:
     try:
         return [offset for (offset,) in run.rows("_offset")]
-    except LedgerMismatchError:
+    except TableNotFoundError:
         return []
 
 
