@@ -9,7 +9,8 @@ from sluiceway.storage.contract import FileSeal, PutResult
 from sluiceway.storage.local import local_path
 
 
-def write_without_sync(path: Any, content: bytes) -> None:
+def write_without_sync(path: Any, content: bytes, *, for_: object) -> None:
+    del for_
     with path.open("xb") as stream:
         stream.write(content)
 

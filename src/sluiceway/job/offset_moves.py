@@ -244,7 +244,9 @@ def refuse_stale(fold: Fold, moves: Sequence[OffsetMove], view: SourceView) -> N
         was_read = SourceIdentity(known.cluster_id, known.topic_id)
         bounds = view.bounds.get(one)
         same_log = identities.get(one) == (move.identity or was_read)
-        if known.end != move.old_end or not same_log or bounds is None:
+        # Another operator may have moved the end to where it was.
+        same_end = (known.end, known.generation + 1) == (move.old_end, move.generation)
+        if not same_end or not same_log or bounds is None:
             raise _stale(one, "the ledger or the topic")
         if not bounds.start_offset <= move.new_end <= bounds.high_watermark:
             raise _stale(one, "the log")

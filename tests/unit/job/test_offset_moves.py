@@ -189,6 +189,20 @@ def test_move_that_is_not_possible_any_more_behind_the_fence_is_refused(view: So
         refuse_stale(_fold(), moves, view)
 
 
+def test_move_from_an_end_that_another_operator_has_moved_to_where_it_was_is_refused() -> None:
+    wish = _wish("latest", "gap", "twice")
+    moves = _plan(wish)
+    fold = _fold()
+    for offset in (20, 10):
+        other = _wish("offset", "gap", "twice", offset=offset)
+        for body in (fence(), record_of(fold, other, plan_moves(fold, other, _view(), {}))):
+            made = record(fold, body)
+            fold.apply(made, encode_record(made))
+    assert fold.sources["orders", 0].end == 10
+    with pytest.raises(ResetRefusedError, match="moved on"):
+        refuse_stale(fold, moves, _view())
+
+
 def test_move_from_an_end_that_another_driver_has_moved_is_refused() -> None:
     moves = _plan(_wish("latest"))
     fold = fold_of(fence(), sources(0, 1), data(1, 0, span(0, 0, 12)), fence())
