@@ -63,7 +63,8 @@ def mutant(*kinds: str) -> Callable[[Plant], Plant]:
 @mutant("int")
 def _fraction_of_an_integer_is_dropped(patch: pytest.MonkeyPatch) -> None:
     def to_integer(text: str, bits: int) -> int:
-        return number_text.to_integer(str(int(number_text.exact_number(text))), bits)
+        whole = text.partition(".")[0] if "e" not in text.lower() else text
+        return number_text.to_integer(whole or text, bits)
 
     patch.setattr(exact_values, "to_integer", to_integer)
 
@@ -104,7 +105,7 @@ def _integer_comes_through_a_double(patch: pytest.MonkeyPatch) -> None:
 def _decimal_comes_through_a_double(patch: pytest.MonkeyPatch) -> None:
     def to_decimal(text: str, precision: int, scale: int) -> Decimal:
         exact = number_text.to_decimal(text, precision, scale)
-        return number_text.to_decimal(f"{float(exact):.{scale}f}", 38, scale)
+        return number_text.to_decimal(f"{float(exact):.{scale}f}", precision, scale)
 
     patch.setattr(exact_values, "to_decimal", to_decimal)
 
