@@ -268,19 +268,15 @@ class PacedProducer:
     def add(self, topics: Sequence[Topic]) -> None:
         """Produce into these existing topics from now on."""
         for topic in topics:
-            partitions = self._partitions(topic.name)
+            partitions = self._known_partitions(topic.name, 1)
             with self._lock:
                 self._streams[topic.name] = _Stream(
                     topic, _events(topic), partitions, time.monotonic()
                 )
 
     def take_partitions(self, topic: Topic, wanted: int) -> None:
-        """Use the partitions that a topic has got; waits until the producer knows them."""
-        until = time.monotonic() + REQUEST_TIMEOUT_S
-        while self._partitions(topic.name) < wanted:
-            if time.monotonic() > until:
-                raise TimeoutError(f"{topic.name} has not got its partition {wanted - 1}")
-            time.sleep(0.1)
+        """Use the partitions that a topic has got."""
+        self._known_partitions(topic.name, wanted)
         with self._lock:
             self._streams[topic.name].partitions = wanted
 
@@ -291,6 +287,15 @@ class PacedProducer:
             self._thread.join()
         if self._producer.flush(FLUSH_TIMEOUT_S):
             raise TimeoutError("events are not acknowledged in time")
+
+    def _known_partitions(self, topic: str, wanted: int) -> int:
+        """How many there are; waits until the producer knows of as many as are wanted."""
+        until = time.monotonic() + REQUEST_TIMEOUT_S
+        while (found := self._partitions(topic)) < wanted:
+            if time.monotonic() > until:
+                raise TimeoutError(f"{topic} has not got its partition {wanted - 1}")
+            time.sleep(0.1)
+        return found
 
     def _partitions(self, topic: str) -> int:
         return len(self._producer.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic].partitions)

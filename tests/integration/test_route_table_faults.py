@@ -358,12 +358,13 @@ def test_table_created_again_in_mid_run_halts_the_route(
     run.catch_up()
     location = f"file:{run.root()}"
     reached = Pause(Step.RECOVERED)
-    reached.goes_on.set()
     with live(run, reached) as running:
         assert reached.reached.wait(_TIMEOUT_S)
+        # The driver stands still, so that it never looks between the two.
         _drop(metastore_uri, run)
         _create(metastore_uri, run, warehouse, location=location)
         writer.write(topic, _events(range(5, 10), day=1))
+        reached.goes_on.set()
         error = running.error()
     assert isinstance(error, TableMismatchError)
     assert "created again" in str(error)
