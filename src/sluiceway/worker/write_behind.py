@@ -1,7 +1,8 @@
 """Writing behind the reading: a thread writes files while the task fetches and decodes on.
 
-A write that is slow holds nobody up until so many bytes wait for it. Encoding, compression and
-the store release the interpreter, so one thread beside the task's own is enough to keep both busy.
+A write that is slow holds nobody up until a few writes, or so many bytes, wait for it. Encoding,
+compression and the store release the interpreter, so one thread beside the task's own is enough to
+keep both busy.
 """
 
 import threading
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MAX_WAITING_BYTES = 64 << 20
+MAX_WAITING_WRITES = 2
+"""What waits at the deadline is written behind it, so small writes must not pile up."""
 
 Act = Callable[[], None]
 
@@ -26,10 +29,14 @@ class WriteBehind:
 
     Args:
         max_bytes: That may wait; a single write may be larger.
+        max_writes: That may wait.
     """
 
-    def __init__(self, max_bytes: int = MAX_WAITING_BYTES) -> None:
+    def __init__(
+        self, max_bytes: int = MAX_WAITING_BYTES, max_writes: int = MAX_WAITING_WRITES
+    ) -> None:
         self._max_bytes = max_bytes
+        self._max_writes = max_writes
         self._state = threading.Condition()
         self._queue: deque[_Write] = deque()
         self._held_bytes = 0
@@ -51,7 +58,7 @@ class WriteBehind:
             self._thread.join()
 
     def put(self, lane: "WriteLane", size_bytes: int, act: Act) -> None:
-        """Queue a write of a lane; waits while too many bytes do. For `WriteLane` only."""
+        """Queue a write of a lane; waits while too much does. For `WriteLane` only."""
         with self._state:
             self._state.wait_for(lambda: self._has_room(size_bytes) or lane.error is not None)
             if lane.error is not None:
@@ -78,6 +85,8 @@ class WriteBehind:
             self._state.wait_for(lambda: not self._is_busy(lane))
 
     def _has_room(self, size_bytes: int) -> bool:
+        if len(self._queue) >= self._max_writes:
+            return False
         return self._held_bytes == 0 or self._held_bytes + size_bytes <= self._max_bytes
 
     def _is_busy(self, lane: "WriteLane") -> bool:

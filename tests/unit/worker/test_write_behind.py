@@ -14,7 +14,7 @@ _PATIENCE_S = 60.0
 
 @pytest.fixture
 def behind() -> Iterator[WriteBehind]:
-    found = WriteBehind(max_bytes=100)
+    found = WriteBehind(max_bytes=100, max_writes=10)
     yield found
     found.close()
     assert "write" not in [thread.name for thread in threading.enumerate()]
@@ -51,6 +51,30 @@ def test_slow_write_holds_nobody_up_until_too_many_bytes_wait(behind: WriteBehin
     assert submitted.wait(_PATIENCE_S)
     reader.join()
     lane.finish()
+    assert written == [1, 2, 3]
+
+
+def test_small_writes_do_not_pile_up() -> None:
+    """What waits when the reading ends keeps the epoch from its end."""
+    behind, gate, written = WriteBehind(max_writes=2), _Gate(), list[int]()
+    lane, submitted = behind.lane(), threading.Event()
+    lane.submit(1, gate)
+    assert gate.begun.wait(_PATIENCE_S)
+    for number in (1, 2):
+        lane.submit(1, partial(written.append, number))
+
+    def submit_one_more() -> None:
+        lane.submit(1, partial(written.append, 3))
+        submitted.set()
+
+    reader = threading.Thread(target=submit_one_more)
+    reader.start()
+    assert not submitted.wait(0.05)
+    gate.goes_on.set()
+    assert submitted.wait(_PATIENCE_S)
+    reader.join()
+    lane.finish()
+    behind.close()
     assert written == [1, 2, 3]
 
 
