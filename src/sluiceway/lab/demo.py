@@ -15,7 +15,7 @@ from pathlib import Path
 from sluiceway.audit.open_table import open_table
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
-from sluiceway.errors import LedgerMismatchError, UnhealthyEnvironmentError
+from sluiceway.errors import LedgerMismatchError, TableNotFoundError, UnhealthyEnvironmentError
 from sluiceway.host.java import find_java
 from sluiceway.job.compile import compile_route
 from sluiceway.job.query import query_through_metastore
@@ -252,7 +252,7 @@ class _Demo:
         """The ledger so far; empty before the table exists."""
         try:
             table = open_table(compile_route(self._route))
-        except LedgerMismatchError:
+        except (LedgerMismatchError, TableNotFoundError):
             return []
         table.metastore.close()
         return [record for record, _ in LedgerLog(table.storage, table.layout).records()]
