@@ -113,7 +113,7 @@ def _decimal_comes_through_a_double(patch: pytest.MonkeyPatch) -> None:
 @mutant("decimal")
 def _scale_is_rounded(patch: pytest.MonkeyPatch) -> None:
     def to_decimal(text: str, precision: int, scale: int) -> Decimal:
-        return number_policy.rounded(text, scale, precision, "ROUND_HALF_EVEN")
+        return number_text.rounded(text, scale, precision, "ROUND_HALF_EVEN")
 
     patch.setattr(exact_values, "to_decimal", to_decimal)
 

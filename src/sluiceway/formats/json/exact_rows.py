@@ -9,7 +9,7 @@ from sluiceway.formats.json.exact_values import compile_field
 from sluiceway.formats.json.json_values import NonFiniteText, NumberText, object_of_pairs
 from sluiceway.formats.json.text_values import reads_bad_text
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.schema import Field, Schema, inner_settings, leaves
+from sluiceway.types.schema import Field, Schema, leaves
 
 MAX_DEPTH = 100
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -58,16 +58,17 @@ class ExactReader:
     """Decides single payloads. Created once a task.
 
     Args:
-        schema: The table's columns.
+        schema: The table's columns, settings handed on to what lies inside (`inner_settings`).
 
     Raises:
         ValueError: JSON cannot carry a column's type.
     """
 
     def __init__(self, schema: Schema) -> None:
-        fields = [inner_settings(field) for field in schema.fields]
-        self._readers = [compile_field(field, field.path or (field.name,)) for field in fields]
-        self._lenient = any(map(_reads_bad_text, fields))
+        self._readers = [
+            compile_field(field, field.path or (field.name,)) for field in schema.fields
+        ]
+        self._lenient = any(map(_reads_bad_text, schema.fields))
 
     def read(self, payload: bytes) -> list[object]:
         """Convert one payload.

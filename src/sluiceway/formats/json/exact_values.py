@@ -188,18 +188,10 @@ def _walk(holder: Mapping[str, object], keys: tuple[str, ...]) -> object:
 
 def _number_readers(data_type: DataType, policy: Policy) -> Readers:
     read = _number_reader(data_type, policy)
-    readers: Readers = {JsonKind.NUMBER: read}
-    trim = policy.trim
-
-    def read_text(text: str) -> object:
-        number = text.strip(BLANKS) if trim else text
-        if is_number_text(number):
-            return read(number)
-        raise DirtyValueError(DirtyReason.BAD_TEXT, "it is not a number")
-
-    readers[JsonKind.STRING] = read_text
+    read_text = _number_in_quotes(read, trim=policy.trim)
+    readers: Readers = {JsonKind.NUMBER: read, JsonKind.STRING: read_text}
     if isinstance(data_type, FloatType) and policy.non_finite != "dirty":
-        keep = policy.non_finite == "keep"
+        keep, trim = policy.non_finite == "keep", policy.trim
 
         def read_non_finite(text: str) -> object:
             return _NON_FINITE[text] if keep else None
@@ -211,6 +203,16 @@ def _number_readers(data_type: DataType, policy: Policy) -> Readers:
         readers[JsonKind.NON_FINITE] = read_non_finite
         readers[JsonKind.STRING] = read_any_text
     return readers
+
+
+def _number_in_quotes(read: Callable[[str], object], *, trim: bool) -> Callable[[str], object]:
+    def read_text(text: str) -> object:
+        number = text.strip(BLANKS) if trim else text
+        if is_number_text(number):
+            return read(number)
+        raise DirtyValueError(DirtyReason.BAD_TEXT, "it is not a number")
+
+    return read_text
 
 
 def _number_reader(data_type: DataType, policy: Policy) -> Callable[[str], object]:
@@ -263,13 +265,7 @@ def _time_readers(
     by_policy = changes_numbers(policy)
     read_us = time_by_policy(policy, unit) if by_policy else lambda text: to_time_us(text, unit)
     read_number = compile_day_of_instant(policy, read_us) if is_day else read_us
-
-    def read_text(text: str) -> int | None:
-        number = text.strip(BLANKS) if policy.trim else text
-        if is_number_text(number):
-            return read_number(number)
-        raise DirtyValueError(DirtyReason.BAD_TEXT, "it is not a number")
-
+    read_text = _number_in_quotes(read_number, trim=policy.trim)
     return {JsonKind.NUMBER: read_number, JsonKind.STRING: read_text}
 
 

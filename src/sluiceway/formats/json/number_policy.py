@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 from decimal import (
-    MAX_EMAX,
-    MIN_EMIN,
     ROUND_CEILING,
     ROUND_DOWN,
     ROUND_FLOOR,
@@ -11,9 +9,7 @@ from decimal import (
     ROUND_HALF_EVEN,
     ROUND_HALF_UP,
     ROUND_UP,
-    Context,
     Decimal,
-    InvalidOperation,
 )
 from typing import TypeVar
 
@@ -23,6 +19,7 @@ from sluiceway.formats.json.number_text import (
     exact_number,
     greatest_float,
     nearest_float,
+    rounded,
     time_us_of,
     to_decimal,
     to_float,
@@ -142,22 +139,6 @@ def time_by_policy(policy: Policy, unit: str) -> Callable[[str], int | None]:
             raise
 
     return read
-
-
-def rounded(text: str, scale: int, digits: int, mode: str) -> Decimal:
-    """A number with `scale` places.
-
-    Raises:
-        DirtyValueError: OVERFLOW when it then has more than `digits` digits.
-    """
-    context = Context(
-        prec=digits, rounding=mode, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation]
-    )
-    try:
-        return exact_number(text).quantize(Decimal(1).scaleb(-scale), context=context)
-    except InvalidOperation as error:
-        message = "it has more digits than the type"
-        raise DirtyValueError(DirtyReason.OVERFLOW, message) from error
 
 
 def _beyond(

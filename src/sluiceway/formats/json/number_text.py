@@ -5,6 +5,7 @@ All functions are called for single values, on the slow path and for the proof o
 
 import re
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -38,9 +39,10 @@ _WIDE = _exact_context(EXACT_DIGITS)
 _DECIMAL_CONTEXTS = [_exact_context(max(precision, 1)) for precision in range(39)]
 
 
-def _rounding_context(mode: str) -> Context:
+@cache
+def _rounding_context(mode: str, digits: int) -> Context:
     return Context(
-        prec=EXACT_DIGITS, rounding=mode, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation]
+        prec=digits, rounding=mode, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[InvalidOperation]
     )
 
 
@@ -60,6 +62,16 @@ def exact_number(text: str) -> Decimal:
     except InvalidOperation as error:
         message = "its exponent is out of reach"
         raise DirtyValueError(DirtyReason.OVERFLOW, message) from error
+
+
+def rounded(text: str, scale: int, digits: int, mode: str) -> Decimal:
+    """A number with `scale` places, by a mode of `decimal`.
+
+    Raises:
+        DirtyValueError: OVERFLOW when it then has more than `digits` digits.
+    """
+    context = _rounding_context(mode, digits)
+    return _quantize(text, _ONE.scaleb(-scale), context, DirtyReason.SCALE)
 
 
 def to_integer(text: str, bits: int) -> int:
@@ -104,7 +116,7 @@ def time_us_of(text: str, unit: str, rounding: str | None) -> int:
     """
     places = TIME_UNIT_PLACES[unit]
     quantum = _ONE.scaleb(-places)
-    context = _WIDE if rounding is None else _rounding_context(rounding)
+    context = _WIDE if rounding is None else _rounding_context(rounding, EXACT_DIGITS)
     try:
         exact = _quantize(text, quantum, context, DirtyReason.SCALE)
         time_us = int(exact.scaleb(places, context=_WIDE))
