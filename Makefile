@@ -38,8 +38,8 @@ test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration
 	@$(MAKE) --no-print-directory -j2 slow unit faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
-	@$(BIN)/ruff check --quiet src tests bench examples
-	@$(BIN)/ruff format --check --quiet src tests bench examples
+	@$(BIN)/ruff check --quiet src tests bench examples native
+	@$(BIN)/ruff format --check --quiet src tests bench examples native
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache >/tmp/lint-imports.$$$$ || { cat /tmp/lint-imports.$$$$; rm /tmp/lint-imports.$$$$; exit 1; }; rm -f /tmp/lint-imports.$$$$
 
@@ -54,6 +54,7 @@ native: $(STAMP) ## Build the optional native module with Rust and install it in
 	@command -v cargo >/dev/null || { \
 	  echo "error: cargo is not found: the native module needs Rust 1.88 or newer;" \
 	  "everything works without it" >&2; exit 1; }
+	@$(BIN)/python native/crates_lock.py restore
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin==1.16.0"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --no-build-isolation --force-reinstall ./native
@@ -136,4 +137,4 @@ clean: ## Remove the environment, caches and the lab's state in this folder, its
 	  $(BIN)/sluiceway lab down --dir "$$lab" --remove-data --yes || exit 1; \
 	done
 	@rm -rf .sluiceway
-	@rm -rf $(VENV) dist build native/target .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) dist build native/target native/Cargo.lock .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
