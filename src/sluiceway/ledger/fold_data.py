@@ -1,8 +1,8 @@
 """DATA: an epoch that follows the committed ends, and whose rows all are accounted for."""
 
-from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger import fold_partitions
 from sluiceway.ledger.fold_rules import is_contained, require
-from sluiceway.ledger.fold_state import FoldState, PartitionState
+from sluiceway.ledger.fold_state import FoldState
 from sluiceway.ledger.records import DataRecord, RangeRecord, Record
 
 
@@ -24,6 +24,7 @@ def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
         own_folder = file.staged.startswith(own) and file.staged.count("/") == 1
         require(own_folder and is_contained(file.staged), "I9", f"{slot} names {file.staged}")
         require(is_contained(file.final), "I4", f"{slot} names {file.final}")
+    fold_partitions.check_places(fold, body, record)
 
 
 def check_range(fold: FoldState, span: RangeRecord, slot: str) -> None:
@@ -64,16 +65,7 @@ def take_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     fold.data_seq = record.seq
     for span in body.ranges:
         fold.sources[(span.topic, span.partition)].advance(span)
-    for file in body.files:
-        _add_file(fold, file, record.seq)
+    fold_partitions.take_places(fold, body, record)
     fold.counts = fold.counts.plus(body.counts)
     fold.unpublished[record.seq] = body
     fold.data_records += 1
-
-
-def _add_file(fold: FoldState, file: FileRecord, seq: int) -> None:
-    folder = file.final.rpartition("/")[0]
-    state = fold.partitions.setdefault(folder, PartitionState(file.values, folder, seq, seq))
-    state.last_seq = seq
-    state.rows += int(file.rows)
-    state.files += 1
