@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.csv.decoder import CsvDecoder
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.formats.options import known_options
 from sluiceway.formats.raw.decoder import RawDecoder
@@ -47,7 +48,7 @@ def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     return JsonDecoder(schema, tombstones=tombstones, engine=cast("Engine", chosen["engine"]))
 
 
-_BUILT_IN: Mapping[str, OpenDecoder] = {"json": _open_json, "raw": RawDecoder}
+_BUILT_IN: Mapping[str, OpenDecoder] = {"json": _open_json, "raw": RawDecoder, "csv": CsvDecoder}
 
 
 def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
 from sluiceway.spec.plugin_block import PluginBlock
-from sluiceway.spec.values import not_yet
+from sluiceway.spec.values import Line, not_yet
 
 TombstoneRule = Literal["skip", "dirty"]
 
@@ -43,14 +43,40 @@ class RawFormat(Block):
     tombstones: Literal["dirty", "skip", "null"] = "dirty"
 
 
+class CsvFormat(Block):
+    """Delimited lines, one a payload.
+
+    Attributes:
+        delimiter: Between fields.
+        quote: Around fields; `none` where there is none.
+        escape: `doubled` quotes, or a backslash.
+        null_text: Of a field without quotes that is null.
+        fields: Names of the fields with commas between; else columns find them by order or number.
+        missing: What happens to lines with fewer fields.
+        extra: What happens to lines with more fields.
+        tombstones: What happens to records without a value.
+    """
+
+    NULL_WORDS = frozenset({"missing"})
+    delimiter: str = ","
+    quote: str = '"'
+    escape: Literal["doubled", "\\"] = "doubled"
+    null_text: str = ""
+    fields: Line | None = None
+    missing: Literal["dirty", "null"] = "dirty"
+    extra: Literal["dirty", "ignore"] = "dirty"
+    tombstones: TombstoneRule = "dirty"
+
+
 class FormatSpec(PluginBlock):
     """How payloads are read; exactly one format is given."""
 
-    LATER = frozenset({"avro", "protobuf", "csv", "debezium", "canal", "maxwell"})
-    ONE_OF = ("json", "raw")
+    LATER = frozenset({"avro", "protobuf", "debezium", "canal", "maxwell"})
+    ONE_OF = ("json", "raw", "csv")
     PLUGINS = (PluginGroup.FORMATS,)
     json_: JsonFormat | None = Field(default=None, alias="json")
     raw: RawFormat | None = None
+    csv: CsvFormat | None = None
 
     @property
     def built_in(self) -> tuple[str, tuple[tuple[str, str], ...]]:

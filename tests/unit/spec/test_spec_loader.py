@@ -198,7 +198,11 @@ def test_later_feature_beside_a_mistake_is_a_job_file_error() -> None:
         ("[]", "[{name: a-b, column: id}]", "11:25: expected a name of letters"),
         ("[]", "[]\n  meta: {topic: id}", "12:17: expected names that differ"),
         ("[]", "[]\n  meta: [topic, topic]", "12:17: expected names that differ"),
-        ("[]", "[]\n  meta: {topik: x}", "12:10: expected `topic`, `partition`, `offset`, `timestamp`, `key`"),
+        (
+            "[]",
+            "[]\n  meta: {topik: x}",
+            "12:10: expected `topic`, `partition`, `offset`",
+        ),
         ("[]", "[{name: x, event_time: yyyy}]", "11:28: expected an `event_time` block"),
         ("[]", "[]\nevent_time: {field: id, unit: ms}", "12:1: expected a partition that uses"),
         ("type: bigint}", "type: bigint, unit: ms}", "10:38: expected `unit` with types of"),
