@@ -39,7 +39,7 @@ class PartitionRule:
 
 @dataclass(frozen=True, slots=True)
 class MetaColumn:
-    """A column that holds where a row came from: topic, partition, offset or timestamp."""
+    """A column of what the queue has beside the payload; kinds as in `META_TYPES`."""
 
     kind: str
     column: str
