@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sluiceway.job.dirty_limits import DirtyWatch
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.publish import Publisher
@@ -20,3 +21,4 @@ class HeldRoute:
     housekeeper: Housekeeper
     plan: RoutePlan
     upkeep: LogUpkeep
+    dirty: DirtyWatch
