@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from sluiceway.job.desired import desired_partition, desired_partitions
 from sluiceway.job.desk import BackgroundWork, RouteDesk
+from sluiceway.job.dirty_limits import DirtyWatch
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
@@ -25,6 +26,7 @@ class HeldRoute:
     plan: RoutePlan
     upkeep: LogUpkeep
     desk: RouteDesk
+    dirty: DirtyWatch
     background: list[BackgroundWork] = field(default_factory=list)
 
     def want_partitions(self, since: int) -> None:

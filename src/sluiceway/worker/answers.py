@@ -55,6 +55,7 @@ def finished_result(
         },
         consumer_reused=times.consumer_reused,
         failure=None,
+        dirty_samples=written.dirty_samples,
     )
 
 

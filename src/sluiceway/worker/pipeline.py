@@ -2,7 +2,7 @@
 
 import time
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,8 +26,15 @@ from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
+from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
-from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, TaskPlan
+from sluiceway.worker.plan import (
+    NO_CHOICES,
+    DirtySample,
+    EventTimeRule,
+    PartitionRule,
+    TaskPlan,
+)
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.write_behind import WriteLane
@@ -56,6 +63,7 @@ class Written:
     dirty_reasons: dict[str, int]
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
+    dirty_samples: tuple[DirtySample, ...]
 
 
 @dataclass(slots=True)
@@ -74,7 +82,7 @@ class _Counted:
     dirty: int = 0
     filtered: int = 0
     skipped: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: DirtyTally = field(default_factory=DirtyTally)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
@@ -191,9 +199,10 @@ class RowPipeline:
                 BigInt(counted.filtered),
                 BigInt(counted.skipped),
             ),
-            dirty_reasons=dict(counted.reasons),
+            dirty_reasons=counted.reasons.counts(),
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
+            dirty_samples=tuple(counted.reasons.samples),
         )
 
     def abort(self) -> None:
@@ -289,9 +298,10 @@ class RowPipeline:
         if not dirty:
             return None
         self._counted.dirty += len(dirty)
-        self._counted.reasons.update(row.reason.value for row in dirty)
         dirty.sort(key=lambda row: row.index)
         found = [(row, _record(row.index, bounds, batches)) for row in dirty]
+        for row, record in found:
+            self._counted.reasons.add(row, record)
         return dirty_batch(found, self._route.schema_version)
 
 

@@ -255,8 +255,10 @@ class _Salvage:
         if found is None or not found[1]:
             return None
         text, places = found
-        if is_number_text(text) and any([self._widen(place.key) for place in places]):
-            return rows
+        if is_number_text(text):
+            widened = [self._widen(place.key) for place in places]
+            if any(widened):
+                return rows
         bad = self._block.rows_at(np.array([place.start for place in places], np.int64))
         left = rows[~np.isin(rows, bad)]
         if len(left) == len(rows):

@@ -44,12 +44,14 @@ class NativeBatch(SourceBatch):
         """Record times in row order."""
         # Kept, since every dirty row asks for its own.
         if self._times is None:
-            times = np.frombuffer(self._records.timestamps_ms(), np.int64)
-            if len(times) and times.min() >= 0:
-                self._times = times  # type: ignore[assignment]
-            else:
-                self._times = [None if time < 0 else time for time in times.tolist()]
+            self._times = self._read_times()
         return self._times
+
+    def _read_times(self) -> Sequence[int | None]:
+        times = np.frombuffer(self._records.timestamps_ms(), np.int64)
+        if len(times) and times.min() >= 0:
+            return times  # type: ignore[return-value]
+        return [None if time < 0 else time for time in times.tolist()]
 
     def record(self, row: int) -> RawRecord:
         """Everything about one row."""
