@@ -68,9 +68,7 @@ def parse_schema(schema: Schema, *, wide: Collection[int]) -> pa.Schema | None:
 
 def has_wide_form(column: Field) -> bool:
     """Whether there are numbers in a column that the wide form reads otherwise."""
-    narrow, wide = (
-        _parse_type(column.type, column.time_unit, wide=wide) for wide in (False, True)
-    )
+    narrow, wide = (_parse_type(column.type, column.time_unit, wide=wide) for wide in (False, True))
     return narrow != wide
 
 
