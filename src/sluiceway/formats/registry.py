@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.csv.decoder import CsvDecoder
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
+from sluiceway.formats.options import known_options
+from sluiceway.formats.raw.decoder import RawDecoder
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.types.schema import Schema
 
@@ -37,18 +40,15 @@ JSON = FormatChoice("json")
 def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     known = {
         "extra": ("ignore",),
-        "tombstones": ("skip", "dirty"),
+        "tombstones": ("dirty", "skip"),
         "engine": ("auto", "native", "library"),
     }
-    for name, value in options.items():
-        if value not in known.get(name, ()):
-            raise ValueError(f"the format json has no option {name}: {value}")
-    tombstones = cast("Literal['skip', 'dirty']", options.get("tombstones", "dirty"))
-    engine = cast("Engine", options.get("engine", "auto"))
-    return JsonDecoder(schema, tombstones=tombstones, engine=engine)
+    chosen = known_options("json", options, known)
+    tombstones = cast("Literal['skip', 'dirty']", chosen["tombstones"])
+    return JsonDecoder(schema, tombstones=tombstones, engine=cast("Engine", chosen["engine"]))
 
 
-_BUILT_IN: Mapping[str, OpenDecoder] = {"json": _open_json}
+_BUILT_IN: Mapping[str, OpenDecoder] = {"json": _open_json, "raw": RawDecoder, "csv": CsvDecoder}
 
 
 def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:

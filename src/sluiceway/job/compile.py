@@ -10,15 +10,18 @@ from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
-from sluiceway.spec.models import JobSpec, JsonFormat, RouteSpec
+from sluiceway.spec.models import JobSpec, RouteSpec
 from sluiceway.spec.values import Secret
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
+    BinaryType,
     DataType,
     Field,
     IntegerType,
+    ListType,
     Schema,
     StringType,
+    StructType,
     TimestampType,
 )
 from sluiceway.worker.plan import (
@@ -30,11 +33,21 @@ from sluiceway.worker.plan import (
 from sluiceway.worker.row_check import row_problem
 from sluiceway.worker.row_choices import payload_fields
 
+
+def _headers_type(value: DataType) -> DataType:
+    """Pairs in their order: a name may come more than once."""
+    return ListType(StructType((Field("name", StringType()), Field("value", value))))
+
+
 META_TYPES: dict[str, DataType] = {
     "topic": StringType(),
     "partition": IntegerType(32),
     "offset": IntegerType(64),
     "timestamp": TimestampType(),
+    "key": BinaryType(),
+    "key_text": StringType(),
+    "headers": _headers_type(BinaryType()),
+    "headers_text": _headers_type(StringType()),
 }
 
 
@@ -147,9 +160,7 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
     if spec.format.plugin is not None:
         name, options = spec.format.plugin
         return FormatChoice(name, _texts(options))
-    json = spec.format.json_ or JsonFormat()
-    told = {"extra": json.extra, "tombstones": json.tombstones, "engine": json.engine}
-    return FormatChoice("json", tuple(told.items()))
+    return FormatChoice(*spec.format.built_in)
 
 
 def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
 from sluiceway.job.start_offsets import ResolvedStart
-from sluiceway.ledger.fold import Fold, SourceState, Subscription
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import SourceState, Subscription
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
@@ -37,6 +38,7 @@ class PlannedEpoch:
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
+        closed: Prefixes that rows of this epoch reach by the late policy only.
         answered: When its tasks had answered, on the monotonic clock; None while they have not.
     """
 
@@ -45,6 +47,7 @@ class PlannedEpoch:
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
     alone: bool = True
     ahead: bool = False
+    closed: tuple[str, ...] = ()
     answered: float | None = None
     started: float = field(default_factory=time.monotonic)
 

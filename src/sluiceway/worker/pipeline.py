@@ -17,15 +17,16 @@ from sluiceway.eventtime.partition_time import TimePattern
 from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
 from sluiceway.formats.contract import DirtyRow, RowDecoder
 from sluiceway.formats.registry import open_decoder
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
-from sluiceway.ledger.records import FileRecord, RowCounts
+from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.hive.partition_path import partition_value_problem
 from sluiceway.sources.contract import RawRecord, SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
-from sluiceway.worker.meta_columns import meta_arrays, meta_fields
+from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, TaskPlan
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.staged_files import StagedFiles
@@ -131,13 +132,15 @@ class RowPipeline:
         self._counted.skipped += decoded.skipped
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
+        meta = meta_values(self._route.meta, batches, self._splits)
+        _drop_fetched(rows, meta.dirty, dirty)
         decoded_at = time.monotonic()
         self._choose(rows, dirty)
         self._read_event_times(rows, dirty)
         converted_at = time.monotonic()
         codes, values = self._assign(rows, dirty)
         self._note_event_times(rows, bounds, batches)
-        clean = self._with_meta(rows, batches)
+        clean = self._with_meta(rows, meta, bounds[-1])
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
         size_bytes = clean.nbytes + (0 if rejected is None else rejected.nbytes)
@@ -238,12 +241,10 @@ class RowPipeline:
                 totals = self._totals[batch.split_index]
                 totals.max_event_time_us = max(newest, totals.max_event_time_us or newest)
 
-    def _with_meta(self, rows: _Rows, batches: Sequence[SourceBatch]) -> pa.RecordBatch:
+    def _with_meta(self, rows: _Rows, meta: MetaValues, fetched: int) -> pa.RecordBatch:
         columns = [rows.columns.column(i) for i in self._kept]
-        if self._route.meta:
-            everything = sum(len(batch.values) for batch in batches) == len(rows.indices)
-            for array in meta_arrays(self._route.meta, batches, self._splits):
-                columns.append(array if everything else array.take(rows.indices))
+        everything = fetched == len(rows.indices)
+        columns += [array if everything else array.take(rows.indices) for array in meta.arrays]
         return pa.RecordBatch.from_arrays(columns, schema=self._file_schema)
 
     def _write(
@@ -338,6 +339,15 @@ def _drop(
         dirty.append(replace(row, index=rows.indices[row.index].as_py()))
     _keep(rows, kept)
     return kept
+
+
+def _drop_fetched(rows: _Rows, found: Sequence[DirtyRow], dirty: list[DirtyRow]) -> None:
+    """Move rows to `dirty` by their number among those fetched, where they are rows at all."""
+    if not found:
+        return
+    places = {row: place for place, row in enumerate(rows.indices.to_pylist())}
+    first = {row.index: row for row in reversed(found) if row.index in places}
+    _drop(rows, [replace(first[index], index=places[index]) for index in sorted(first)], dirty)
 
 
 def _keep(rows: _Rows, kept: NDArray[np.bool_]) -> None:

@@ -97,6 +97,7 @@ def test_columns_from_table_leaves_names_to_the_table() -> None:
     [
         ("[offset, topic]", [("offset", "_offset"), ("topic", "_topic")]),
         ("{offset: pos}", [("offset", "pos")]),
+        ("[key, headers_text]", [("key", "_key"), ("headers_text", "_headers_text")]),
         ("[]", []),
     ],
 )
@@ -140,8 +141,6 @@ def test_missing_key_is_told_at_its_block() -> None:
         ("hive: {connection: hms, name: Ods.Small}", "iceberg: {name: x}", "9:3: `iceberg`"),
         ("Ods.Small}", "Ods.Small, file_format: orc}", "9:57: `orc`"),
         ("Ods.Small}", 'Ods.Small, location: "s3a://b/x"}', "9:54: a table on s3a"),
-        ("partition_by: []", "partition_by: []\n  meta: [key]", "12:10: `key`"),
-        ("partition_by: []", "partition_by: []\n  meta: {headers: h}", "12:10: `headers`"),
         ("partition_by: []", "partition_by: []\nrun: {memory_per_task: 1}", "12:7: `memory_per"),
         (
             "partition_by: []",
@@ -199,7 +198,11 @@ def test_later_feature_beside_a_mistake_is_a_job_file_error() -> None:
         ("[]", "[{name: a-b, column: id}]", "11:25: expected a name of letters"),
         ("[]", "[]\n  meta: {topic: id}", "12:17: expected names that differ"),
         ("[]", "[]\n  meta: [topic, topic]", "12:17: expected names that differ"),
-        ("[]", "[]\n  meta: {topik: x}", "12:10: expected `topic`, `partition`, `offset` or"),
+        (
+            "[]",
+            "[]\n  meta: {topik: x}",
+            "12:10: expected `topic`, `partition`, `offset`",
+        ),
         ("[]", "[{name: x, event_time: yyyy}]", "11:28: expected an `event_time` block"),
         ("[]", "[]\nevent_time: {field: id, unit: ms}", "12:1: expected a partition that uses"),
         ("type: bigint}", "type: bigint, unit: ms}", "10:38: expected `unit` with types of"),

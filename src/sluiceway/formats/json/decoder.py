@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.json.arrow_blocks import BlockReader
 from sluiceway.formats.json.dirty_value import DirtyValueError
@@ -14,7 +15,7 @@ from sluiceway.formats.json.fast_rows import FastPath, Rows
 from sluiceway.formats.json.native_blocks import NativeReader
 from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.schema import Schema, inner_settings
 
@@ -74,7 +75,7 @@ class JsonDecoder(RowDecoder):
         Returns:
             Clean, dirty and skipped, which add up to `len(payloads)`.
         """
-        collected = _Collected(self._schema)
+        collected = CollectedRows(self._schema)
         if isinstance(self._fast, NativeReader) and self._fast.can_read(payloads):
             self._decode_fetched(self._fast, payloads, collected)
             return collected.decoded()
@@ -91,7 +92,7 @@ class JsonDecoder(RowDecoder):
         return collected.decoded()
 
     def _decode_fetched(
-        self, path: NativeReader, payloads: JoinedPayloads, collected: "_Collected"
+        self, path: NativeReader, payloads: JoinedPayloads, collected: CollectedRows
     ) -> None:
         """Decode payloads that the native module has fetched, where they lie."""
         fast, empty = path.read_fetched(payloads)
@@ -103,7 +104,7 @@ class JsonDecoder(RowDecoder):
             suspects = [payload for row in left.tolist() if (payload := payloads[row])]
             self._decode_exactly(suspects, left, collected)
 
-    def _add_tombstones(self, rows: list[int], collected: "_Collected") -> None:
+    def _add_tombstones(self, rows: list[int], collected: CollectedRows) -> None:
         if self._skips_tombstones:
             collected.skipped += len(rows)
             return
@@ -111,7 +112,7 @@ class JsonDecoder(RowDecoder):
         collected.dirty += [error.row(row) for row in rows]
 
     def _decode_fast(
-        self, path: FastPath, payloads: list[bytes], rows: Rows, collected: "_Collected"
+        self, path: FastPath, payloads: list[bytes], rows: Rows, collected: CollectedRows
     ) -> None:
         for fast in path.read(payloads):
             for batch, kept in zip(fast.batches, fast.rows, strict=True):
@@ -120,7 +121,7 @@ class JsonDecoder(RowDecoder):
             if len(left):
                 self._decode_exactly([payloads[row] for row in left], rows[left], collected)
 
-    def _decode_exactly(self, payloads: list[bytes], rows: Rows, collected: "_Collected") -> None:
+    def _decode_exactly(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> None:
         values: list[list[object]] = []
         clean: list[int] = []
         for row, payload in zip(rows.tolist(), payloads, strict=True):
@@ -129,14 +130,7 @@ class JsonDecoder(RowDecoder):
                 clean.append(row)
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
-        if not values:
-            return
-        arrays = [
-            pa.array(column, field.type)
-            for column, field in zip(zip(*values, strict=True), self._schema, strict=True)
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        collected.add(batch, np.array(clean, np.int64))
+        collected.add_values(values, clean)
 
 
 def _fast_path(schema: Schema, engine: Engine) -> FastPath | None:
@@ -155,33 +149,3 @@ def _check_columns(schema: Schema) -> None:
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"columns have the same name: {', '.join(twice)}")
-
-
-class _Collected:
-    """Clean and dirty rows of a batch, gathered block by block."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.dirty: list[DirtyRow] = []
-        self.skipped = 0
-        self._schema = schema
-        self._batches: list[pa.RecordBatch] = []
-        self._rows: list[Rows] = []
-
-    def add(self, batch: pa.RecordBatch, rows: Rows) -> None:
-        """Take clean rows and their positions in the batch."""
-        self._batches.append(batch)
-        self._rows.append(rows)
-
-    def decoded(self) -> Decoded:
-        """Put everything into payload order."""
-        dirty = tuple(sorted(self.dirty, key=lambda row: row.index))
-        if not self._batches:
-            arrays = [pa.array([], field.type) for field in self._schema]
-            batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-            return Decoded(batch, pa.array([], pa.int64()), dirty, self.skipped)
-        rows = np.concatenate(self._rows)
-        batch = pa.concat_batches(self._batches) if len(self._batches) > 1 else self._batches[0]
-        if not np.all(rows[:-1] < rows[1:]):
-            order = np.argsort(rows)
-            batch, rows = batch.take(pa.array(order)), rows[order]
-        return Decoded(batch, pa.array(rows), dirty, self.skipped)

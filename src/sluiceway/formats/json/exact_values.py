@@ -24,7 +24,7 @@ from sluiceway.formats.json.number_text import (
     to_integer,
     to_time_us,
 )
-from sluiceway.formats.json.text_values import compile_bytes, compile_text
+from sluiceway.formats.json.text_values import BLANKS, compile_boolean, compile_bytes, compile_text
 from sluiceway.formats.json.time_values import (
     compile_day_of_instant,
     compile_day_text,
@@ -56,7 +56,6 @@ from sluiceway.types.schema import (
 Convert = Callable[[Any], object]
 Readers = dict[JsonKind, Convert]
 
-BLANKS = " \t\r\n"
 _NESTED = (ListType, MapType, StructType)
 _TIMES = (DateType, TimestampType, LocalTimestampType)
 _NON_FINITE = {
@@ -136,7 +135,7 @@ def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Read
         case DateType() | TimestampType() | LocalTimestampType():
             return _time_readers(data_type, time_unit, policy)
         case BooleanType():
-            return {JsonKind.BOOLEAN: lambda value: value}
+            return {JsonKind.BOOLEAN: lambda value: value, JsonKind.STRING: compile_boolean(policy)}
         case _:
             return _number_readers(data_type, policy)
 
@@ -348,7 +347,7 @@ def _wanted(data_type: DataType, value: object) -> str:
         case IntegerType() | FloatType() | DecimalType():
             return "a number is expected"
         case BooleanType():
-            return "true or false is expected"
+            return "true or false is expected, or the word for one"
         case ListType():
             return "an array is expected"
         case MapType() | StructType():

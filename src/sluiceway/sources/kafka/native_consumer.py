@@ -15,10 +15,15 @@ import numpy.typing as npt
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sluiceway.host.native_module import native_module
-from sluiceway.sources.contract import RawRecord, SourceBatch, SourcePartition
+from sluiceway.sources.contract import (
+    UNREADABLE_HEADERS,
+    Headers,
+    RawRecord,
+    SourceBatch,
+    SourcePartition,
+)
 from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
 
-UNREADABLE_HEADERS = (("sluiceway.headers", b"unreadable: a name is not UTF-8"),)
 _UNKNOWN = -1
 _Failure = tuple[int, str]
 
@@ -54,6 +59,14 @@ class NativeBatch(SourceBatch):
             value=self._records[row],
             headers=_headers(self._records.headers(row)),
         )
+
+    def keys(self) -> list[bytes | None]:
+        """Record keys in row order."""
+        return [self._records.key(row) for row in range(len(self._records))]
+
+    def headers(self) -> list[Headers]:
+        """Headers in row order."""
+        return [_headers(self._records.headers(row)) for row in range(len(self._records))]
 
 
 class NativeRows(LogRows):
@@ -187,7 +200,7 @@ def _raise(failure: _Failure | None) -> None:
         raise KafkaException(KafkaError(*failure))
 
 
-def _headers(raw: Sequence[tuple[bytes, bytes | None]]) -> tuple[tuple[str, bytes | None], ...]:
+def _headers(raw: Sequence[tuple[bytes, bytes | None]]) -> Headers:
     try:
         return tuple((name.decode(), value) for name, value in raw)
     except UnicodeDecodeError:
