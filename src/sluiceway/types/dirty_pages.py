@@ -119,10 +119,10 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "say `format` and `timezone`; with `on_lossy` a time finer than a microsecond is rounded",
     ),
     DirtyReason.UNEXPECTED_FIELD: ReasonPage(
-        "decode",
-        "a line has more fields than columns, or `fields` has names",
-        "`1,2,3` for two columns of CSV",
-        "name all `fields`, or say `extra: ignore`",
+        "decode, convert",
+        "a key that no column reads, with `extra: dirty`; a line with more fields than columns",
+        '`{"a":1,"b":2}` for a column `a`; `1,2,3` for two columns of CSV',
+        "add a column, say `extra: keep` (JSON) or `ignore`, name all `fields` of the line",
     ),
     DirtyReason.TOO_DEEP: ReasonPage(
         "decode",

@@ -80,26 +80,32 @@ class BlockReader(FastPath):
         schema: The table's columns.
         narrow: What the parser is asked for first.
         wide: What it is asked for where that failed.
+        refuses_extra: Doubts rows with keys that no column reads, instead of ignoring those.
     """
 
-    def __init__(self, schema: Schema, narrow: pa.Schema, wide: pa.Schema) -> None:
+    def __init__(
+        self, schema: Schema, narrow: pa.Schema, wide: pa.Schema, *, refuses_extra: bool = False
+    ) -> None:
+        extra = "error" if refuses_extra else "ignore"
         self._target = arrow_schema(schema)
         self._columns = [compile_column(field) for field in schema.fields]
         self._wide_blocks = 0
         self._narrow, self._wide = (
-            arrow_json.ParseOptions(explicit_schema=found, unexpected_field_behavior="ignore")
+            arrow_json.ParseOptions(explicit_schema=found, unexpected_field_behavior=extra)
             for found in (narrow, wide)
         )
 
     @classmethod
-    def for_schema(cls, schema: Schema) -> "BlockReader | None":
+    def for_schema(cls, schema: Schema, *, refuses_extra: bool = False) -> "BlockReader | None":
         """Make the reader for a table. Called once a task.
 
         Returns:
             None when the fast path cannot read such a table.
         """
         narrow, wide = parse_schema(schema, wide=False), parse_schema(schema, wide=True)
-        return None if narrow is None or wide is None else cls(schema, narrow, wide)
+        if narrow is None or wide is None:
+            return None
+        return cls(schema, narrow, wide, refuses_extra=refuses_extra)
 
     def read(self, payloads: list[bytes]) -> Iterator[FastRows]:
         """Read payloads; see `FastPath.read`.

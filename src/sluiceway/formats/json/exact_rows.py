@@ -6,6 +6,7 @@ from typing import cast
 
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_values import compile_field
+from sluiceway.formats.json.extra_keys import ExtraKeys
 from sluiceway.formats.json.json_values import NonFiniteText, NumberText, object_of_pairs
 from sluiceway.formats.json.text_values import reads_bad_text
 from sluiceway.types.dirty import DirtyReason
@@ -59,12 +60,14 @@ class ExactReader:
 
     Args:
         schema: The table's columns, settings handed on to what lies inside (`inner_settings`).
+        extra: What settles the keys that they do not read; None ignores those.
 
     Raises:
         ValueError: JSON cannot carry a column's type.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, extra: ExtraKeys | None = None) -> None:
+        self._extra = extra
         self._readers = [
             compile_field(field, field.path or (field.name,)) for field in schema.fields
         ]
@@ -79,13 +82,15 @@ class ExactReader:
             payload: The record's value.
 
         Returns:
-            One value a column, as `pa.array` takes it for the column's Arrow type.
+            One value a column, as `pa.array` takes it for the column's Arrow type; and then what
+            is kept of other keys, where something settles those.
 
         Raises:
             DirtyValueError: The row is dirty; says why and where.
         """
         holder = _parse_object(payload, lenient=self._lenient)
-        return [read(holder) for read in self._readers]
+        values = [read(holder) for read in self._readers]
+        return values if self._extra is None else [*values, self._extra.settle(holder)]
 
 
 def _reads_bad_text(field: Field) -> bool:
