@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
+from sluiceway.formats.changes.decoder import ChangeLogDecoder
+from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.csv.decoder import CsvDecoder
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
@@ -58,7 +61,14 @@ def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     )
 
 
-_BUILT_IN: Mapping[str, OpenDecoder] = {"json": _open_json, "raw": RawDecoder, "csv": CsvDecoder}
+_BUILT_IN: Mapping[str, OpenDecoder] = {
+    "json": _open_json,
+    "raw": RawDecoder,
+    "csv": CsvDecoder,
+    "debezium": partial(ChangeLogDecoder, DEBEZIUM),
+    "canal": partial(ChangeLogDecoder, CANAL),
+    "maxwell": partial(ChangeLogDecoder, MAXWELL),
+}
 
 
 def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:

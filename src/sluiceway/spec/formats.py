@@ -64,15 +64,42 @@ class CsvFormat(Block):
     tombstones: TombstoneRule = "dirty"
 
 
+class DebeziumFormat(Block):
+    """Change events of Debezium, with or without their schema.
+
+    Attributes:
+        other: What happens to messages that change no row.
+        tombstones: What happens to records without a value.
+    """
+
+    other: TombstoneRule = "dirty"
+    tombstones: TombstoneRule = "skip"
+
+
+class ChangeLogFormat(Block):
+    """Messages of Canal or Maxwell.
+
+    Attributes:
+        other: What happens to messages that change no row.
+        tombstones: What happens to records without a value.
+    """
+
+    other: TombstoneRule = "dirty"
+    tombstones: TombstoneRule = "dirty"
+
+
 class FormatSpec(PluginBlock):
     """How payloads are read; exactly one format is given."""
 
-    LATER = frozenset({"avro", "protobuf", "debezium", "canal", "maxwell"})
-    ONE_OF = ("json", "raw", "csv")
+    LATER = frozenset({"avro", "protobuf"})
+    ONE_OF = ("json", "raw", "csv", "debezium", "canal", "maxwell")
     PLUGINS = (PluginGroup.FORMATS,)
     json_: JsonFormat | None = Field(default=None, alias="json")
     raw: RawFormat | None = None
     csv: CsvFormat | None = None
+    debezium: DebeziumFormat | None = None
+    canal: ChangeLogFormat | None = None
+    maxwell: ChangeLogFormat | None = None
 
     @property
     def built_in(self) -> tuple[str, tuple[tuple[str, str], ...]]:

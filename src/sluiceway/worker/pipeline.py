@@ -53,6 +53,7 @@ class Written:
     dirty_files: tuple[FileRecord, ...]
     counts: RowCounts
     dirty_reasons: dict[str, int]
+    notes: dict[str, int]
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
 
@@ -74,6 +75,7 @@ class _Counted:
     filtered: int = 0
     skipped: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
@@ -129,6 +131,7 @@ class RowPipeline:
         self._counted.read += bounds[-1]
         decoded = self._decoder.decode(self._payloads(batches))
         self._counted.skipped += decoded.skipped
+        self._counted.notes.update(decoded.notes)
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
         meta = meta_values(self._route.meta, batches, self._splits)
@@ -191,6 +194,7 @@ class RowPipeline:
                 BigInt(counted.skipped),
             ),
             dirty_reasons=dict(counted.reasons),
+            notes=dict(counted.notes),
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
         )

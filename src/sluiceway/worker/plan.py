@@ -1,6 +1,6 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluiceway import errors
 from sluiceway.formats.registry import FormatChoice
@@ -184,6 +184,7 @@ class TaskResult:
         ledger: The route's ledger; a bundle answers for several.
         attempt: Its folder under stage/; the folder exists only when it wrote a file.
         consumer_reused: The consumer of an earlier epoch went on.
+        notes: What the format has counted besides.
     """
 
     ledger: str
@@ -199,6 +200,7 @@ class TaskResult:
     timings_ms: dict[str, int]
     consumer_reused: bool
     failure: TaskFailure | None
+    notes: dict[str, int] = field(default_factory=dict)
 
     def moved(self) -> bool:
         """Whether any end moved."""

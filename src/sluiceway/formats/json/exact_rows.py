@@ -10,7 +10,7 @@ from sluiceway.formats.json.extra_keys import ExtraKeys
 from sluiceway.formats.json.json_values import NonFiniteText, NumberText, object_of_pairs
 from sluiceway.formats.json.text_values import reads_bad_text
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.schema import Field, Schema, leaves
+from sluiceway.types.schema import Schema, leaves
 
 MAX_DEPTH = 100
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -71,7 +71,7 @@ class ExactReader:
         self._readers = [
             compile_field(field, field.path or (field.name,)) for field in schema.fields
         ]
-        self._lenient = any(map(_reads_bad_text, schema.fields))
+        self._lenient = reads_bad_text_anywhere(schema)
 
     def read(self, payload: bytes) -> list[object]:
         """Convert one payload.
@@ -88,16 +88,30 @@ class ExactReader:
         Raises:
             DirtyValueError: The row is dirty; says why and where.
         """
-        holder = _parse_object(payload, lenient=self._lenient)
+        holder = parse_object(payload, lenient=self._lenient)
         values = [read(holder) for read in self._readers]
         return values if self._extra is None else [*values, self._extra.settle(holder)]
 
 
-def _reads_bad_text(field: Field) -> bool:
-    return any(reads_bad_text(leaf, policy) for leaf, policy in leaves(field.type, field.policy))
+def reads_bad_text_anywhere(schema: Schema) -> bool:
+    """Whether a column, or a value in it, takes strings that are no UTF-8."""
+    return any(
+        reads_bad_text(leaf, policy)
+        for field in schema.fields
+        for leaf, policy in leaves(field.type, field.policy)
+    )
 
 
-def _parse_object(payload: bytes, *, lenient: bool) -> dict[str, object]:
+def parse_object(payload: bytes, *, lenient: bool) -> dict[str, object]:
+    """The object that a payload is, numbers as texts.
+
+    Args:
+        payload: The record's value.
+        lenient: Bytes that are no UTF-8 become low surrogates, for columns that take them.
+
+    Raises:
+        DirtyValueError: It is none.
+    """
     text = _decode_text(payload, lenient=lenient)
     if is_too_deep(payload):
         message = f"arrays and objects are nested deeper than {MAX_DEPTH} levels"
