@@ -1,6 +1,7 @@
 """Tells people what an epoch has committed: the log line and the progress line."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,7 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
         dirty=counts.dirty,
         filtered=counts.filtered,
         skipped=counts.skipped,
+        **_notes(done.results),
         files=len(done.record.files),
         run_ms=int((done.ran - started) * 1000),
         commit_ms=int((now - done.ran) * 1000),
@@ -67,3 +69,11 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
             commit_ms=int((now - done.ran) * 1000),
         )
     )
+
+
+def _notes(results: Sequence[TaskResult]) -> dict[str, dict[str, int]]:
+    """What the format has counted besides; not in the line where that is nothing."""
+    notes: Counter[str] = Counter()
+    for result in results:
+        notes.update(result.notes)
+    return {"notes": dict(sorted(notes.items()))} if notes else {}

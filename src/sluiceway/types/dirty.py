@@ -31,6 +31,7 @@ class DirtyReason(StrEnum):
     TRAILING_BLANKS = "trailing_blanks"
     BAD_TEXT = "bad_text"
     BAD_TIME = "bad_time"
+    NOT_A_CHANGE = "not_a_change"
     UNEXPECTED_FIELD = "unexpected_field"
     TOO_DEEP = "too_deep"
     BAD_PARTITION_VALUE = "bad_partition_value"

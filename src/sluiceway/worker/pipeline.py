@@ -2,7 +2,7 @@
 
 import time
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -61,6 +61,7 @@ class Written:
     dirty_files: tuple[FileRecord, ...]
     counts: RowCounts
     dirty_reasons: dict[str, int]
+    notes: dict[str, int]
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
     dirty_samples: tuple[DirtySample, ...]
@@ -83,6 +84,7 @@ class _Counted:
     filtered: int = 0
     skipped: int = 0
     reasons: DirtyTally = field(default_factory=DirtyTally)
+    notes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
@@ -138,6 +140,7 @@ class RowPipeline:
         self._counted.read += bounds[-1]
         decoded = self._decoder.decode(self._payloads(batches))
         self._counted.skipped += decoded.skipped
+        self._counted.notes.update(decoded.notes)
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
         meta = meta_values(self._route.meta, batches, self._splits)
@@ -200,6 +203,7 @@ class RowPipeline:
                 BigInt(counted.skipped),
             ),
             dirty_reasons=counted.reasons.counts(),
+            notes=dict(counted.notes),
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
             dirty_samples=tuple(counted.reasons.samples),

@@ -1,6 +1,6 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluiceway import errors
 from sluiceway.formats.registry import FormatChoice
@@ -200,6 +200,7 @@ class TaskResult:
         dirty_reasons: Rows by names of `types.dirty.counted_as`.
         consumer_reused: The consumer of an earlier epoch went on.
         dirty_samples: A few dirty rows of each reason.
+        notes: What the format has counted besides.
     """
 
     ledger: str
@@ -216,6 +217,7 @@ class TaskResult:
     consumer_reused: bool
     failure: TaskFailure | None
     dirty_samples: tuple[DirtySample, ...] = ()
+    notes: dict[str, int] = field(default_factory=dict)
 
     def moved(self) -> bool:
         """Whether any end moved."""
