@@ -4,7 +4,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
@@ -35,9 +35,10 @@ from sluiceway.job import (
     takeover,
 )
 from sluiceway.job.config import CompiledJob, RouteConfig
+from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.job.run import Eyes
 from sluiceway.job.stop import StopSignal
-from sluiceway.ledger import layout, lease, log, packs, records, snapshot, upkeep, writer
+from sluiceway.ledger import forgetting, layout, lease, log, packs, records, upkeep, writer
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.sinks.hive.options import HiveTableOptions
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
-_HALTS_ALLOWED = {"SW103", "SW451", "SW452"}
+_HALTS_ALLOWED = {"SW103", "SW420", "SW451", "SW452"}
 _TOLD = {
     "fenced": "FENCE",
     "committed": "DATA",
@@ -239,24 +240,32 @@ class World:
             straggler_timeout_s=3.0,
         )
 
-    def start_driver(self, *, bounded: bool, replaces: int | None = None) -> Life:
+    def start_driver(
+        self, *, bounded: bool, replaces: int | None = None, limits: DirtyLimits = NO_LIMITS
+    ) -> Life:
         """A new driver process, on one of the hosts; perhaps with `--takeover`."""
         number = len(self.lives)
         process = self.scheduler.process(f"driver{number}", self.rng.choice(self.hosts))
         life = Life(process, StopSignal(), SimRunner(self, self.slots), self.seen)
         self.lives.append(life)
-        self.scheduler.spawn(process, lambda: self._drive(life, bounded, replaces), "main")
+        self.scheduler.spawn(process, lambda: self._drive(life, bounded, replaces, limits), "main")
         said = "" if replaces is None else f" with --takeover {replaces}"
         self.note(f"{process.name} starts on {process.host}{said}")
         return life
 
-    def _drive(self, life: Life, bounded: bool, replaces: int | None) -> None:  # noqa: FBT001
+    def _drive(
+        self,
+        life: Life,
+        bounded: bool,  # noqa: FBT001
+        replaces: int | None,
+        limits: DirtyLimits,
+    ) -> None:
         def observe(step: Step) -> None:
             self.note(f"{life.process.name}: -- {step.value}")
 
         eyes = Eyes(cast("Log", SimLog(life, self.note, self.monitor.told)), Progress())
         takeover = {} if replaces is None else {ROUTE: replaces}
-        job = CompiledJob((self.route(),), takeover=takeover)
+        job = CompiledJob((replace(self.route(), dirty=limits),), takeover=takeover)
         try:
             run.run_routes(job, life.runner, life.stop, eyes, bounded=bounded, observe=observe)
         except SluicewayError as error:
@@ -385,7 +394,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (log, "decode_record", _decode_once),
     (writer, "decode_record", _decode_once),
     (packs, "decode_record", _decode_once),
-    (snapshot, "MAX_PARTITIONS", 1),
+    (forgetting, "MAX_PARTITIONS", 1),
     (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),

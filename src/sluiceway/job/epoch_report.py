@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sluiceway.job.dirty_limits import PREPARED_AT
 from sluiceway.job.planner import PlannedEpoch
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
@@ -35,6 +36,9 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
     """Called once per commit, after everything else of the epoch."""
     now, started = time.monotonic(), done.planned.started
     counts = done.record.counts
+    spent_ms = {
+        name: value for name, value in done.record.timings_ms.items() if name != PREPARED_AT
+    }
     rows = EpochRows(int(counts.read), int(counts.dirty), int(counts.filtered))
     progress.epoch(done.seq, rows, now - started, route=route)
     log.info(
@@ -53,12 +57,13 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
         consumers_reused=sum(result.consumer_reused for result in done.results),
         tasks=len(done.results),
         ahead=done.planned.ahead,
-        timings_ms=done.record.timings_ms,
+        timings_ms=spent_ms,
+        **({"dirty_reasons": done.record.dirty_reasons} if done.record.dirty_reasons else {}),
     )
     progress.profile.epoch(
         EpochTimes(
             rows=rows.read,
-            tasks_ms=done.record.timings_ms,
+            tasks_ms=spent_ms,
             longest_task_ms=max((r.timings_ms.get("task", 0) for r in done.results), default=0),
             run_ms=int((done.ran - started) * 1000),
             commit_ms=int((now - done.ran) * 1000),

@@ -56,6 +56,7 @@ def finished_result(
         },
         consumer_reused=times.consumer_reused,
         failure=None,
+        dirty_samples=written.dirty_samples,
     )
 
 

@@ -17,16 +17,24 @@ from sluiceway.eventtime.partition_time import TimePattern
 from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
 from sluiceway.formats.contract import DirtyRow, RowDecoder
 from sluiceway.formats.registry import open_decoder
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
-from sluiceway.ledger.records import FileRecord, RowCounts
+from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.hive.partition_path import partition_value_problem
 from sluiceway.sources.contract import RawRecord, SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
+from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
-from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, TaskPlan
+from sluiceway.worker.plan import (
+    NO_CHOICES,
+    DirtySample,
+    EventTimeRule,
+    PartitionRule,
+    TaskPlan,
+)
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.write_behind import WriteLane
@@ -56,6 +64,7 @@ class Written:
     notes: dict[str, int]
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
+    dirty_samples: tuple[DirtySample, ...]
 
 
 @dataclass(slots=True)
@@ -74,7 +83,7 @@ class _Counted:
     dirty: int = 0
     filtered: int = 0
     skipped: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: DirtyTally = field(default_factory=DirtyTally)
     notes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
@@ -193,10 +202,11 @@ class RowPipeline:
                 BigInt(counted.filtered),
                 BigInt(counted.skipped),
             ),
-            dirty_reasons=dict(counted.reasons),
+            dirty_reasons=counted.reasons.counts(),
             notes=dict(counted.notes),
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
+            dirty_samples=tuple(counted.reasons.samples),
         )
 
     def abort(self) -> None:
@@ -292,9 +302,10 @@ class RowPipeline:
         if not dirty:
             return None
         self._counted.dirty += len(dirty)
-        self._counted.reasons.update(row.reason.value for row in dirty)
         dirty.sort(key=lambda row: row.index)
         found = [(row, _record(row.index, bounds, batches)) for row in dirty]
+        for row, record in found:
+            self._counted.reasons.add(row, record)
         return dirty_batch(found, self._route.schema_version)
 
 

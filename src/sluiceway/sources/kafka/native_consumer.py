@@ -30,7 +30,7 @@ _Failure = tuple[int, str]
 class NativeBatch(SourceBatch):
     """Records of one split from one fetch, as buffers; rows are taken out when asked for."""
 
-    __slots__ = ("_partition", "_records", "offsets", "split_index", "values")
+    __slots__ = ("_partition", "_records", "_times", "offsets", "split_index", "values")
 
     def __init__(self, split_index: int, partition: SourcePartition, rows: "NativeRows") -> None:
         self.split_index = split_index
@@ -38,9 +38,16 @@ class NativeBatch(SourceBatch):
         self.offsets = rows.offsets
         self._partition = partition
         self._records = rows.records
+        self._times: Sequence[int | None] | None = None
 
     def timestamps_ms(self) -> Sequence[int | None]:
         """Record times in row order."""
+        # Kept, since every dirty row asks for its own.
+        if self._times is None:
+            self._times = self._read_times()
+        return self._times
+
+    def _read_times(self) -> Sequence[int | None]:
         times = np.frombuffer(self._records.timestamps_ms(), np.int64)
         if len(times) and times.min() >= 0:
             return times  # type: ignore[return-value]
