@@ -390,6 +390,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
     (staged_files, "ParquetStagedFile", RowsFile),
+    (staged_files, "CLOSERS", 1),
     (staged_files, "verify_staged", verify_rows),
     (log, "decode_record", _decode_once),
     (writer, "decode_record", _decode_once),
