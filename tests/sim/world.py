@@ -111,6 +111,7 @@ class SimLog:
             self._life.term = cast("int", fields["term"])
         if event == "epoch_thrown_away" or fields.get("ahead"):
             self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
+        self._life.seen["old_folders_removed"] += event == "old_folder_removed"
         if event in _TOLD:
             self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
 

@@ -141,7 +141,7 @@ class RouteSession:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            place = RouteDesk(owned.log)
+            place = RouteDesk(owned.log, owned.fold.closed)
             self._held = HeldRoute(
                 owned, publisher, effects, moved, housekeeper, plan, upkeep, place
             )
