@@ -144,7 +144,7 @@ class RouteSession:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            place = RouteDesk(owned.log)
+            place = RouteDesk(owned.log, owned.fold.closed)
             dirty = DirtyWatch(self.config.dirty)
             dirty.recall(owned.log, owned.fold.next_seq)
             self._held = HeldRoute(
@@ -164,7 +164,7 @@ class RouteSession:
         self.meter.advance(owned.fold)
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
-        self._want_partitions(owned.fold.effects_through)
+        self._want_partitions(owned.fold.effects_through, anew=True)
         housekeeper.tidy(owned.fold)
         self._held.background.extend(begin(place) for begin in desk.BEGIN)
 
@@ -370,7 +370,8 @@ class RouteSession:
             self.meter.commit(owned.fold, record.counts, record.dirty_reasons)
             self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
-            self._publish(record)
+            # The names that it has got in its slot.
+            self._publish(owned.fold.unpublished[committed.seq])
             owned.writer.note_published()
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
@@ -412,9 +413,9 @@ class RouteSession:
         results = layout.results(term, record.epoch) if isinstance(record, DataRecord) else ""
         held.publisher.drop_attempts(record, results)
 
-    def _want_partitions(self, since: int) -> None:
+    def _want_partitions(self, since: int, *, anew: bool = False) -> None:
         """Have the catalog follow what records from slot `since` on have changed."""
-        self._now.want_partitions(since)
+        self._now.want_partitions(since, anew=anew)
         self._parts.observe(Step.APPLIED)
 
     def _report(self) -> None:
