@@ -174,6 +174,15 @@ class RawRecord:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where rows first came from, one value a row."""
+
+    topics: Sequence[str]
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+
+
 class SourceBatch(ABC):
     """Records of one split, offsets rising, as one fetch returned them.
 
@@ -195,6 +204,14 @@ class SourceBatch(ABC):
     @abstractmethod
     def record(self, row: int) -> RawRecord:
         """Everything about one row. Called for dirty rows only."""
+
+    def origins(self) -> Origins | None:
+        """Where the rows first came from, when that is not the split that they are read from.
+
+        Called only when a route keeps it. Rows of a replay are read from a dirty file, and their
+        topic, partition and offset are still those that they had in the queue.
+        """
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.meta_columns import meta_arrays, meta_fields
 from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, TaskPlan
 from sluiceway.worker.row_choices import RowChooser
+from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.write_behind import WriteLane
 
@@ -85,9 +86,12 @@ class RowPipeline:
         storage: The table's storage.
         lane: Where its files are written, beside the caller's thread. What touches files or
             counts what was written runs there, until `close` or `abort` has waited for it.
+        files: Takes the rows; None stages files.
     """
 
-    def __init__(self, plan: TaskPlan, storage: Storage, lane: WriteLane) -> None:
+    def __init__(
+        self, plan: TaskPlan, storage: Storage, lane: WriteLane, files: RowFiles | None = None
+    ) -> None:
         route = plan.route
         self._route = route
         self._splits = [split.partition for split in plan.splits]
@@ -106,7 +110,7 @@ class RowPipeline:
         self._kept = [i for i, name in enumerate(names) if name.lower() not in left_out]
         kept_fields = [row_schema.field(i) for i in self._kept]
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
-        self._files = StagedFiles(storage, plan, self._file_schema)
+        self._files = files or StagedFiles(storage, plan, self._file_schema)
         self._lane = lane
         self._counted = _Counted()
         self._totals = [SplitTotals() for _ in plan.splits]
