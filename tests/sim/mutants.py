@@ -27,7 +27,7 @@ from sluiceway.job.loop import JobLoop
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
 from sluiceway.job.route_session import RouteSession
-from sluiceway.ledger import log, snapshot
+from sluiceway.ledger import fold_data, fold_sources, log, snapshot
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import Decided
@@ -311,26 +311,27 @@ MUTANTS = (
            ((GarbageCollector, "_published", keep.published_without_sync),), rare=True),
     Mutant("reset-unfenced", "RESET is put under the term of another",
            ((LedgerWriter, "fence", keep.fence_unless_reset),
-            (Fold, "_check_operator_record", _nothing))),
+            (fold_sources, "check_operator_record", _nothing))),
     Mutant("change-at-old-end", "another log of the name is read on from the old committed end",
            ((reset_offsets, "record_of", keep.change_at_the_old_end),)),
     Mutant("change-of-end-only", "SOURCE_CHANGE moves the end; the log stays the one it was",
            ((Fold, "apply", keep.apply_without_identity),)),
     Mutant("next-epoch-kept", "an epoch is thrown away, the one planned ahead of it committed",
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always),
-            (Fold, "_check_range", _nothing))),
+            (fold_data, "check_range", _nothing))),
     Mutant("next-epoch-kept-checked", "the same, and only the writer looks at the chain",
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always))),
     Mutant("second-commit-at-once", "an epoch's commit does not wait for the one before",
            ((JobLoop, "_commit_staged", fast.commit_at_once),)),
     Mutant("planned-too-far", "an epoch is planned from ends that the one before did not commit",
            ((route_session, "fold_after", fast.fold_too_far),
-            (route_session, "follows", fast.always), (Fold, "_check_range", _nothing))),
+            (route_session, "follows", fast.always), (fold_data, "check_range", _nothing))),
     Mutant("planned-from-before", "an epoch is planned from the ends before the one under way",
            ((route_session, "fold_after", fast.fold_before),
-            (route_session, "follows", fast.always), (Fold, "_check_range", _nothing))),
+            (route_session, "follows", fast.always), (fold_data, "check_range", _nothing))),
     Mutant("reset-from-old-end", "RESET does not look whether its committed ends are so still",
-           ((reset_offsets, "refuse_stale", _nothing), (Fold, "_moved", keep.moved_unchecked))),
+           ((reset_offsets, "refuse_stale", _nothing),
+            (fold_sources, "moved", keep.moved_unchecked))),
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from uuid import uuid4
 
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import (
     FORMAT,
@@ -9,7 +10,6 @@ from sluiceway.ledger.records import (
     Body,
     DataRecord,
     FenceRecord,
-    FileRecord,
     PinnedPartition,
     RangeRecord,
     Record,

@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import DataRecord, FileRecord
+from sluiceway.ledger.records import DataRecord
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.checksum import stream_crc32c

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sluiceway.formats.registry import FormatChoice
-from sluiceway.ledger.fold import Subscription
+from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.registry import SourceAccess

@@ -10,7 +10,8 @@ from contextlib import suppress
 from itertools import islice
 
 from sluiceway.errors import LedgerMismatchError, StorageRefusedError
-from sluiceway.ledger.fold import Fold, PartitionState
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.log import LedgerLog
 
 RECENT_RECORDS = 100

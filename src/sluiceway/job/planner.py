@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
 from sluiceway.job.start_offsets import ResolvedStart
-from sluiceway.ledger.fold import Fold, SourceState, Subscription
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import SourceState, Subscription
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
 from sluiceway.types.strict_json import BigInt

@@ -4,15 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from sluiceway.errors import InvariantError, TaskFailedError
 from sluiceway.job.planner import PlannedSplit
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.records import (
-    NO_ROWS,
-    DataRecord,
-    FileRecord,
-    RangeRecord,
-    RowCounts,
-)
+from sluiceway.ledger.records import NO_ROWS, DataRecord, RangeRecord, RowCounts
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import SplitResult, TaskResult

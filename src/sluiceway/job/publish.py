@@ -4,8 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.job.prepare import all_files
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.records import DataRecord, FileRecord
+from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.storage.contract import Storage

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sluiceway.job.status import RouteNumbers
-from sluiceway.ledger.fold import Fold, PartitionKey
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import PartitionKey
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.sources.contract import LogBounds, SourcePartition
 

@@ -46,7 +46,8 @@ from sluiceway.job.start_offsets import resolve_start
 from sluiceway.job.status import last_commit_ms
 from sluiceway.job.takeover import LeftLedger, TakeoverHooks, take_over
 from sluiceway.job.task_failures import failures_of
-from sluiceway.ledger.fold import Fold, Subscription
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import Subscription
 from sluiceway.ledger.records import DataRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach

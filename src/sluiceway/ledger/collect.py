@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import (
     Decided,
@@ -16,7 +17,7 @@ from sluiceway.ledger.garbage import (
     epochs_to_look_up,
 )
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import DataRecord, FenceRecord, FileRecord, Record
+from sluiceway.ledger.records import DataRecord, FenceRecord, Record
 from sluiceway.storage.contract import FileStatus
 
 MAX_NAMES_PER_PASS = 1000

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.records import FileRecord
 
 Epoch = tuple[int, int]
 """(term, epoch)."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sluiceway.errors import LedgerCorruptError
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.types.strict_json import (
     BigInt,
@@ -19,13 +20,14 @@ from sluiceway.types.strict_json import (
     to_plain,
 )
 
-FORMAT = 2
+FORMAT = 3
 """Format of the records that this version writes and the newest that it reads.
 
-1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides.
+1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides. 3: what moves the files of
+partitions, or announces them, besides.
 """
 
-MIN_READER = 2
+MIN_READER = 3
 """Oldest format whose readers understand what this version writes; each FENCE declares it."""
 
 MAX_RECORD_BYTES = 64 << 20
@@ -136,26 +138,6 @@ class RangeRecord:
     leader_epoch: int | None
     max_event_time_us: BigInt | None
     offset_sum: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """One committed file.
-
-    Attributes:
-        staged: `<attempt folder>/<name>`, relative to stage/.
-        final: Relative to the table's folder.
-        values: Raw partition values, null for the default partition; none for dirty files.
-        bounds: Column -> (least, greatest) as text, for simple types only.
-    """
-
-    staged: str
-    final: str
-    values: tuple[str | None, ...]
-    rows: BigInt
-    size_bytes: BigInt
-    crc32c: str
-    bounds: dict[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
-from sluiceway.ledger.fold import Fold, PartitionState, SourceState, Subscription
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import PartitionState, SourceState, Subscription
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
 from sluiceway.storage.contract import Storage

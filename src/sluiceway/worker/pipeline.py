@@ -17,8 +17,9 @@ from sluiceway.eventtime.partition_time import TimePattern
 from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
 from sluiceway.formats.contract import DirtyRow, RowDecoder
 from sluiceway.formats.registry import open_decoder
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
-from sluiceway.ledger.records import FileRecord, RowCounts
+from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.hive.partition_path import partition_value_problem
 from sluiceway.sources.contract import RawRecord, SourceBatch
 from sluiceway.storage.contract import Storage

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from sluiceway import errors
 from sluiceway.formats.registry import FormatChoice
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.records import FileRecord, RowCounts
+from sluiceway.ledger.records import RowCounts
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.types.schema import Field, Schema

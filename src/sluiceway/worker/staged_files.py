@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from sluiceway.ledger.records import FileRecord
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.sinks.hive.parquet_file import ParquetStagedFile, verify_staged
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.storage.contract import Storage
