@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import DataRecord
+from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.checksum import stream_crc32c
@@ -28,7 +30,7 @@ class Problem:
 
     Attributes:
         kind: `chain`, `identity`, `file_missing`, `file_changed`, `file_misplaced`,
-            `file_twice`, `file_unknown`, `offsets`, `source`, `partition`.
+            `file_twice`, `file_unknown`, `offsets`, `lane`, `source`, `partition`.
         where: Path, slot or source partition.
         message: What was expected and what was found.
     """
@@ -43,6 +45,8 @@ class VerifyReport:
     """What was looked at and what was found.
 
     Attributes:
+        dirty_rows: In all dirty files, those that a lane has consumed too.
+        replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
         unchecked: What could not be compared, and why (offsets gone from the broker).
     """
@@ -56,6 +60,9 @@ class VerifyReport:
     gaps: int = 0
     filtered: int = 0
     skipped: int = 0
+    lanes: int = 0
+    replayed: int = 0
+    purged: int = 0
     partitions: int = 0
     deep: bool = False
     problems: list[Problem] = field(default_factory=list)
@@ -91,6 +98,7 @@ class Verifier:
         self._places: dict[str, str] = {}
         self._named: dict[str, FileRecord] = {}
         self._uncompared = 0
+        self._lanes = LaneCheck(storage)
         self.report = VerifyReport(deep=deep)
         self.fold = Fold()
 
@@ -127,9 +135,36 @@ class Verifier:
     def _fold_records(self, log: LedgerLog) -> Fold:
         for record, raw in log.records():
             self.fold.apply(record, raw)
-            if isinstance(record.body, DataRecord):
-                self._check_data(record.body)
+            self._check_body(record)
         return self.fold
+
+    def _check_body(self, record: Record) -> None:
+        body = record.body
+        if isinstance(body, DataRecord):
+            self._check_data(body)
+        if isinstance(body, LaneDataRecord):
+            self._check_lane_data(body)
+        if isinstance(body, LaneRecord):
+            self.report.lanes += 1
+            for message in self._lanes.opening_problems(body):
+                self.report.add("lane", f"slot {record.seq}", message)
+        if self.fold.first_fence is not None:
+            self._lanes.note(self.fold.first_fence.ledger, record)
+
+    def _check_lane_data(self, record: LaneDataRecord) -> None:
+        report, counts = self.report, record.counts
+        report.replayed += int(counts.read - counts.purged)
+        report.purged += int(counts.purged)
+        report.filtered += int(counts.filtered)
+        report.skipped += int(counts.skipped)
+        self._check_files(record)
+        if not report.deep or counts.purged:
+            return
+        if self._origin is None or counts.filtered or counts.skipped:
+            self._uncompared += 1
+            return
+        for message in self._lanes.row_problems(record, self._origin, self._places):
+            report.add("offsets", f"epoch {record.epoch}", message)
 
     def _check_data(self, record: DataRecord) -> None:
         report = self.report
@@ -138,6 +173,11 @@ class Verifier:
             report.gaps += int(span.gaps)
         report.filtered += int(record.counts.filtered)
         report.skipped += int(record.counts.skipped)
+        self._check_files(record)
+        self._check_offsets(record)
+
+    def _check_files(self, record: EpochRecord) -> None:
+        report = self.report
         for file in record.files:
             report.files += 1
             report.rows += int(file.rows)
@@ -146,7 +186,6 @@ class Verifier:
             report.dirty_files += 1
             report.dirty_rows += int(file.rows)
             self._check_file(file)
-        self._check_offsets(record)
 
     def _check_offsets(self, record: DataRecord) -> None:
         """Deep: the files hold exactly the offsets that were read."""

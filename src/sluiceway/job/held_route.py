@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.housekeeping import Housekeeper
+from sluiceway.job.lanes import Lanes
 from sluiceway.job.publish import Publisher
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.ledger.upkeep import LogUpkeep
@@ -20,3 +21,4 @@ class HeldRoute:
     housekeeper: Housekeeper
     plan: RoutePlan
     upkeep: LogUpkeep
+    lanes: Lanes

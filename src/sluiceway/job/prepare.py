@@ -7,7 +7,7 @@ from sluiceway.job.planner import PlannedSplit
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.records import NO_ROWS, DataRecord, RangeRecord, RowCounts
+from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord, RangeRecord, RowCounts
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import SplitResult, TaskResult
@@ -128,6 +128,6 @@ def check_staged_files(
             )
 
 
-def all_files(record: DataRecord) -> tuple[FileRecord, ...]:
+def all_files(record: EpochRecord) -> tuple[FileRecord, ...]:
     """Clean and dirty files of a record."""
     return (*record.files, *record.dirty_files)

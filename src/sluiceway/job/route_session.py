@@ -15,7 +15,6 @@ from sluiceway.errors import (
     SluicewayError,
     StorageRefusedError,
     StorageUnavailableError,
-    TaskFailedError,
     UnhealthyEnvironmentError,
 )
 from sluiceway.job.ahead import fold_after, follows
@@ -26,8 +25,10 @@ from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
+from sluiceway.job.lanes import LaneHooks, Lanes
 from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.open_transactions import OpenTransactions
+from sluiceway.job.patience import Patience
 from sluiceway.job.planner import (
     PlannedEpoch,
     check_described,
@@ -48,7 +49,7 @@ from sluiceway.job.takeover import LeftLedger, TakeoverHooks, take_over
 from sluiceway.job.task_failures import failures_of
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import Subscription
-from sluiceway.ledger.records import DataRecord, SourcesRecord
+from sluiceway.ledger.records import EpochRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
@@ -62,7 +63,6 @@ from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 _FIRST_RETRY_S = 2.0
 _LONGEST_RETRY_S = 15.0
 _SETTLE_S = 20.0
-_FAILED_EPOCHS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,9 @@ class RouteSession:
         self.trouble: SluicewayError | None = None
         self.read_before: str | None = None
         self._next_epoch = 0
-        self._failed_epochs = 0
         self._in_doubt = False
         self._replaces = parts.replaces
-        self._retry_s = _FIRST_RETRY_S
+        self._patience = Patience(_FIRST_RETRY_S, _LONGEST_RETRY_S)
         self._targets: dict[SourcePartition, int] | None = None
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
@@ -145,8 +144,8 @@ class RouteSession:
 
     def _start(self) -> None:
         step, wait = self._observe_start, self._on_put_wait
-        hooks = TakeoverHooks(step, wait, replaces=self._replaces, driver=self._driver)
-        owned = take_over(self.config, self._parts.sink, hooks, self._left)
+        on_start = TakeoverHooks(step, wait, replaces=self._replaces, driver=self._driver)
+        owned = take_over(self.config, self._parts.sink, on_start, self._left)
         self._log.info(
             "fenced",
             term=owned.writer.term,
@@ -162,7 +161,10 @@ class RouteSession:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            self._held = HeldRoute(owned, publisher, effects, housekeeper, plan, upkeep)
+            observe, applied = self._parts.observe, self._want_partitions
+            hooks = LaneHooks(observe, self._take_epoch, self._publish, applied)
+            lanes = Lanes(owned, plan, hooks, self._log)
+            self._held = HeldRoute(owned, publisher, effects, housekeeper, plan, upkeep, lanes)
             self._recover()
         except BaseException:
             self._held = None
@@ -282,11 +284,11 @@ class RouteSession:
             # What is not committed yet lags; the commit that is under way will say how much does.
             self.lag_records = self.meter.look(fold, view.bounds)
         self._transactions.look(fold, view.bounds)
-        self.caught_up = bounded and not splits and ahead is None
+        over = not splits and ahead is None and not self._now.lanes.pressing
+        self.caught_up = bounded and over
         if not splits:
             return None
-        planned = PlannedEpoch(self._next_epoch, splits, ahead=ahead is not None)
-        self._next_epoch += 1
+        planned = PlannedEpoch(self._take_epoch(), splits, ahead=ahead is not None)
         self._parts.observe(Step.PLANNED)
         return planned
 
@@ -302,6 +304,15 @@ class RouteSession:
             )
             for task, splits in planned.by_task.items()
         }
+
+    def _take_epoch(self) -> int:
+        epoch, self._next_epoch = self._next_epoch, self._next_epoch + 1
+        return epoch
+
+    @property
+    def lanes(self) -> Lanes:
+        """Replays and purges of dirty rows, done between epochs."""
+        return self._now.lanes
 
     @property
     def ledger(self) -> str:
@@ -378,58 +389,31 @@ class RouteSession:
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
-        self._judge(failures_of(planned, answers, owned.fold, view.bounds), record)
-
-    def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
-        """Raise what the loop has to react to.
-
-        An outage may last. A task that fails on its own rows epoch after epoch is no outage: it
-        halts the route in the end, even when other source partitions commit beside it.
-        """
-        for failure in failures:
-            self._log.warning("task_failed", code=failure.code, error=str(failure))
-        fatal = next((failure for failure in failures if isinstance(failure, Fatal)), None)
-        if fatal is not None:
-            raise fatal
-        if record is not None and not failures:
-            self._retry_s = _FIRST_RETRY_S
-        if not any(isinstance(failure, TaskFailedError) for failure in failures):
-            self._failed_epochs = 0
-        if failures:
-            raise failures[0]
+            held.lanes.look()
+        failures = failures_of(planned, answers, owned.fold, view.bounds)
+        self._patience.judge(failures, self._log, committed=record is not None)
 
     def pause_s(self, error: SluicewayError) -> float | None:
         """How long to leave the route alone after an error; None halts it."""
-        if isinstance(error, Fatal):
-            return None
-        self._in_doubt = True
-        if isinstance(error, TaskFailedError):
-            self._failed_epochs += 1
-            if self._failed_epochs >= _FAILED_EPOCHS:
-                return None
-        pause, self._retry_s = self._retry_s, min(self._retry_s * 1.5, _LONGEST_RETRY_S)
-        return pause
+        self._in_doubt = self._in_doubt or not isinstance(error, Fatal)
+        return self._patience.pause_s(error)
 
-    def _publish(self, record: DataRecord) -> None:
-        """Publish, however long the store takes: the record has landed."""
+    def _publish(self, record: EpochRecord) -> None:
         held = self._now
-        pause_s = _FIRST_RETRY_S
-        while True:
-            try:
-                held.publisher.publish(record)
-                break
-            except StorageUnavailableError as error:
-                self.trouble = error
-                self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, _LONGEST_RETRY_S)
+        pauses_s = (_FIRST_RETRY_S, _LONGEST_RETRY_S)
+        held.publisher.publish_until_done(record, pauses_s, self._on_publish_wait)
         self.trouble = None
         layout, term = held.owned.layout, held.owned.writer.term
         held.publisher.drop_attempts(record, layout.results(term, record.epoch))
 
+    def _on_publish_wait(self, error: StorageUnavailableError, pause_s: float) -> None:
+        self.trouble = error
+        self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
+
     def _want_partitions(self, since: int) -> None:
         """Ask the catalog for the partitions that records from slot `since` on have made."""
         held = self._now
+        self.meter.advance(held.owned.fold)
         held.effects.want(desired_partitions(held.owned, since), held.owned.fold.next_seq)
         self._parts.observe(Step.APPLIED)
 
@@ -473,8 +457,7 @@ class RouteSession:
             held.owned.lease.release()
         self._parts.sink.close()
         # A route that comes back begins anew with its patience.
-        self._retry_s = _FIRST_RETRY_S
-        self._failed_epochs = 0
+        self._patience = Patience(_FIRST_RETRY_S, _LONGEST_RETRY_S)
 
     @property
     def started(self) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sluiceway.ledger import fold_data, fold_log, fold_sources
+from sluiceway.ledger import fold_data, fold_lanes, fold_log, fold_sources
 from sluiceway.ledger.fold_rules import require
 from sluiceway.ledger.fold_state import FoldState
+from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.records import (
     DataRecord,
@@ -30,6 +31,8 @@ _STEPS: dict[type, tuple[_Step, _Step]] = {
     SnapshotRecord: (fold_log.check_snapshot, fold_log.take_snapshot),
     ResetRecord: (fold_sources.check_reset, fold_sources.take_reset),
     SourceChangeRecord: (fold_sources.check_source_change, fold_sources.take_source_change),
+    LaneRecord: (fold_lanes.check_lane, fold_lanes.take_lane),
+    LaneDataRecord: (fold_lanes.check_lane_data, fold_lanes.take_lane_data),
 }
 """By kind of record: its preconditions, and what it changes."""
 

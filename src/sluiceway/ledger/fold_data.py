@@ -1,5 +1,7 @@
 """DATA: an epoch that follows the committed ends, and whose rows all are accounted for."""
 
+from collections.abc import Iterable
+
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold_rules import is_contained, require
 from sluiceway.ledger.fold_state import FoldState, PartitionState
@@ -19,8 +21,13 @@ def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     keys = {(span.topic, span.partition) for span in body.ranges}
     require(len(keys) == len(body.ranges), "I2", f"{slot} names a source partition twice")
     _check_sums(body, slot)
-    own = f"{record.term}-{body.epoch}-"
-    for file in (*body.files, *body.dirty_files):
+    check_own_files((*body.files, *body.dirty_files), record.term, body.epoch, slot)
+
+
+def check_own_files(files: Iterable[FileRecord], term: int, epoch: int, slot: str) -> None:
+    """Refuse files that another epoch staged, or whose final names leave the table."""
+    own = f"{term}-{epoch}-"
+    for file in files:
         own_folder = file.staged.startswith(own) and file.staged.count("/") == 1
         require(own_folder and is_contained(file.staged), "I9", f"{slot} names {file.staged}")
         require(is_contained(file.final), "I4", f"{slot} names {file.final}")
@@ -65,13 +72,14 @@ def take_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     for span in body.ranges:
         fold.sources[(span.topic, span.partition)].advance(span)
     for file in body.files:
-        _add_file(fold, file, record.seq)
+        add_file(fold, file, record.seq)
     fold.counts = fold.counts.plus(body.counts)
     fold.unpublished[record.seq] = body
     fold.data_records += 1
 
 
-def _add_file(fold: FoldState, file: FileRecord, seq: int) -> None:
+def add_file(fold: FoldState, file: FileRecord, seq: int) -> None:
+    """Count a file in its partition of the table."""
     folder = file.final.rpartition("/")[0]
     state = fold.partitions.setdefault(folder, PartitionState(file.values, folder, seq, seq))
     state.last_seq = seq

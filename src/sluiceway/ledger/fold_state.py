@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sluiceway.ledger.lane_state import LaneBook
 from sluiceway.ledger.records import (
     FIRST_PREV,
     NO_ROWS,
-    DataRecord,
+    EpochRecord,
     FenceRecord,
     RowCounts,
 )
@@ -96,6 +97,7 @@ class FoldState:
     Attributes:
         fence_seq: Slot of the latest FENCE.
         last_epoch: Of the latest DATA since then, in slot `data_seq`; -1 when there is none.
+        counts: Of what was read from source partitions; lanes have their own.
     """
 
     next_seq: int = 0
@@ -113,9 +115,15 @@ class FoldState:
     counts: RowCounts = NO_ROWS
     published_through: int = 0
     effects_through: int = 0
-    unpublished: dict[int, DataRecord] = field(default_factory=dict)
+    unpublished: dict[int, EpochRecord] = field(default_factory=dict)
     data_records: int = 0
     snapshot_through: int = 0
+    lanes: LaneBook = field(default_factory=LaneBook)
+
+    @property
+    def dirty_rows_open(self) -> int:
+        """Dirty rows that no lane has consumed yet."""
+        return int(self.counts.dirty + self.lanes.counts.dirty - self.lanes.counts.read)
 
     def drop_published(self, through: int) -> None:
         """All files of all records below slot `through` are published."""

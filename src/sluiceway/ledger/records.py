@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.types.strict_json import (
     BigInt,
@@ -24,7 +25,7 @@ FORMAT = 3
 """Format of the records that this version writes and the newest that it reads.
 
 1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides. 3: what moves the files of
-partitions, or announces them, besides.
+partitions, or announces them, besides; LANE and LANE_DATA.
 """
 
 MIN_READER = 3
@@ -43,6 +44,8 @@ class RecordType(StrEnum):
     SNAPSHOT = "SNAPSHOT"
     RESET = "RESET"
     SOURCE_CHANGE = "SOURCE_CHANGE"
+    LANE = "LANE"
+    LANE_DATA = "LANE_DATA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +205,18 @@ class SnapshotRecord:
     version: int
 
 
-Body = FenceRecord | SourcesRecord | DataRecord | SnapshotRecord | ResetRecord | SourceChangeRecord
+Body = (
+    FenceRecord
+    | SourcesRecord
+    | DataRecord
+    | SnapshotRecord
+    | ResetRecord
+    | SourceChangeRecord
+    | LaneRecord
+    | LaneDataRecord
+)
+EpochRecord = DataRecord | LaneDataRecord
+"""What an epoch commits: files, of the stream or of a lane."""
 
 _BODIES: dict[RecordType, type] = {
     RecordType.FENCE: FenceRecord,
@@ -211,8 +225,16 @@ _BODIES: dict[RecordType, type] = {
     RecordType.SNAPSHOT: SnapshotRecord,
     RecordType.RESET: ResetRecord,
     RecordType.SOURCE_CHANGE: SourceChangeRecord,
+    RecordType.LANE: LaneRecord,
+    RecordType.LANE_DATA: LaneDataRecord,
 }
-_SINCE_FORMAT = {RecordType.SNAPSHOT: 2, RecordType.RESET: 2, RecordType.SOURCE_CHANGE: 2}
+_SINCE_FORMAT = {
+    RecordType.SNAPSHOT: 2,
+    RecordType.RESET: 2,
+    RecordType.SOURCE_CHANGE: 2,
+    RecordType.LANE: 3,
+    RecordType.LANE_DATA: 3,
+}
 _TYPES = {kind: name for name, kind in _BODIES.items()}
 
 

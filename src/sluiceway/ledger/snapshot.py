@@ -12,12 +12,13 @@ from uuid import uuid4
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import PartitionState, SourceState, Subscription
+from sluiceway.ledger.lane_image import LaneImage, lane_book, lane_image
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 """Raised with every change to what a fold holds or means."""
 
 _LAST_SLOT = 10**20 - 1
@@ -81,6 +82,7 @@ class _Image:
     effects_through: int
     data_records: BigInt
     snapshot_through: int
+    lanes: LaneImage
 
 
 def write_side_file(storage: Storage, layout: LedgerLayout, fold: Fold) -> SnapshotRecord:
@@ -164,6 +166,7 @@ def _image(fold: Fold) -> _Image:
         effects_through=fold.effects_through,
         data_records=BigInt(fold.data_records),
         snapshot_through=fold.snapshot_through,
+        lanes=lane_image(fold.lanes),
     )
 
 
@@ -221,6 +224,7 @@ def _fold(image: _Image) -> Fold:
         effects_through=image.effects_through,
         data_records=int(image.data_records),
         snapshot_through=image.snapshot_through,
+        lanes=lane_book(image.lanes),
     )
 
 

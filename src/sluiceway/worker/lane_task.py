@@ -38,7 +38,7 @@ def run_lane_task(
     pipeline = RowPipeline(plan, storage, writes.lane(), files)
     times, deadline = TaskTimes(), time.monotonic() + plan.deadline_s
     try:
-        ends = []
+        ends: list[SplitEnd] = []
         for index, (split, path) in enumerate(zip(plan.splits, paths, strict=True)):
             end = split.start_offset
             if not ends or time.monotonic() < deadline:
@@ -59,9 +59,7 @@ def _batches(storage: Storage, index: int, split: Split, path: str) -> Iterator[
         yield DirtyBatch(index, first, rows)
 
 
-def _take(
-    pipeline: RowPipeline, batches: Iterator[DirtyBatch], end: int, deadline: float
-) -> int:
+def _take(pipeline: RowPipeline, batches: Iterator[DirtyBatch], end: int, deadline: float) -> int:
     """Take rows until there are no more or the deadline has come; where that was."""
     for batch in batches:
         pipeline.take([batch])

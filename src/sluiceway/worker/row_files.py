@@ -4,7 +4,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from sluiceway.ledger.records import FileRecord
+from sluiceway.ledger.file_records import FileRecord
 
 
 class RowFiles(Protocol):
