@@ -13,6 +13,7 @@ from typing import Any
 
 from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
 from sim.held import Held, Look, lines_of
+from sim.lane_monitor import Lanes
 
 Row = tuple[int, int]
 
@@ -63,6 +64,7 @@ class Folded:
     files: dict[str, NamedFile] = field(default_factory=dict)
     staged: dict[str, NamedFile] = field(default_factory=dict)
     hours: dict[str, int] = field(default_factory=dict)
+    lanes: Lanes = field(default_factory=Lanes)
 
 
 def file_rows(content: bytes) -> list[Row]:
@@ -242,6 +244,7 @@ class Monitor:
         if kind == "FENCE":
             _require(plain["term"] == fold.term + 1, "I3", f"slot {seq} fences {plain['term']}")
             fold.term, fold.epoch = plain["term"], -1
+            fold.lanes.ledger = body["ledger"]
         _require(plain["term"] == fold.term, "I3", f"slot {seq} is of term {plain['term']}")
         if kept is None:
             self._claims(plain, seq)
@@ -250,6 +253,10 @@ class Monitor:
             self._sources(body, seq)
         elif kind == "DATA":
             self._data(plain, seq, kept)
+        elif kind == "LANE":
+            fold.lanes.open_lane(body, seq, _require)
+        elif kind == "LANE_DATA":
+            self._lane_data(plain, seq, kept)
         elif kind == "SNAPSHOT":
             self._snapshot(body, seq, again=kept is not None)
         elif kind == "RESET":
@@ -302,6 +309,7 @@ class Monitor:
         if through == seq:
             now = {number: known.end for number, known in fold.sources.items()}
             _require(ends == now, "rule 19", f"slot {seq}: the side file has other ends")
+            fold.lanes.check_side_file(side, seq, _require)
 
     def _reset(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
         for each in body["partitions"]:
@@ -359,13 +367,33 @@ class Monitor:
                  f"slot {seq} does not balance")  # fmt: skip
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
-        dirty = [self._file(file, seq, own, kept) for file in body["dirty_files"]]
+        dirty = self._dirty_files(body, seq, own, kept)
         if kept is not None:
             return
         _require(self._fits(clean, wanted[CLEAN], optional), "P6", f"slot {seq}: rows do not fit")
         _require(self._fits(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
+
+    def _dirty_files(
+        self, body: dict[str, Any], seq: int, own: str, kept: dict[str, bytes] | None
+    ) -> list[tuple[NamedFile, str]]:
+        found = [self._file(file, seq, own, kept) for file in body["dirty_files"]]
+        for file, _ in found:
+            self.fold.lanes.add_file(seq, file.final, file_rows(file.content))
+        return found
+
+    def _lane_data(self, plain: dict[str, Any], seq: int, kept: dict[str, bytes] | None) -> None:
+        fold, body = self.fold, plain["body"]
+        _require(body["epoch"] > fold.epoch, "I9", f"slot {seq} has epoch {body['epoch']}")
+        fold.epoch = body["epoch"]
+        wanted = fold.lanes.consume(body, seq, _require)
+        own = f"{plain['term']}-{body['epoch']}-"
+        clean = [self._file(file, seq, own, kept) for file in body["files"]]
+        dirty = self._dirty_files(body, seq, own, kept)
+        if kept is None:
+            fits = self._fits(clean, wanted[CLEAN], 0) and self._fits(dirty, wanted[DIRTY], 0)
+            _require(fits, "P6", f"slot {seq}: rows of the lane do not fit")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
         """Rows of the range; how many of them retention may have taken before they were read."""
@@ -447,6 +475,9 @@ class Monitor:
                     kind = outcome(number, offset)
                     if there[offset] and kind in wanted:
                         wanted[kind].append((number, offset))
+        self.fold.lanes.check_end(Counter(wanted[DIRTY]), _require)
+        wanted[CLEAN] += self.fold.lanes.written.elements()
+        wanted[DIRTY] += self.fold.lanes.again.elements()
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}
         for path in all_files:

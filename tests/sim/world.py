@@ -3,7 +3,7 @@
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import FunctionType
@@ -17,15 +17,17 @@ from sim.operators import Command
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
-from sim.tasks import RowsFile, SimRunner, verify_rows
+from sim.tasks import RowsFile, SimRunner, run_lane_task, verify_rows
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
     housekeeping,
+    lanes,
     loop,
     prepare,
+    replay,
     reset_offsets,
     route_plan,
     route_session,
@@ -47,7 +49,7 @@ from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.worker import staged_files
-from sluiceway.worker.plan import PartitionRule
+from sluiceway.worker.plan import PartitionRule, TaskPlan, TaskResult
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
@@ -60,6 +62,8 @@ _TOLD = {
     "committed": "DATA",
     "sources_pinned": "SOURCES",
     "snapshot": "SNAPSHOT",
+    "lane_opened": "LANE",
+    "lane_committed": "LANE_DATA",
 }
 _worlds: list["World"] = []
 
@@ -285,6 +289,12 @@ class World:
                     continue
                 raise ViolationError(f"halt: {life.process.name} {code} {error}")
 
+    def command_log(self) -> "Log":
+        """The log of a command that is a driver for a while."""
+        process = self.scheduler.alive().process
+        life = Life(process, StopSignal(), SimRunner(self, 0), self.seen)
+        return cast("Log", SimLog(life, self.note, self.monitor.told))
+
     def commanded(self) -> list[Command]:
         """Commands that have neither died nor ended."""
         return [command for command in self.commands if not command.process.dead]
@@ -358,6 +368,10 @@ def _check_staged(storage: Storage, *asked: Any) -> None:
     _world().weather.refuse()
 
 
+def _run_lane_task(plan: TaskPlan, storage: Storage, paths: Sequence[str]) -> TaskResult:
+    return run_lane_task(_world(), plan, storage, paths)
+
+
 def _no_problem(*arguments: object) -> None:
     """Types of columns are not simulated."""
     del arguments
@@ -378,6 +392,11 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (run, "open_source", _open_source),
     (run, "open_sink", _open_sink),
     (reset_offsets, "open_sink", _open_sink),
+    (replay, "open_sink", _open_sink),
+    (replay, "open_source", _open_source),
+    (replay, "is_alive", _is_alive),
+    (lanes, "run_lane_task", _run_lane_task),
+    (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
     (staged_files, "ParquetStagedFile", RowsFile),
