@@ -31,7 +31,8 @@ from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.offset_reports import OffsetReports
-from sluiceway.job.route_session import RouteParts, RouteSession
+from sluiceway.job.route_parts import RouteParts
+from sluiceway.job.route_session import RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.file_records import FileRecord

@@ -8,68 +8,15 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
+from sim.folded import Folded, NamedFile, Row, Source, file_rows
 from sim.held import Held, Look, lines_of
-from sim.lane_monitor import Lanes
-
-Row = tuple[int, int]
 
 
 class ViolationError(Exception):
     """A promise was broken."""
-
-
-@dataclass(slots=True)
-class NamedFile:
-    """A file that a DATA record names."""
-
-    seq: int
-    staged: str
-    final: str
-    content: bytes
-    visible: bool = False
-
-
-@dataclass(slots=True)
-class Source:
-    """A source partition in the monitor's fold.
-
-    Attributes:
-        passages: Log and range that each earlier generation has read.
-    """
-
-    topic_id: str
-    start: int
-    end: int
-    how: str
-    had_rows: bool = False
-    generation: int = 0
-    passages: list[tuple[str, int, int]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Folded:
-    """What the records add up to."""
-
-    records: list[bytes] = field(default_factory=list)
-    term: int = 0
-    epoch: int = -1
-    published_through: int = 0
-    snapshot_through: int = 0
-    after_fence: bool = False
-    sources: dict[int, Source] = field(default_factory=dict)
-    files: dict[str, NamedFile] = field(default_factory=dict)
-    staged: dict[str, NamedFile] = field(default_factory=dict)
-    hours: dict[str, int] = field(default_factory=dict)
-    lanes: Lanes = field(default_factory=Lanes)
-
-
-def file_rows(content: bytes) -> list[Row]:
-    """Rows of a simulated data file."""
-    return [(int(p), int(o)) for p, o in (line.split(":") for line in content.decode().split())]
 
 
 def _number(topic_id: str) -> int:
@@ -392,8 +339,8 @@ class Monitor:
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
         if kept is None:
-            fits = self._fits(clean, wanted[CLEAN], 0) and self._fits(dirty, wanted[DIRTY], 0)
-            _require(fits, "P6", f"slot {seq}: rows of the lane do not fit")
+            _require(self._fits(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
+            _require(self._fits(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
         """Rows of the range; how many of them retention may have taken before they were read."""

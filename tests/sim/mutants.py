@@ -27,7 +27,7 @@ from sluiceway.job.loop import JobLoop
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
 from sluiceway.job.route_session import RouteSession
-from sluiceway.ledger import fold_data, fold_sources, log, snapshot
+from sluiceway.ledger import fold_data, fold_sources, forgetting, log
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import Decided
@@ -298,7 +298,7 @@ MUTANTS = (
     Mutant("side-file-trusted", "a side file is read without a look at its hash",
            ((log, "load_snapshot", keep.trust_side_file),), rare=True),
     Mutant("owed-partitions-dropped", "a side file leaves out partitions that the catalog has not",
-           ((snapshot, "_kept_partitions", keep.keep_few_partitions),), rare=True),
+           ((forgetting, "kept_partitions", keep.keep_few_partitions),), rare=True),
     Mutant("gc-of-next-epoch", "the epoch that runs counts as over",
            ((Decided, "why", keep.why_of_next_epoch),)),
     Mutant("gc-by-slot", "an epoch is lost when another record takes the next slot",

@@ -229,7 +229,7 @@ def run_lane_task(
     cluster.scheduler.wait(None, rng.random())
     clean, dirty = files.close()
     no = BigInt(0)
-    rows = [BigInt(number) for number in (sum(counts.values()), counts[CLEAN], counts[DIRTY])]
+    written, again = BigInt(counts[CLEAN]), BigInt(counts[DIRTY])
     return TaskResult(
         ledger=plan.route.ledger,
         term=plan.route.term,
@@ -239,7 +239,7 @@ def run_lane_task(
         splits=tuple(splits),
         files=clean,
         dirty_files=dirty,
-        counts=RowCounts(*rows, no, no, no),
+        counts=RowCounts(BigInt(written + again), written, again, no, no, no),
         dirty_reasons={},
         timings_ms={},
         consumer_reused=False,

@@ -39,7 +39,7 @@ from sluiceway.job import (
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.run import Eyes
 from sluiceway.job.stop import StopSignal
-from sluiceway.ledger import layout, lease, log, packs, records, snapshot, upkeep, writer
+from sluiceway.ledger import forgetting, layout, lease, log, packs, records, upkeep, writer
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.sinks.hive.options import HiveTableOptions
@@ -404,7 +404,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (log, "decode_record", _decode_once),
     (writer, "decode_record", _decode_once),
     (packs, "decode_record", _decode_once),
-    (snapshot, "MAX_PARTITIONS", 1),
+    (forgetting, "MAX_PARTITIONS", 1),
     (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),

@@ -12,9 +12,12 @@ from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_partitions import name_of
+from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
@@ -97,10 +100,12 @@ class Verifier:
         self._columns = columns
         self._places: dict[str, str] = {}
         self._named: dict[str, FileRecord] = {}
+        self._live: dict[str, list[FileRecord]] = {}
+        self._missing: dict[str, str] = {}
         self._uncompared = 0
         self._lanes = LaneCheck(storage)
         self.report = VerifyReport(deep=deep)
-        self.fold = Fold()
+        self.fold = Fold(forgotten={})
 
     def check_table(self) -> None:
         """Chain, invariants, every file that a record names, and files that none names.
@@ -128,7 +133,9 @@ class Verifier:
                 "filtered, or the table does not keep topic, partition and offset"
             )
         report.records = self.fold.next_seq
-        report.partitions = len(self.fold.partitions)
+        for final, message in self._missing.items():
+            report.add("file_missing", final, message)
+        report.partitions = sum(not state.expired for state in self._partitions())
         if report.records == 0:
             report.add("chain", self._layout.log, "there is no ledger")
 
@@ -142,9 +149,14 @@ class Verifier:
         body = record.body
         if isinstance(body, DataRecord):
             self._check_data(body)
-        if isinstance(body, LaneDataRecord):
+        elif isinstance(body, ReplaceRecord):
+            self._check_replace(body)
+        elif isinstance(body, ExpireRecord):
+            for each in body.partitions:
+                self._let_go(each.partition)
+        elif isinstance(body, LaneDataRecord):
             self._check_lane_data(body)
-        if isinstance(body, LaneRecord):
+        elif isinstance(body, LaneRecord):
             self.report.lanes += 1
             for message in self._lanes.opening_problems(body):
                 self.report.add("lane", f"slot {record.seq}", message)
@@ -166,6 +178,25 @@ class Verifier:
         for message in self._lanes.row_problems(record, self._origin, self._places):
             report.add("offsets", f"epoch {record.epoch}", message)
 
+    def _check_replace(self, record: ReplaceRecord) -> None:
+        """Files that were removed may be gone; those that came bring as many rows."""
+        self._let_go(record.partition)
+        for file in record.added:
+            self._take(file, record.partition)
+
+    def _let_go(self, partition: str) -> None:
+        """What was live in a partition need not be there any more."""
+        for file in self._live.pop(partition, ()):
+            self.report.files -= 1
+            self.report.rows -= int(file.rows)
+            self._missing.pop(self._layout.final(file.final), None)
+
+    def _take(self, file: FileRecord, partition: str) -> None:
+        self.report.files += 1
+        self.report.rows += int(file.rows)
+        self._live.setdefault(partition, []).append(file)
+        self._check_file(file)
+
     def _check_data(self, record: DataRecord) -> None:
         report = self.report
         for span in record.ranges:
@@ -179,13 +210,14 @@ class Verifier:
     def _check_files(self, record: EpochRecord) -> None:
         report = self.report
         for file in record.files:
-            report.files += 1
-            report.rows += int(file.rows)
-            self._check_file(file)
+            self._take(file, self._partition_of(file))
         for file in record.dirty_files:
             report.dirty_files += 1
             report.dirty_rows += int(file.rows)
             self._check_file(file)
+
+    def _partition_of(self, file: FileRecord) -> str:
+        return name_of(self.fold, file.final.rpartition("/")[0])
 
     def _check_offsets(self, record: DataRecord) -> None:
         """Deep: the files hold exactly the offsets that were read."""
@@ -205,7 +237,7 @@ class Verifier:
         if final in self._named:
             self.report.add("file_twice", final, "is named by the ledger twice")
         self._named[final] = file
-        folder = file.final.rpartition("/")[0]
+        folder = self._partition_of(file)
         if file.values and folder != partition_folder(self._columns, file.values):
             self.report.add("file_misplaced", final, f"was committed as rows of {file.values}")
         path = final
@@ -215,7 +247,7 @@ class Verifier:
             path = self._layout.attempt(file.staged)
             status = self._storage.status(path)
         if status is None:
-            self.report.add("file_missing", final, f"a committed file of {file.rows} rows is gone")
+            self._missing[final] = f"a committed file of {file.rows} rows is gone"
         elif status.size_bytes != file.size_bytes:
             self.report.add(
                 "file_changed", path, f"has {status.size_bytes} bytes, committed {file.size_bytes}"
@@ -321,6 +353,10 @@ class Verifier:
                     "the ledger alone vouches for them"
                 )
 
+    def _partitions(self) -> list[PartitionState]:
+        """All that the ledger ever had; the fold itself forgets some."""
+        return list({**(self.fold.forgotten or {}), **self.fold.partitions}.values())
+
     def check_partitions(
         self,
         in_catalog: dict[tuple[str, ...], str],
@@ -332,10 +368,10 @@ class Verifier:
             in_catalog: Values -> location, as an absolute path.
             catalog_values: How the catalog writes raw values.
         """
-        for state in self.fold.partitions.values():
-            if not state.values:
+        for state in self._partitions():
+            if not state.values or state.expired:
                 continue
-            folder = self._layout.final(state.folder)
+            folder = self._layout.final(state.location)
             found = in_catalog.get(catalog_values(state.values))
             if found is None:
                 self.report.add("partition", state.folder, "is not in the metastore")
@@ -348,7 +384,7 @@ class Verifier:
         Args:
             in_catalog: Values -> location, as an absolute path.
         """
-        ours = {self._layout.final(state.folder) for state in self.fold.partitions.values()}
+        ours = {self._layout.final(state.location) for state in self._partitions()}
         ours.add(f"{self._layout.table_root}/{SYSTEM_FOLDER}")
         above = {parent for folder in ours for parent in _parents(folder)}
         for values, location in in_catalog.items():

@@ -67,6 +67,7 @@ def _describe(record: "Record") -> str:
         DataRecord,
         FenceRecord,
         SnapshotRecord,
+        SourcesRecord,
     )
 
     body: Any = record.body
@@ -83,14 +84,19 @@ def _describe(record: "Record") -> str:
             f"{p.topic}[{p.partition}] {p.old_end} -> {p.new_end}" for p in body.partitions
         )
         return f"{body.operator} {kind} {moves}: {body.reason}"
+    if isinstance(body, SourcesRecord):
+        return _describe_sources(body)
     if isinstance(body, LaneRecord):
         rows = sum(int(each.stop - each.start) for each in body.ranges)
         why = f": {body.reason}" if body.reason else ""
-        return (
-            f"{body.operator} opens lane {body.lane[:8]}, {body.kind} of {rows:,} dirty rows{why}"
-        )
+        opened = f"{body.operator} opens lane {body.lane[:8]}"
+        return f"{opened}, {body.kind} of {rows:,} dirty rows{why}"
     if isinstance(body, LaneDataRecord):
         return _describe_lane_data(body)
+    return _describe_partitions(body)
+
+
+def _describe_sources(body: Any) -> str:
     pins = ", ".join(f"{p.topic}[{p.partition}] {p.how} {p.start}" for p in body.partitions)
     what = f"`{body.pattern}`, now " if body.pattern else ""
     return f"reads {what}{', '.join(body.topics) or 'nothing'}: {pins}"
@@ -114,7 +120,33 @@ def _describe_data(body: Any) -> str:
         seconds = max(times) / _MICROS_PER_SECOND
         newest = f", newest {datetime.fromtimestamp(seconds, UTC).isoformat(timespec='seconds')}"
     counts = body.counts
+    closed = f"; closes {', '.join(body.closed)}" if body.closed else ""
+    late = f"; late in {', '.join(body.late_in)}" if body.late_in else ""
     return (
         f"epoch {body.epoch}: {counts.read:,} read, {counts.written:,} written, "
         f"{counts.dirty:,} dirty in {len(body.files)} files{newest}; {ranges}"
+        f"{closed}{late}"
     )
+
+
+def _describe_partitions(body: Any) -> str:
+    from sluiceway.ledger.partition_records import (  # noqa: PLC0415
+        AbandonRecord,
+        IntentRecord,
+        ReadyRecord,
+        ReplaceRecord,
+    )
+
+    if isinstance(body, IntentRecord):
+        return f"begins to {body.purpose} {body.partition}"
+    if isinstance(body, AbandonRecord):
+        return f"ends the work of slot {body.intent}: {body.reason}"
+    if isinstance(body, ReplaceRecord):
+        return (
+            f"moves {body.partition} to {body.folder}: {len(body.removed)} files become "
+            f"{len(body.added)}"
+        )
+    if isinstance(body, ReadyRecord):
+        counts = f"{body.rows:,} rows in {body.files:,} files"
+        return f"announces {body.prefix}, version {body.version}: {counts}"
+    return f"lets go of {', '.join(p.partition for p in body.partitions)}: {body.reason}"

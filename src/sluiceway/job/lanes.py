@@ -8,6 +8,7 @@ written waits and keeps nobody from reading the stream.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 
 from sluiceway.errors import (
@@ -18,7 +19,7 @@ from sluiceway.errors import (
     TaskFailedError,
     UnknownOutcome,
 )
-from sluiceway.job.prepare import check_staged_files
+from sluiceway.job.prepare import check_staged_files, placed_lane
 from sluiceway.job.requests import MOST_RANGES, LaneRequest, Letter, letters, put_answer
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.ledger.dirty_files import find_dirty_files
@@ -34,6 +35,7 @@ from sluiceway.ledger.lane_records import (
     LaneSpan,
 )
 from sluiceway.ledger.lane_state import LaneState
+from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
@@ -61,7 +63,7 @@ class LaneHooks:
 
     observe: Observer
     next_epoch: Callable[[], int]
-    publish: Callable[[EpochRecord], None]
+    publish: Callable[[EpochRecord | ReplaceRecord], None]
     applied: Callable[[int], None]
 
 
@@ -217,7 +219,7 @@ class Lanes:
         spans = tuple(LaneSpan(each.source, each.start, each.stop) for each in ranges)
         counts = replace(NO_LANE_ROWS, read=rows, purged=rows)
         version = self._plan.schema_version
-        return LaneDataRecord(lane.lane, epoch, spans, (), (), counts, version, {}, {})
+        return LaneDataRecord(lane.lane, epoch, spans, (), (), counts, version, {}, {}, ())
 
     def _record(self, lane: LaneState, result: TaskResult) -> LaneDataRecord:
         counts = result.counts
@@ -248,14 +250,18 @@ class Lanes:
             schema=self._plan.schema_version,
             dirty_reasons=result.dirty_reasons,
             timings_ms=result.timings_ms,
+            late_in=(),
         )
 
     def _land(self, record: LaneDataRecord) -> None:
         owned, observe = self._owned, self._hooks.observe
         before = owned.fold.next_seq
-        committed = owned.writer.commit(record)
+        # Its partitions may have moved, or been closed, since its rows were read.
+        committed = owned.writer.commit(partial(placed_lane, record))
         observe(Step.COMMITTED)
-        self._hooks.publish(record)
+        landed = owned.fold.unpublished.get(committed.seq)
+        if landed is not None:
+            self._hooks.publish(landed)
         owned.writer.note_published()
         observe(Step.PUBLISHED)
         self._hooks.applied(before)

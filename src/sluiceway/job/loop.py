@@ -450,13 +450,13 @@ class JobLoop:
             return None
 
     def _pin(self, seat: Seat, view: SourceView) -> bool:
-        """Pin what is new to the route; whether anything was."""
+        """Pin what is new to the route, or put what is asked for; whether anything was."""
         try:
             due = seat.session.due_sources(view)
         except SluicewayError as error:
             self._react(seat, error)
             return False
-        if due is None:
+        if due is None and not seat.session.is_asked():
             return False
         seat.work = self._pool.submit(partial(seat.session.pin, due))
         return True

@@ -38,6 +38,7 @@ class PlannedEpoch:
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
+        closed: Prefixes that rows of this epoch reach by the late policy only.
         answered: When its tasks had answered, on the monotonic clock; None while they have not.
     """
 
@@ -46,6 +47,7 @@ class PlannedEpoch:
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
     alone: bool = True
     ahead: bool = False
+    closed: tuple[str, ...] = ()
     answered: float | None = None
     started: float = field(default_factory=time.monotonic)
 

@@ -1,21 +1,18 @@
 """PUBLISH: committed staged files get their final names; idempotent, in slot order."""
 
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.job.prepare import all_files
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.storage.contract import Storage
 
 _PARALLEL = 8
-
-OnPublishWait = Callable[[StorageUnavailableError, float], None]
 
 
 class Publisher:
@@ -27,7 +24,7 @@ class Publisher:
         self._log = log
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="publish")
 
-    def publish(self, record: EpochRecord) -> None:
+    def publish(self, record: EpochRecord | ReplaceRecord) -> None:
         """Give every file of a committed record its final name. Safe to repeat.
 
         Raises:
@@ -36,30 +33,6 @@ class Publisher:
         """
         # list() waits for all and raises the first error.
         list(self._pool.map(self._publish_file, all_files(record)))
-
-    def publish_until_done(
-        self, record: EpochRecord, pauses_s: tuple[float, float], on_wait: OnPublishWait
-    ) -> None:
-        """Publish, however long the store takes: the record has landed.
-
-        Args:
-            record: What was committed.
-            pauses_s: The first pause and the longest one.
-            on_wait: Told before each pause what failed, and how long it is.
-
-        Raises:
-            FileLostError: As in `publish`.
-        """
-        pause_s, longest_s = pauses_s
-        while True:
-            try:
-                self.publish(record)
-            except StorageUnavailableError as error:
-                on_wait(error, pause_s)
-            else:
-                return
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, longest_s)
 
     def _publish_file(self, file: FileRecord) -> None:
         reach("publish.file", file.final)
@@ -70,16 +43,17 @@ class Publisher:
             crc32c=file.crc32c,
         )
 
-    def drop_attempts(self, record: EpochRecord, results_folder: str) -> None:
-        """Remove the emptied attempt folders of a published record, and its task results.
+    def drop_attempts(self, record: EpochRecord | ReplaceRecord, results_folder: str = "") -> None:
+        """Remove the emptied staged folders of a published record, and its task results, if any.
 
-        The garbage rule allows it: the log has DATA of this term with this epoch, and every file
-        that it names is at its final name. What stays behind is garbage, never an error.
+        The garbage rule allows it: the log has DATA of this term with this epoch, or the REPLACE
+        of the intent, and every file that it names is at its final name. What stays behind is
+        garbage, never an error.
         """
         reach("publish.drop", results_folder)
         folders = {file.staged.partition("/")[0] for file in all_files(record)}
-        for folder in [*sorted(folders), None]:
-            path = results_folder if folder is None else self._layout.attempt(folder)
+        paths = [self._layout.attempt(folder) for folder in sorted(folders)]
+        for path in [*paths, *([results_folder] if results_folder else [])]:
             try:
                 self._storage.remove(path)
             except StorageUnavailableError as error:

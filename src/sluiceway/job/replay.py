@@ -10,8 +10,9 @@ from sluiceway.job.config import RouteConfig
 from sluiceway.job.lanes import lane_plan
 from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.requests import LaneRequest, put_request, take_answer
+from sluiceway.job.route_parts import RouteParts
 from sluiceway.job.route_plan import LedgerTerm, table_plan
-from sluiceway.job.route_session import RouteParts, RouteSession
+from sluiceway.job.route_session import RouteSession
 from sluiceway.job.run import open_sink, open_source, reaching
 from sluiceway.ledger.dirty_files import find_dirty_files
 from sluiceway.ledger.dirty_sources import DirtySource

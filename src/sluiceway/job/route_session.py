@@ -6,29 +6,33 @@ the ledger alone. Nothing here waits for the world except a put whose outcome is
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from itertools import count
 from uuid import uuid4
 
 from sluiceway.errors import (
-    Fatal,
+    FencedError,
+    FileLostError,
     InvariantError,
     SluicewayError,
     StorageRefusedError,
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
+from sluiceway.job import desk
 from sluiceway.job.ahead import fold_after, follows
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
-from sluiceway.job.desired import desired_partitions
+from sluiceway.job.desk import RouteDesk
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
 from sluiceway.job.lanes import LaneHooks, Lanes
-from sluiceway.job.offset_reports import OffsetReports
+from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.job.open_transactions import OpenTransactions
-from sluiceway.job.patience import Patience
+from sluiceway.job.patience import FIRST_RETRY_S, LONGEST_RETRY_S, Patience
 from sluiceway.job.planner import (
     PlannedEpoch,
     check_described,
@@ -37,11 +41,13 @@ from sluiceway.job.planner import (
     plan_sources,
     plan_splits,
 )
-from sluiceway.job.prepare import check_staged_files, prepare_record
+from sluiceway.job.prepare import all_files, check_staged_files, placed, prepare_record
 from sluiceway.job.publish import Publisher
 from sluiceway.job.route_meter import RouteMeter
+from sluiceway.job.route_parts import RouteParts
 from sluiceway.job.route_plan import route_plan
 from sluiceway.job.second_look import SecondLook
+from sluiceway.job.side_records import abandon_left, put_asked, put_closing
 from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import resolve_start
 from sluiceway.job.status import last_commit_ms
@@ -49,40 +55,16 @@ from sluiceway.job.takeover import LeftLedger, TakeoverHooks, take_over
 from sluiceway.job.task_failures import failures_of
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import Subscription
+from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach
-from sluiceway.observe.log import Log
-from sluiceway.observe.progress import Progress
-from sluiceway.observe.steps import Observer, Step
-from sluiceway.sinks.contract import TableSink
-from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.observe.steps import Step
+from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 
-_FIRST_RETRY_S = 2.0
-_LONGEST_RETRY_S = 15.0
 _SETTLE_S = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class RouteParts:
-    """What a route works with.
-
-    Attributes:
-        source: Shared by the routes of a connection; closed by its owner.
-        reports: Of the same connection; closed by its owner.
-        sink: Owned by the session, which closes it.
-        replaces: Term that may be replaced without waiting for its lease.
-    """
-
-    source: SourceClient
-    reports: OffsetReports
-    sink: TableSink
-    log: Log
-    observe: Observer
-    progress: Progress
-    replaces: int | None = None
 
 
 class RouteSession:
@@ -110,10 +92,9 @@ class RouteSession:
         self._status_place: tuple[Storage, str] | None = None
         self.trouble: SluicewayError | None = None
         self.read_before: str | None = None
-        self._next_epoch = 0
-        self._in_doubt = False
+        self._epochs = count()
+        self._patience = Patience()
         self._replaces = parts.replaces
-        self._patience = Patience(_FIRST_RETRY_S, _LONGEST_RETRY_S)
         self._targets: dict[SourcePartition, int] | None = None
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
@@ -144,8 +125,8 @@ class RouteSession:
 
     def _start(self) -> None:
         step, wait = self._observe_start, self._on_put_wait
-        on_start = TakeoverHooks(step, wait, replaces=self._replaces, driver=self._driver)
-        owned = take_over(self.config, self._parts.sink, on_start, self._left)
+        hooks = TakeoverHooks(step, wait, replaces=self._replaces, driver=self._driver)
+        owned = take_over(self.config, self._parts.sink, hooks, self._left)
         self._log.info(
             "fenced",
             term=owned.writer.term,
@@ -156,15 +137,17 @@ class RouteSession:
         for warning in owned.state.warnings:
             self._log.warning("table", table=str(owned.state.identity), warning=warning)
         publisher = Publisher(owned.storage, owned.layout, self._log)
-        effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects)
+        moved = MovedPartitions(owned.log, self._log)
+        effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects, moved)
         try:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            observe, applied = self._parts.observe, self._want_partitions
-            hooks = LaneHooks(observe, self._take_epoch, self._publish, applied)
-            lanes = Lanes(owned, plan, hooks, self._log)
-            self._held = HeldRoute(owned, publisher, effects, housekeeper, plan, upkeep, lanes)
+            place = RouteDesk(owned.log)
+            lanes = Lanes(owned, plan, self._lane_hooks(), self._log)
+            self._held = HeldRoute(
+                owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes
+            )
             self._recover()
         except BaseException:
             self._held = None
@@ -181,6 +164,7 @@ class RouteSession:
         effects.start()
         self._want_partitions(owned.fold.effects_through)
         housekeeper.tidy(owned.fold)
+        self._held.background.extend(begin(place) for begin in desk.BEGIN)
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:
@@ -192,8 +176,9 @@ class RouteSession:
         owned = self._now.owned
         for seq, record in sorted(owned.fold.unpublished.items()):
             self._publish(record)
-            self._log.info("recovered", seq=seq, epoch=record.epoch, files=len(record.files))
+            self._log.info("recovered", seq=seq, files=len(all_files(record)))
         owned.writer.note_published()
+        abandon_left(self._now)
         self._parts.observe(Step.RECOVERED)
 
     # Before the tasks
@@ -240,12 +225,28 @@ class RouteSession:
         wanted = self.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
-    def pin(self, record: SourcesRecord) -> None:
-        """Commit where new source partitions start.
+    def is_asked(self) -> bool:
+        """Whether background work waits for a record. Called between two epochs."""
+        held = self._now
+        return held.desk.is_waited_for(held.owned.fold)
+
+    def pin(self, record: SourcesRecord | None) -> None:
+        """Commit where new source partitions start, and what background work asks for.
+
+        Called when no epoch is in flight.
 
         Raises:
             FencedError: Another driver has taken over.
         """
+        if record is not None:
+            self._pin(record)
+        held = self._now
+        put_asked(held, self._publish)
+        if self.is_asked():
+            put_closing(held, self._publish, next(self._epochs))
+        self.meter.advance(held.owned.fold)
+
+    def _pin(self, record: SourcesRecord) -> None:
         owned = self._now.owned
         committed = owned.writer.commit(record)
         self.meter.advance(owned.fold)
@@ -267,9 +268,9 @@ class RouteSession:
             SourceUnavailableError: A log ends below its committed end, and is looked at again.
             FencedError: After a failed epoch: another driver has taken over.
         """
-        if self._in_doubt:
+        if self._patience.in_doubt:
             self._now.owned.writer.look()
-            self._in_doubt = False
+            self._patience.in_doubt = False
         fold = ahead or self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
         check_described((found.partition for found in discovered), view.bounds)
@@ -284,11 +285,13 @@ class RouteSession:
             # What is not committed yet lags; the commit that is under way will say how much does.
             self.lag_records = self.meter.look(fold, view.bounds)
         self._transactions.look(fold, view.bounds)
-        over = not splits and ahead is None and not self._now.lanes.pressing
-        self.caught_up = bounded and over
+        over = bounded and not splits and ahead is None
+        self.caught_up = over and not self._now.lanes.pressing
         if not splits:
             return None
-        planned = PlannedEpoch(self._take_epoch(), splits, ahead=ahead is not None)
+        closed = self._now.desk.closed()
+        epoch = next(self._epochs)
+        planned = PlannedEpoch(epoch, splits, ahead=ahead is not None, closed=closed)
         self._parts.observe(Step.PLANNED)
         return planned
 
@@ -305,13 +308,13 @@ class RouteSession:
             for task, splits in planned.by_task.items()
         }
 
-    def _take_epoch(self) -> int:
-        epoch, self._next_epoch = self._next_epoch, self._next_epoch + 1
-        return epoch
+    def _lane_hooks(self) -> LaneHooks:
+        epoch, applied = partial(next, self._epochs), self._want_partitions
+        return LaneHooks(self._parts.observe, epoch, self._publish, applied)
 
     @property
     def lanes(self) -> Lanes:
-        """Replays and purges of dirty rows, done between epochs."""
+        """Replays and purges of dirty rows."""
         return self._now.lanes
 
     @property
@@ -376,7 +379,8 @@ class RouteSession:
             plan_splits(owned.fold, view.bounds, None)
             self._parts.observe(Step.PREPARED)
             before = owned.fold.next_seq
-            committed = owned.writer.commit(record)
+            made = partial(placed, replace(record, closed=planned.closed))
+            committed = owned.writer.commit(made)
             self.meter.commit(owned.fold, record.counts)
             self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
@@ -387,34 +391,45 @@ class RouteSession:
             self._report()
             done = EpochDone(committed.seq, record, results, planned, ran=ran)
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
+            put_asked(held, self._publish)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
             held.lanes.look()
         failures = failures_of(planned, answers, owned.fold, view.bounds)
-        self._patience.judge(failures, self._log, committed=record is not None)
+        for failure in failures:
+            self._log.warning("task_failed", code=failure.code, error=str(failure))
+        self._patience.judge(failures, landed=record is not None)
 
     def pause_s(self, error: SluicewayError) -> float | None:
         """How long to leave the route alone after an error; None halts it."""
-        self._in_doubt = self._in_doubt or not isinstance(error, Fatal)
         return self._patience.pause_s(error)
 
-    def _publish(self, record: EpochRecord) -> None:
+    def _publish(self, record: EpochRecord | ReplaceRecord) -> None:
+        """Publish, however long the store takes: the record has landed."""
         held = self._now
-        pauses_s = (_FIRST_RETRY_S, _LONGEST_RETRY_S)
-        held.publisher.publish_until_done(record, pauses_s, self._on_publish_wait)
+        pause_s = FIRST_RETRY_S
+        while True:
+            try:
+                held.publisher.publish(record)
+                break
+            except FileLostError:
+                # Whoever took over may have published it, and moved its partition since.
+                held.owned.writer.look()
+                raise
+            except StorageUnavailableError as error:
+                self.trouble = error
+                self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, LONGEST_RETRY_S)
         self.trouble = None
         layout, term = held.owned.layout, held.owned.writer.term
-        held.publisher.drop_attempts(record, layout.results(term, record.epoch))
-
-    def _on_publish_wait(self, error: StorageUnavailableError, pause_s: float) -> None:
-        self.trouble = error
-        self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
+        results = layout.results(term, record.epoch) if isinstance(record, EpochRecord) else ""
+        held.publisher.drop_attempts(record, results)
 
     def _want_partitions(self, since: int) -> None:
-        """Ask the catalog for the partitions that records from slot `since` on have made."""
-        held = self._now
-        self.meter.advance(held.owned.fold)
-        held.effects.want(desired_partitions(held.owned, since), held.owned.fold.next_seq)
+        """Have the catalog follow what records from slot `since` on have changed."""
+        self.meter.advance(self._now.owned.fold)
+        self._now.want_partitions(since)
         self._parts.observe(Step.APPLIED)
 
     def _report(self) -> None:
@@ -451,13 +466,15 @@ class RouteSession:
         held, self._held = self._held, None
         if held is not None:
             self._left = LeftLedger.of(held.owned)
+            held.desk.end(FencedError("the route was left"))
+            for work in held.background:
+                work.close()
             held.effects.close()
             held.housekeeper.close()
             held.publisher.close()
             held.owned.lease.release()
         self._parts.sink.close()
-        # A route that comes back begins anew with its patience.
-        self._patience = Patience(_FIRST_RETRY_S, _LONGEST_RETRY_S)
+        self._patience.begin_anew()
 
     @property
     def started(self) -> bool:

@@ -12,7 +12,8 @@ from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.rate_limit import RateLimit
-from sluiceway.job.route_session import RouteParts, RouteSession
+from sluiceway.job.route_parts import RouteParts
+from sluiceway.job.route_session import RouteSession
 from sluiceway.job.runner import TaskRunner
 from sluiceway.job.status import RunSummary
 from sluiceway.job.status_board import StatusBoard

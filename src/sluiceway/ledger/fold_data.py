@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable
 
+from sluiceway.ledger import fold_partitions
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold_rules import is_contained, require
-from sluiceway.ledger.fold_state import FoldState, PartitionState
+from sluiceway.ledger.fold_state import FoldState
 from sluiceway.ledger.records import DataRecord, RangeRecord, Record
 
 
@@ -22,6 +23,7 @@ def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     require(len(keys) == len(body.ranges), "I2", f"{slot} names a source partition twice")
     _check_sums(body, slot)
     check_own_files((*body.files, *body.dirty_files), record.term, body.epoch, slot)
+    fold_partitions.check_places(fold, body, record)
 
 
 def check_own_files(files: Iterable[FileRecord], term: int, epoch: int, slot: str) -> None:
@@ -71,17 +73,7 @@ def take_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     fold.data_seq = record.seq
     for span in body.ranges:
         fold.sources[(span.topic, span.partition)].advance(span)
-    for file in body.files:
-        add_file(fold, file, record.seq)
+    fold_partitions.take_places(fold, body, record)
     fold.counts = fold.counts.plus(body.counts)
     fold.unpublished[record.seq] = body
     fold.data_records += 1
-
-
-def add_file(fold: FoldState, file: FileRecord, seq: int) -> None:
-    """Count a file in its partition of the table."""
-    folder = file.final.rpartition("/")[0]
-    state = fold.partitions.setdefault(folder, PartitionState(file.values, folder, seq, seq))
-    state.last_seq = seq
-    state.rows += int(file.rows)
-    state.files += 1

@@ -1,7 +1,8 @@
 """LANE and LANE_DATA: each dirty row is consumed by one lane, once (commit rule 14)."""
 
+from sluiceway.ledger import fold_partitions
 from sluiceway.ledger.dirty_sources import DirtySource
-from sluiceway.ledger.fold_data import add_file, check_own_files
+from sluiceway.ledger.fold_data import check_own_files
 from sluiceway.ledger.fold_rules import require
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.ledger.lane_records import (
@@ -89,6 +90,7 @@ def check_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> No
     require(bool(places), _RULE, f"{slot} consumes nothing of lane {body.lane}")
     _check_sums(lane, body, slot)
     check_own_files((*body.files, *body.dirty_files), record.term, body.epoch, slot)
+    fold_partitions.check_places(fold, body, record)
 
 
 def _check_sums(lane: LaneState, body: LaneDataRecord, slot: str) -> None:
@@ -118,7 +120,6 @@ def take_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> Non
     if lane.finished:
         # What it took stays taken; its plan is over.
         lane.ranges, lane.ends = (), []
-    for file in body.files:
-        add_file(fold, file, record.seq)
+    fold_partitions.take_places(fold, body, record)
     fold.unpublished[record.seq] = body
     fold.data_records += 1

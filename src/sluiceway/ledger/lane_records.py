@@ -89,6 +89,7 @@ class LaneDataRecord:
 
     Attributes:
         dirty_files: Rows that are dirty again; a later lane may replay them.
+        late_in: Closed prefixes that rows have reached by the late policy.
     """
 
     lane: str
@@ -100,3 +101,9 @@ class LaneDataRecord:
     schema: str
     dirty_reasons: dict[str, int]
     timings_ms: dict[str, int]
+    late_in: tuple[str, ...]
+
+    @property
+    def closed(self) -> tuple[str, ...]:
+        """A lane closes nothing."""
+        return ()
