@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from sim.lane_monitor import Lanes
+from sim.places import Places
 
 Row = tuple[int, int]
 
@@ -16,6 +17,7 @@ class NamedFile:
     final: str
     content: bytes
     visible: bool = False
+    dead: str = ""
 
 
 @dataclass(slots=True)
@@ -48,7 +50,7 @@ class Folded:
     sources: dict[int, Source] = field(default_factory=dict)
     files: dict[str, NamedFile] = field(default_factory=dict)
     staged: dict[str, NamedFile] = field(default_factory=dict)
-    hours: dict[str, int] = field(default_factory=dict)
+    places: Places = field(default_factory=Places)
     lanes: Lanes = field(default_factory=Lanes)
 
 

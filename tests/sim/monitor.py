@@ -11,21 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
+from sim.catalog import Shown
 from sim.folded import Folded, NamedFile, Row, Source, file_rows
 from sim.held import Held, Look, lines_of
-
-
-class ViolationError(Exception):
-    """A promise was broken."""
+from sim.places import ViolationError
+from sim.places import require as _require
 
 
 def _number(topic_id: str) -> int:
     return int(topic_id.rpartition("#")[2])
-
-
-def _require(holds: object, rule: str, what: str) -> None:
-    if not holds:
-        raise ViolationError(f"{rule}: {what}")
 
 
 class Monitor:
@@ -37,7 +31,7 @@ class Monitor:
         topic: str,
         held: Held,
         broker: Broker,
-        registered: Callable[[str], bool],
+        shown: Shown,
     ) -> None:
         self.root = root
         self.topic = topic
@@ -46,7 +40,7 @@ class Monitor:
         self._log = held.log
         self.stage = f"{self._system}/stage/"
         self._broker = broker
-        self._registered = registered
+        self._shown = shown
         self.fold = Folded()
         self.acknowledged = 0
         self.reset_into_nothing = False
@@ -54,6 +48,7 @@ class Monitor:
         self.by_task: Callable[[], bool] = lambda: False
         self.snapshots = self.packs = 0
         self.broken = ""
+        self._seen: set[str] = set()
 
     @property
     def look(self) -> Look:
@@ -99,15 +94,23 @@ class Monitor:
         if self.held.is_pack(path):
             _require(False, "I1", f"{path} was removed")  # noqa: FBT003
         if path in self.fold.files:
-            _require(False, "I8", f"published file {path} was removed")  # noqa: FBT003
+            _require(self.fold.files[path].dead, "I8", f"published file {path} was removed")
+            seen = self._shown.now(path.rpartition("/")[0])
+            _require(not seen, "rule 16", f"{path} was removed, readers are sent there")
         if path.startswith(self.stage) and path.endswith(".parquet") and not self.by_task():
-            term, epoch = map(int, path[len(self.stage) :].split("-")[:2])
-            over = term < self.fold.term or (term == self.fold.term and epoch <= self.fold.epoch)
+            over = self._is_over(path[len(self.stage) :])
             _require(over, "garbage", f"{path} is gone, a record may still name it")
         file = self.fold.staged.get(path)
-        if file is not None:
+        if file is not None and not file.dead:
             kept = self.look.durable(file.final)
             _require(kept == file.content, "I8", f"{path} removed before {file.final} is durable")
+
+    def _is_over(self, name: str) -> bool:
+        """Whether no record can name this staged file any more."""
+        if name.startswith("i"):
+            return int(name[1:].partition("-")[0]) in self.fold.places.ended
+        term, epoch = map(int, name.split("-")[:2])
+        return term < self.fold.term or (term == self.fold.term and epoch <= self.fold.epoch)
 
     def acknowledge(self, path: str) -> None:
         """The store has promised a record to its writer."""
@@ -155,6 +158,8 @@ class Monitor:
             for final, file in self.fold.files.items():
                 file.visible = final in visible
         for file in self.fold.files.values():
+            if file.dead:
+                continue
             found = self.look.content(file.final)
             file.visible = found is not None
             whole = file.content in (found, self.look.content(file.staged))
@@ -163,6 +168,7 @@ class Monitor:
 
     def _fold_again(self, records: list[bytes]) -> None:
         contents = {final: file.content for final, file in self.fold.files.items()}
+        self._seen = {final for final, file in self.fold.files.items() if file.visible}
         self.fold = Folded()
         for raw in records:
             self._take(json.loads(raw), raw, contents)
@@ -211,7 +217,7 @@ class Monitor:
         elif kind == "SOURCE_CHANGE":
             self._source_change(body, seq, again=kept is not None)
         else:
-            _require(kind == "FENCE", "rule 2", f"slot {seq} holds {kind}")
+            self._partitions(kind, body, seq, kept)
         fold.after_fence = kind == "FENCE"
         fold.records.append(raw)
 
@@ -220,11 +226,34 @@ class Monitor:
         through = plain["published_through"]
         if through > self.fold.published_through:
             for file in self.fold.files.values():
-                done = file.seq >= through or file.visible
+                done = file.seq >= through or file.visible or file.dead
                 _require(done, "I5", f"slot {seq} calls {file.final} published")
-        for value, first in self.fold.hours.items():
-            there = first >= plain["effects_through"] or self._registered(value)
-            _require(there, "rule 16", f"slot {seq} calls partition {value} applied")
+        for place in self.fold.places.by_name.values():
+            folder = f"{self.root}/{place.folder}"
+            owed = place.expired or place.since >= plain["effects_through"]
+            there = owed or self._shown.ever(place.value, folder)
+            _require(there, "rule 16", f"slot {seq} calls partition {place.value} applied")
+
+    def _partitions(
+        self, kind: str, body: dict[str, Any], seq: int, kept: dict[str, bytes] | None
+    ) -> None:
+        places = self.fold.places
+        if kind == "INTENT":
+            places.intents[seq] = body
+        elif kind == "ABANDON":
+            _require(places.intents.pop(body["intent"], None), "rule 2", f"slot {seq} ends nothing")
+            places.ended.add(body["intent"])
+        elif kind == "REPLACE":
+            uuid = places.intents.get(body["intent"], {"uuid": "?"})["uuid"]
+            own = f"i{body['intent']}-{uuid}/"
+            added = [self._file(file, seq, own, kept)[0] for file in body["added"]]
+            places.replace(body, added, seq, self.root)
+        elif kind == "READY":
+            places.ready(body, seq)
+        elif kind == "EXPIRE":
+            places.expire(body, seq)
+        else:
+            _require(kind == "FENCE", "rule 2", f"slot {seq} holds {kind}")
 
     def _sources(self, body: dict[str, Any], seq: int) -> None:
         for pin in body["partitions"]:
@@ -315,6 +344,7 @@ class Monitor:
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
+        fold.places.data(body, clean, seq, self.root)
         if kept is not None:
             return
         _require(self._fits(clean, wanted[CLEAN], optional), "P6", f"slot {seq}: rows do not fit")
@@ -338,6 +368,7 @@ class Monitor:
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
+        fold.places.data({**body, "closed": []}, clean, seq, self.root)
         if kept is None:
             _require(self._fits(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
             _require(self._fits(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
@@ -378,11 +409,9 @@ class Monitor:
         file = NamedFile(seq, staged, final, content)
         seen = self.look.content(final)
         _require(seen is None or kept is not None, "I4", f"{final} is visible before its commit")
+        file.visible = kept is not None and final in self._seen
         self.fold.files[final] = self.fold.staged[staged] = file
-        value = plain["values"][0] if plain["values"] else ""
-        if value:
-            self.fold.hours.setdefault(value, seq)
-        return file, value
+        return file, plain["values"][0] if plain["values"] else ""
 
     @staticmethod
     def _fits(files: list[tuple[NamedFile, str]], wanted: list[Row], optional: int) -> bool:
@@ -401,6 +430,10 @@ class Monitor:
         if file is None:
             raise ViolationError(f"I4: readers see {path}, which no record names")
         _require(content == file.content, "I4", f"{path} is not the file of slot {file.seq}")
+        if file.dead:
+            # A request that was under way may still arrive, where nobody reads.
+            own = self._shown.by_owner() or self._shown.now(path.rpartition("/")[0])
+            _require(not own, "I5", f"{path} comes back, it was {file.dead}")
         file.visible = True
 
     # The end
@@ -425,18 +458,29 @@ class Monitor:
         self.fold.lanes.check_end(Counter(wanted[DIRTY]), _require)
         wanted[CLEAN] += self.fold.lanes.written.elements()
         wanted[DIRTY] += self.fold.lanes.again.elements()
+        self._check_places(partitions)
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}
         for path in all_files:
             if not path.endswith(".parquet") or path.startswith(self.stage):
                 continue
             content = self.look.content(path) or b""
+            if path in self.fold.files and self.fold.files[path].dead:
+                continue
             is_dirty = path.startswith(f"{self._system}/dirty/")
             seen = is_dirty or path.rpartition("/")[0] in folders
             _require(seen, "end", f"no partition shows {path}")
             found[DIRTY if is_dirty else CLEAN] += file_rows(content)
+        expired = {CLEAN: self.fold.places.expired_rows, DIRTY: Counter[Row]()}
         for kind, rows in found.items():
-            self._compare(kind, Counter(rows), Counter(wanted[kind]))
+            self._compare(kind, Counter(rows), Counter(wanted[kind]) - expired[kind])
+
+    def _check_places(self, partitions: dict[tuple[str, ...], str]) -> None:
+        """Readers are sent where the rows are, and nowhere else."""
+        for place in self.fold.places.by_name.values():
+            found = partitions.get((place.value,))
+            wanted = None if place.expired else f"{self.root}/{place.folder}"
+            _require(found == wanted, "rule 16", f"{place.value} is shown at {found}, not {wanted}")
 
     @staticmethod
     def _compare(kind: str, found: Counter[Row], wanted: Counter[Row]) -> None:

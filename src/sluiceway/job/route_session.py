@@ -162,7 +162,7 @@ class RouteSession:
         self.meter.advance(owned.fold)
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
-        self._want_partitions(owned.fold.effects_through)
+        self._want_partitions(owned.fold.effects_through, anew=True)
         housekeeper.tidy(owned.fold)
         self._held.background.extend(begin(place) for begin in desk.BEGIN)
 
@@ -290,8 +290,7 @@ class RouteSession:
         if not splits:
             return None
         closed = self._now.desk.closed()
-        epoch = next(self._epochs)
-        planned = PlannedEpoch(epoch, splits, ahead=ahead is not None, closed=closed)
+        planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None, closed=closed)
         self._parts.observe(Step.PLANNED)
         return planned
 
@@ -384,7 +383,8 @@ class RouteSession:
             self.meter.commit(owned.fold, record.counts)
             self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
-            self._publish(record)
+            # The names that it has got in its slot.
+            self._publish(owned.fold.unpublished[committed.seq])
             owned.writer.note_published()
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
@@ -426,10 +426,10 @@ class RouteSession:
         results = layout.results(term, record.epoch) if isinstance(record, EpochRecord) else ""
         held.publisher.drop_attempts(record, results)
 
-    def _want_partitions(self, since: int) -> None:
+    def _want_partitions(self, since: int, *, anew: bool = False) -> None:
         """Have the catalog follow what records from slot `since` on have changed."""
         self.meter.advance(self._now.owned.fold)
-        self._now.want_partitions(since)
+        self._now.want_partitions(since, anew=anew)
         self._parts.observe(Step.APPLIED)
 
     def _report(self) -> None:

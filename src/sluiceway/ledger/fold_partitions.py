@@ -231,6 +231,7 @@ def check_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
     require(now == said, "I7", f"{where} announces {said}, there is {now}")
     totals = (sum(each.rows for each in below), sum(each.files for each in below))
     require((body.rows, body.files) == totals, "I7", f"{where} adds up to {totals}")
+    require(body.whole == fold.knows_all_below(body.prefix), "I7", f"{where} is not all known")
     last = max((each.last_seq for each in below), default=closed.closed_seq)
     require(body.as_of_seq == max(last, closed.closed_seq), "I7", f"{where} is as of slot {last}")
 

@@ -208,6 +208,10 @@ class FoldState:
         """The closed prefix that stands for a partition; None when it is open."""
         return next((prefix for prefix in prefixes(partition) if prefix in self.closed), None)
 
+    def knows_all_below(self, prefix: str) -> bool:
+        """Whether no partition that a prefix stands for may have been forgotten."""
+        return prefix > self.forgotten_up_to and all(each.whole for each in self.below(prefix))
+
     def below(self, prefix: str) -> list[PartitionState]:
         """Partitions that a prefix stands for, in name order, without dropped ones."""
         found = (each for each in self.partitions.values() if is_below(each.folder, prefix))

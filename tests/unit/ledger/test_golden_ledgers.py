@@ -19,7 +19,7 @@ _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _HEADS = {
     1: "b3eb9357e335b62fbda30ebf0eb5fa25deeaa721e7137dad58f449077aea7058",
     2: "e26439caf39d394afeea4d307392ebb7546d6177ea096c1599710e72ce7d2bd8",
-    3: "9a7f680b99544863577f0564239766aaddf7a3c416b7b56073cda3212daec2fb",
+    3: "a29a3691cee31cf9864a46ef17e9ba3f4d1e4832badba387ce48a4338034f9e0",
 }
 
 
