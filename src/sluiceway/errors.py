@@ -194,6 +194,13 @@ class RunnerLostError(Fatal):
     code = "SW406"
 
 
+class DirtyLimitError(Fatal):
+    """More rows are dirty than the job file allows; nothing of the epoch was committed."""
+
+    code = "SW420"
+    exit_code = 6
+
+
 class WrongUsageError(Fatal):
     """The command line asks for what the job does not have."""
 

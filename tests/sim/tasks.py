@@ -178,7 +178,7 @@ class Attempt:
                 BigInt(counts["filtered"]),
                 BigInt(counts["skipped"]),
             ),
-            dirty_reasons={},
+            dirty_reasons={"broken": counts["dirty"]} if counts["dirty"] else {},
             timings_ms={},
             consumer_reused=False,
             failure=None,

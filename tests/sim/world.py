@@ -3,8 +3,8 @@
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
@@ -42,6 +42,7 @@ from sluiceway.job import (
 )
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.desk import RouteDesk
+from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.job.run import Eyes
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger import forgetting, layout, lease, log, packs, records, upkeep, writer
@@ -54,14 +55,14 @@ from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.worker import staged_files
-from sluiceway.worker.plan import PartitionRule, TaskPlan, TaskResult
+from sluiceway.worker.plan import PartitionRule
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
 
 ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
-_HALTS_ALLOWED = {"SW103", "SW451", "SW452"}
+_HALTS_ALLOWED = {"SW103", "SW420", "SW451", "SW452"}
 _TOLD = {
     "fenced": "FENCE",
     "committed": "DATA",
@@ -269,24 +270,32 @@ class World:
             straggler_timeout_s=3.0,
         )
 
-    def start_driver(self, *, bounded: bool, replaces: int | None = None) -> Life:
+    def start_driver(
+        self, *, bounded: bool, replaces: int | None = None, limits: DirtyLimits = NO_LIMITS
+    ) -> Life:
         """A new driver process, on one of the hosts; perhaps with `--takeover`."""
         number = len(self.lives)
         process = self.scheduler.process(f"driver{number}", self.rng.choice(self.hosts))
         life = Life(process, StopSignal(), SimRunner(self, self.slots), self.seen)
         self.lives.append(life)
-        self.scheduler.spawn(process, lambda: self._drive(life, bounded, replaces), "main")
+        self.scheduler.spawn(process, lambda: self._drive(life, bounded, replaces, limits), "main")
         said = "" if replaces is None else f" with --takeover {replaces}"
         self.note(f"{process.name} starts on {process.host}{said}")
         return life
 
-    def _drive(self, life: Life, bounded: bool, replaces: int | None) -> None:  # noqa: FBT001
+    def _drive(
+        self,
+        life: Life,
+        bounded: bool,  # noqa: FBT001
+        replaces: int | None,
+        limits: DirtyLimits,
+    ) -> None:
         def observe(step: Step) -> None:
             self.note(f"{life.process.name}: -- {step.value}")
 
         eyes = Eyes(cast("Log", SimLog(life, self.note, self.monitor.told)), Progress())
         takeover = {} if replaces is None else {ROUTE: replaces}
-        job = CompiledJob((self.route(),), takeover=takeover)
+        job = CompiledJob((replace(self.route(), dirty=limits),), takeover=takeover)
         try:
             run.run_routes(job, life.runner, life.stop, eyes, bounded=bounded, observe=observe)
         except SluicewayError as error:
@@ -398,10 +407,6 @@ def _check_staged(storage: Storage, *asked: Any) -> None:
     _world().weather.refuse()
 
 
-def _run_lane_task(plan: TaskPlan, storage: Storage, paths: Sequence[str]) -> TaskResult:
-    return run_lane_task(_world(), plan, storage, paths)
-
-
 def _no_problem(*arguments: object) -> None:
     """Types of columns are not simulated."""
     del arguments
@@ -425,7 +430,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (replay, "open_sink", _open_sink),
     (replay, "open_source", _open_source),
     (replay, "is_alive", _is_alive),
-    (lanes, "run_lane_task", _run_lane_task),
+    (lanes, "run_lane_task", lambda *asked: run_lane_task(_world(), *asked)),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),

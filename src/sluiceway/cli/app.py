@@ -91,8 +91,8 @@ def run_command(args: Sequence[str]) -> int:
         args: Arguments after the program's name.
 
     Returns:
-        The exit code: 0 ok, 1 failed, 2 usage, 3 job file, 5 environment, 7 state conflict,
-        130 interrupted, 141 the reader of standard output is gone.
+        The exit code: 0 ok, 1 failed, 2 usage, 3 job file, 5 environment, 6 dirty limit, 7 state
+        conflict, 130 interrupted, 141 the reader of standard output is gone.
     """
     try:
         code = _dispatch(list(args))

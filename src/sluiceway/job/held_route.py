@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from sluiceway.job.desired import desired_partition, desired_partitions, moved_last
 from sluiceway.job.desk import BackgroundWork, RouteDesk
+from sluiceway.job.dirty_limits import DirtyWatch
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
@@ -27,6 +28,7 @@ class HeldRoute:
     upkeep: LogUpkeep
     desk: RouteDesk
     lanes: Lanes
+    dirty: DirtyWatch
     background: list[BackgroundWork] = field(default_factory=list)
 
     def want_partitions(self, since: int, *, anew: bool = False) -> None:

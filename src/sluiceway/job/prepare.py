@@ -14,6 +14,7 @@ from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import is_below
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord, RangeRecord, RowCounts
 from sluiceway.storage.contract import Storage
+from sluiceway.types.dirty import bounded_counts
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import SplitResult, TaskResult
 
@@ -56,7 +57,7 @@ def prepare_record(
         dirty_files=tuple(file for result in results for file in result.dirty_files),
         counts=_only_moved(counts),
         schema=schema,
-        dirty_reasons=reasons,
+        dirty_reasons=bounded_counts(reasons),
         timings_ms=timings,
     )
 

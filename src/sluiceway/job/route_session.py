@@ -25,6 +25,8 @@ from sluiceway.job.ahead import fold_after, follows
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
 from sluiceway.job.desk import RouteDesk
+from sluiceway.job.dirty_limits import DirtyWatch
+from sluiceway.job.dirty_log import DirtyLog
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.held_route import HeldRoute
@@ -99,6 +101,7 @@ class RouteSession:
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
         self._second_look = SecondLook()
+        self._dirty_log = DirtyLog(self._log)
         self.meter = RouteMeter(config.interval_s)
         self.lag_records = 0
         self.caught_up = False
@@ -145,8 +148,10 @@ class RouteSession:
             upkeep = LogUpkeep(owned.writer)
             place = RouteDesk(owned.log)
             lanes = Lanes(owned, plan, self._lane_hooks(), self._log)
+            dirty = DirtyWatch(self.config.dirty)
+            dirty.recall(owned.log, owned.fold.next_seq)
             self._held = HeldRoute(
-                owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes
+                owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes, dirty
             )
             self._recover()
         except BaseException:
@@ -296,16 +301,7 @@ class RouteSession:
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """Plans of the tasks that the loop has spread the splits over."""
-        return {
-            task: TaskPlan(
-                route=self._now.plan,
-                epoch=planned.epoch,
-                task=task,
-                splits=tuple(each.split for each in splits),
-                deadline_s=self.config.interval_s,
-            )
-            for task, splits in planned.by_task.items()
-        }
+        return planned.task_plans(self._now.plan, self.config.interval_s)
 
     def _lane_hooks(self) -> LaneHooks:
         epoch, applied = partial(next, self._epochs), self._want_partitions
@@ -371,6 +367,7 @@ class RouteSession:
             owned.fold, planned.epoch, planned.by_task, results, held.plan.schema_version
         )
         if record is not None:
+            record = held.dirty.checked(record, results, str(owned.state.identity))
             check_staged_files(owned.storage, owned.layout, results)
             # A topic created anew while it was read reads like the old one (commit rule 13).
             check_identities(owned.fold, view.of(self._subscription(view).topics))
@@ -380,7 +377,8 @@ class RouteSession:
             before = owned.fold.next_seq
             made = partial(placed, replace(record, closed=planned.closed))
             committed = owned.writer.commit(made)
-            self.meter.commit(owned.fold, record.counts)
+            held.dirty.note(record)
+            self.meter.commit(owned.fold, record.counts, record.dirty_reasons)
             self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
             # The names that it has got in its slot.
@@ -392,6 +390,7 @@ class RouteSession:
             done = EpochDone(committed.seq, record, results, planned, ran=ran)
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
             put_asked(held, self._publish)
+            self._dirty_log.tell(results)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
             held.lanes.look()

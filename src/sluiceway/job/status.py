@@ -4,7 +4,7 @@ Advice only: nothing that decides reads it.
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 from sluiceway.errors import StorageUnavailableError
@@ -42,6 +42,7 @@ class RouteNumbers:
     lag_seconds: float | None = None
     rows_per_s: float = 0.0
     dirty_rows_per_s: float = 0.0
+    dirty_reasons: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class RouteStatus(RouteNumbers):
             to commit, None until all that the first look saw is committed.
         rows_per_s: Rows committed a second, over the last minute or two epochs.
         dirty_rows_per_s: Of these, dirty ones.
+        dirty_reasons: Dirty rows that this driver has committed, by reason and field.
     """
 
     route: str = ""

@@ -183,6 +183,12 @@ class Origins:
     offsets: Sequence[int]
 
 
+UNREADABLE_HEADERS = (("sluiceway.headers", b"unreadable: a name is not UTF-8"),)
+"""Stands for the headers of a record that has one whose name is no text."""
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 class SourceBatch(ABC):
     """Records of one split, offsets rising, as one fetch returned them.
 
@@ -212,6 +218,14 @@ class SourceBatch(ABC):
         topic, partition and offset are still those that they had in the queue.
         """
         return None
+
+    def keys(self) -> Sequence[bytes | None]:
+        """Record keys in row order. Called only when a route has a column of them."""
+        return [self.record(row).key for row in range(len(self.values))]
+
+    def headers(self) -> Sequence[Headers]:
+        """Headers in row order, as `keys`; `UNREADABLE_HEADERS` where they are no texts."""
+        return [self.record(row).headers for row in range(len(self.values))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,11 @@ class DirtyBatch(SourceBatch):
         names = ("topic", "partition", "offset")
         return Origins(*(self._rows.column(name).to_pylist() for name in names))
 
+    def keys(self) -> Sequence[bytes | None]:
+        """See `SourceBatch`."""
+        found: list[bytes | None] = self._rows.column("key").to_pylist()
+        return found
+
     def record(self, row: int) -> RawRecord:
         """See `SourceBatch`."""
         found = self._rows.slice(row, 1).to_pylist()[0]

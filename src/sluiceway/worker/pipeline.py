@@ -26,8 +26,15 @@ from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
-from sluiceway.worker.meta_columns import meta_arrays, meta_fields
-from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, TaskPlan
+from sluiceway.worker.dirty_tally import DirtyTally
+from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
+from sluiceway.worker.plan import (
+    NO_CHOICES,
+    DirtySample,
+    EventTimeRule,
+    PartitionRule,
+    TaskPlan,
+)
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.staged_files import StagedFiles
@@ -55,8 +62,10 @@ class Written:
     dirty_files: tuple[FileRecord, ...]
     counts: RowCounts
     dirty_reasons: dict[str, int]
+    notes: dict[str, int]
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
+    dirty_samples: tuple[DirtySample, ...]
 
 
 @dataclass(slots=True)
@@ -75,7 +84,8 @@ class _Counted:
     dirty: int = 0
     filtered: int = 0
     skipped: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: DirtyTally = field(default_factory=DirtyTally)
+    notes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
@@ -134,15 +144,18 @@ class RowPipeline:
         self._counted.read += bounds[-1]
         decoded = self._decoder.decode(self._payloads(batches))
         self._counted.skipped += decoded.skipped
+        self._counted.notes.update(decoded.notes)
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
+        meta = meta_values(self._route.meta, batches, self._splits)
+        _drop_fetched(rows, meta.dirty, dirty)
         decoded_at = time.monotonic()
         self._choose(rows, dirty)
         self._read_event_times(rows, dirty)
         converted_at = time.monotonic()
         codes, values = self._assign(rows, dirty)
         self._note_event_times(rows, bounds, batches)
-        clean = self._with_meta(rows, batches)
+        clean = self._with_meta(rows, meta, bounds[-1])
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
         size_bytes = clean.nbytes + (0 if rejected is None else rejected.nbytes)
@@ -193,9 +206,11 @@ class RowPipeline:
                 BigInt(counted.filtered),
                 BigInt(counted.skipped),
             ),
-            dirty_reasons=dict(counted.reasons),
+            dirty_reasons=counted.reasons.counts(),
+            notes=dict(counted.notes),
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
+            dirty_samples=tuple(counted.reasons.samples),
         )
 
     def abort(self) -> None:
@@ -243,12 +258,10 @@ class RowPipeline:
                 totals = self._totals[batch.split_index]
                 totals.max_event_time_us = max(newest, totals.max_event_time_us or newest)
 
-    def _with_meta(self, rows: _Rows, batches: Sequence[SourceBatch]) -> pa.RecordBatch:
+    def _with_meta(self, rows: _Rows, meta: MetaValues, fetched: int) -> pa.RecordBatch:
         columns = [rows.columns.column(i) for i in self._kept]
-        if self._route.meta:
-            everything = sum(len(batch.values) for batch in batches) == len(rows.indices)
-            for array in meta_arrays(self._route.meta, batches, self._splits):
-                columns.append(array if everything else array.take(rows.indices))
+        everything = fetched == len(rows.indices)
+        columns += [array if everything else array.take(rows.indices) for array in meta.arrays]
         return pa.RecordBatch.from_arrays(columns, schema=self._file_schema)
 
     def _write(
@@ -293,9 +306,10 @@ class RowPipeline:
         if not dirty:
             return None
         self._counted.dirty += len(dirty)
-        self._counted.reasons.update(row.reason.value for row in dirty)
         dirty.sort(key=lambda row: row.index)
         found = [(row, _record(row.index, bounds, batches)) for row in dirty]
+        for row, record in found:
+            self._counted.reasons.add(row, record)
         return dirty_batch(found, self._route.schema_version)
 
 
@@ -343,6 +357,15 @@ def _drop(
         dirty.append(replace(row, index=rows.indices[row.index].as_py()))
     _keep(rows, kept)
     return kept
+
+
+def _drop_fetched(rows: _Rows, found: Sequence[DirtyRow], dirty: list[DirtyRow]) -> None:
+    """Move rows to `dirty` by their number among those fetched, where they are rows at all."""
+    if not found:
+        return
+    places = {row: place for place, row in enumerate(rows.indices.to_pylist())}
+    first = {row.index: row for row in reversed(found) if row.index in places}
+    _drop(rows, [replace(first[index], index=places[index]) for index in sorted(first)], dirty)
 
 
 def _keep(rows: _Rows, kept: NDArray[np.bool_]) -> None:
