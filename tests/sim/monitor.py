@@ -8,64 +8,14 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
 from sim.catalog import Shown
+from sim.folded import Folded, NamedFile, Row, Source, file_rows
 from sim.held import Held, Look, lines_of
-from sim.places import Places, Row, ViolationError
+from sim.places import ViolationError
 from sim.places import require as _require
-
-
-@dataclass(slots=True)
-class NamedFile:
-    """A file that a DATA record names."""
-
-    seq: int
-    staged: str
-    final: str
-    content: bytes
-    visible: bool = False
-    dead: str = ""
-
-
-@dataclass(slots=True)
-class Source:
-    """A source partition in the monitor's fold.
-
-    Attributes:
-        passages: Log and range that each earlier generation has read.
-    """
-
-    topic_id: str
-    start: int
-    end: int
-    how: str
-    had_rows: bool = False
-    generation: int = 0
-    passages: list[tuple[str, int, int]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Folded:
-    """What the records add up to."""
-
-    records: list[bytes] = field(default_factory=list)
-    term: int = 0
-    epoch: int = -1
-    published_through: int = 0
-    snapshot_through: int = 0
-    after_fence: bool = False
-    sources: dict[int, Source] = field(default_factory=dict)
-    files: dict[str, NamedFile] = field(default_factory=dict)
-    staged: dict[str, NamedFile] = field(default_factory=dict)
-    places: Places = field(default_factory=Places)
-
-
-def file_rows(content: bytes) -> list[Row]:
-    """Rows of a simulated data file."""
-    return [(int(p), int(o)) for p, o in (line.split(":") for line in content.decode().split())]
 
 
 def _number(topic_id: str) -> int:
@@ -247,6 +197,7 @@ class Monitor:
         if kind == "FENCE":
             _require(plain["term"] == fold.term + 1, "I3", f"slot {seq} fences {plain['term']}")
             fold.term, fold.epoch = plain["term"], -1
+            fold.lanes.ledger = body["ledger"]
         _require(plain["term"] == fold.term, "I3", f"slot {seq} is of term {plain['term']}")
         if kept is None:
             self._claims(plain, seq)
@@ -255,6 +206,10 @@ class Monitor:
             self._sources(body, seq)
         elif kind == "DATA":
             self._data(plain, seq, kept)
+        elif kind == "LANE":
+            fold.lanes.open_lane(body, seq, _require)
+        elif kind == "LANE_DATA":
+            self._lane_data(plain, seq, kept)
         elif kind == "SNAPSHOT":
             self._snapshot(body, seq, again=kept is not None)
         elif kind == "RESET":
@@ -319,6 +274,7 @@ class Monitor:
         if through == seq:
             now = {number: known.end for number, known in fold.sources.items()}
             _require(ends == now, "rule 19", f"slot {seq}: the side file has other ends")
+            fold.lanes.check_side_file(side, seq, _require)
 
     def _reset(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
         for each in body["partitions"]:
@@ -376,7 +332,7 @@ class Monitor:
                  f"slot {seq} does not balance")  # fmt: skip
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
-        dirty = [self._file(file, seq, own, kept) for file in body["dirty_files"]]
+        dirty = self._dirty_files(body, seq, own, kept)
         fold.places.data(body, clean, seq, self.root)
         if kept is not None:
             return
@@ -384,6 +340,27 @@ class Monitor:
         _require(self._fits(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
+
+    def _dirty_files(
+        self, body: dict[str, Any], seq: int, own: str, kept: dict[str, bytes] | None
+    ) -> list[tuple[NamedFile, str]]:
+        found = [self._file(file, seq, own, kept) for file in body["dirty_files"]]
+        for file, _ in found:
+            self.fold.lanes.add_file(seq, file.final, file_rows(file.content))
+        return found
+
+    def _lane_data(self, plain: dict[str, Any], seq: int, kept: dict[str, bytes] | None) -> None:
+        fold, body = self.fold, plain["body"]
+        _require(body["epoch"] > fold.epoch, "I9", f"slot {seq} has epoch {body['epoch']}")
+        fold.epoch = body["epoch"]
+        wanted = fold.lanes.consume(body, seq, _require)
+        own = f"{plain['term']}-{body['epoch']}-"
+        clean = [self._file(file, seq, own, kept) for file in body["files"]]
+        dirty = self._dirty_files(body, seq, own, kept)
+        fold.places.data({**body, "closed": []}, clean, seq, self.root)
+        if kept is None:
+            _require(self._fits(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
+            _require(self._fits(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
         """Rows of the range; how many of them retention may have taken before they were read."""
@@ -467,6 +444,9 @@ class Monitor:
                     kind = outcome(number, offset)
                     if there[offset] and kind in wanted:
                         wanted[kind].append((number, offset))
+        self.fold.lanes.check_end(Counter(wanted[DIRTY]), _require)
+        wanted[CLEAN] += self.fold.lanes.written.elements()
+        wanted[DIRTY] += self.fold.lanes.again.elements()
         self.fold.places.check_shown(partitions, self.root)
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}

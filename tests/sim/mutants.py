@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from sim import ahead_mutants as fast
 from sim import background
+from sim import lane_mutants as lanes
 from sim import partition_mutants as move
 from sim import store_mutants as store
 from sim import upkeep_mutants as keep
@@ -29,15 +30,26 @@ from sluiceway.job import (
     takeover,
 )
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.lanes import Lanes
 from sluiceway.job.loop import JobLoop
 from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
+from sluiceway.job.requests import LaneRequest
 from sluiceway.job.route_session import RouteSession
-from sluiceway.ledger import fold_data, fold_partitions, fold_sources, forgetting, garbage, log
+from sluiceway.ledger import (
+    fold_data,
+    fold_partitions,
+    fold_sources,
+    forgetting,
+    garbage,
+    log,
+    snapshot,
+)
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import Decided
+from sluiceway.ledger.lane_state import LaneBook, LaneState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import DataRecord, FenceRecord, Record, encode_record
@@ -367,6 +379,21 @@ MUTANTS = (
     Mutant("reset-from-old-end", "RESET does not look whether its committed ends are so still",
            ((reset_offsets, "refuse_stale", _nothing),
             (fold_sources, "moved", keep.moved_unchecked))),
+    Mutant("lanes-overlap", "a lane takes dirty rows, whoever has them",
+           ((LaneBook, "is_taken", lanes.never_taken),)),
+    Mutant("lane-ends-in-memory", "how far a replay is, its driver knows, and no record",
+           ((LaneState, "left", lanes.left_as_remembered),
+            (LaneState, "place", lanes.place_anywhere),
+            (Lanes, "_record", lanes.record_and_remember))),
+    Mutant("request-twice", "a request that is found again opens another lane",
+           ((LaneRequest, "record", lanes.record_of_new_lane),
+            (LaneBook, "is_taken", lanes.never_taken))),
+    Mutant("snapshot-without-lanes", "a side file forgets which rows lanes have taken",
+           ((snapshot, "lane_image", lanes.image_without_lanes),)),
+    Mutant("dirty-again-dropped", "rows of a replay that are dirty again count as filtered",
+           ((Lanes, "_record", lanes.record_without_dirty_rows),)),
+    Mutant("lane-not-published", "the files of a lane's epoch stay staged",
+           ((Lanes, "_land", lanes.land_unpublished),)),
 )  # fmt: skip
 
 

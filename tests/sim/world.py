@@ -19,7 +19,7 @@ from sim.places import ViolationError
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
-from sim.tasks import RowsFile, SimRunner, verify_rows
+from sim.tasks import RowsFile, SimRunner, run_lane_task, verify_rows
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
@@ -27,9 +27,11 @@ from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
     desk,
     housekeeping,
+    lanes,
     loop,
     moved_partitions,
     prepare,
+    replay,
     reset_offsets,
     route_plan,
     route_session,
@@ -66,6 +68,8 @@ _TOLD = {
     "committed": "DATA",
     "sources_pinned": "SOURCES",
     "snapshot": "SNAPSHOT",
+    "lane_opened": "LANE",
+    "lane_committed": "LANE_DATA",
 }
 _worlds: list["World"] = []
 
@@ -321,6 +325,12 @@ class World:
                     continue
                 raise ViolationError(f"halt: {life.process.name} {code} {error}")
 
+    def command_log(self) -> "Log":
+        """The log of a command that is a driver for a while."""
+        process = self.scheduler.alive().process
+        life = Life(process, StopSignal(), SimRunner(self, 0), self.seen)
+        return cast("Log", SimLog(life, self.note, self.monitor.told))
+
     def commanded(self) -> list[Command]:
         """Commands that have neither died nor ended."""
         return [command for command in self.commands if not command.process.dead]
@@ -418,6 +428,11 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (run, "open_source", _open_source),
     (run, "open_sink", _open_sink),
     (reset_offsets, "open_sink", _open_sink),
+    (replay, "open_sink", _open_sink),
+    (replay, "open_source", _open_source),
+    (replay, "is_alive", _is_alive),
+    (lanes, "run_lane_task", lambda *asked: run_lane_task(_world(), *asked)),
+    (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
     (staged_files, "ParquetStagedFile", RowsFile),

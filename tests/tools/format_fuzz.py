@@ -3,7 +3,8 @@
 `python -m tools.format_fuzz --format all --payloads 1000000 --workers 2` in `tests/`
 
 Whatever comes, a decoder answers for every payload, with a row, a dirty row, or skipped, and as it
-answers for that payload alone. The last line of output is JSON; the exit code is 1 when any of this failed.
+answers for that payload alone. The last line of output is JSON; the exit code is 1 when any of
+this failed.
 """
 
 import argparse

@@ -7,16 +7,18 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_partitions import name_of
 from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
-from sluiceway.ledger.records import DataRecord
+from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.checksum import stream_crc32c
@@ -31,7 +33,7 @@ class Problem:
 
     Attributes:
         kind: `chain`, `identity`, `file_missing`, `file_changed`, `file_misplaced`,
-            `file_twice`, `file_unknown`, `offsets`, `source`, `partition`.
+            `file_twice`, `file_unknown`, `offsets`, `lane`, `source`, `partition`.
         where: Path, slot or source partition.
         message: What was expected and what was found.
     """
@@ -46,6 +48,8 @@ class VerifyReport:
     """What was looked at and what was found.
 
     Attributes:
+        dirty_rows: In all dirty files, those that a lane has consumed too.
+        replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
         unchecked: What could not be compared, and why (offsets gone from the broker).
     """
@@ -59,6 +63,9 @@ class VerifyReport:
     gaps: int = 0
     filtered: int = 0
     skipped: int = 0
+    lanes: int = 0
+    replayed: int = 0
+    purged: int = 0
     partitions: int = 0
     deep: bool = False
     problems: list[Problem] = field(default_factory=list)
@@ -96,6 +103,7 @@ class Verifier:
         self._live: dict[str, list[FileRecord]] = {}
         self._missing: dict[str, str] = {}
         self._uncompared = 0
+        self._lanes = LaneCheck(storage)
         self.report = VerifyReport(deep=deep)
         self.fold = Fold(forgotten={})
 
@@ -134,14 +142,41 @@ class Verifier:
     def _fold_records(self, log: LedgerLog) -> Fold:
         for record, raw in log.records():
             self.fold.apply(record, raw)
-            if isinstance(record.body, DataRecord):
-                self._check_data(record.body)
-            elif isinstance(record.body, ReplaceRecord):
-                self._check_replace(record.body)
-            elif isinstance(record.body, ExpireRecord):
-                for each in record.body.partitions:
-                    self._let_go(each.partition)
+            self._check_body(record)
         return self.fold
+
+    def _check_body(self, record: Record) -> None:
+        body = record.body
+        if isinstance(body, DataRecord):
+            self._check_data(body)
+        elif isinstance(body, ReplaceRecord):
+            self._check_replace(body)
+        elif isinstance(body, ExpireRecord):
+            for each in body.partitions:
+                self._let_go(each.partition)
+        elif isinstance(body, LaneDataRecord):
+            self._check_lane_data(body)
+        elif isinstance(body, LaneRecord):
+            self.report.lanes += 1
+            for message in self._lanes.opening_problems(body):
+                self.report.add("lane", f"slot {record.seq}", message)
+        if self.fold.first_fence is not None:
+            self._lanes.note(self.fold.first_fence.ledger, record)
+
+    def _check_lane_data(self, record: LaneDataRecord) -> None:
+        report, counts = self.report, record.counts
+        report.replayed += int(counts.read - counts.purged)
+        report.purged += int(counts.purged)
+        report.filtered += int(counts.filtered)
+        report.skipped += int(counts.skipped)
+        self._check_files(record)
+        if not report.deep or counts.purged:
+            return
+        if self._origin is None or counts.filtered or counts.skipped:
+            self._uncompared += 1
+            return
+        for message in self._lanes.row_problems(record, self._origin, self._places):
+            report.add("offsets", f"epoch {record.epoch}", message)
 
     def _check_replace(self, record: ReplaceRecord) -> None:
         """Files that were removed may be gone; those that came bring as many rows."""
@@ -169,13 +204,17 @@ class Verifier:
             report.gaps += int(span.gaps)
         report.filtered += int(record.counts.filtered)
         report.skipped += int(record.counts.skipped)
+        self._check_files(record)
+        self._check_offsets(record)
+
+    def _check_files(self, record: EpochRecord) -> None:
+        report = self.report
         for file in record.files:
             self._take(file, self._partition_of(file))
         for file in record.dirty_files:
             report.dirty_files += 1
             report.dirty_rows += int(file.rows)
             self._check_file(file)
-        self._check_offsets(record)
 
     def _partition_of(self, file: FileRecord) -> str:
         return name_of(self.fold, file.final.rpartition("/")[0])

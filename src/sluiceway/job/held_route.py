@@ -7,6 +7,7 @@ from sluiceway.job.desk import BackgroundWork, RouteDesk
 from sluiceway.job.dirty_limits import DirtyWatch
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.housekeeping import Housekeeper
+from sluiceway.job.lanes import Lanes
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.job.publish import Publisher
 from sluiceway.job.takeover import OwnedLedger
@@ -26,6 +27,7 @@ class HeldRoute:
     plan: RoutePlan
     upkeep: LogUpkeep
     desk: RouteDesk
+    lanes: Lanes
     dirty: DirtyWatch
     background: list[BackgroundWork] = field(default_factory=list)
 

@@ -34,7 +34,7 @@ from sluiceway.ledger.places import (
     moved_folder,
     moved_prefix,
 )
-from sluiceway.ledger.records import DataRecord, Record
+from sluiceway.ledger.records import EpochRecord, Record
 
 
 def name_of(fold: FoldState, folder: str) -> str:
@@ -45,7 +45,7 @@ def name_of(fold: FoldState, folder: str) -> str:
 # DATA
 
 
-def check_places(fold: FoldState, body: DataRecord, record: Record) -> None:
+def check_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
     """Refuse rows for a folder that their partition has left, or unmarked ones for a closed one."""
     slot = f"slot {record.seq}"
     closed = {*fold.closed, *body.closed}
@@ -69,7 +69,7 @@ def check_location(fold: FoldState, name: str, folder: str, slot: str) -> None:
     require(known.location == folder, "rule 4", where)
 
 
-def check_late(reached: set[str], body: DataRecord, slot: str) -> None:
+def check_late(reached: set[str], body: EpochRecord, slot: str) -> None:
     """Refuse rows for a closed partition that do not say that they are late (I7)."""
     late = set(body.late_in)
     require(
@@ -80,7 +80,7 @@ def check_late(reached: set[str], body: DataRecord, slot: str) -> None:
     )
 
 
-def take_places(fold: FoldState, body: DataRecord, record: Record) -> None:
+def take_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
     """The files are in their partitions, and what was closed is closed."""
     for file in body.files:
         _add_file(fold, file, record.seq)

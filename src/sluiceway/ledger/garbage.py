@@ -35,6 +35,7 @@ class Kind(StrEnum):
     SLOT_TMP = "slot_tmp"
     OWNER_TMP = "owner_tmp"
     RESERVE_TMP = "reserve_tmp"
+    REQUEST_TMP = "request_tmp"
     ADVICE_TMP = "advice_tmp"
     PACK = "pack"
     UPKEEP = "upkeep"
@@ -44,6 +45,7 @@ class Kind(StrEnum):
 _PLAIN = {
     Kind.OWNER_TMP: re.compile(r"OWNER\.[0-9a-f]{32}\.tmp"),
     Kind.RESERVE_TMP: re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp"),
+    Kind.REQUEST_TMP: re.compile(r"[0-9a-f]{32}\.json\.[0-9a-f]{32}\.tmp"),
     Kind.ADVICE_TMP: re.compile(r"\.\./\.(lease|status|hint)\.json\.[0-9a-f]{32}\.tmp"),
     Kind.UPKEEP: re.compile(r"reserve|snapshots"),
 }
@@ -201,9 +203,9 @@ def _judge(
         case Kind.OWNER_TMP:
             done = decided.next_seq > 0
             return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
-        case Kind.RESERVE_TMP | Kind.ADVICE_TMP:
+        case Kind.RESERVE_TMP | Kind.REQUEST_TMP | Kind.ADVICE_TMP:
             # A writer that still makes it does without: the reserve is made after the next commit,
-            # the lease renewed a little later.
+            # the lease renewed a little later, the request put again by whoever waits for it.
             return Decision(item.name, removable=True, reason="no record ever names it")
         case Kind.PACK:
             # Packs never go, and hold what was decided: nobody needs another one of the folder.

@@ -36,6 +36,7 @@ from sluiceway.worker.plan import (
     TaskPlan,
 )
 from sluiceway.worker.row_choices import RowChooser
+from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.row_sorter import RowSorter
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.write_behind import WriteLane
@@ -94,9 +95,12 @@ class RowPipeline:
         storage: The table's storage.
         lane: Where its files are written, beside the caller's thread. What touches files or
             counts what was written runs there, until `close` or `abort` has waited for it.
+        files: Takes the rows; None stages files.
     """
 
-    def __init__(self, plan: TaskPlan, storage: Storage, lane: WriteLane) -> None:
+    def __init__(
+        self, plan: TaskPlan, storage: Storage, lane: WriteLane, files: RowFiles | None = None
+    ) -> None:
         route = plan.route
         self._route = route
         self._splits = [split.partition for split in plan.splits]
@@ -115,7 +119,7 @@ class RowPipeline:
         self._kept = [i for i, name in enumerate(names) if name.lower() not in left_out]
         kept_fields = [row_schema.field(i) for i in self._kept]
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
-        self._files = StagedFiles(storage, plan, self._file_schema)
+        self._files = files or StagedFiles(storage, plan, self._file_schema)
         self._sorter = RowSorter(self._files.write)
         self._lane = lane
         self._counted = _Counted()
