@@ -237,23 +237,12 @@ class Monitor:
     def _partitions(
         self, kind: str, body: dict[str, Any], seq: int, kept: dict[str, bytes] | None
     ) -> None:
-        places = self.fold.places
-        if kind == "INTENT":
-            places.intents[seq] = body
-        elif kind == "ABANDON":
-            _require(places.intents.pop(body["intent"], None), "rule 2", f"slot {seq} ends nothing")
-            places.ended.add(body["intent"])
-        elif kind == "REPLACE":
-            uuid = places.intents.get(body["intent"], {"uuid": "?"})["uuid"]
-            own = f"i{body['intent']}-{uuid}/"
+        if kind == "REPLACE":
+            own = self.fold.places.staged(body["intent"])
             added = [self._file(file, seq, own, kept)[0] for file in body["added"]]
-            places.replace(body, added, seq, self.root)
-        elif kind == "READY":
-            places.ready(body, seq)
-        elif kind == "EXPIRE":
-            places.expire(body, seq)
+            self.fold.places.replace(body, added, seq, self.root)
         else:
-            _require(kind == "FENCE", "rule 2", f"slot {seq} holds {kind}")
+            self.fold.places.take(kind, body, seq)
 
     def _sources(self, body: dict[str, Any], seq: int) -> None:
         for pin in body["partitions"]:
@@ -458,7 +447,7 @@ class Monitor:
         self.fold.lanes.check_end(Counter(wanted[DIRTY]), _require)
         wanted[CLEAN] += self.fold.lanes.written.elements()
         wanted[DIRTY] += self.fold.lanes.again.elements()
-        self._check_places(partitions)
+        self.fold.places.check_shown(partitions, self.root)
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}
         for path in all_files:
@@ -474,13 +463,6 @@ class Monitor:
         expired = {CLEAN: self.fold.places.expired_rows, DIRTY: Counter[Row]()}
         for kind, rows in found.items():
             self._compare(kind, Counter(rows), Counter(wanted[kind]) - expired[kind])
-
-    def _check_places(self, partitions: dict[tuple[str, ...], str]) -> None:
-        """Readers are sent where the rows are, and nowhere else."""
-        for place in self.fold.places.by_name.values():
-            found = partitions.get((place.value,))
-            wanted = None if place.expired else f"{self.root}/{place.folder}"
-            _require(found == wanted, "rule 16", f"{place.value} is shown at {found}, not {wanted}")
 
     @staticmethod
     def _compare(kind: str, found: Counter[Row], wanted: Counter[Row]) -> None:

@@ -99,6 +99,31 @@ class Places:
         found = (name for name, place in self.by_name.items() if place.folder == folder)
         return next(found, folder)
 
+    def take(self, kind: str, body: dict[str, Any], seq: int) -> None:
+        """Take a record without files in."""
+        if kind == "INTENT":
+            self.intents[seq] = body
+        elif kind == "ABANDON":
+            require(self.intents.pop(body["intent"], None), "rule 2", f"slot {seq} ends nothing")
+            self.ended.add(body["intent"])
+        elif kind == "READY":
+            self.ready(body, seq)
+        elif kind == "EXPIRE":
+            self.expire(body, seq)
+        else:
+            require(kind == "FENCE", "rule 2", f"slot {seq} holds {kind}")
+
+    def staged(self, intent: int) -> str:
+        """What the staged names of work begin with."""
+        return f"i{intent}-{self.intents.get(intent, {'uuid': '?'})['uuid']}/"
+
+    def check_shown(self, partitions: dict[tuple[str, ...], str], root: str) -> None:
+        """Readers are sent where the rows are, and nowhere else."""
+        for place in self.by_name.values():
+            found = partitions.get((place.value,))
+            wanted = None if place.expired else f"{root}/{place.folder}"
+            require(found == wanted, "rule 16", f"{place.value} is shown at {found}, not {wanted}")
+
     def replace(self, body: dict[str, Any], added: Sequence[Named], seq: int, root: str) -> None:
         """The same rows are elsewhere, in a folder that nobody has used."""
         intent = self.intents.pop(body["intent"], None)

@@ -116,6 +116,7 @@ class SimLog:
             self._life.term = cast("int", fields["term"])
         if event == "epoch_thrown_away" or fields.get("ahead"):
             self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
+        self._life.seen["old_folders_removed"] += event == "old_folder_removed"
         if event in _TOLD:
             self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
 
@@ -435,6 +436,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
     (staged_files, "ParquetStagedFile", RowsFile),
+    (staged_files, "CLOSERS", 1),
     (staged_files, "verify_staged", verify_rows),
     (log, "decode_record", _decode_once),
     (writer, "decode_record", _decode_once),

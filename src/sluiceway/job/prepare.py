@@ -141,13 +141,14 @@ def placed(record: DataRecord, fold: Fold) -> DataRecord:
     the epoch was planned (commit rule 4). The staged files stay as they are.
 
     Args:
-        record: Each file with the folder of its partition's first rows; `closed` as planned.
+        record: Each file with the folder of its partition's first rows; in `closed` all prefixes
+            that were closed when it was planned. Rows in others are not late, and refused when
+            those are closed by now (commit rule 6).
         fold: Of all records before the slot.
     """
     newly = sorted(set(record.closed) - fold.closed.keys())
-    closed = (*fold.closed, *newly)
     names = {file.final.rpartition("/")[0] for file in record.files}
-    late = {prefix for prefix in closed for name in names if is_below(name, prefix)}
+    late = {prefix for prefix in record.closed for name in names if is_below(name, prefix)}
     files = tuple(map(partial(_placed_file, fold), record.files))
     return replace(record, files=files, closed=tuple(newly), late_in=tuple(sorted(late)))
 

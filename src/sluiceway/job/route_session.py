@@ -146,7 +146,7 @@ class RouteSession:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            place = RouteDesk(owned.log)
+            place = RouteDesk(owned.log, owned.fold.closed)
             lanes = Lanes(owned, plan, self._lane_hooks(), self._log)
             dirty = DirtyWatch(self.config.dirty)
             dirty.recall(owned.log, owned.fold.next_seq)

@@ -60,6 +60,7 @@ class Fold(FoldState):
             InvariantError: A precondition or invariant does not hold; says which.
         """
         self.check(record)
+        self.bytes_since_snapshot += len(raw)
         take = _STEPS[type(record.body)][1]
         take(self, record.body, record)
         if record.published_through > self.published_through:

@@ -171,6 +171,7 @@ class FoldState:
         intents: By slot.
         closed: By prefix.
         left: Folders that may be there still. Nothing is decided by them but what may be removed.
+        bytes_since_snapshot: Of the records behind the last SNAPSHOT, as a start reads them.
     """
 
     next_seq: int = 0
@@ -197,6 +198,7 @@ class FoldState:
     intents: dict[int, OpenIntent] = field(default_factory=dict)
     closed: dict[str, ClosedPrefix] = field(default_factory=dict)
     left: dict[str, LeftFolder] = field(default_factory=dict)
+    bytes_since_snapshot: int = field(default=0, compare=False)
     lanes: LaneBook = field(default_factory=LaneBook)
 
     @property

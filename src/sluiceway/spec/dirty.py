@@ -11,7 +11,14 @@ from sluiceway.spec.values import duration, not_yet, wrong
 REASONS = (
     *("broken", "encoding", "empty", "not_an_object", "duplicate_key", "missing", "null"),
     *("wrong_type", "not_integral", "overflow", "scale", "too_long", "trailing_blanks"),
-    *("bad_text", "bad_time", "unexpected_field", "too_deep", "bad_partition_value"),
+    *(
+        "bad_text",
+        "bad_time",
+        "not_a_change",
+        "unexpected_field",
+        "too_deep",
+        "bad_partition_value",
+    ),
 )
 """Reason codes of dirty rows, as `types.dirty` has them."""
 

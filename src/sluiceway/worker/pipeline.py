@@ -37,11 +37,9 @@ from sluiceway.worker.plan import (
 )
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.row_files import RowFiles
+from sluiceway.worker.row_sorter import RowSorter
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.write_behind import WriteLane
-
-# With more runs of rows for one partition than this, sorting the batch costs less than the slices.
-_RUNS_PER_VALUE = 4
 
 
 @dataclass(slots=True)
@@ -122,6 +120,7 @@ class RowPipeline:
         kept_fields = [row_schema.field(i) for i in self._kept]
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
         self._files = files or StagedFiles(storage, plan, self._file_schema)
+        self._sorter = RowSorter(self._files.write)
         self._lane = lane
         self._counted = _Counted()
         self._totals = [SplitTotals() for _ in plan.splits]
@@ -191,6 +190,7 @@ class RowPipeline:
         """
         started = time.monotonic()
         self._lane.finish()
+        self._sorter.flush()
         files, dirty_files = self._files.close()
         counted = self._counted
         counted.seconds["close"] += time.monotonic() - started
@@ -275,30 +275,10 @@ class RowPipeline:
         started = time.monotonic()
         if rows.num_rows > 0:
             self._counted.written += rows.num_rows
-            self._write_clean(rows, codes, values)
+            self._sorter.add(rows, codes, values)
         if rejected is not None:
             self._files.write_dirty(rejected)
         self._counted.seconds["write"] += time.monotonic() - started
-
-    def _write_clean(
-        self,
-        rows: pa.RecordBatch,
-        codes: NDArray[np.int32],
-        values: list[tuple[str | None, ...]],
-    ) -> None:
-        starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
-        if len(starts) <= _RUNS_PER_VALUE * len(values):
-            # Rows that follow each other go to one place: slices do, nothing is copied.
-            for begin, end in zip(starts, [*starts[1:], len(codes)], strict=True):
-                self._files.write(values[codes[begin]], rows.slice(begin, end - begin))
-            return
-        # Stable, so rows of one source partition keep their order in each file.
-        order = np.argsort(codes, kind="stable")
-        ordered = rows.take(pa.array(order))
-        cuts = np.searchsorted(codes[order], np.arange(len(values) + 1))
-        for value, begin, end in zip(values, cuts[:-1], cuts[1:], strict=True):
-            if end > begin:
-                self._files.write(value, ordered.slice(begin, end - begin))
 
     def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]

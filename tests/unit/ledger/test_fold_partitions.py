@@ -50,7 +50,7 @@ def put(fold: Fold, body: Body | None, *, published: bool = True) -> int:
 def rows(fold: Fold, start: int, end: int, *, closed: tuple[str, ...] = ()) -> DataRecord:
     """The next epoch, as its writer would put it."""
     base = data(fold.term, fold.last_epoch + 1, span(0, start, end))
-    return placed(replace(base, closed=closed), fold)
+    return placed(replace(base, closed=(*fold.closed, *closed)), fold)
 
 
 def hour_of_rows() -> tuple[Fold, tuple[FileRecord, ...]]:
@@ -225,6 +225,13 @@ def test_closed_partition_takes_rows_only_when_they_are_called_late() -> None:
     put(fold, late)
     with pytest.raises(InvariantError, match="closes again"):
         put(fold, replace(rows(fold, 9, 9), closed=(HOUR,)))
+
+
+def test_rows_of_an_epoch_that_was_planned_before_a_partition_was_closed_are_refused() -> None:
+    fold = closed()
+    planned_before = data(fold.term, fold.last_epoch + 1, span(0, 7, 9))
+    with pytest.raises(InvariantError, match="I7"):
+        put(fold, placed(planned_before, fold))
 
 
 def test_ready_announces_all_below_a_prefix_and_again_only_after_late_rows() -> None:
