@@ -17,7 +17,7 @@ import pytest
 from sluiceway.audit.dirty_choice import choose
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
 from sluiceway.cli.app import run_command
-from sluiceway.errors import RequestRefusedError
+from sluiceway.errors import RequestRefusedError, StorageUnavailableError
 from sluiceway.job.replay import carry_out
 from sluiceway.job.stop import StopSignal
 from sluiceway.lab.lab import LabEndpoints
@@ -25,6 +25,7 @@ from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.observe.log import stderr_log
+from tools.independent_ledger import ledger_faults
 from tools.job_files import COLUMNS, event
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun
@@ -87,6 +88,7 @@ class Dirty:
     def assert_each_row_once(self) -> None:
         """Two verifiers, one of them without a line of the product; and row by row."""
         self.run.assert_verified()
+        assert ledger_faults(self.run.root(), self.run.job.route.route) == []
         self.expectation.write_text('{"required": ["id", "ts"]}')
         found = read_independently(self.endpoints, self.run.job, expectation=self.expectation)
         clean = [n for n, row in enumerate(self.rows) if row != b"{"]
@@ -189,6 +191,33 @@ def test_live_driver_carries_requests_out_between_its_epochs(
         stop.ask()
         driver.join()
     assert not list(dirty.run.root().glob("_sluiceway/*/requests/*"))
+    dirty.assert_each_row_once()
+
+
+def test_lane_whose_dirty_file_is_damaged_waits_and_the_stream_is_read_on(
+    make_dirty: MakeDirty, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.job.lanes._FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr("sluiceway.job.replay._TRIES", 2)
+    dirty = make_dirty(60, 5)
+    dirty.repair()
+    rows = DirtyRows.read(dirty.run.log())
+    request = choose(rows, DirtyFilter()).request(rows, "replay", "me", "")
+    (file,) = rows.files.values()
+    path = dirty.run.root() / file.record.final
+    content = path.read_bytes()
+    path.write_bytes(bytes(len(content)))
+    log = stderr_log(level="error")
+    with pytest.raises(StorageUnavailableError):
+        carry_out(dirty.run.config(), rows.log, request, lambda lane, elsewhere: None, log)
+    dirty.rows.extend(event(n) for n in range(60, 70))
+    writer.write(dirty.run.job.route.topics[0], dirty.rows[60:])
+    dirty.run.catch_up()
+    assert len(dirty.run.rows()) == 48 + 10
+    assert dirty.bodies(LaneDataRecord) == []
+    path.write_bytes(content)
+    (lane,) = dirty.lanes("replay", dirty.job)
+    assert (lane["read"], lane["written"]) == (12, 8)
     dirty.assert_each_row_once()
 
 

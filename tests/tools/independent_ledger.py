@@ -27,6 +27,8 @@ class _Log:
     epoch: int = -1
     ledger: str = ""
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    lanes: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    taken: set[tuple[str, int]] = field(default_factory=set)
     identities: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
@@ -92,10 +94,13 @@ def _take(log: _Log, seq: int, raw: bytes, root: Path, system: Path) -> None:
             key = (pin["topic"], pin["partition"])
             log.ends.setdefault(key, int(pin["start"]))
             log.identities[key] = (pin["cluster_id"], pin["topic_id"])
-    elif record["type"] == "DATA":
+    elif record["type"] == "LANE":
+        _open_lane(log, seq, body)
+    elif record["type"] in ("DATA", "LANE_DATA"):
         _hold(body["epoch"] > log.epoch, f"slot {seq}: epoch {body['epoch']}")
         log.epoch = body["epoch"]
-        _take_ranges(log, seq, body)
+        (_take_ranges if record["type"] == "DATA" else _take_lane_ranges)(log, seq, body)
+        _hold_sums(seq, body)
         for file in (*body["files"], *body["dirty_files"]):
             _take_file(log, file, root, system)
         log.rows |= {file["final"]: int(file["rows"]) for file in body["files"]}
@@ -128,6 +133,31 @@ def _take_replace(log: _Log, seq: int, body: dict[str, Any], root: Path, system:
         log.rows[file["final"]] = int(file["rows"])
 
 
+def _open_lane(log: _Log, seq: int, body: dict[str, Any]) -> None:
+    """The rows of a lane in order, by file; no other lane has one of them."""
+    _hold(body["lane"] not in log.lanes, f"slot {seq}: lane {body['lane']} again")
+    rows: dict[str, list[int]] = {}
+    for each in body["ranges"]:
+        for row in range(int(each["start"]), int(each["stop"])):
+            _hold((each["source"], row) not in log.taken, f"slot {seq}: {each} is taken")
+            log.taken.add((each["source"], row))
+            rows.setdefault(each["source"], []).append(row)
+    log.lanes[body["lane"]] = rows
+
+
+def _take_lane_ranges(log: _Log, seq: int, body: dict[str, Any]) -> None:
+    counts = {name: int(value) for name, value in body["counts"].items()}
+    read = 0
+    for span in body["ranges"]:
+        left = log.lanes[body["lane"]][span["source"]]
+        wanted = list(range(int(span["start"]), int(span["end"])))
+        _hold(bool(wanted) and left[: len(wanted)] == wanted, f"slot {seq}: {span} does not follow")
+        del left[: len(wanted)]
+        read += len(wanted)
+    outcome = sum(value for name, value in counts.items() if name != "read")
+    _hold(read == counts["read"] == outcome, f"slot {seq}: {read} read, {counts}")
+
+
 def _take_ranges(log: _Log, seq: int, body: dict[str, Any]) -> None:
     read = 0
     for span in body["ranges"]:
@@ -144,6 +174,10 @@ def _take_ranges(log: _Log, seq: int, body: dict[str, Any]) -> None:
     counts = {name: int(value) for name, value in body["counts"].items()}
     outcome = sum(counts[name] for name in _CLASSES)
     _hold(read == counts["read"] == outcome, f"slot {seq}: {read} read, {counts}")
+
+
+def _hold_sums(seq: int, body: dict[str, Any]) -> None:
+    counts = {name: int(value) for name, value in body["counts"].items()}
     for name, files in (("written", "files"), ("dirty", "dirty_files")):
         rows = sum(int(file["rows"]) for file in body[files])
         _hold(rows == counts[name], f"slot {seq}: {rows} {name} in files, {counts[name]} counted")
