@@ -82,6 +82,41 @@ class TestCsvSlowPath(TestCsv):
         return CsvDecoder(schema, options, exact_only=True)
 
 
+class TestDebezium(FormatConformance):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        return open_decoder(FormatChoice("debezium", (("tombstones", tombstones),)), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return b'{"before":null,"after":%s,"source":{"pos":1},"op":"c"}' % json_payload(row)
+
+
+class TestDebeziumWithSchema(TestDebezium):
+    def encode(self, row: Row) -> bytes:
+        return b'{"schema":{"type":"struct"},"payload":%s}' % super().encode(row)
+
+
+class TestMaxwell(FormatConformance):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        return open_decoder(FormatChoice("maxwell", (("tombstones", tombstones),)), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return b'{"type":"insert","xid":1,"data":%s}' % json_payload(row)
+
+
+class TestCanal(FormatConformance):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        return open_decoder(FormatChoice("canal", (("tombstones", tombstones),)), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return b'{"type":"INSERT","data":[{}],%s' % json_payload(row)[1:]
+
+
 class TestRaw(FormatConformance):
     schema = Schema((Field("line", StringType(), required=True),))
     empty_is_a_value = True
@@ -103,7 +138,7 @@ class TestRaw(FormatConformance):
 
 
 @pytest.mark.parametrize(
-    "option", [("tombstones", "keep"), ("extra", "keep"), ("engine", "gpu"), ("delimiter", ";")]
+    "option", [("tombstones", "keep"), ("extra", "all"), ("engine", "gpu"), ("delimiter", ";")]
 )
 def test_option_that_json_does_not_have_is_refused(option: tuple[str, str]) -> None:
     with pytest.raises(ValueError, match=f"no option {option[0]}: {option[1]}"):

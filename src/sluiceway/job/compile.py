@@ -1,11 +1,13 @@
 """From the job file to the values that a driver works with. No I/O."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
+from sluiceway.job.dirty_limits import DirtyLimits
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
@@ -95,6 +97,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         interval_s=spec.run.interval_ms / 1000,
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
+        dirty=_dirty_limits(spec),
     )
 
 
@@ -113,6 +116,23 @@ def why_no_rows(spec: RouteSpec) -> str | None:
         _partition_rules(spec),
         row_choices(columns, spec.where),
         format_choice(spec),
+    )
+
+
+def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
+    dirty = spec.dirty
+    limits = DirtyLimits(
+        rows=dirty.max_rows,
+        reasons=tuple(sorted(dirty.reasons.items())),
+        rows_window_ms=dirty.window_ms,
+    )
+    if dirty.max_rate is None:
+        return limits
+    return replace(
+        limits,
+        ratio=dirty.max_rate.ratio,
+        ratio_window_ms=dirty.max_rate.window_ms,
+        ratio_min_rows=dirty.max_rate.min_rows,
     )
 
 

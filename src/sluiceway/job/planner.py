@@ -11,6 +11,7 @@ from sluiceway.ledger.fold_state import SourceState, Subscription
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.plan import RoutePlan, TaskPlan
 
 Bounds = Mapping[SourcePartition, LogBounds]
 
@@ -50,6 +51,24 @@ class PlannedEpoch:
     closed: tuple[str, ...] = ()
     answered: float | None = None
     started: float = field(default_factory=time.monotonic)
+
+    def task_plans(self, route: RoutePlan, deadline_s: float) -> dict[int, TaskPlan]:
+        """What each task is told. Called once the splits are dealt out.
+
+        Args:
+            route: What all tasks share.
+            deadline_s: Reading time from a task's start.
+        """
+        return {
+            task: TaskPlan(
+                route=route,
+                epoch=self.epoch,
+                task=task,
+                splits=tuple(each.split for each in splits),
+                deadline_s=deadline_s,
+            )
+            for task, splits in self.by_task.items()
+        }
 
 
 def new_partitions(

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from uuid import uuid4
 
 from sluiceway.errors import (
@@ -24,10 +25,13 @@ from sluiceway.job.ahead import fold_after, follows
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
 from sluiceway.job.desk import RouteDesk
+from sluiceway.job.dirty_limits import DirtyWatch
+from sluiceway.job.dirty_log import DirtyLog
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
+from sluiceway.job.lanes import LaneHooks, Lanes
 from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.job.open_transactions import OpenTransactions
 from sluiceway.job.patience import FIRST_RETRY_S, LONGEST_RETRY_S, Patience
@@ -54,7 +58,7 @@ from sluiceway.job.task_failures import failures_of
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.records import DataRecord, SourcesRecord
+from sluiceway.ledger.records import EpochRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.steps import Step
@@ -90,13 +94,14 @@ class RouteSession:
         self._status_place: tuple[Storage, str] | None = None
         self.trouble: SluicewayError | None = None
         self.read_before: str | None = None
-        self._next_epoch = 0
+        self._epochs = count()
         self._patience = Patience()
         self._replaces = parts.replaces
         self._targets: dict[SourcePartition, int] | None = None
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
         self._second_look = SecondLook()
+        self._dirty_log = DirtyLog(self._log)
         self.meter = RouteMeter(config.interval_s)
         self.lag_records = 0
         self.caught_up = False
@@ -141,9 +146,12 @@ class RouteSession:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            place = RouteDesk(owned.log)
+            place = RouteDesk(owned.log, owned.fold.closed)
+            lanes = Lanes(owned, plan, self._lane_hooks(), self._log)
+            dirty = DirtyWatch(self.config.dirty)
+            dirty.recall(owned.log, owned.fold.next_seq)
             self._held = HeldRoute(
-                owned, publisher, effects, moved, housekeeper, plan, upkeep, place
+                owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes, dirty
             )
             self._recover()
         except BaseException:
@@ -159,7 +167,7 @@ class RouteSession:
         self.meter.advance(owned.fold)
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
-        self._want_partitions(owned.fold.effects_through)
+        self._want_partitions(owned.fold.effects_through, anew=True)
         housekeeper.tidy(owned.fold)
         self._held.background.extend(begin(place) for begin in desk.BEGIN)
 
@@ -240,8 +248,7 @@ class RouteSession:
         held = self._now
         put_asked(held, self._publish)
         if self.is_asked():
-            put_closing(held, self._publish, self._next_epoch)
-            self._next_epoch += 1
+            put_closing(held, self._publish, next(self._epochs))
         self.meter.advance(held.owned.fold)
 
     def _pin(self, record: SourcesRecord) -> None:
@@ -283,27 +290,27 @@ class RouteSession:
             # What is not committed yet lags; the commit that is under way will say how much does.
             self.lag_records = self.meter.look(fold, view.bounds)
         self._transactions.look(fold, view.bounds)
-        self.caught_up = bounded and not splits and ahead is None
+        over = bounded and not splits and ahead is None
+        self.caught_up = over and not self._now.lanes.pressing
         if not splits:
             return None
         closed = self._now.desk.closed()
-        planned = PlannedEpoch(self._next_epoch, splits, ahead=ahead is not None, closed=closed)
-        self._next_epoch += 1
+        planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None, closed=closed)
         self._parts.observe(Step.PLANNED)
         return planned
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """Plans of the tasks that the loop has spread the splits over."""
-        return {
-            task: TaskPlan(
-                route=self._now.plan,
-                epoch=planned.epoch,
-                task=task,
-                splits=tuple(each.split for each in splits),
-                deadline_s=self.config.interval_s,
-            )
-            for task, splits in planned.by_task.items()
-        }
+        return planned.task_plans(self._now.plan, self.config.interval_s)
+
+    def _lane_hooks(self) -> LaneHooks:
+        epoch, applied = partial(next, self._epochs), self._want_partitions
+        return LaneHooks(self._parts.observe, epoch, self._publish, applied)
+
+    @property
+    def lanes(self) -> Lanes:
+        """Replays and purges of dirty rows."""
+        return self._now.lanes
 
     @property
     def ledger(self) -> str:
@@ -360,6 +367,7 @@ class RouteSession:
             owned.fold, planned.epoch, planned.by_task, results, held.plan.schema_version
         )
         if record is not None:
+            record = held.dirty.checked(record, results, str(owned.state.identity))
             check_staged_files(owned.storage, owned.layout, results)
             # A topic created anew while it was read reads like the old one (commit rule 13).
             check_identities(owned.fold, view.of(self._subscription(view).topics))
@@ -369,10 +377,12 @@ class RouteSession:
             before = owned.fold.next_seq
             made = partial(placed, replace(record, closed=planned.closed))
             committed = owned.writer.commit(made)
-            self.meter.commit(owned.fold, record.counts)
+            held.dirty.note(record)
+            self.meter.commit(owned.fold, record.counts, record.dirty_reasons)
             self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
-            self._publish(record)
+            # The names that it has got in its slot.
+            self._publish(owned.fold.unpublished[committed.seq])
             owned.writer.note_published()
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
@@ -380,8 +390,10 @@ class RouteSession:
             done = EpochDone(committed.seq, record, results, planned, ran=ran)
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
             put_asked(held, self._publish)
+            self._dirty_log.tell(results)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
+            held.lanes.look()
         failures = failures_of(planned, answers, owned.fold, view.bounds)
         for failure in failures:
             self._log.warning("task_failed", code=failure.code, error=str(failure))
@@ -391,7 +403,7 @@ class RouteSession:
         """How long to leave the route alone after an error; None halts it."""
         return self._patience.pause_s(error)
 
-    def _publish(self, record: DataRecord | ReplaceRecord) -> None:
+    def _publish(self, record: EpochRecord | ReplaceRecord) -> None:
         """Publish, however long the store takes: the record has landed."""
         held = self._now
         pause_s = FIRST_RETRY_S
@@ -410,12 +422,13 @@ class RouteSession:
             pause_s = min(pause_s * 1.5, LONGEST_RETRY_S)
         self.trouble = None
         layout, term = held.owned.layout, held.owned.writer.term
-        results = layout.results(term, record.epoch) if isinstance(record, DataRecord) else ""
+        results = layout.results(term, record.epoch) if isinstance(record, EpochRecord) else ""
         held.publisher.drop_attempts(record, results)
 
-    def _want_partitions(self, since: int) -> None:
+    def _want_partitions(self, since: int, *, anew: bool = False) -> None:
         """Have the catalog follow what records from slot `since` on have changed."""
-        self._now.want_partitions(since)
+        self.meter.advance(self._now.owned.fold)
+        self._now.want_partitions(since, anew=anew)
         self._parts.observe(Step.APPLIED)
 
     def _report(self) -> None:

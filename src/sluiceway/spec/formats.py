@@ -1,21 +1,15 @@
 """The block `format` as frozen values: how payloads are read."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
 from sluiceway.spec.plugin_block import PluginBlock
-from sluiceway.spec.values import Line, not_yet
+from sluiceway.spec.values import ColumnName, Line
 
 TombstoneRule = Literal["skip", "dirty"]
-
-
-def _extra(value: object) -> object:
-    if value in ("keep", "dirty"):
-        raise not_yet(f"`{value}`", "write ignore")
-    return value
 
 
 class JsonFormat(Block):
@@ -23,13 +17,15 @@ class JsonFormat(Block):
 
     Attributes:
         extra: What happens to keys that no column reads.
+        extra_column: The column that keeps them.
         tombstones: What happens to records without a value.
         engine: What reads payloads before the slow path decides what is left; equal outcomes.
     """
 
-    extra: Annotated[Literal["ignore"], BeforeValidator(_extra)] = "ignore"
+    extra: Literal["ignore", "dirty", "keep"] = "ignore"
     tombstones: TombstoneRule = "dirty"
     engine: Literal["auto", "native", "library"] = "auto"
+    extra_column: ColumnName | None = None
 
 
 class RawFormat(Block):
@@ -68,15 +64,42 @@ class CsvFormat(Block):
     tombstones: TombstoneRule = "dirty"
 
 
+class DebeziumFormat(Block):
+    """Change events of Debezium, with or without their schema.
+
+    Attributes:
+        other: What happens to messages that change no row.
+        tombstones: What happens to records without a value.
+    """
+
+    other: TombstoneRule = "dirty"
+    tombstones: TombstoneRule = "skip"
+
+
+class ChangeLogFormat(Block):
+    """Messages of Canal or Maxwell.
+
+    Attributes:
+        other: What happens to messages that change no row.
+        tombstones: What happens to records without a value.
+    """
+
+    other: TombstoneRule = "dirty"
+    tombstones: TombstoneRule = "dirty"
+
+
 class FormatSpec(PluginBlock):
     """How payloads are read; exactly one format is given."""
 
-    LATER = frozenset({"avro", "protobuf", "debezium", "canal", "maxwell"})
-    ONE_OF = ("json", "raw", "csv")
+    LATER = frozenset({"avro", "protobuf"})
+    ONE_OF = ("json", "raw", "csv", "debezium", "canal", "maxwell")
     PLUGINS = (PluginGroup.FORMATS,)
     json_: JsonFormat | None = Field(default=None, alias="json")
     raw: RawFormat | None = None
     csv: CsvFormat | None = None
+    debezium: DebeziumFormat | None = None
+    canal: ChangeLogFormat | None = None
+    maxwell: ChangeLogFormat | None = None
 
     @property
     def built_in(self) -> tuple[str, tuple[tuple[str, str], ...]]:

@@ -16,6 +16,7 @@ from sluiceway.errors import JobFileError
 from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
 from sluiceway.spec.columns import ColumnSpec
+from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
 from sluiceway.spec.start import (
@@ -319,7 +320,7 @@ class ReadySpec(Block):
 class JobBlocks(Block):
     """The blocks of a job file, but for its routes."""
 
-    LATER = frozenset({"files", "dirty", "transform", "retention"})
+    LATER = frozenset({"files", "transform", "retention"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -329,6 +330,7 @@ class JobBlocks(Block):
     table: TableSpec
     where: ExpressionText | None = None
     event_time: EventTimeSpec | None = None
+    dirty: DirtySpec = Field(default_factory=DirtySpec)
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
 
@@ -344,6 +346,7 @@ class RouteEntry(Block):
     format: FormatSpec | None = None
     where: ExpressionText | None = None
     event_time: EventTimeSpec | None = None
+    dirty: DirtySpec | None = None
 
 
 class JobFileBlocks(JobBlocks):

@@ -118,11 +118,17 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         '`"2026-02-29"`; `"2026-11-20T08:00:00"` without offset; `23:59:60`',
         "say `format` and `timezone`; with `on_lossy` a time finer than a microsecond is rounded",
     ),
-    DirtyReason.UNEXPECTED_FIELD: ReasonPage(
+    DirtyReason.NOT_A_CHANGE: ReasonPage(
         "decode",
-        "a line has more fields than columns, or `fields` has names",
-        "`1,2,3` for two columns of CSV",
-        "name all `fields`, or say `extra: ignore`",
+        "a message of a change log that changes no row, or is none that such a log has",
+        '`{"type":"table-alter",...}` of Maxwell; `op: c` of Debezium without `after`',
+        "`other: skip` skips and counts messages of known kinds: DDL, heartbeats, transactions",
+    ),
+    DirtyReason.UNEXPECTED_FIELD: ReasonPage(
+        "decode, convert",
+        "a key that no column reads, with `extra: dirty`; a line with more fields than columns",
+        '`{"a":1,"b":2}` for a column `a`; `1,2,3` for two columns of CSV',
+        "add a column, say `extra: keep` (JSON) or `ignore`, name all `fields` of the line",
     ),
     DirtyReason.TOO_DEEP: ReasonPage(
         "decode",

@@ -26,9 +26,17 @@ from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
+from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
-from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, TaskPlan
+from sluiceway.worker.plan import (
+    NO_CHOICES,
+    DirtySample,
+    EventTimeRule,
+    PartitionRule,
+    TaskPlan,
+)
 from sluiceway.worker.row_choices import RowChooser
+from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.row_sorter import RowSorter
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.write_behind import WriteLane
@@ -52,8 +60,10 @@ class Written:
     dirty_files: tuple[FileRecord, ...]
     counts: RowCounts
     dirty_reasons: dict[str, int]
+    notes: dict[str, int]
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
+    dirty_samples: tuple[DirtySample, ...]
 
 
 @dataclass(slots=True)
@@ -72,7 +82,8 @@ class _Counted:
     dirty: int = 0
     filtered: int = 0
     skipped: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: DirtyTally = field(default_factory=DirtyTally)
+    notes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
@@ -84,9 +95,12 @@ class RowPipeline:
         storage: The table's storage.
         lane: Where its files are written, beside the caller's thread. What touches files or
             counts what was written runs there, until `close` or `abort` has waited for it.
+        files: Takes the rows; None stages files.
     """
 
-    def __init__(self, plan: TaskPlan, storage: Storage, lane: WriteLane) -> None:
+    def __init__(
+        self, plan: TaskPlan, storage: Storage, lane: WriteLane, files: RowFiles | None = None
+    ) -> None:
         route = plan.route
         self._route = route
         self._splits = [split.partition for split in plan.splits]
@@ -105,7 +119,7 @@ class RowPipeline:
         self._kept = [i for i, name in enumerate(names) if name.lower() not in left_out]
         kept_fields = [row_schema.field(i) for i in self._kept]
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
-        self._files = StagedFiles(storage, plan, self._file_schema)
+        self._files = files or StagedFiles(storage, plan, self._file_schema)
         self._sorter = RowSorter(self._files.write)
         self._lane = lane
         self._counted = _Counted()
@@ -129,6 +143,7 @@ class RowPipeline:
         self._counted.read += bounds[-1]
         decoded = self._decoder.decode(self._payloads(batches))
         self._counted.skipped += decoded.skipped
+        self._counted.notes.update(decoded.notes)
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
         meta = meta_values(self._route.meta, batches, self._splits)
@@ -191,9 +206,11 @@ class RowPipeline:
                 BigInt(counted.filtered),
                 BigInt(counted.skipped),
             ),
-            dirty_reasons=dict(counted.reasons),
+            dirty_reasons=counted.reasons.counts(),
+            notes=dict(counted.notes),
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
+            dirty_samples=tuple(counted.reasons.samples),
         )
 
     def abort(self) -> None:
@@ -269,9 +286,10 @@ class RowPipeline:
         if not dirty:
             return None
         self._counted.dirty += len(dirty)
-        self._counted.reasons.update(row.reason.value for row in dirty)
         dirty.sort(key=lambda row: row.index)
         found = [(row, _record(row.index, bounds, batches)) for row in dirty]
+        for row, record in found:
+            self._counted.reasons.add(row, record)
         return dirty_batch(found, self._route.schema_version)
 
 

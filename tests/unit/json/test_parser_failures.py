@@ -1,4 +1,4 @@
-"""One bad value costs its own row: others of its block are read fast, and soon without a retry."""
+"""One bad value costs its own row: the rest of its block is read fast, soon without a retry."""
 
 import pyarrow as pa
 import pytest

@@ -94,13 +94,17 @@ class BlockReader(FastPath):
         self._slow_blocks = 0
 
     @classmethod
-    def for_schema(cls, schema: Schema) -> "BlockReader | None":
+    def for_schema(cls, schema: Schema, *, refuses_extra: bool = False) -> "BlockReader | None":
         """Make the reader for a table. Called once a task.
+
+        Args:
+            schema: The table's columns.
+            refuses_extra: Doubts rows with keys that no column reads, instead of ignoring those.
 
         Returns:
             None when the fast path cannot read such a table.
         """
-        forms = ParseForms.for_schema(schema)
+        forms = ParseForms.for_schema(schema, refuses_extra=refuses_extra)
         return None if forms is None else cls(schema, forms)
 
     def read(self, payloads: list[bytes]) -> Iterator[FastRows]:

@@ -11,6 +11,7 @@ from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.json.arrow_blocks import BlockReader
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_rows import ExactReader
+from sluiceway.formats.json.extra_keys import ExtraKeys, ExtraRule, kept_column
 from sluiceway.formats.json.fast_rows import FastPath, Rows
 from sluiceway.formats.json.native_blocks import NativeReader
 from sluiceway.host.native_module import MODULE, native_module
@@ -34,6 +35,7 @@ class JsonDecoder(RowDecoder):
     Args:
         schema: The table's columns; `Field.path` says where in the payload each one is.
         extra: What happens with keys that no column takes.
+        extra_column: With `keep`, the name of the column that takes them.
         tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
         engine: Which fast path goes before the slow one.
 
@@ -46,17 +48,22 @@ class JsonDecoder(RowDecoder):
         self,
         schema: Schema,
         *,
-        extra: Literal["ignore"] = "ignore",
+        extra: ExtraRule = "ignore",
+        extra_column: str = "",
         tombstones: Literal["skip", "dirty"] = "skip",
         engine: Engine = "auto",
     ) -> None:
         _check_columns(schema)
-        if extra != "ignore":
-            raise ValueError(f"extra: {extra} is not in this version; extra: ignore is")
         self._schema = arrow_schema(schema)
-        schema = Schema(tuple(inner_settings(field) for field in schema.fields))
-        self._exact = ExactReader(schema)
-        self._fast = _fast_path(schema, engine)
+        keeper = kept_column(schema, extra, extra_column)
+        read = [field for field in schema.fields if field is not keeper]
+        # The column of what is kept comes last while it is made.
+        self._order = [read.index(f) if f in read else len(read) for f in schema.fields]
+        schema = Schema(tuple(inner_settings(field) for field in read))
+        _check_columns(schema)
+        self._keeper = keeper
+        self._exact = ExactReader(schema, None if extra == "ignore" else ExtraKeys(schema, keeper))
+        self._fast = _fast_path(schema, engine, sees_extra=extra != "ignore")
         self._skips_tombstones = tombstones == "skip"
 
     takes_any_sequence = True
@@ -116,26 +123,39 @@ class JsonDecoder(RowDecoder):
     ) -> None:
         for fast in path.read(payloads):
             for batch, kept in zip(fast.batches, fast.rows, strict=True):
-                collected.add(batch, rows[kept])
+                collected.add(self._with_nothing_kept(batch), rows[kept])
             left = fast.suspects
             if len(left):
                 self._decode_exactly([payloads[row] for row in left], rows[left], collected)
+
+    def _with_nothing_kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The table's columns; rows of the fast path have no key that no column reads."""
+        if self._keeper is None:
+            return batch
+        kept = self._schema.field(self._keeper.name).type
+        arrays = [*batch.columns, pa.nulls(len(batch), kept)]
+        return pa.RecordBatch.from_arrays([arrays[i] for i in self._order], schema=self._schema)
 
     def _decode_exactly(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> None:
         values: list[list[object]] = []
         clean: list[int] = []
         for row, payload in zip(rows.tolist(), payloads, strict=True):
             try:
-                values.append(self._exact.read(payload))
+                found = self._exact.read(payload)
+                values.append([found[place] for place in self._order])
                 clean.append(row)
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
         collected.add_values(values, clean)
 
 
-def _fast_path(schema: Schema, engine: Engine) -> FastPath | None:
+def _fast_path(schema: Schema, engine: Engine, *, sees_extra: bool) -> FastPath | None:
     if engine == "exact":
         return None
+    if sees_extra:
+        if engine == "native":
+            raise ValueError("the engine native does not see keys that no column reads")
+        return BlockReader.for_schema(schema, refuses_extra=True)
     if engine == "native" and native_module() is None:
         raise ValueError(f"the engine native needs {MODULE}, which is not installed or too old")
     native = None if engine == "library" else NativeReader.for_schema(schema)

@@ -23,20 +23,24 @@ class ParseForms:
         schema: The table's columns.
         narrow: What the parser is asked for where nothing is known.
         wide: The same with every number in the wide form.
+        refuses_extra: The parser fails for keys that no column reads, instead of ignoring them.
     """
 
-    def __init__(self, schema: Schema, narrow: pa.Schema, wide: pa.Schema) -> None:
+    def __init__(
+        self, schema: Schema, narrow: pa.Schema, wide: pa.Schema, *, refuses_extra: bool = False
+    ) -> None:
+        self._extra = "error" if refuses_extra else "ignore"
         self._schema = schema
         self._wide_schema = wide
         self._numeric = frozenset(
             index for index, column in enumerate(schema.fields) if has_wide_form(column)
         )
         self._left: dict[int, int] = {}
-        self._options = {frozenset[int](): _options(narrow), self._numeric: _options(wide)}
+        self._options = {frozenset[int](): self._asked(narrow), self._numeric: self._asked(wide)}
         self._current = frozenset[int]()
 
     @classmethod
-    def for_schema(cls, schema: Schema) -> "ParseForms | None":
+    def for_schema(cls, schema: Schema, *, refuses_extra: bool = False) -> "ParseForms | None":
         """Make the forms for a table. Called once a task.
 
         Returns:
@@ -44,7 +48,14 @@ class ParseForms:
         """
         every = range(len(schema.fields))
         narrow, wide = parse_schema(schema, wide=()), parse_schema(schema, wide=every)
-        return None if narrow is None or wide is None else cls(schema, narrow, wide)
+        if narrow is None or wide is None:
+            return None
+        return cls(schema, narrow, wide, refuses_extra=refuses_extra)
+
+    def _asked(self, schema: pa.Schema) -> arrow_json.ParseOptions:
+        return arrow_json.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior=self._extra
+        )
 
     @property
     def options(self) -> arrow_json.ParseOptions:
@@ -53,7 +64,7 @@ class ParseForms:
         if found is None:
             # Two columns of one key have one form: then all are wide.
             mixed = parse_schema(self._schema, wide=self._current)
-            found = _options(self._wide_schema if mixed is None else mixed)
+            found = self._asked(self._wide_schema if mixed is None else mixed)
             self._options[self._current] = found
         return found
 
@@ -78,7 +89,3 @@ class ParseForms:
         if self._left:
             self._left = {index: left - 1 for index, left in self._left.items() if left > 1}
             self._current = frozenset(self._left)
-
-
-def _options(schema: pa.Schema) -> arrow_json.ParseOptions:
-    return arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
