@@ -257,6 +257,12 @@ class ResetRefusedError(StateConflictError):
     code = "SW458"
 
 
+class RequestRefusedError(StateConflictError):
+    """What a tool asks for cannot be done with the ledger as it is; nothing was changed."""
+
+    code = "SW470"
+
+
 class InvariantError(StateConflictError):
     """An invariant of the protocol does not hold; a bug, caught before it did harm."""
 

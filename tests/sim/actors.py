@@ -146,6 +146,18 @@ def accept_identity(world: World) -> None:
         _beset(world, operators.start(world, "change", operators.change))
 
 
+def replay_rows(world: World) -> None:
+    """`dirty replay`, beside whoever runs, is paused or dead; it may die at any place."""
+    if world.monitor.fold.lanes.files:
+        _beset(world, operators.start(world, "replay", operators.replay))
+
+
+def purge_rows(world: World) -> None:
+    """`dirty purge`, in the same way."""
+    if world.monitor.fold.lanes.files:
+        _beset(world, operators.start(world, "purge", operators.purge))
+
+
 def _beset(world: World, process: Process) -> None:
     if world.rng.random() < 0.3:
         process.crash_in = world.rng.randrange(1, 120)
@@ -253,6 +265,8 @@ ACTORS = (
     Actor(collect_garbage, 3),
     Actor(reset_offsets, 2),
     Actor(accept_identity, 3),
+    Actor(replay_rows, 4),
+    Actor(purge_rows, 1),
     Actor(disturb_command, 2),
     Actor(spoil_advice, 2),
     Actor(land_stray, 2),

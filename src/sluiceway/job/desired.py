@@ -7,6 +7,8 @@ from sluiceway.ledger.places import moved_prefix
 from sluiceway.sinks.contract import DesiredPartition
 from sluiceway.sinks.hive.partition_path import metastore_values
 
+_MOST = 1000
+
 
 def desired_partitions(fold: Fold, layout: LedgerLayout, since: int) -> list[DesiredPartition]:
     """Those that records from slot `since` on have made, moved or dropped.
@@ -17,6 +19,15 @@ def desired_partitions(fold: Fold, layout: LedgerLayout, since: int) -> list[Des
         desired_partition(state, layout)
         for state in fold.partitions.values()
         if state.values and state.placed_seq >= since
+    ]
+
+
+def moved_last(fold: Fold, layout: LedgerLayout, before: int) -> list[DesiredPartition]:
+    """Partitions that moved last, in slots below `before`; called at START."""
+    moved = [state for state in fold.partitions.values() if state.version]
+    moved.sort(key=lambda state: -state.placed_seq)
+    return [
+        desired_partition(state, layout) for state in moved[:_MOST] if state.placed_seq < before
     ]
 
 

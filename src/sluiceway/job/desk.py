@@ -6,7 +6,7 @@ epochs, as a compaction does, hands in how to make its record from the fold, and
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from typing import Protocol
 
@@ -25,14 +25,18 @@ Called by the driver's thread, again after each lost slot; it reads and changes 
 class RouteDesk:
     """Between the background work of one route and its driver's thread.
 
+    Args:
+        log: Of the route.
+        closed: Prefixes that are closed in its ledger.
+
     Attributes:
         log: To read.
     """
 
-    def __init__(self, log: LedgerLog) -> None:
+    def __init__(self, log: LedgerLog, closed: Iterable[str]) -> None:
         self.log = log
         self._asked: deque[tuple[Build, Future[int | None]]] = deque()
-        self._closed = frozenset[str]()
+        self._closed = frozenset(closed)
         self._ended: SluicewayError | None = None
         self._lock = threading.Lock()
 
@@ -61,7 +65,7 @@ class RouteDesk:
             self._closed |= {prefix}
 
     def closed(self) -> tuple[str, ...]:
-        """All prefixes that were closed here, in order."""
+        """All prefixes that are closed, here or in the ledger, in order."""
         with self._lock:
             return tuple(sorted(self._closed))
 

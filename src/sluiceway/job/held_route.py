@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from sluiceway.job.desired import desired_partition, desired_partitions
+from sluiceway.job.desired import desired_partition, desired_partitions, moved_last
 from sluiceway.job.desk import BackgroundWork, RouteDesk
 from sluiceway.job.dirty_limits import DirtyWatch
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.housekeeping import Housekeeper
+from sluiceway.job.lanes import Lanes
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.job.publish import Publisher
 from sluiceway.job.takeover import OwnedLedger
@@ -26,16 +27,24 @@ class HeldRoute:
     plan: RoutePlan
     upkeep: LogUpkeep
     desk: RouteDesk
+    lanes: Lanes
     dirty: DirtyWatch
     background: list[BackgroundWork] = field(default_factory=list)
 
-    def want_partitions(self, since: int) -> None:
+    def want_partitions(self, since: int, *, anew: bool = False) -> None:
         """Have the catalog follow what records from slot `since` on have changed.
 
         Called by the driver's thread after each record; returns at once.
+
+        Args:
+            since: First slot that matters.
+            anew: At START: look again at those that have moved last too. A call of the driver
+                before may have landed after it had looked.
         """
         fold, layout = self.owned.fold, self.owned.layout
         wanted = desired_partitions(fold, layout, since)
+        if anew:
+            wanted += moved_last(fold, layout, since)
         for folder in self.moved.take_gone():
             fold.left.pop(folder, None)
         old = [

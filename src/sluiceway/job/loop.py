@@ -25,6 +25,7 @@ from sluiceway.job.dealing import Dealer
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.early_end import EarlyEnd
 from sluiceway.job.halt_report import halt_report
+from sluiceway.job.lane_turns import turn_lanes
 from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.rate_limit import RateLimit
 from sluiceway.job.route_pool import RoutePool
@@ -107,6 +108,7 @@ class JobLoop:
                 self._discover()
                 self._note()
                 self._start_due()
+                turn_lanes(self._seats, self._pool, partial(self._settle, _COMMIT_GRACE_S))
                 if not self._epoch():
                     self._pause()
             self._settle(None)

@@ -85,6 +85,7 @@ def ready_body(fold: Fold, prefix: str) -> ReadyRecord | None:
         as_of_seq=last,
         rows=BigInt(sum(state.rows for state in below)),
         files=BigInt(sum(state.files for state in below)),
+        whole=fold.knows_all_below(prefix),
         partitions=tuple(
             ReadyPartition(state.folder, state.version, BigInt(state.rows), BigInt(state.files))
             for state in below

@@ -8,10 +8,11 @@ from sluiceway.errors import InvariantError, TaskFailedError
 from sluiceway.job.planner import PlannedSplit
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import is_below
-from sluiceway.ledger.records import NO_ROWS, DataRecord, RangeRecord, RowCounts
+from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord, RangeRecord, RowCounts
 from sluiceway.storage.contract import Storage
 from sluiceway.types.dirty import bounded_counts
 from sluiceway.types.strict_json import BigInt
@@ -140,13 +141,14 @@ def placed(record: DataRecord, fold: Fold) -> DataRecord:
     the epoch was planned (commit rule 4). The staged files stay as they are.
 
     Args:
-        record: Each file with the folder of its partition's first rows; `closed` as planned.
+        record: Each file with the folder of its partition's first rows; in `closed` all prefixes
+            that were closed when it was planned. Rows in others are not late, and refused when
+            those are closed by now (commit rule 6).
         fold: Of all records before the slot.
     """
     newly = sorted(set(record.closed) - fold.closed.keys())
-    closed = (*fold.closed, *newly)
     names = {file.final.rpartition("/")[0] for file in record.files}
-    late = {prefix for prefix in closed for name in names if is_below(name, prefix)}
+    late = {prefix for prefix in record.closed for name in names if is_below(name, prefix)}
     files = tuple(map(partial(_placed_file, fold), record.files))
     return replace(record, files=files, closed=tuple(newly), late_in=tuple(sorted(late)))
 
@@ -159,7 +161,15 @@ def _placed_file(fold: Fold, file: FileRecord) -> FileRecord:
     return replace(file, final=f"{state.location}/{name}")
 
 
-def all_files(record: DataRecord | ReplaceRecord) -> tuple[FileRecord, ...]:
+def placed_lane(record: LaneDataRecord, fold: Fold) -> LaneDataRecord:
+    """As `placed`, for an epoch of a lane, which closes nothing."""
+    names = {file.final.rpartition("/")[0] for file in record.files}
+    late = {prefix for prefix in fold.closed for name in names if is_below(name, prefix)}
+    files = tuple(map(partial(_placed_file, fold), record.files))
+    return replace(record, files=files, late_in=tuple(sorted(late)))
+
+
+def all_files(record: EpochRecord | ReplaceRecord) -> tuple[FileRecord, ...]:
     """Files that a record gives their final names, clean and dirty."""
     if isinstance(record, ReplaceRecord):
         return record.added

@@ -7,7 +7,7 @@ from sluiceway.job.prepare import all_files
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.records import DataRecord
+from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.storage.contract import Storage
@@ -24,7 +24,7 @@ class Publisher:
         self._log = log
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="publish")
 
-    def publish(self, record: DataRecord | ReplaceRecord) -> None:
+    def publish(self, record: EpochRecord | ReplaceRecord) -> None:
         """Give every file of a committed record its final name. Safe to repeat.
 
         Raises:
@@ -43,7 +43,7 @@ class Publisher:
             crc32c=file.crc32c,
         )
 
-    def drop_attempts(self, record: DataRecord | ReplaceRecord, results_folder: str = "") -> None:
+    def drop_attempts(self, record: EpochRecord | ReplaceRecord, results_folder: str = "") -> None:
         """Remove the emptied staged folders of a published record, and its task results, if any.
 
         The garbage rule allows it: the log has DATA of this term with this epoch, or the REPLACE

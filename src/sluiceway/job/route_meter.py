@@ -53,6 +53,7 @@ class RouteMeter:
     _last_seq: int | None = None
     _last_commit_ms: int | None = None
     _counts: RowCounts | None = None
+    _dirty_open: int | None = None
     _lag_records: int | None = None
     _looked: float = 0.0
     _waits_for: _Look | None = None
@@ -131,6 +132,7 @@ class RouteMeter:
                 rows_read=None if counts is None else int(counts.read),
                 rows_written=None if counts is None else int(counts.written),
                 rows_dirty=None if counts is None else int(counts.dirty),
+                rows_dirty_open=self._dirty_open,
                 lag_records=self._lag_records,
                 lag_seconds=self._lag_seconds(),
                 rows_per_s=round(sum(each.read for _, each in self._recent) / seconds, 1),
@@ -144,6 +146,7 @@ class RouteMeter:
         self._term = fold.term
         self._last_seq = fold.next_seq - 1
         self._counts = fold.counts
+        self._dirty_open = fold.dirty_rows_open
 
     def _lag_seconds(self) -> float | None:
         if self._covered is None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from uuid import uuid4
 
 from sluiceway.errors import (
@@ -30,6 +31,7 @@ from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
+from sluiceway.job.lanes import LaneHooks, Lanes
 from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.job.open_transactions import OpenTransactions
 from sluiceway.job.patience import FIRST_RETRY_S, LONGEST_RETRY_S, Patience
@@ -56,7 +58,7 @@ from sluiceway.job.task_failures import failures_of
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.records import DataRecord, SourcesRecord
+from sluiceway.ledger.records import EpochRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.steps import Step
@@ -92,7 +94,7 @@ class RouteSession:
         self._status_place: tuple[Storage, str] | None = None
         self.trouble: SluicewayError | None = None
         self.read_before: str | None = None
-        self._next_epoch = 0
+        self._epochs = count()
         self._patience = Patience()
         self._replaces = parts.replaces
         self._targets: dict[SourcePartition, int] | None = None
@@ -144,11 +146,12 @@ class RouteSession:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            place = RouteDesk(owned.log)
+            place = RouteDesk(owned.log, owned.fold.closed)
+            lanes = Lanes(owned, plan, self._lane_hooks(), self._log)
             dirty = DirtyWatch(self.config.dirty)
             dirty.recall(owned.log, owned.fold.next_seq)
             self._held = HeldRoute(
-                owned, publisher, effects, moved, housekeeper, plan, upkeep, place, dirty
+                owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes, dirty
             )
             self._recover()
         except BaseException:
@@ -164,7 +167,7 @@ class RouteSession:
         self.meter.advance(owned.fold)
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
-        self._want_partitions(owned.fold.effects_through)
+        self._want_partitions(owned.fold.effects_through, anew=True)
         housekeeper.tidy(owned.fold)
         self._held.background.extend(begin(place) for begin in desk.BEGIN)
 
@@ -245,8 +248,7 @@ class RouteSession:
         held = self._now
         put_asked(held, self._publish)
         if self.is_asked():
-            put_closing(held, self._publish, self._next_epoch)
-            self._next_epoch += 1
+            put_closing(held, self._publish, next(self._epochs))
         self.meter.advance(held.owned.fold)
 
     def _pin(self, record: SourcesRecord) -> None:
@@ -288,18 +290,27 @@ class RouteSession:
             # What is not committed yet lags; the commit that is under way will say how much does.
             self.lag_records = self.meter.look(fold, view.bounds)
         self._transactions.look(fold, view.bounds)
-        self.caught_up = bounded and not splits and ahead is None
+        over = bounded and not splits and ahead is None
+        self.caught_up = over and not self._now.lanes.pressing
         if not splits:
             return None
         closed = self._now.desk.closed()
-        planned = PlannedEpoch(self._next_epoch, splits, ahead=ahead is not None, closed=closed)
-        self._next_epoch += 1
+        planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None, closed=closed)
         self._parts.observe(Step.PLANNED)
         return planned
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """Plans of the tasks that the loop has spread the splits over."""
         return planned.task_plans(self._now.plan, self.config.interval_s)
+
+    def _lane_hooks(self) -> LaneHooks:
+        epoch, applied = partial(next, self._epochs), self._want_partitions
+        return LaneHooks(self._parts.observe, epoch, self._publish, applied)
+
+    @property
+    def lanes(self) -> Lanes:
+        """Replays and purges of dirty rows."""
+        return self._now.lanes
 
     @property
     def ledger(self) -> str:
@@ -370,7 +381,8 @@ class RouteSession:
             self.meter.commit(owned.fold, record.counts, record.dirty_reasons)
             self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
-            self._publish(record)
+            # The names that it has got in its slot.
+            self._publish(owned.fold.unpublished[committed.seq])
             owned.writer.note_published()
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
@@ -381,6 +393,7 @@ class RouteSession:
             self._dirty_log.tell(results)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
+            held.lanes.look()
         failures = failures_of(planned, answers, owned.fold, view.bounds)
         for failure in failures:
             self._log.warning("task_failed", code=failure.code, error=str(failure))
@@ -390,7 +403,7 @@ class RouteSession:
         """How long to leave the route alone after an error; None halts it."""
         return self._patience.pause_s(error)
 
-    def _publish(self, record: DataRecord | ReplaceRecord) -> None:
+    def _publish(self, record: EpochRecord | ReplaceRecord) -> None:
         """Publish, however long the store takes: the record has landed."""
         held = self._now
         pause_s = FIRST_RETRY_S
@@ -409,12 +422,13 @@ class RouteSession:
             pause_s = min(pause_s * 1.5, LONGEST_RETRY_S)
         self.trouble = None
         layout, term = held.owned.layout, held.owned.writer.term
-        results = layout.results(term, record.epoch) if isinstance(record, DataRecord) else ""
+        results = layout.results(term, record.epoch) if isinstance(record, EpochRecord) else ""
         held.publisher.drop_attempts(record, results)
 
-    def _want_partitions(self, since: int) -> None:
+    def _want_partitions(self, since: int, *, anew: bool = False) -> None:
         """Have the catalog follow what records from slot `since` on have changed."""
-        self._now.want_partitions(since)
+        self.meter.advance(self._now.owned.fold)
+        self._now.want_partitions(since, anew=anew)
         self._parts.observe(Step.APPLIED)
 
     def _report(self) -> None:

@@ -155,14 +155,7 @@ def run_routes(
         SluicewayError: No route is left; the worst reason.
     """
     log, progress = eyes.log, eyes.progress
-    armed = arm(Role.DRIVER)
-    if armed is not None:
-        log.warning("failpoint_armed", variable=VARIABLE, point=armed.point, action=armed.action)
-
-    def observe_and_reach(step: Step) -> None:
-        observe(step)
-        reach(f"step.{step}")
-
+    observe_and_reach = reaching(observe, log)
     sources: dict[SourceAccess, SourceClient] = {}
     reports: dict[SourceAccess, OffsetReports] = {}
 
@@ -189,6 +182,22 @@ def run_routes(
             each.close()
         for source in sources.values():
             source.close()
+
+
+def reaching(observe: Observer, log: Log) -> Observer:
+    """An observer of a driver's steps that reaches their failpoints too.
+
+    Called once in each process that is a driver, before its first step.
+    """
+    armed = arm(Role.DRIVER)
+    if armed is not None:
+        log.warning("failpoint_armed", variable=VARIABLE, point=armed.point, action=armed.action)
+
+    def observe_and_reach(step: Step) -> None:
+        observe(step)
+        reach(f"step.{step}")
+
+    return observe_and_reach
 
 
 def open_source(config: RouteConfig) -> SourceClient:

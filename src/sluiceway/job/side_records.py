@@ -12,9 +12,9 @@ from sluiceway.job.desk import Build
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.prepare import placed
 from sluiceway.ledger.partition_records import AbandonRecord, ReplaceRecord
-from sluiceway.ledger.records import NO_ROWS, DataRecord
+from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord
 
-Publish = Callable[[DataRecord | ReplaceRecord], None]
+Publish = Callable[[EpochRecord | ReplaceRecord], None]
 
 _NOTHING_READ = DataRecord(0, (), (), (), NO_ROWS, "", {}, {})
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sluiceway.ledger import fold_data, fold_log, fold_partitions, fold_sources
+from sluiceway.ledger import fold_data, fold_lanes, fold_log, fold_partitions, fold_sources
 from sluiceway.ledger.fold_rules import require
 from sluiceway.ledger.fold_state import FoldState
+from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.partition_records import (
     AbandonRecord,
@@ -41,6 +42,8 @@ _STEPS: dict[type, tuple[_Step, _Step]] = {
     ReplaceRecord: (fold_partitions.check_replace, fold_partitions.take_replace),
     AbandonRecord: (fold_partitions.check_abandon, fold_partitions.take_abandon),
     ReadyRecord: (fold_partitions.check_ready, fold_partitions.take_ready),
+    LaneRecord: (fold_lanes.check_lane, fold_lanes.take_lane),
+    LaneDataRecord: (fold_lanes.check_lane_data, fold_lanes.take_lane_data),
     ExpireRecord: (fold_partitions.check_expire, fold_partitions.take_expire),
 }
 """By kind of record: its preconditions, and what it changes."""
@@ -57,6 +60,7 @@ class Fold(FoldState):
             InvariantError: A precondition or invariant does not hold; says which.
         """
         self.check(record)
+        self.bytes_since_snapshot += len(raw)
         take = _STEPS[type(record.body)][1]
         take(self, record.body, record)
         if record.published_through > self.published_through:

@@ -1,6 +1,9 @@
 """DATA: an epoch that follows the committed ends, and whose rows all are accounted for."""
 
+from collections.abc import Iterable
+
 from sluiceway.ledger import fold_partitions
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold_rules import is_contained, require
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.ledger.records import DataRecord, RangeRecord, Record
@@ -19,12 +22,17 @@ def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     keys = {(span.topic, span.partition) for span in body.ranges}
     require(len(keys) == len(body.ranges), "I2", f"{slot} names a source partition twice")
     _check_sums(body, slot)
-    own = f"{record.term}-{body.epoch}-"
-    for file in (*body.files, *body.dirty_files):
+    check_own_files((*body.files, *body.dirty_files), record.term, body.epoch, slot)
+    fold_partitions.check_places(fold, body, record)
+
+
+def check_own_files(files: Iterable[FileRecord], term: int, epoch: int, slot: str) -> None:
+    """Refuse files that another epoch staged, or whose final names leave the table."""
+    own = f"{term}-{epoch}-"
+    for file in files:
         own_folder = file.staged.startswith(own) and file.staged.count("/") == 1
         require(own_folder and is_contained(file.staged), "I9", f"{slot} names {file.staged}")
         require(is_contained(file.final), "I4", f"{slot} names {file.final}")
-    fold_partitions.check_places(fold, body, record)
 
 
 def check_range(fold: FoldState, span: RangeRecord, slot: str) -> None:

@@ -65,4 +65,5 @@ def check_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> Non
 def take_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> None:
     """What is below it need not be read again, and what nobody needs is forgotten."""
     fold.snapshot_through = body.through
+    fold.bytes_since_snapshot = 0
     forget(fold)

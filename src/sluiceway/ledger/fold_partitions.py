@@ -34,7 +34,7 @@ from sluiceway.ledger.places import (
     moved_folder,
     moved_prefix,
 )
-from sluiceway.ledger.records import DataRecord, Record
+from sluiceway.ledger.records import EpochRecord, Record
 
 
 def name_of(fold: FoldState, folder: str) -> str:
@@ -45,7 +45,7 @@ def name_of(fold: FoldState, folder: str) -> str:
 # DATA
 
 
-def check_places(fold: FoldState, body: DataRecord, record: Record) -> None:
+def check_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
     """Refuse rows for a folder that their partition has left, or unmarked ones for a closed one."""
     slot = f"slot {record.seq}"
     closed = {*fold.closed, *body.closed}
@@ -69,7 +69,7 @@ def check_location(fold: FoldState, name: str, folder: str, slot: str) -> None:
     require(known.location == folder, "rule 4", where)
 
 
-def check_late(reached: set[str], body: DataRecord, slot: str) -> None:
+def check_late(reached: set[str], body: EpochRecord, slot: str) -> None:
     """Refuse rows for a closed partition that do not say that they are late (I7)."""
     late = set(body.late_in)
     require(
@@ -80,7 +80,7 @@ def check_late(reached: set[str], body: DataRecord, slot: str) -> None:
     )
 
 
-def take_places(fold: FoldState, body: DataRecord, record: Record) -> None:
+def take_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
     """The files are in their partitions, and what was closed is closed."""
     for file in body.files:
         _add_file(fold, file, record.seq)
@@ -174,6 +174,11 @@ def check_replace(fold: FoldState, body: ReplaceRecord, record: Record) -> None:
         require(there and is_contained(file.final), "I4", f"{slot} names {file.final}")
     names = {file.final for file in body.added}
     require(len(names) == len(body.added), "I4", f"{slot} names a file twice")
+    check_rows(state, body, slot)
+
+
+def check_rows(state: PartitionState, body: ReplaceRecord, slot: str) -> None:
+    """Refuse more or fewer rows than there were (P6)."""
     rows = sum(int(file.rows) for file in body.added)
     require(rows == state.rows, "P6", f"{slot} brings {rows} rows of {state.rows}")
 
@@ -219,9 +224,7 @@ def _move(fold: FoldState, state: PartitionState, folder: str, seq: int) -> None
 def check_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
     """Refuse to announce what is open, not published or not as it is said to be (I7)."""
     where = f"slot {record.seq}: {body.prefix}"
-    closed = fold.closed.get(body.prefix)
-    if closed is None:
-        raise violation("rule 6", f"{where} is not closed")
+    closed = closed_prefix(fold, body.prefix, where)
     require(body.version == closed.version + 1, "I7", f"{where} had version {closed.version}")
     below = fold.below(body.prefix)
     for state in below:
@@ -231,8 +234,17 @@ def check_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
     require(now == said, "I7", f"{where} announces {said}, there is {now}")
     totals = (sum(each.rows for each in below), sum(each.files for each in below))
     require((body.rows, body.files) == totals, "I7", f"{where} adds up to {totals}")
+    require(body.whole == fold.knows_all_below(body.prefix), "I7", f"{where} is not all known")
     last = max((each.last_seq for each in below), default=closed.closed_seq)
     require(body.as_of_seq == max(last, closed.closed_seq), "I7", f"{where} is as of slot {last}")
+
+
+def closed_prefix(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:
+    """What is known of a prefix; refuses one that is open (commit rule 6)."""
+    closed = fold.closed.get(prefix)
+    if closed is None:
+        raise violation("rule 6", f"{where} is not closed")
+    return closed
 
 
 def take_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:

@@ -3,12 +3,13 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sluiceway.ledger.lane_state import LaneBook
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.ledger.records import (
     FIRST_PREV,
     NO_ROWS,
-    DataRecord,
+    EpochRecord,
     FenceRecord,
     RowCounts,
 )
@@ -162,6 +163,7 @@ class FoldState:
     Attributes:
         fence_seq: Slot of the latest FENCE.
         last_epoch: Of the latest DATA since then, in slot `data_seq`; -1 when there is none.
+        counts: Of what was read from source partitions; lanes have their own.
         partitions: By name; those that nothing is owed to are forgotten now and then.
         forgotten_up_to: Greatest name of a forgotten partition.
         forgotten: Where forgotten partitions go when somebody wants them; None drops them.
@@ -169,6 +171,7 @@ class FoldState:
         intents: By slot.
         closed: By prefix.
         left: Folders that may be there still. Nothing is decided by them but what may be removed.
+        bytes_since_snapshot: Of the records behind the last SNAPSHOT, as a start reads them.
     """
 
     next_seq: int = 0
@@ -186,7 +189,7 @@ class FoldState:
     counts: RowCounts = NO_ROWS
     published_through: int = 0
     effects_through: int = 0
-    unpublished: dict[int, DataRecord | ReplaceRecord] = field(default_factory=dict)
+    unpublished: dict[int, EpochRecord | ReplaceRecord] = field(default_factory=dict)
     data_records: int = 0
     snapshot_through: int = 0
     forgotten_up_to: str = ""
@@ -195,10 +198,21 @@ class FoldState:
     intents: dict[int, OpenIntent] = field(default_factory=dict)
     closed: dict[str, ClosedPrefix] = field(default_factory=dict)
     left: dict[str, LeftFolder] = field(default_factory=dict)
+    bytes_since_snapshot: int = field(default=0, compare=False)
+    lanes: LaneBook = field(default_factory=LaneBook)
+
+    @property
+    def dirty_rows_open(self) -> int:
+        """Dirty rows that no lane has consumed yet."""
+        return int(self.counts.dirty + self.lanes.counts.dirty - self.lanes.counts.read)
 
     def closed_above(self, partition: str) -> str | None:
         """The closed prefix that stands for a partition; None when it is open."""
         return next((prefix for prefix in prefixes(partition) if prefix in self.closed), None)
+
+    def knows_all_below(self, prefix: str) -> bool:
+        """Whether no partition that a prefix stands for may have been forgotten."""
+        return prefix > self.forgotten_up_to and all(each.whole for each in self.below(prefix))
 
     def below(self, prefix: str) -> list[PartitionState]:
         """Partitions that a prefix stands for, in name order, without dropped ones."""

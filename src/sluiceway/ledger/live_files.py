@@ -8,7 +8,7 @@ from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import RemovedFile, ReplaceRecord
 from sluiceway.ledger.places import add_sums, file_sum
-from sluiceway.ledger.records import DataRecord
+from sluiceway.ledger.records import EpochRecord
 
 
 def live_files(log: LedgerLog, state: PartitionState) -> tuple[FileRecord, ...]:
@@ -30,7 +30,7 @@ def live_files(log: LedgerLog, state: PartitionState) -> tuple[FileRecord, ...]:
         if record.seq > state.last_seq:
             break
         body = record.body
-        if isinstance(body, DataRecord):
+        if isinstance(body, EpochRecord):
             found += _within(state.location, body.files)
         elif isinstance(body, ReplaceRecord) and body.folder == state.location:
             found += body.added

@@ -87,6 +87,8 @@ class ReadyRecord:
         prefix: Folder, `dt=20261120/hr=08`; a partition of its own or above several.
         version: 1, and one more each time that late rows have come since.
         as_of_seq: Last slot that changed what is below.
+        whole: Whether rows, files and partitions are all that there are. Not so when a partition
+            may have been forgotten before it came again.
         partitions: In name order; none when the time has no rows.
     """
 
@@ -95,6 +97,7 @@ class ReadyRecord:
     as_of_seq: int
     rows: BigInt
     files: BigInt
+    whole: bool
     partitions: tuple[ReadyPartition, ...]
 
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.partition_records import (
     AbandonRecord,
@@ -31,7 +32,7 @@ FORMAT = 3
 """Format of the records that this version writes and the newest that it reads.
 
 1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides. 3: INTENT, REPLACE,
-ABANDON, READY and EXPIRE besides, and in DATA what is closed and what is late.
+ABANDON, READY, EXPIRE, LANE and LANE_DATA besides, and in DATA what is closed and what is late.
 """
 
 MIN_READER = 3
@@ -55,6 +56,8 @@ class RecordType(StrEnum):
     ABANDON = "ABANDON"
     READY = "READY"
     EXPIRE = "EXPIRE"
+    LANE = "LANE"
+    LANE_DATA = "LANE_DATA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +237,11 @@ Body = (
     | AbandonRecord
     | ReadyRecord
     | ExpireRecord
+    | LaneRecord
+    | LaneDataRecord
 )
+EpochRecord = DataRecord | LaneDataRecord
+"""What an epoch commits: files, of the stream or of a lane."""
 
 _BODIES: dict[RecordType, type] = {
     RecordType.FENCE: FenceRecord,
@@ -248,6 +255,8 @@ _BODIES: dict[RecordType, type] = {
     RecordType.ABANDON: AbandonRecord,
     RecordType.READY: ReadyRecord,
     RecordType.EXPIRE: ExpireRecord,
+    RecordType.LANE: LaneRecord,
+    RecordType.LANE_DATA: LaneDataRecord,
 }
 _SINCE_FORMAT = {
     RecordType.SNAPSHOT: 2,
@@ -258,6 +267,8 @@ _SINCE_FORMAT = {
     RecordType.ABANDON: 3,
     RecordType.READY: 3,
     RecordType.EXPIRE: 3,
+    RecordType.LANE: 3,
+    RecordType.LANE_DATA: 3,
 }
 _FIELDS_SINCE: dict[RecordType, dict[str, int]] = {RecordType.DATA: {"closed": 3, "late_in": 3}}
 """Fields of bodies that earlier formats do not have; they are empty lists there."""

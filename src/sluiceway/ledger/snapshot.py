@@ -12,6 +12,7 @@ from uuid import uuid4
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState, Subscription
+from sluiceway.ledger.lane_image import LaneImage, lane_book, lane_image
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_image import (
     PartitionsImage,
@@ -72,6 +73,7 @@ class _Image:
     effects_through: int
     data_records: BigInt
     snapshot_through: int
+    lanes: LaneImage
 
 
 def write_side_file(storage: Storage, layout: LedgerLayout, fold: Fold) -> SnapshotRecord:
@@ -155,6 +157,7 @@ def _image(fold: Fold) -> _Image:
         effects_through=fold.effects_through,
         data_records=BigInt(fold.data_records),
         snapshot_through=fold.snapshot_through,
+        lanes=lane_image(fold.lanes),
     )
 
 
@@ -193,6 +196,7 @@ def _fold(image: _Image) -> Fold:
         effects_through=image.effects_through,
         data_records=int(image.data_records),
         snapshot_through=image.snapshot_through,
+        lanes=lane_book(image.lanes),
     )
     restore_partitions(fold, image.partitions)
     return fold

@@ -174,6 +174,15 @@ class RawRecord:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where rows first came from, one value a row."""
+
+    topics: Sequence[str]
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+
+
 UNREADABLE_HEADERS = (("sluiceway.headers", b"unreadable: a name is not UTF-8"),)
 """Stands for the headers of a record that has one whose name is no text."""
 
@@ -201,6 +210,14 @@ class SourceBatch(ABC):
     @abstractmethod
     def record(self, row: int) -> RawRecord:
         """Everything about one row. Called for dirty rows only."""
+
+    def origins(self) -> Origins | None:
+        """Where the rows first came from, when that is not the split that they are read from.
+
+        Called only when a route keeps it. Rows of a replay are read from a dirty file, and their
+        topic, partition and offset are still those that they had in the queue.
+        """
+        return None
 
     def keys(self) -> Sequence[bytes | None]:
         """Record keys in row order. Called only when a route has a column of them."""

@@ -7,7 +7,13 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from sluiceway.sources.contract import UNREADABLE_HEADERS, Headers, SourceBatch, SourcePartition
+from sluiceway.sources.contract import (
+    UNREADABLE_HEADERS,
+    Headers,
+    Origins,
+    SourceBatch,
+    SourcePartition,
+)
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.worker.plan import MetaColumn
 
@@ -78,6 +84,9 @@ def meta_values(
 
 
 def _topics(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) -> pa.Array:
+    if (origins := _origins(batches)) is not None:
+        topics = [topic for each in origins for topic in each.topics]
+        return pa.array(topics, pa.string()).dictionary_encode()
     names = sorted({split.topic for split in splits})
     codes = [names.index(splits[batch.split_index].topic) for batch in batches]
     return pa.DictionaryArray.from_arrays(
@@ -87,12 +96,16 @@ def _topics(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) -
 
 
 def _partitions(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) -> pa.Array:
+    if (origins := _origins(batches)) is not None:
+        return pa.array([number for each in origins for number in each.partitions], pa.int32())
     numbers = np.array([splits[batch.split_index].partition for batch in batches], dtype=np.int32)
     return pa.array(np.repeat(numbers, _lengths(batches)))
 
 
 def _offsets(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) -> pa.Array:
     del splits
+    if (origins := _origins(batches)) is not None:
+        return pa.array([offset for each in origins for offset in each.offsets], pa.int64())
     return pa.concat_arrays([pa.array(batch.offsets, pa.int64()) for batch in batches])
 
 
@@ -100,6 +113,13 @@ def _timestamps(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition
     del splits
     millis = [pa.array(batch.timestamps_ms(), pa.int64()) for batch in batches]
     return pa.concat_arrays(millis).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))
+
+
+def _origins(batches: Sequence[SourceBatch]) -> list[Origins] | None:
+    """Where the rows first came from; None when their splits say it. One read has one kind."""
+    found = [batch.origins() for batch in batches]
+    known = [each for each in found if each is not None]
+    return known if known and len(known) == len(found) else None
 
 
 def _lengths(batches: Sequence[SourceBatch]) -> list[int]:

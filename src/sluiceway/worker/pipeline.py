@@ -36,11 +36,10 @@ from sluiceway.worker.plan import (
     TaskPlan,
 )
 from sluiceway.worker.row_choices import RowChooser
+from sluiceway.worker.row_files import RowFiles
+from sluiceway.worker.row_sorter import RowSorter
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.write_behind import WriteLane
-
-# With more runs of rows for one partition than this, sorting the batch costs less than the slices.
-_RUNS_PER_VALUE = 4
 
 
 @dataclass(slots=True)
@@ -96,9 +95,12 @@ class RowPipeline:
         storage: The table's storage.
         lane: Where its files are written, beside the caller's thread. What touches files or
             counts what was written runs there, until `close` or `abort` has waited for it.
+        files: Takes the rows; None stages files.
     """
 
-    def __init__(self, plan: TaskPlan, storage: Storage, lane: WriteLane) -> None:
+    def __init__(
+        self, plan: TaskPlan, storage: Storage, lane: WriteLane, files: RowFiles | None = None
+    ) -> None:
         route = plan.route
         self._route = route
         self._splits = [split.partition for split in plan.splits]
@@ -117,7 +119,8 @@ class RowPipeline:
         self._kept = [i for i, name in enumerate(names) if name.lower() not in left_out]
         kept_fields = [row_schema.field(i) for i in self._kept]
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
-        self._files = StagedFiles(storage, plan, self._file_schema)
+        self._files = files or StagedFiles(storage, plan, self._file_schema)
+        self._sorter = RowSorter(self._files.write)
         self._lane = lane
         self._counted = _Counted()
         self._totals = [SplitTotals() for _ in plan.splits]
@@ -187,6 +190,7 @@ class RowPipeline:
         """
         started = time.monotonic()
         self._lane.finish()
+        self._sorter.flush()
         files, dirty_files = self._files.close()
         counted = self._counted
         counted.seconds["close"] += time.monotonic() - started
@@ -271,30 +275,10 @@ class RowPipeline:
         started = time.monotonic()
         if rows.num_rows > 0:
             self._counted.written += rows.num_rows
-            self._write_clean(rows, codes, values)
+            self._sorter.add(rows, codes, values)
         if rejected is not None:
             self._files.write_dirty(rejected)
         self._counted.seconds["write"] += time.monotonic() - started
-
-    def _write_clean(
-        self,
-        rows: pa.RecordBatch,
-        codes: NDArray[np.int32],
-        values: list[tuple[str | None, ...]],
-    ) -> None:
-        starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
-        if len(starts) <= _RUNS_PER_VALUE * len(values):
-            # Rows that follow each other go to one place: slices do, nothing is copied.
-            for begin, end in zip(starts, [*starts[1:], len(codes)], strict=True):
-                self._files.write(values[codes[begin]], rows.slice(begin, end - begin))
-            return
-        # Stable, so rows of one source partition keep their order in each file.
-        order = np.argsort(codes, kind="stable")
-        ordered = rows.take(pa.array(order))
-        cuts = np.searchsorted(codes[order], np.arange(len(values) + 1))
-        for value, begin, end in zip(values, cuts[:-1], cuts[1:], strict=True):
-            if end > begin:
-                self._files.write(value, ordered.slice(begin, end - begin))
 
     def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]

@@ -68,6 +68,28 @@ def test_start_reads_only_what_lies_above_the_snapshot(tmp_path: Path) -> None:
     assert len(slots) <= 4
 
 
+def test_snapshot_is_due_by_bytes_of_records_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "SNAPSHOT_EVERY", 1_000)
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 6)
+    size_bytes = writer.fold.bytes_since_snapshot
+    monkeypatch.setattr(upkeep, "SNAPSHOT_BYTES", size_bytes + 1)
+    tend(writer)
+    assert writer.fold.snapshot_through == 0
+    # A driver that takes over knows it too, and its own record is one more.
+    assert log.fold().bytes_since_snapshot == size_bytes
+    writer = take_over(log)
+    writer.note_published()
+    tend(writer)
+    assert writer.fold.snapshot_through > 0
+    assert writer.fold.bytes_since_snapshot == log.fold().bytes_since_snapshot == 0
+    write_rows(writer, 1)
+    assert 0 < log.fold().bytes_since_snapshot == writer.fold.bytes_since_snapshot < size_bytes
+
+
 def _altered(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b'"written":"8"', b'"written":"9"'))
 

@@ -16,7 +16,7 @@ from pyarrow import json as arrow_json
 
 from sluiceway.formats.json.arrow_columns import RowMarks, compile_column
 from sluiceway.formats.json.exact_rows import MAX_DEPTH, is_too_deep
-from sluiceway.formats.json.failure_signs import FailureReader, Sign, Signs, rare, sign_of
+from sluiceway.formats.json.failure_signs import FailureReader, Place, Sign, Signs, rare, sign_of
 from sluiceway.formats.json.fast_rows import FastPath, FastRows, Rows
 from sluiceway.formats.json.number_text import is_number_text
 from sluiceway.formats.json.parse_forms import ParseForms
@@ -32,9 +32,10 @@ MIN_SPLIT_ROWS = 16
 ROWS_PER_FAILURE = 12
 VAIN_ROWS_PER_ROW = 6
 FREE_FAILURES = 8
-# Where so few rows come through that parsing the others costs more than it saves, the next
-# blocks go to the slow path at once.
+# Where so few rows of a large block come through that parsing the others costs more than it
+# saves, the next blocks go to the slow path at once.
 LEAST_YIELD = 4
+LARGE_BLOCK_ROWS = 1024
 SLOW_BLOCKS = 8
 # With more numbers in quotes than this a column is read in the wide form, which takes them.
 FREE_TEXTS = 3
@@ -96,6 +97,10 @@ class BlockReader(FastPath):
     def for_schema(cls, schema: Schema, *, refuses_extra: bool = False) -> "BlockReader | None":
         """Make the reader for a table. Called once a task.
 
+        Args:
+            schema: The table's columns.
+            refuses_extra: Doubts rows with keys that no column reads, instead of ignoring those.
+
         Returns:
             None when the fast path cannot read such a table.
         """
@@ -126,7 +131,8 @@ class BlockReader(FastPath):
         for rows in salvage.rows:
             left[rows] = False
         suspects = np.flatnonzero(left)
-        if (len(payloads) - len(suspects)) * LEAST_YIELD < len(payloads):
+        large = len(payloads) >= LARGE_BLOCK_ROWS
+        if large and (len(payloads) - len(suspects)) * LEAST_YIELD < len(payloads):
             self._slow_blocks = SLOW_BLOCKS
         placed = [rows + start for rows in salvage.rows]
         return FastRows(salvage.batches, placed, suspects + start)
@@ -241,8 +247,8 @@ class _Salvage:
             text = payload[place.value + 1 :].partition(b'"')[0]
             if is_number_text(text.decode("utf-8", "replace")):
                 self._texts += 1
-                widened = self._texts > FREE_TEXTS and self._widen(place.key)
-                return rows if widened else None
+                often = self._texts > FREE_TEXTS
+                return rows if often and self._reader.forms.widen(self._columns_of(place)) else None
         return self._without_sign(np.delete(rows, row), sign_of(place, payload))
 
     def _without_text(self, rows: Rows, failure: str) -> Rows | None:
@@ -255,10 +261,9 @@ class _Salvage:
         if found is None or not found[1]:
             return None
         text, places = found
-        if is_number_text(text):
-            widened = [self._widen(place.key) for place in places]
-            if any(widened):
-                return rows
+        columns = {column for place in places for column in self._columns_of(place)}
+        if is_number_text(text) and self._reader.forms.widen(columns):
+            return rows
         bad = self._block.rows_at(np.array([place.start for place in places], np.int64))
         left = rows[~np.isin(rows, bad)]
         if len(left) == len(rows):
@@ -267,8 +272,8 @@ class _Salvage:
             return left
         return self._without_sign(left, sign_of(places[0], self._block.data))
 
-    def _widen(self, key: bytes) -> bool:
-        return self._reader.forms.widen(self._reader.failures.columns_of(key))
+    def _columns_of(self, place: Place) -> set[int]:
+        return self._reader.failures.columns_of(place.key)
 
     def _without_sign(self, rows: Rows, sign: Sign) -> Rows:
         block = self._block

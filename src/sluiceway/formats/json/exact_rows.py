@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import cast
 
 from sluiceway.formats.json.dirty_value import DirtyValueError
@@ -32,6 +33,8 @@ _PARSER = json.JSONDecoder(
     parse_constant=NonFiniteText,
     object_pairs_hook=object_of_pairs,
 )
+
+_SCAN: Callable[[str, int], tuple[object, int]] = _PARSER.scan_once  # type: ignore[attr-defined]
 
 
 def is_too_deep(payload: bytes) -> bool:
@@ -145,7 +148,7 @@ def _decode_text(payload: bytes, *, lenient: bool) -> str:
 
 def _parse(text: str) -> object:
     try:
-        return _PARSER.decode(text)
+        return _parse_plain(text)
     except json.JSONDecodeError as error:
         first = error
     if "NaN" not in text and "Inf" not in text:
@@ -156,6 +159,15 @@ def _parse(text: str) -> object:
         return _PARSER.decode(_STRING_OR_NON_FINITE.sub(_usual_spelling, text))
     except json.JSONDecodeError:
         raise _not_json(first) from first
+
+
+def _parse_plain(text: str) -> object:
+    """What the decoder does, which looks for white space around every payload."""
+    try:
+        found, end = _SCAN(text, 0)
+    except StopIteration:
+        return _PARSER.decode(text)
+    return found if end == len(text) else _PARSER.decode(text)
 
 
 def _usual_spelling(found: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import confluent_kafka
 import numpy as np
+import numpy.typing as npt
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sluiceway.host.native_module import native_module
@@ -44,14 +45,8 @@ class NativeBatch(SourceBatch):
         """Record times in row order."""
         # Kept, since every dirty row asks for its own.
         if self._times is None:
-            self._times = self._read_times()
+            self._times = _known_times(np.frombuffer(self._records.timestamps_ms(), np.int64))
         return self._times
-
-    def _read_times(self) -> Sequence[int | None]:
-        times = np.frombuffer(self._records.timestamps_ms(), np.int64)
-        if len(times) and times.min() >= 0:
-            return times  # type: ignore[return-value]
-        return [None if time < 0 else time for time in times.tolist()]
 
     def record(self, row: int) -> RawRecord:
         """Everything about one row."""
@@ -188,6 +183,12 @@ def _bundled_library() -> str | None:
         return None
     _, loaded = confluent_kafka.libversion()
     return found[0] if module.Consumer.library_version(found[0]) == loaded else None
+
+
+def _known_times(times: npt.NDArray[np.int64]) -> Sequence[int | None]:
+    if len(times) and times.min() >= 0:
+        return times  # type: ignore[return-value]
+    return [None if time < 0 else time for time in times.tolist()]
 
 
 def _text(value: object) -> str:
