@@ -19,7 +19,7 @@ _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _HEADS = {
     1: "b3eb9357e335b62fbda30ebf0eb5fa25deeaa721e7137dad58f449077aea7058",
     2: "e26439caf39d394afeea4d307392ebb7546d6177ea096c1599710e72ce7d2bd8",
-    3: "a29a3691cee31cf9864a46ef17e9ba3f4d1e4832badba387ce48a4338034f9e0",
+    3: "bc2e9247abdd4865e1a9f5c6d71866fbe933aa463afaa6efa28b51f73c1a9896",
 }
 
 
@@ -89,7 +89,7 @@ def test_golden_ledger_of_format_3_goes_on_where_that_of_format_2_ends() -> None
     assert fold.sources == _fold(2).sources
     state = fold.partitions["dt=20251120/hr=08"]
     assert (state.version, state.expired, state.rows) == (2, True, 0)
-    assert state.location == f"dt=20251120/_sluiceway-19-{'6' * 32}"
+    assert state.location == f"dt=20251120/_sluiceway-19-{'6' * 32}/hr=08"
     assert (fold.closed[state.folder].version, fold.intents) == (1, {})
     assert list(fold.left) == [state.folder]
 
