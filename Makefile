@@ -10,7 +10,7 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts faults-smoke
-.PHONY: faults model sim soak fuzz types-oracle docs e2e-routes
+.PHONY: faults model sim soak fuzz fuzz-formats types-oracle docs e2e-routes
 .PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale flamegraph
 .PHONY: native test-native lock dist clean
 
@@ -86,6 +86,9 @@ soak: $(STAMP) ## Kills, zombies, outages under a load that never stops: KILLS=2
 
 fuzz: $(STAMP) ## A million damaged and forged ledger records: each refused, with a typed error
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.record_fuzz --records 1000000 --workers 2
+
+fuzz-formats: $(STAMP) ## A million damaged payloads for each input format: no crash, no hang, every row accounted
+	@cd tests && nice -n 19 ../$(BIN)/python -m tools.format_fuzz --payloads 1000000 --workers 2
 
 types-oracle: $(STAMP) ## A million JSON values of every type against exact arithmetic: none changes silently
 	@cd tests && nice -n 10 ../$(BIN)/python -m oracle --values 1000000 --workers 2

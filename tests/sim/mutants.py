@@ -19,7 +19,6 @@ from sim import upkeep_mutants as keep
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.job import (
     desired,
-    held_route,
     ownership,
     partition_bodies,
     planner,
@@ -369,9 +368,6 @@ MUTANTS = (
            ((RouteSession, "_recover", move.recover_from_the_start),)),
     Mutant("old-folder-at-once", "an old folder goes without a look where readers are sent",
            ((MovedPartitions, "take", move.remove_at_once),)),
-    Mutant("moved-not-seen-again", "the metastore is told of a move once, and never read back",
-           ((MovedPartitions, "due", move.nothing_moved),
-            (held_route, "moved_last", move.nothing_moved))),
     Mutant("expired-shown", "a partition that its owner has dropped is added again",
            ((desired, "desired_partition", move.shown_for_ever),)),
     Mutant("gc-of-open-work", "staged files of background work go while it goes on",

@@ -95,12 +95,6 @@ def remove_at_once(
 _TAKE = MovedPartitions.take
 
 
-def nothing_moved(*arguments: object) -> list[Any]:
-    """Nobody looks again."""
-    del arguments
-    return []
-
-
 def shown_for_ever(state: PartitionState, layout: Any) -> DesiredPartition:
     """A partition that was let go is still wanted."""
     return replace(_DESIRED(state, layout), exists=True)

@@ -29,6 +29,8 @@ BATCH = 250
 # Of a batch so many payloads are decoded alone too.
 ALONE = 5
 HANG_S = 300.0
+# A process starts, and imports what it needs, in this time on the busiest machine.
+START_S = 600.0
 MAX_HUGE = 20
 MAX_MIB = 6_000
 # A decoder serves so many batches, as in a task, before a new one takes over.
@@ -97,9 +99,7 @@ def outcomes(decoded: Decoded, count: int) -> list[object]:
             return ["lost"] * count
         taken.add(index)
         found[index] = outcome
-    if count - len(taken) != decoded.skipped:
-        return ["lost" if one == "skipped" else one for one in found]
-    return found
+    return found if count - len(taken) == decoded.skipped else ["lost"] * count
 
 
 def judge(
@@ -206,6 +206,7 @@ class _Worker:
     answers: Connection
     number: int
     since: float
+    begun: bool = False
 
 
 def _started(work: Work) -> _Worker:
@@ -229,7 +230,7 @@ def fuzz(works: Sequence[Work], *, hang_s: float = HANG_S) -> FuzzReport:
     while running:
         ready = set(wait([one.answers for one in running], timeout=5.0))
         for one in list(running):
-            late = time.monotonic() - one.since > hang_s
+            late = time.monotonic() - one.since > (hang_s if one.begun else START_S)
             if one.answers in ready:
                 over = not _take(one, report)
                 if not over:
@@ -263,7 +264,7 @@ def _take(one: _Worker, report: FuzzReport) -> bool:
         found = one.answers.recv()
     except EOFError:
         return False
-    one.since = time.monotonic()
+    one.since, one.begun = time.monotonic(), True
     if isinstance(found, int):
         one.number = found
     else:

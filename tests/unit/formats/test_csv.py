@@ -229,3 +229,11 @@ def test_fast_path_decides_as_the_slow_path_does(seed: int, escape: str) -> None
     assert fast.indices.equals(slow.indices)
     assert fast.rows.equals(slow.rows)
     assert 0 < len(fast.dirty) < len(payloads)
+
+
+@pytest.mark.parametrize("filler", ['"', '""', "\\", "x", "\r", ","])
+def test_long_line_with_a_fault_is_decided_in_one_pass(filler: str) -> None:
+    """With a pass for each of its places this would take days."""
+    line = b'1,"' + filler.encode() * 1_500_000 + b'"x,2'
+    for escape in ("doubled", "\\"):
+        assert fault(line, escape=escape) == ("decode", "broken", "")

@@ -25,7 +25,11 @@ class LineReader:
         mark, quote = re.escape(layout.delimiter), re.escape(layout.quote)
         # Possessive, so that a long line is looked at once.
         taken = r"\\\r\n" if layout.backslash else r"\r\n"
-        plain = rf"(?:(?!{mark})[^{taken}{quote}]{_or_pair(layout)})*+"
+        if len(layout.delimiter) == 1:
+            one = f"[^{taken}{quote}{mark}]++"
+        else:
+            one = f"(?!{mark})[^{taken}{quote}]"
+        plain = rf"(?:{one}{_or_pair(layout)})*+"
         kept, escaped = (rf"\\{quote}", r"\\.") if layout.backslash else (quote, quote * 2)
         inner = rf"(?:[^{kept}]++|{escaped})*+"
         quoted = rf"{quote}({inner}){quote}|" if layout.quote else "()(?!)|"
@@ -62,9 +66,8 @@ class LineReader:
             DirtyValueError: It is no line of this layout, or more than one.
         """
         layout, found, end = self._layout, list[str | None](), 0
-        for match in self._field.finditer(line):
-            if match.start() != end:
-                break
+        # Not by a search, which would try every place behind a fault, each to the line's end.
+        while match := self._field.match(line, end):
             end = match.end()
             quoted, plain, mark = match.groups()
             if quoted is not None:
