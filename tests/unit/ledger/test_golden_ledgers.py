@@ -19,7 +19,7 @@ _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _HEADS = {
     1: "b3eb9357e335b62fbda30ebf0eb5fa25deeaa721e7137dad58f449077aea7058",
     2: "e26439caf39d394afeea4d307392ebb7546d6177ea096c1599710e72ce7d2bd8",
-    3: "d9b0b30aec436e938411e682f3e88554945ad321e1ef2b3d2afd6d27351c9bbd",
+    3: "43e709d79633dbe448c3b7c8630a0e03968c8ee7a7e152a778a1bebbd77ade99",
 }
 
 
