@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from sluiceway.formats.avro.decoder import open_avro
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
+from sluiceway.formats.protobuf.decoder import open_protobuf
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.types.schema import Schema
 
@@ -48,7 +50,11 @@ def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     return JsonDecoder(schema, tombstones=tombstones, engine=engine)
 
 
-_BUILT_IN: Mapping[str, OpenDecoder] = {"json": _open_json}
+_BUILT_IN: Mapping[str, OpenDecoder] = {
+    "avro": open_avro,
+    "json": _open_json,
+    "protobuf": open_protobuf,
+}
 
 
 def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:

@@ -6,11 +6,13 @@ from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
+from sluiceway.job.schema_formats import avro_options, protobuf_options
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
-from sluiceway.spec.models import JobSpec, JsonFormat, RouteSpec
+from sluiceway.spec.formats import JsonFormat
+from sluiceway.spec.models import JobSpec, RouteSpec
 from sluiceway.spec.values import Secret
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
@@ -147,6 +149,10 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
     if spec.format.plugin is not None:
         name, options = spec.format.plugin
         return FormatChoice(name, _texts(options))
+    if spec.format.avro is not None:
+        return FormatChoice("avro", avro_options(spec, spec.format.avro))
+    if spec.format.protobuf is not None:
+        return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
     json = spec.format.json_ or JsonFormat()
     told = {"extra": json.extra, "tombstones": json.tombstones, "engine": json.engine}
     return FormatChoice("json", tuple(told.items()))

@@ -16,6 +16,9 @@ from sluiceway.errors import JobFileError
 from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
 from sluiceway.spec.columns import ColumnSpec
+from sluiceway.spec.formats import FormatSpec
+from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
     LATEST,
@@ -37,7 +40,6 @@ from sluiceway.spec.values import (
     Option,
     Port,
     Rate,
-    Secret,
     TableName,
     ThriftUri,
     TimeZone,
@@ -54,18 +56,6 @@ META_NAMES: Mapping[str, str] = {
     "offset": "_offset",
     "timestamp": "_timestamp",
 }
-
-
-class PluginBlock(Block):
-    """A block that names a built-in kind or a plug-in; the first look at the file has the names."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Mapping[str, Option]]
-
-    @property
-    def plugin(self) -> tuple[str, Mapping[str, str | Secret]] | None:
-        """The plug-in's name and its options as they are written; None for a built-in kind."""
-        return next(iter((self.__pydantic_extra__ or {}).items()), None)
 
 
 class KafkaConnection(Block):
@@ -90,11 +80,12 @@ class MetastoreConnection(Block):
 class ConnectionSpec(PluginBlock):
     """One named connection; exactly one kind is given."""
 
-    LATER = frozenset({"rocketmq", "schema_registry", "hdfs", "s3"})
-    ONE_OF = ("kafka", "metastore")
+    LATER = frozenset({"rocketmq", "hdfs", "s3"})
+    ONE_OF = ("kafka", "metastore", "schema_registry")
     PLUGINS = (PluginGroup.SOURCES, PluginGroup.SINKS)
     kafka: KafkaConnection | None = None
     metastore: MetastoreConnection | None = None
+    schema_registry: SchemaRegistryConnection | None = None
 
 
 class StartSpec(Block):
@@ -180,29 +171,6 @@ def _later(*values: str, todo: str) -> BeforeValidator:
         return value
 
     return BeforeValidator(check)
-
-
-class JsonFormat(Block):
-    """JSON objects.
-
-    Attributes:
-        extra: What happens to keys that no column reads.
-        tombstones: What happens to records without a value.
-        engine: What reads payloads before the slow path decides what is left; equal outcomes.
-    """
-
-    extra: Annotated[Literal["ignore"], _later("keep", "dirty", todo="write ignore")] = "ignore"
-    tombstones: Literal["skip", "dirty"] = "dirty"
-    engine: Literal["auto", "native", "library"] = "auto"
-
-
-class FormatSpec(PluginBlock):
-    """How payloads are read; exactly one format is given."""
-
-    LATER = frozenset({"avro", "protobuf", "csv", "raw", "debezium", "canal", "maxwell"})
-    ONE_OF = ("json",)
-    PLUGINS = (PluginGroup.FORMATS,)
-    json_: JsonFormat | None = Field(default=None, alias="json")
 
 
 class HiveTable(Block):

@@ -10,8 +10,8 @@ from sluiceway.job.choices import choice_problems
 from sluiceway.job.compile import compile_route
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.route_plan import schema_fingerprint
+from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.loader import load_job
-from sluiceway.spec.models import FormatSpec
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Schema

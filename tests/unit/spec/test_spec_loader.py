@@ -135,7 +135,7 @@ def test_missing_key_is_told_at_its_block() -> None:
         ("version: 1\n", "version: 1\ndirty: {store: beside}\n", "2:1: `dirty`"),
         ("version: 1\n", "version: 1\ntransform: {sql: x}\n", "2:1: `transform`"),
         ("version: 1\n", "version: 1\nretention: null\n", "2:1: `retention`"),
-        ("{json: {}}", "{avro: {}}", "7:10: `avro`"),
+        ("{json: {}}", "{maxwell: {}}", "7:10: `maxwell`"),
         ("{json: {}}", "{json: {extra: keep}}", "7:24: `keep`"),
         ("hive: {connection: hms, name: Ods.Small}", "iceberg: {name: x}", "9:3: `iceberg`"),
         ("Ods.Small}", "Ods.Small, file_format: orc}", "9:57: `orc`"),

@@ -7,9 +7,9 @@ from typing import cast
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_values import compile_field
 from sluiceway.formats.json.json_values import NonFiniteText, NumberText, object_of_pairs
-from sluiceway.formats.json.text_values import reads_bad_text
+from sluiceway.formats.json.text_values import compile_bytes, reads_bad_text
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.schema import Field, Schema, leaves
+from sluiceway.types.schema import BinaryType, Field, Schema, leaves
 
 MAX_DEPTH = 100
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -65,6 +65,7 @@ class ExactReader:
     """
 
     def __init__(self, schema: Schema) -> None:
+        _check_bytes(schema)
         self._readers = [
             compile_field(field, field.path or (field.name,)) for field in schema.fields
         ]
@@ -86,6 +87,14 @@ class ExactReader:
         """
         holder = _parse_object(payload, lenient=self._lenient)
         return [read(holder) for read in self._readers]
+
+
+def _check_bytes(schema: Schema) -> None:
+    """JSON has no bytes of its own, so a binary column has to say how they are written."""
+    for field in schema.fields:
+        for leaf, policy in leaves(field.type, field.policy):
+            if isinstance(leaf, BinaryType):
+                compile_bytes(policy)
 
 
 def _reads_bad_text(field: Field) -> bool:

@@ -30,6 +30,7 @@ from sluiceway.formats.json.time_values import (
     compile_day_text,
     compile_instant_text,
 )
+from sluiceway.formats.json.typed_readers import typed_readers
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.matrix import JsonKind, accepted_kinds, kind_of_type
@@ -92,7 +93,9 @@ def compile_value(
     """
     readers = _readers(data_type, time_unit, policy)
     accepted = accepted_kinds(kind_of_type(data_type), policy, time_unit)
-    by_type = {of: readers[kind] for of, kind in KINDS.items() if kind in accepted}
+    json = {kind: readers[kind] for kind in accepted}
+    by_type = {of: json[kind] for of, kind in KINDS.items() if kind in accepted}
+    by_type |= typed_readers(data_type, policy, json)
     nested = isinstance(data_type, _NESTED)
     target = kind_of_type(data_type).value if nested else format_hive_type(data_type)
 
@@ -122,7 +125,7 @@ def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Read
         case StringType() | VarcharType() | CharType():
             return _text_readers(data_type, policy)
         case BinaryType():
-            return {JsonKind.STRING: compile_bytes(policy)}
+            return {} if policy.format is None else {JsonKind.STRING: compile_bytes(policy)}
         case DateType() | TimestampType() | LocalTimestampType():
             return _time_readers(data_type, time_unit, policy)
         case BooleanType():
@@ -242,7 +245,8 @@ def _text_readers(data_type: StringType | VarcharType | CharType, policy: Policy
             message = f"the key {shown(str(error))} came more than once"
             raise DirtyValueError(DirtyReason.DUPLICATE_KEY, message) from error
         if text is None:
-            raise DirtyValueError(DirtyReason.WRONG_TYPE, "NaN or an infinity is in it")
+            message = "something is in it that JSON has no text for"
+            raise DirtyValueError(DirtyReason.WRONG_TYPE, message)
         return read(text)
 
     return {
