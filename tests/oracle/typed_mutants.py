@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sluiceway.formats import typed_values
-from sluiceway.formats.avro import reader
+from sluiceway.formats.avro import column_scan, fast_columns, reader
 from sluiceway.formats.json import exact_values, number_text, text_values, typed_readers
 from sluiceway.formats.typed_values import Float32
 from sluiceway.types.typed_matrix import TypedKind
@@ -145,3 +145,37 @@ def _time_of_another_kind_is_taken(patch: pytest.MonkeyPatch) -> None:
     everything = frozenset({TypedKind.DAY, TypedKind.INSTANT, TypedKind.LOCAL_TIME})
     patch.setattr(typed_readers, "accepted_typed_kinds", lambda target, policy: everything)
     patch.setattr(typed_readers, "_day", lambda value: _near(getattr(value, "number", 0)) % 9999)
+
+
+@mutant("smallint")
+def _fast_path_does_not_look_at_ranges(patch: pytest.MonkeyPatch) -> None:
+    real: Any = fast_columns._bounded
+    widest = (-(2**63), 2**63 - 1)
+    patch.setattr(fast_columns, "_bounded", lambda ends, *rest: real(widest, *rest))
+
+
+@mutant("timestamp")
+def _fast_path_takes_milliseconds_for_microseconds(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(fast_columns._US_PER_STAMP, "timestamp-millis", 1)
+
+
+@mutant("decimal")
+def _fast_path_loses_the_sign_of_decimals(patch: pytest.MonkeyPatch) -> None:
+    real = column_scan.Scan.unscaled
+    patch.setattr(column_scan.Scan, "unscaled", lambda self, rows: abs(real(self, rows)))
+
+
+@mutant("string")
+def _fast_path_does_not_look_for_bad_text(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fast_columns, "_doubt_bad_text", lambda *_: None)
+
+
+@mutant("double")
+def _fast_path_keeps_nan_unasked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        fast_columns,
+        "_of_floats",
+        lambda target: (
+            lambda scan, found, count: fast_columns._spread(found, found.values, count, target)
+        ),
+    )
