@@ -4,6 +4,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sluiceway.formats import typed_values
@@ -166,8 +167,14 @@ def _fast_path_loses_the_sign_of_decimals(patch: pytest.MonkeyPatch) -> None:
 
 
 @mutant("string")
-def _fast_path_does_not_look_for_bad_text(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fast_columns, "_doubt_bad_text", lambda *_: None)
+def _fast_path_puts_blanks_in_place_of_nul(patch: pytest.MonkeyPatch) -> None:
+    real = column_scan.Scan.gather
+
+    def gather(self: Any, begins: Any, sizes: Any) -> Any:
+        data, offsets = real(self, begins, sizes)
+        return np.where(data == 0, np.uint8(32), data), offsets
+
+    patch.setattr(column_scan.Scan, "gather", gather)
 
 
 @mutant("double")
