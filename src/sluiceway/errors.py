@@ -105,6 +105,12 @@ class TaskDiedError(Retriable):
     code = "SW104"
 
 
+class SchemaRegistryUnavailableError(Retriable):
+    """The schema registry does not answer; rows are read again, and none is dirty for that."""
+
+    code = "SW105"
+
+
 class UnknownOutcome(SluicewayError):
     """The call may or may not have landed; only reading decides."""
 
@@ -199,6 +205,14 @@ class DirtyLimitError(Fatal):
 
     code = "SW420"
     exit_code = 6
+
+
+class SchemaRegistryRefusedError(Fatal):
+    """The schema registry answers and refuses, or is none."""
+
+    code = "SW408"
+    exit_code = 5
+    mendable = True
 
 
 class WrongUsageError(Fatal):

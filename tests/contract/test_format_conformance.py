@@ -7,12 +7,15 @@ from typing import Literal
 import pytest
 
 from sluiceway.conformance.formats import FormatConformance, Row
+from sluiceway.formats.avro.schema import fingerprint
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.csv.decoder import CsvDecoder
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.types.schema import DataType, Field, Schema, StringType
+from tools.avro_payloads_of_rows import AVRO_SCHEMA, avro_payload
 from tools.json_payloads_of_rows import json_payload
+from tools.protobuf_payloads_of_rows import PROTO, protobuf_payload
 
 
 class TestJson(FormatConformance):
@@ -135,6 +138,39 @@ class TestRaw(FormatConformance):
     def test_null_stays_null_and_is_refused_where_required(self) -> None:
         (dirty,) = self.decoder(self.schema).decode([None]).dirty
         assert (dirty.reason, dirty.path) == ("empty", "")
+
+
+class TestAvro(FormatConformance):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        options = (("schema", AVRO_SCHEMA), ("tombstones", tombstones))
+        return open_decoder(FormatChoice("avro", options), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return avro_payload(row)
+
+
+class TestAvroSingleObject(TestAvro):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        options = (("schemas.0", AVRO_SCHEMA), ("tombstones", tombstones))
+        return open_decoder(FormatChoice("avro", options), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return b"\xc3\x01" + fingerprint(AVRO_SCHEMA).to_bytes(8, "little") + avro_payload(row)
+
+
+class TestProtobuf(FormatConformance):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        options = (("schema", PROTO), ("message", "Row"), ("tombstones", tombstones))
+        return open_decoder(FormatChoice("protobuf", options), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return protobuf_payload(row)
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,19 @@ from itertools import count
 
 from .campaign import run_round, run_shapes
 from .judge import CELLS, Verdict, judge_refused, left_out
+from .typed_formats import TYPED_FORMATS
+from .typed_judge import run_typed_round, typed_left_out
 
 BATCH = 300
 SHAPES = 60
+TYPED_BATCH = 3
 
 
 def _one(number: int) -> Verdict:
     found = run_round(number, BATCH)
     found.add(run_shapes(number, SHAPES))
+    for of in TYPED_FORMATS:
+        found.add(run_typed_round(of, number, TYPED_BATCH))
     return found
 
 
@@ -41,15 +46,16 @@ def main() -> int:
             expected = total.values + len(waiting) * (total.values // rounds)
             if expected < options.values:
                 waiting.add(pool.submit(_one, next(numbers)))
-    missing = left_out(total)
+    missing = [*left_out(total), *typed_left_out(TYPED_FORMATS, total)]
+    cells = len(CELLS) + sum(len(of.cells) for of in TYPED_FORMATS)
     for text in (*total.examples, *(f"left out: {cell}" for cell in missing[:20])):
         print(text, file=sys.stderr)
     outcome = {
         "values": total.values,
         "silent_changes": total.silent_changes,
         "wrong_reason": total.wrong_reason,
-        "cells": len(CELLS),
-        "cells_covered": len(CELLS) - len(missing),
+        "cells": cells,
+        "cells_covered": cells - len(missing),
         "read_back_from_parquet": total.written,
         "as_delimited_text": total.lines,
     }

@@ -5,6 +5,9 @@ import pytest
 from oracle.campaign import run_round, run_shapes
 from oracle.judge import CELLS, judge_refused, left_out
 from oracle.mutants import MUTANTS, Mutant
+from oracle.typed_formats import TYPED_FORMATS
+from oracle.typed_judge import TypedFormat, run_typed_round, typed_left_out
+from oracle.typed_mutants import TYPED_MUTANTS
 
 ROUNDS = 12
 WANTED_MUTANTS = 15
@@ -34,4 +37,30 @@ def test_enough_silent_changes_are_planted() -> None:
 def test_planted_silent_change_is_seen(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.plant(monkeypatch)
     found = (run_round(number, 60, mutant.kinds).silent_changes for number in range(ROUNDS))
+    assert any(found)
+
+
+@pytest.mark.parametrize("of", TYPED_FORMATS, ids=lambda of: of.name)
+def test_no_value_of_a_typed_format_changes_silently(of: TypedFormat) -> None:
+    found = run_typed_round(of, 7, 3)
+    assert (found.silent_changes, found.wrong_reason, found.examples) == (0, 0, [])
+    assert typed_left_out([of], found) == []
+    assert found.written > 100
+
+
+def test_enough_silent_changes_are_planted_into_typed_formats() -> None:
+    names = {mutant.name for mutant in TYPED_MUTANTS}
+    assert len(names) == len(TYPED_MUTANTS) >= WANTED_MUTANTS
+
+
+@pytest.mark.parametrize("mutant", TYPED_MUTANTS, ids=lambda mutant: mutant.name)
+def test_planted_silent_change_of_a_typed_format_is_seen(
+    mutant: Mutant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant.plant(monkeypatch)
+    found = (
+        run_typed_round(of, number, 12, mutant.kinds).silent_changes
+        for number in range(ROUNDS)
+        for of in TYPED_FORMATS
+    )
     assert any(found)

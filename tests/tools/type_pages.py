@@ -8,13 +8,16 @@ import sys
 from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.dirty_pages import PAGES
 from sluiceway.types.matrix import MATRIX, Cell, ColumnKind, JsonKind, Outcome
+from sluiceway.types.typed_matrix import AVRO_MATRIX, PROTOBUF_MATRIX, TYPED_CELLS, FormatCell
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _BLOCK = "<!-- generated: {name} -->\n"
+AnyCell = TypeVar("AnyCell", Cell, FormatCell)
 _END = "<!-- end of generated -->\n"
 
 
@@ -42,7 +45,31 @@ def matrix_overview() -> str:
     return _table(rows)
 
 
-def _mark(cell: Cell) -> str:
+def format_overview(cells: tuple[FormatCell, ...]) -> str:
+    """A format's kinds against types, in columns that say nothing, kinds that fare alike as one."""
+    fates: dict[tuple[str, ...], list[str]] = {}
+    for source in dict.fromkeys(cell.source for cell in cells):
+        plain = {
+            cell.target: cell for cell in cells if cell.source is source and not cell.variant.label
+        }
+        fates.setdefault(tuple(_mark(plain[of]) for of in ColumnKind), []).append(source)
+    rows = [["type", *("; ".join(sources) for sources in fates.values())]]
+    for place, target in enumerate(ColumnKind):
+        rows.append([f"`{target}`", *(marks[place] for marks in fates)])
+    return _table(rows)
+
+
+def typed_rules() -> str:
+    """What becomes of values that JSON has not."""
+    rows = [["value", "policy", "type", "outcome", "becomes", "else dirty"]]
+    cells = sorted(TYPED_CELLS, key=lambda cell: cell.source)
+    for cell, targets in _merged(cells):
+        label = f"`{cell.variant.label}`" if cell.variant.label else ""
+        rows.append([cell.source, label, targets, cell.outcome, cell.rule, _reasons(cell)])
+    return _table(rows)
+
+
+def _mark(cell: Cell | FormatCell) -> str:
     return "" if cell.outcome is Outcome.NEVER else cell.outcome.value
 
 
@@ -69,10 +96,10 @@ def matrix_policies() -> str:
     return _table(rows)
 
 
-def _merged(cells: Iterable[Cell]) -> Iterable[tuple[Cell, str]]:
+def _merged(cells: Iterable[AnyCell]) -> Iterable[tuple[AnyCell, str]]:
     """Cells that differ in their type only as one."""
 
-    def same(cell: Cell) -> tuple[object, ...]:
+    def same(cell: AnyCell) -> tuple[object, ...]:
         return (cell.variant.label, cell.source, cell.outcome, cell.rule, cell.reasons)
 
     for _, found in groupby(cells, key=same):
@@ -86,7 +113,7 @@ def _merged(cells: Iterable[Cell]) -> Iterable[tuple[Cell, str]]:
         yield group[0], shown
 
 
-def _reasons(cell: Cell) -> str:
+def _reasons(cell: Cell | FormatCell) -> str:
     codes = ", ".join(f"`{reason}`" for reason in cell.reasons)
     return f"{codes}{', ' if codes else ''}those of the values inside" if cell.inner else codes
 
@@ -125,6 +152,11 @@ BLOCKS = {
         "rules": matrix_rules,
         "policies": matrix_policies,
         "reasons": reason_table,
+    },
+    "schema-formats.md": {
+        "avro overview": lambda: format_overview(AVRO_MATRIX),
+        "protobuf overview": lambda: format_overview(PROTOBUF_MATRIX),
+        "typed rules": typed_rules,
     },
     "dirty.md": {"reasons": reason_pages},
 }

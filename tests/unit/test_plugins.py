@@ -241,7 +241,7 @@ def opened(schema, options):
     install("plugin_queue", PluginGroup.SOURCES, {"queue": "Queue"}, source)
     install("plugin_catalog", PluginGroup.SINKS, {"glue": "opened"}, "opened = print")
     install("plugin_store", PluginGroup.STORAGE, {"s3": "opened"}, "opened = print")
-    install("plugin_lines", PluginGroup.FORMATS, {"lines": "opened", "avro": "opened"}, lines)
+    install("plugin_lines", PluginGroup.FORMATS, {"lines": "opened", "ion": "opened"}, lines)
 
 
 def load(text: str) -> Any:
@@ -256,7 +256,7 @@ def test_job_file_names_plugins_and_their_options_as_they_are_written() -> None:
     assert config.source == SourceAccess("queue", (("password", "hush"), ("where", "here")))
     assert config.catalog == CatalogAccess("glue", (("region", "7"),))
     assert config.hive.metastore == ""
-    assert load(JOB.replace("{lines:", "{avro:")).format.name == "avro"
+    assert load(JOB.replace("{lines:", "{ion:")).format.name == "ion"
     place = "{connection: lake, name: ods.t, location: 's3://bucket/t'}"
     moved = load(JOB.replace("{connection: lake, name: ods.t}", place))
     assert moved.hive.location == "s3://bucket/t"

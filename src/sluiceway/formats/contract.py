@@ -58,4 +58,9 @@ class RowDecoder(ABC):
 
         Returns:
             Clean, dirty and skipped, which add up to `len(payloads)`.
+
+        Raises:
+            Retriable: Something outside that decoding needs does not answer, such as a schema
+                registry; the rows are read again later, and none is dirty for that.
+            Fatal: It refuses to; the route halts.
         """

@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
+from sluiceway.formats.avro.decoder import open_avro
 from sluiceway.formats.changes.decoder import ChangeLogDecoder
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.csv.decoder import CsvDecoder
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.formats.options import FREE, known_options
+from sluiceway.formats.protobuf.decoder import open_protobuf
 from sluiceway.formats.raw.decoder import RawDecoder
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.types.schema import Schema
@@ -68,6 +70,8 @@ _BUILT_IN: Mapping[str, OpenDecoder] = {
     "debezium": partial(ChangeLogDecoder, DEBEZIUM),
     "canal": partial(ChangeLogDecoder, CANAL),
     "maxwell": partial(ChangeLogDecoder, MAXWELL),
+    "avro": open_avro,
+    "protobuf": open_protobuf,
 }
 
 

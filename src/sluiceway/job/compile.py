@@ -8,6 +8,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
+from sluiceway.job.schema_formats import avro_options, protobuf_options
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
@@ -180,6 +181,10 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
     if spec.format.plugin is not None:
         name, options = spec.format.plugin
         return FormatChoice(name, _texts(options))
+    if spec.format.avro is not None:
+        return FormatChoice("avro", avro_options(spec, spec.format.avro))
+    if spec.format.protobuf is not None:
+        return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
     return FormatChoice(*spec.format.built_in)
 
 

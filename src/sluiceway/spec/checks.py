@@ -59,6 +59,7 @@ _WANTED: tuple[tuple[tuple[str, ...], str, PluginGroup], ...] = (
     (("source",), "kafka", PluginGroup.SOURCES),
     (("table", "hive"), "metastore", PluginGroup.SINKS),
 )
+_SCHEMA_FORMATS = frozenset({"avro", "protobuf"})
 _UNITS = frozenset({"s", "ms", "us", "ns", "iso8601"})
 _OWN_SPARK_SETTINGS = {
     "spark.master": "run.master",
@@ -75,6 +76,7 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
         positions: Where things stand.
     """
     yield from _check_connections(data, positions)
+    yield from _check_registry(data, positions)
     yield from _check_options(data, positions)
     yield from _check_names(data, positions)
     yield from _check_columns(data, positions)
@@ -115,6 +117,18 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
         text = f"expected the name of a {kind} connection, got {quoted(wanted)}"
         todo = f"write one of: {', '.join(fitting)}" if fitting else f"add a {kind} connection"
         yield Problem(positions.value((*parent, "connection")), text, todo)
+
+
+def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """A format that names a registry names a connection to one."""
+    connections = _mapping(data, "connections")
+    fitting = [name for name, of in connections.items() if "schema_registry" in _mapping(of)]
+    for kind in _mapping(data, "format"):
+        wanted = _mapping(data, "format", kind).get("registry")
+        if isinstance(wanted, str) and wanted not in fitting and kind in _SCHEMA_FORMATS:
+            text = f"expected the name of a schema_registry connection, got {quoted(wanted)}"
+            todo = f"write one of: {', '.join(fitting)}" if fitting else "add such a connection"
+            yield Problem(positions.value(("format", kind, "registry")), text, todo)
 
 
 def _is_reported(connection: object, kinds: Set[str]) -> bool:

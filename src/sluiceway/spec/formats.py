@@ -7,6 +7,7 @@ from pydantic import Field
 from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
 from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.schema_formats import AvroFormat, ProtobufFormat
 from sluiceway.spec.values import ColumnName, Line
 
 TombstoneRule = Literal["skip", "dirty"]
@@ -91,10 +92,11 @@ class ChangeLogFormat(Block):
 class FormatSpec(PluginBlock):
     """How payloads are read; exactly one format is given."""
 
-    LATER = frozenset({"avro", "protobuf"})
-    ONE_OF = ("json", "raw", "csv", "debezium", "canal", "maxwell")
+    ONE_OF = ("json", "avro", "protobuf", "raw", "csv", "debezium", "canal", "maxwell")
     PLUGINS = (PluginGroup.FORMATS,)
     json_: JsonFormat | None = Field(default=None, alias="json")
+    avro: AvroFormat | None = None
+    protobuf: ProtobufFormat | None = None
     raw: RawFormat | None = None
     csv: CsvFormat | None = None
     debezium: DebeziumFormat | None = None

@@ -19,6 +19,7 @@ from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
     LATEST,
@@ -78,11 +79,12 @@ class MetastoreConnection(Block):
 class ConnectionSpec(PluginBlock):
     """One named connection; exactly one kind is given."""
 
-    LATER = frozenset({"rocketmq", "schema_registry", "hdfs", "s3"})
-    ONE_OF = ("kafka", "metastore")
+    LATER = frozenset({"rocketmq", "hdfs", "s3"})
+    ONE_OF = ("kafka", "metastore", "schema_registry")
     PLUGINS = (PluginGroup.SOURCES, PluginGroup.SINKS)
     kafka: KafkaConnection | None = None
     metastore: MetastoreConnection | None = None
+    schema_registry: SchemaRegistryConnection | None = None
 
 
 class StartSpec(Block):

@@ -104,6 +104,8 @@ def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block])
         inner = (*path, entry.key)
         if entry.key in block.NULL_WORDS and _is_null_word(entry.value):
             data[entry.key] = "null"
+        elif entry.key in known and is_secret_key(entry.key):
+            data[entry.key] = _option(shape, entry, inner)
         elif entry.key in known:
             layout = layout_of(known[entry.key].annotation)
             data[entry.key] = _value(shape, entry, inner, layout)

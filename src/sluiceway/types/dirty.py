@@ -19,6 +19,7 @@ class DirtyReason(StrEnum):
     BROKEN = "broken"
     ENCODING = "encoding"
     EMPTY = "empty"
+    UNKNOWN_SCHEMA = "unknown_schema"
     NOT_AN_OBJECT = "not_an_object"
     DUPLICATE_KEY = "duplicate_key"
     MISSING = "missing"

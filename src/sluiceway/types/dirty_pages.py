@@ -27,7 +27,8 @@ _FIX = "correct the producer"
 PAGES: dict[DirtyReason, ReasonPage] = {
     DirtyReason.BROKEN: ReasonPage(
         "decode",
-        "the payload is not JSON; no line of delimited text, or several",
+        "the payload is not of its format: not JSON, not Avro of the schema it names, cut off; no "
+        "line of delimited text, or several",
         '`{"a":1`, `{"a":01}`, two objects in one payload; `a,"b` as CSV',
         "look at the raw value in the dirty file: it was cut, or is of another format",
     ),
@@ -44,9 +45,16 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "a tombstone of a compacted topic",
         "`tombstones: skip` counts records without a value instead",
     ),
+    DirtyReason.UNKNOWN_SCHEMA: ReasonPage(
+        "decode",
+        "the schema that the payload names is not to be had: the registry does not know its id, "
+        "it is of another format or no schema, or the job file has none of its fingerprint",
+        "the id 7 in Confluent's wire format, while the registry ends at 5",
+        "register the schema, or look whether the topic belongs to another registry; then replay",
+    ),
     DirtyReason.NOT_AN_OBJECT: ReasonPage(
         "decode",
-        "JSON, but an array, a string, a number, `null` ...",
+        "JSON or Avro, but an array, a string, a number, `null` ...",
         '`[{"a":1}]`',
         "send one object a record",
     ),

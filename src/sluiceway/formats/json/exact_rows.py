@@ -9,9 +9,9 @@ from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_values import compile_field
 from sluiceway.formats.json.extra_keys import ExtraKeys
 from sluiceway.formats.json.json_values import NonFiniteText, NumberText, object_of_pairs
-from sluiceway.formats.json.text_values import reads_bad_text
+from sluiceway.formats.json.text_values import compile_bytes, reads_bad_text
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.schema import Schema, leaves
+from sluiceway.types.schema import BinaryType, Schema, leaves
 
 MAX_DEPTH = 100
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -70,6 +70,7 @@ class ExactReader:
     """
 
     def __init__(self, schema: Schema, extra: ExtraKeys | None = None) -> None:
+        _check_bytes(schema)
         self._extra = extra
         self._readers = [
             compile_field(field, field.path or (field.name,)) for field in schema.fields
@@ -94,6 +95,14 @@ class ExactReader:
         holder = parse_object(payload, lenient=self._lenient)
         values = [read(holder) for read in self._readers]
         return values if self._extra is None else [*values, self._extra.settle(holder)]
+
+
+def _check_bytes(schema: Schema) -> None:
+    """JSON has no bytes of its own, so a binary column has to say how they are written."""
+    for field in schema.fields:
+        for leaf, policy in leaves(field.type, field.policy):
+            if isinstance(leaf, BinaryType):
+                compile_bytes(policy)
 
 
 def reads_bad_text_anywhere(schema: Schema) -> bool:

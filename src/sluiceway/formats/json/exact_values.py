@@ -30,6 +30,7 @@ from sluiceway.formats.json.time_values import (
     compile_day_text,
     compile_instant_text,
 )
+from sluiceway.formats.json.typed_readers import typed_readers
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.matrix import JsonKind, accepted_kinds, kind_of_type
@@ -89,7 +90,7 @@ def compile_value(
     Raises:
         ValueError: JSON cannot carry the type.
     """
-    by_type, target = _typed_readers(data_type, time_unit, policy)
+    by_type, target = _readers_by_type(data_type, time_unit, policy)
 
     def convert(value: object) -> object:
         read = by_type.get(type(value))
@@ -103,7 +104,7 @@ def compile_value(
     return convert
 
 
-def _typed_readers(
+def _readers_by_type(
     data_type: DataType, time_unit: str | None, policy: Policy
 ) -> tuple[dict[type, Convert], str]:
     """How values are read, by their Python types, and what the type is called in messages."""
@@ -111,7 +112,9 @@ def _typed_readers(
     accepted = accepted_kinds(kind_of_type(data_type), policy, time_unit)
     nested = isinstance(data_type, _NESTED)
     target = kind_of_type(data_type).value if nested else format_hive_type(data_type)
-    return {of: readers[kind] for of, kind in KINDS.items() if kind in accepted}, target
+    json = {kind: readers[kind] for kind in accepted}
+    by_type = {of: json[kind] for of, kind in KINDS.items() if kind in accepted}
+    return by_type | typed_readers(data_type, policy, json), target
 
 
 def _wrong_kind(data_type: DataType, value: object, target: str) -> DirtyValueError:
@@ -131,7 +134,7 @@ def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Read
         case StringType() | VarcharType() | CharType():
             return _text_readers(data_type, policy)
         case BinaryType():
-            return {JsonKind.STRING: compile_bytes(policy)}
+            return {} if policy.format is None else {JsonKind.STRING: compile_bytes(policy)}
         case DateType() | TimestampType() | LocalTimestampType():
             return _time_readers(data_type, time_unit, policy)
         case BooleanType():
@@ -155,7 +158,7 @@ def compile_field(field: Field, keys: tuple[str, ...]) -> Callable[[Mapping[str,
     Raises:
         ValueError: JSON cannot carry the type.
     """
-    by_type, target = _typed_readers(field.type, field.time_unit, field.policy)
+    by_type, target = _readers_by_type(field.type, field.time_unit, field.policy)
     required, redact = field.required, field.policy.redact
     *above, last = keys
 
@@ -265,7 +268,8 @@ def _text_readers(data_type: StringType | VarcharType | CharType, policy: Policy
             message = f"the key {shown(str(error))} came more than once"
             raise DirtyValueError(DirtyReason.DUPLICATE_KEY, message) from error
         if text is None:
-            raise DirtyValueError(DirtyReason.WRONG_TYPE, "NaN or an infinity is in it")
+            message = "something is in it that JSON has no text for"
+            raise DirtyValueError(DirtyReason.WRONG_TYPE, message)
         return read(text)
 
     return {

@@ -3,7 +3,17 @@
 import json
 from collections import Counter
 from collections.abc import Iterable
+from decimal import Decimal
 
+from sluiceway.formats.typed_values import (
+    Day,
+    Instant,
+    LocalTime,
+    TimeOfDay,
+    TypedTime,
+    number_text,
+    time_text,
+)
 from sluiceway.types.dirty import shown
 from sluiceway.types.matrix import JsonKind
 
@@ -73,8 +83,30 @@ def described(value: object, *, redacted: bool) -> str:
             return "an array"
         case dict():
             return "an object"
-        case _:
+        case None:
             return "null"
+        case _:
+            return _typed_described(value, redacted=redacted)
+
+
+def _typed_described(value: object, *, redacted: bool) -> str:
+    """As `described`, for what JSON has no kind of."""
+    match value:
+        case int() | float() | Decimal():
+            return "a number" if redacted else f"the number {shown(number_text(value) or value)}"
+        case bytes():
+            return "bytes" if redacted else f"the bytes {shown(value[:60])}"
+        case Day() | Instant() | LocalTime() | TimeOfDay():
+            return "a time" if redacted else f"the time {_shown_time(value)}"
+        case _:
+            return "a value"
+
+
+def _shown_time(value: TypedTime) -> str:
+    try:
+        return time_text(value)
+    except ValueError:
+        return shown(value)
 
 
 def json_text(value: object) -> str | None:
@@ -86,7 +118,7 @@ def json_text(value: object) -> str | None:
         value: A JSON value that is not a string.
 
     Returns:
-        None when there is NaN or an infinity in it, which is no JSON.
+        None when there is something in it that JSON has no text for: NaN, an infinity, bytes.
 
     Raises:
         DoubledKeyError: An object in it has a key twice.
@@ -113,9 +145,26 @@ def _write(value: object, pieces: list[str]) -> bool:
             raise DoubledKeyError(min(value.doubled))
         case dict():
             return _write_items(value.items(), "{}", pieces)
-        case _:
+        case None | bool():
             pieces.append("null" if value is None else "true" if value else "false")
+        case _:
+            text = _typed_text(value)
+            pieces.append(text or "")
+            return text is not None
     return True
+
+
+def _typed_text(value: object) -> str | None:
+    match value:
+        case int() | float() | Decimal():
+            return number_text(value)
+        case Day() | Instant() | LocalTime() | TimeOfDay():
+            try:
+                return _QUOTE(time_text(value))
+            except ValueError:
+                return None
+        case _:
+            return None
 
 
 def _write_items(

@@ -1,0 +1,183 @@
+"""Avro payloads -> typed columns: each by the schema it was written with, all in one batch."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from sluiceway.formats.avro.fast_columns import BLOCK_BYTES, MIN_ROWS, FastColumns
+from sluiceway.formats.avro.frames import Frame, bare_frame, single_object_frame
+from sluiceway.formats.avro.reader import Cursor, broken
+from sluiceway.formats.avro.writer_schemas import (
+    GivenSchemas,
+    RegistrySchemas,
+    WriterSchema,
+    WriterSchemas,
+)
+from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.contract import Decoded, RowDecoder
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.schema_registry.frame import confluent_frame
+from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
+from sluiceway.formats.schema_registry.store import process_store
+from sluiceway.formats.tombstones import settle_tombstones
+from sluiceway.formats.typed_rows import TypedRows, check_columns
+from sluiceway.types.arrow_types import arrow_schema
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.schema import Schema, inner_settings
+
+Framed = tuple[int, bytes, int]
+"""Position of a payload in its batch, the payload, where its record begins."""
+SCHEMA_OPTION = "schema"
+SCHEMAS_OPTION = "schemas."
+
+
+class AvroDecoder(RowDecoder):
+    """Decodes Avro, one record a payload. Created once per task, used by one thread.
+
+    Args:
+        schema: The table's columns; `Field.path` says where in the record each one is.
+        frame: What stands before the record.
+        schemas: Schemas by what the frame names.
+        skips_tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
+        fast_rows: From how many rows of a schema on the fast path is taken, with equal outcomes;
+            None never takes it.
+
+    Raises:
+        ValueError: There is no column, or two have the same name.
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        frame: Frame,
+        schemas: WriterSchemas,
+        *,
+        skips_tombstones: bool,
+        fast_rows: int | None = MIN_ROWS,
+    ) -> None:
+        check_columns(schema)
+        self._columns = Schema(tuple(inner_settings(field) for field in schema.fields))
+        self._fast_rows = fast_rows
+        self._fast: dict[WriterSchema, FastColumns | None] = {}
+        self._schema = arrow_schema(schema)
+        self._rows = TypedRows(schema)
+        self._frame = frame
+        self._schemas = schemas
+        self._skips_tombstones = skips_tombstones
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """Columns of `Decoded.rows`, in the order of the schema it was made for."""
+        return self._schema
+
+    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
+        """Decode a batch of payloads; see `RowDecoder.decode`.
+
+        Payloads are read group by group, by the schema they name, and put back into their order.
+
+        Raises:
+            SchemaRegistryUnavailableError: The registry does not answer, and a schema is not known
+                yet. Nothing of the batch was decoded.
+            SchemaRegistryRefusedError: It refuses to answer.
+        """
+        collected = CollectedRows(self._schema)
+        rows = settle_tombstones(payloads, collected, skipped=self._skips_tombstones)
+        groups: dict[int, list[Framed]] = {}
+        for row in rows.tolist():
+            payload = payloads[row] or b""
+            try:
+                key, begin = self._frame(payload)
+            except DirtyValueError as error:
+                collected.dirty.append(error.row(row))
+            else:
+                groups.setdefault(key, []).append((row, payload, begin))
+        for key, writer in self._schemas.of(groups).items() if groups else ():
+            if isinstance(writer, DirtyValueError):
+                collected.dirty += [writer.row(row) for row, _, _ in groups[key]]
+            else:
+                self._read(writer, groups[key], collected)
+        return collected.decoded()
+
+    def _read(self, writer: WriterSchema, group: list[Framed], collected: CollectedRows) -> None:
+        for block in _blocks(group):
+            left = block
+            fast = self._fast_columns(writer, len(block))
+            if fast is not None:
+                rows, payloads, begins = zip(*block, strict=True)
+                batch, kept, doubted = fast.read(payloads, begins)
+                collected.add(batch, np.asarray(rows, np.int64)[kept])
+                left = [block[place] for place in doubted.tolist()]
+            self._read_exactly(writer, left, collected)
+
+    def _read_exactly(
+        self, writer: WriterSchema, group: list[Framed], collected: CollectedRows
+    ) -> None:
+        values, clean = [], []
+        for row, payload, begin in group:
+            try:
+                values.append(self._rows.row(_record(writer, Cursor(payload, begin))))
+            except DirtyValueError as error:
+                collected.dirty.append(error.row(row))
+            else:
+                clean.append(row)
+        collected.add_values(values, clean)
+
+    def _fast_columns(self, writer: WriterSchema, rows: int) -> FastColumns | None:
+        if self._fast_rows is None or rows < self._fast_rows:
+            return None
+        if writer not in self._fast:
+            self._fast[writer] = FastColumns.for_schemas(writer.node, self._columns)
+        return self._fast[writer]
+
+
+def _blocks(group: list[Framed]) -> Iterator[list[Framed]]:
+    """Cut payloads into blocks of so many bytes; one that is larger stands alone."""
+    block: list[Framed] = []
+    size = 0
+    for one in group:
+        if block and size + len(one[1]) > BLOCK_BYTES:
+            yield block
+            block, size = [], 0
+        block.append(one)
+        size += len(one[1])
+    if block:
+        yield block
+
+
+def _record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:
+    """The one record that a payload is."""
+    found = writer.read(cursor)
+    if cursor.position != cursor.end:
+        raise broken(f"{cursor.end - cursor.position} bytes are left behind the record")
+    if not isinstance(found, dict):
+        message = "the payload is Avro, but no record"
+        raise DirtyValueError(DirtyReason.NOT_AN_OBJECT, message, stage="decode")
+    return found
+
+
+def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
+    """The decoder for a route; see `formats.registry.OpenDecoder`.
+
+    Options: `tombstones`; and either `registry.*`, or `schema`, or `schemas.0`, `schemas.1` ...
+    """
+    registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
+    given = [value for name, value in options.items() if name.startswith(SCHEMAS_OPTION)]
+    tombstones = options.get("tombstones", "dirty")
+    if tombstones not in ("skip", "dirty"):
+        raise ValueError(f"the format avro has no option tombstones: {tombstones}")
+    left = options.keys() - {*registry, "tombstones", SCHEMA_OPTION}
+    if unknown := sorted(name for name in left if not name.startswith(SCHEMAS_OPTION)):
+        raise ValueError(f"the format avro has no option {unknown[0]}: {options[unknown[0]]}")
+    if bool(registry) + bool(given) + (SCHEMA_OPTION in options) != 1:
+        raise ValueError("the format avro needs one of: a registry, schema, schemas")
+    frame: Frame
+    schemas: WriterSchemas
+    if registry:
+        frame = confluent_frame
+        schemas = RegistrySchemas(process_store(registry_settings(registry)))
+    elif given:
+        frame, schemas = single_object_frame, GivenSchemas(given, by_fingerprint=True)
+    else:
+        frame, schemas = bare_frame, GivenSchemas([options[SCHEMA_OPTION]], by_fingerprint=False)
+    return AvroDecoder(schema, frame, schemas, skips_tombstones=tombstones == "skip")

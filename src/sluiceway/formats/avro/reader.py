@@ -1,0 +1,353 @@
+"""Avro's binary encoding -> values, one payload at a time; nothing in a payload is trusted.
+
+Lengths and counts are held against the bytes that are left before anything is made of them.
+"""
+
+import struct
+from collections.abc import Callable
+from decimal import Context, Decimal
+from uuid import UUID
+
+from sluiceway.formats.avro.schema import (
+    Array,
+    Enum,
+    Fixed,
+    Logical,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Union,
+)
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.json.json_values import object_of_pairs
+from sluiceway.formats.typed_values import Day, Float32, Instant, LocalTime, TimeOfDay
+from sluiceway.types.dirty import DirtyReason
+
+MAX_DEPTH = 100
+# Items without a byte of their own, such as nulls: nothing in the payload bounds their number.
+MAX_EMPTY_ITEMS = 10_000
+MAX_DECIMAL_BYTES = 512
+
+_LONG_BYTES = 10
+_LAST_BYTE = 1
+_INT_END = 1 << 31
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_EXACT = Context(prec=2000)
+_NS = {"millis": 1_000_000, "micros": 1000, "nanos": 1}
+
+
+class Cursor:
+    """A place in a payload.
+
+    Args:
+        data: The payload.
+        position: Where its Avro part begins.
+    """
+
+    __slots__ = ("data", "depth", "end", "position")
+
+    def __init__(self, data: bytes, position: int) -> None:
+        self.data = data
+        self.position = position
+        self.end = len(data)
+        self.depth = 0
+
+    def take(self, count: int) -> bytes:
+        """The next bytes."""
+        start = self.position
+        if count > self.end - start:
+            raise broken(f"it ends at byte {self.end}, in the middle of a value")
+        self.position = start + count
+        return self.data[start : start + count]
+
+    def long(self) -> int:
+        """The next whole number of up to 64 bits."""
+        data, position, end = self.data, self.position, self.end
+        value = shift = 0
+        while True:
+            if position >= end:
+                raise broken(f"it ends at byte {end}, in the middle of a number")
+            byte = data[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:  # noqa: PLR2004 - the bit that says that more follows
+                break
+            shift += 7
+            if shift >= 7 * _LONG_BYTES:
+                raise broken(f"the number at byte {self.position} has more than 64 bits")
+        if shift == 7 * (_LONG_BYTES - 1) and byte > _LAST_BYTE:
+            raise broken(f"the number at byte {self.position} has more than 64 bits")
+        self.position = position
+        return (value >> 1) ^ -(value & 1)
+
+    def length(self) -> int:
+        """The next length in bytes, which the payload has."""
+        at = self.position
+        count = self.long()
+        if not 0 <= count <= self.end - self.position:
+            left = self.end - self.position
+            raise broken(f"the length at byte {at} is {count}, with {left} bytes left")
+        return count
+
+    def enter(self) -> None:
+        """Go a level down."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            message = f"records, arrays and maps are nested deeper than {MAX_DEPTH} levels"
+            raise DirtyValueError(DirtyReason.TOO_DEEP, message, stage="decode")
+
+
+Read = Callable[[Cursor], object]
+
+
+def broken(what: str) -> DirtyValueError:
+    """A payload that is not Avro, or not of its schema."""
+    return DirtyValueError(DirtyReason.BROKEN, f"not Avro: {what}", stage="decode")
+
+
+def compile_reader(node: Node) -> Read:
+    """Make the reading of values of a schema. Called once a schema and process.
+
+    Returns:
+        A function from a cursor to the value, of which the cursor then stands behind: numbers,
+        text, bytes, lists, dictionaries, and times as in `formats.typed_values`. It raises
+        DirtyValueError. Text that is no UTF-8 holds lone surrogates.
+    """
+    return _Compiler().compile(node)
+
+
+class _Compiler:
+    """Compiles a schema that may hold itself."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, Read] = {}
+        self._least: dict[int, int] = {}
+
+    def compile(self, node: Node) -> Read:
+        match node:
+            case Primitive(name, logical):
+                return _logical(_PRIMITIVES[name], logical)
+            case Fixed(size, logical):
+                return _logical(lambda cursor: cursor.take(size), logical)
+            case Enum(symbols):
+                return _enum(symbols)
+            case Array(items):
+                return _array(self.compile(items), self.least_bytes(items))
+            case Map(values):
+                return _map(self.compile(values))
+            case Union(branches):
+                return _union([self.compile(branch) for branch in branches])
+            case Record():
+                return self._record(node)
+
+    def _record(self, node: Record) -> Read:
+        known = self._records.get(id(node))
+        if known is not None:
+            return known
+        fields: list[tuple[str, Read]] = []
+        self._records[id(node)] = read = _record(fields)
+        fields += [(name, self.compile(of)) for name, of in node.fields]
+        return read
+
+    def least_bytes(self, node: Node) -> int:
+        """How many bytes a value has at the least."""
+        match node:
+            case Primitive(name):
+                return {"null": 0, "float": 4, "double": 8}.get(name, 1)
+            case Fixed(size):
+                return size
+            case Record(fields=fields):
+                if id(node) not in self._least:
+                    self._least[id(node)] = 0
+                    self._least[id(node)] = sum(self.least_bytes(of) for _, of in fields)
+                return self._least[id(node)]
+            case _:
+                return 1
+
+
+def _boolean(cursor: Cursor) -> bool:
+    at = cursor.position
+    byte = cursor.take(1)[0]
+    if byte > 1:
+        raise broken(f"the boolean at byte {at} is 0x{byte:02x}")
+    return byte == 1
+
+
+def _int(cursor: Cursor) -> int:
+    at = cursor.position
+    value = cursor.long()
+    if not -_INT_END <= value < _INT_END:
+        raise broken(f"the int at byte {at} has more than 32 bits")
+    return value
+
+
+def _float(cursor: Cursor) -> Float32:
+    return Float32(_FLOAT.unpack(cursor.take(4))[0])
+
+
+def _double(cursor: Cursor) -> float:
+    value: float = _DOUBLE.unpack(cursor.take(8))[0]
+    return value
+
+
+def _bytes(cursor: Cursor) -> bytes:
+    return cursor.take(cursor.length())
+
+
+def _string(cursor: Cursor) -> str:
+    return cursor.take(cursor.length()).decode("utf-8", "surrogateescape")
+
+
+_PRIMITIVES: dict[str, Read] = {
+    "null": lambda _: None,
+    "boolean": _boolean,
+    "int": _int,
+    "long": Cursor.long,
+    "float": _float,
+    "double": _double,
+    "bytes": _bytes,
+    "string": _string,
+}
+
+
+def _enum(symbols: tuple[str, ...]) -> Read:
+    def read(cursor: Cursor) -> str:
+        at = cursor.position
+        index = cursor.long()
+        if not 0 <= index < len(symbols):
+            raise broken(f"the enum at byte {at} has no symbol {index}")
+        return symbols[index]
+
+    return read
+
+
+def _union(branches: list[Read]) -> Read:
+    def read(cursor: Cursor) -> object:
+        at = cursor.position
+        index = cursor.long()
+        if not 0 <= index < len(branches):
+            raise broken(f"the union at byte {at} has no branch {index}")
+        return branches[index](cursor)
+
+    return read
+
+
+def _record(fields: list[tuple[str, Read]]) -> Read:
+    def read(cursor: Cursor) -> dict[str, object]:
+        cursor.enter()
+        found = {}
+        name = ""
+        try:
+            for name, read_field in fields:
+                found[name] = read_field(cursor)
+        except DirtyValueError as error:
+            raise error.under(name) from None
+        cursor.depth -= 1
+        return found
+
+    return read
+
+
+def _array(read_item: Read, least_bytes: int) -> Read:
+    def read(cursor: Cursor) -> list[object]:
+        cursor.enter()
+        items: list[object] = []
+        try:
+            while block := _block(cursor, least_bytes, len(items)):
+                count, end = block
+                for _ in range(count):
+                    items.append(read_item(cursor))
+                _check_block(cursor, end)
+        except DirtyValueError as error:
+            raise error.under(len(items)) from None
+        cursor.depth -= 1
+        return items
+
+    return read
+
+
+def _map(read_value: Read) -> Read:
+    def read(cursor: Cursor) -> dict[str, object]:
+        cursor.enter()
+        pairs: list[tuple[str, object]] = []
+        key = ""
+        try:
+            while block := _block(cursor, 1, 0):
+                count, end = block
+                for _ in range(count):
+                    key = _string(cursor)
+                    pairs.append((key, read_value(cursor)))
+                _check_block(cursor, end)
+        except DirtyValueError as error:
+            raise (error.under(key) if key else error) from None
+        cursor.depth -= 1
+        return object_of_pairs(pairs)
+
+    return read
+
+
+def _block(cursor: Cursor, least_bytes: int, before: int) -> tuple[int, int] | None:
+    """The next block's number of items, and where it ends if it says so; None behind the last."""
+    at = cursor.position
+    count, end = cursor.long(), -1
+    if count == 0:
+        return None
+    if count < 0:
+        count = -count
+        end = cursor.length() + cursor.position
+    room = (
+        (cursor.end - cursor.position) // least_bytes if least_bytes else MAX_EMPTY_ITEMS - before
+    )
+    if count > room:
+        raise broken(f"the block at byte {at} has {count} items, with room for {room}")
+    return count, end
+
+
+def _check_block(cursor: Cursor, end: int) -> None:
+    if end not in (-1, cursor.position):
+        raise broken(f"a block says that it ends at byte {end}, and ends at {cursor.position}")
+
+
+def _logical(read: Read, logical: Logical | None) -> Read:
+    if logical is None:
+        return read
+    match logical.name:
+        case "decimal":
+            return _decimal(read, logical.scale)
+        case "uuid":
+            return lambda cursor: _uuid(read(cursor))
+        case "date":
+            return lambda cursor: Day(_number(read, cursor))
+        case _:
+            return _time(read, logical.name)
+
+
+def _time(read: Read, name: str) -> Read:
+    kind, _, unit = name.rpartition("-")
+    of = {"time": TimeOfDay, "timestamp": Instant, "local-timestamp": LocalTime}[kind]
+    factor = _NS[unit]
+    return lambda cursor: of(_number(read, cursor) * factor)
+
+
+def _number(read: Read, cursor: Cursor) -> int:
+    value = read(cursor)
+    assert isinstance(value, int)  # noqa: S101 - the schema's parser takes these types on numbers
+    return value
+
+
+def _uuid(value: object) -> object:
+    return str(UUID(bytes=value)) if isinstance(value, bytes) else value
+
+
+def _decimal(read: Read, scale: int) -> Read:
+    def read_decimal(cursor: Cursor) -> Decimal:
+        at = cursor.position
+        data = read(cursor)
+        assert isinstance(data, bytes)  # noqa: S101 - the schema's parser takes these types only
+        if not 0 < len(data) <= MAX_DECIMAL_BYTES:
+            raise broken(f"the decimal at byte {at} has {len(data)} bytes")
+        unscaled = int.from_bytes(data, "big", signed=True)
+        return Decimal(unscaled).scaleb(-scale, context=_EXACT)
+
+    return read_decimal

@@ -1,0 +1,313 @@
+"""Avro schemas: their JSON text -> nodes, and the fingerprint that single-object payloads name.
+
+Source: Apache Avro 1.12 specification. An attribute or logical type that is not valid is ignored,
+as it demands; a schema that is none is refused.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MAX_SCHEMA_CHARS = 4 * 1024 * 1024
+MAX_SCHEMA_DEPTH = 100
+MAX_DECIMAL_DIGITS = 1000
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+_TIMES = {
+    ("int", "date"),
+    ("int", "time-millis"),
+    *(("long", f"{local}timestamp-{unit}") for local in ("", "local-") for unit in (
+        "millis", "micros", "nanos"
+    )),
+    ("long", "time-micros"),
+    ("string", "uuid"),
+}  # fmt: skip
+_UUID_BYTES = 16
+_EMPTY_FINGERPRINT = 0xC15D213AA4D7A795
+
+
+class AvroSchemaError(ValueError):
+    """A text is no Avro schema; says what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logical:
+    """A logical type.
+
+    Attributes:
+        name: As in the specification.
+        scale: Of a decimal.
+    """
+
+    name: str
+    scale: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type without parts."""
+
+    name: str
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Bytes of a fixed number."""
+
+    size: int
+    logical: Logical | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """One of some symbols."""
+
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Items of one type."""
+
+    items: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Values of one type, by text."""
+
+    values: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """One of some types."""
+
+    branches: tuple["Node", ...]
+
+
+@dataclass(eq=False, slots=True)
+class Record:
+    """Named fields in order. May hold itself, so it is complete only after its schema is read."""
+
+    name: str
+    fields: list[tuple[str, "Node"]] = field(default_factory=list)
+
+
+Node = Primitive | Fixed | Enum | Array | Map | Union | Record
+
+
+def parse_schema(text: str, referenced: Iterable[str] = ()) -> Node:
+    """Read a schema. Called once a schema and process.
+
+    Args:
+        text: JSON.
+        referenced: Schemas of the named types that it uses, those they use before them.
+
+    Raises:
+        AvroSchemaError: It is no schema.
+    """
+    names: dict[str, Node] = {}
+    try:
+        for other in referenced:
+            _Parser(names).parse(_load(other), "", 0)
+        return _Parser(names).parse(_load(text), "", 0)
+    except RecursionError as error:
+        raise AvroSchemaError("the schema is nested too deep") from error
+
+
+def _load(text: str) -> Any:
+    if len(text) > MAX_SCHEMA_CHARS:
+        raise AvroSchemaError(f"the schema has more than {MAX_SCHEMA_CHARS} characters")
+    stripped = text.strip()
+    if stripped in PRIMITIVES:
+        return stripped
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise AvroSchemaError(f"the schema is not JSON: {error}") from error
+
+
+class _Parser:
+    """Reads one schema into a table of names that references share."""
+
+    def __init__(self, names: dict[str, Node]) -> None:
+        self._names = names
+
+    def parse(self, found: Any, space: str, depth: int) -> Node:
+        if depth > MAX_SCHEMA_DEPTH:
+            raise AvroSchemaError("the schema is nested too deep")
+        if isinstance(found, str):
+            return self._named(found, space)
+        if isinstance(found, list):
+            branches = tuple(self.parse(one, space, depth + 1) for one in found)
+            if any(isinstance(branch, Union) for branch in branches):
+                raise AvroSchemaError("a union stands directly in a union")
+            return Union(branches)
+        if not isinstance(found, dict):
+            raise AvroSchemaError("a type is text, a list or an object")
+        return self._complex(found, space, depth)
+
+    def _named(self, name: str, space: str) -> Node:
+        if name in PRIMITIVES:
+            return Primitive(name)
+        full = name if "." in name or not space else f"{space}.{name}"
+        known = self._names.get(full) or self._names.get(name)
+        if known is None:
+            raise AvroSchemaError(f"the type {full} is not known")
+        return known
+
+    def _complex(self, found: Mapping[str, Any], space: str, depth: int) -> Node:
+        kind = found.get("type")
+        match kind:
+            case "record" | "error":
+                return self._record(found, space, depth)
+            case "enum":
+                return self._enum(found, space)
+            case "fixed":
+                return self._fixed(found, space)
+            case "array":
+                return Array(self.parse(_part(found, "items"), space, depth + 1))
+            case "map":
+                return Map(self.parse(_part(found, "values"), space, depth + 1))
+            case str() if kind in PRIMITIVES:
+                return Primitive(kind, _logical_of(found, kind))
+            case _:
+                # `{"type": {"type": "array", ...}}` and `{"type": "some.Name"}`.
+                return self.parse(_part(found, "type"), space, depth + 1)
+
+    def _record(self, found: Mapping[str, Any], space: str, depth: int) -> Record:
+        name, space = full_name(found, space)
+        made = Record(name)
+        self._add(name, made)
+        fields = _part(found, "fields")
+        if not isinstance(fields, list):
+            raise AvroSchemaError(f"the fields of {name} are no list")
+        for one in fields:
+            if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+                raise AvroSchemaError(f"a field of {name} has no name")
+            made.fields.append((one["name"], self.parse(_part(one, "type"), space, depth + 1)))
+        if len({field for field, _ in made.fields}) != len(made.fields):
+            raise AvroSchemaError(f"two fields of {name} have one name")
+        return made
+
+    def _enum(self, found: Mapping[str, Any], space: str) -> Enum:
+        name, _ = full_name(found, space)
+        symbols = _part(found, "symbols")
+        if not isinstance(symbols, list) or not all(isinstance(one, str) for one in symbols):
+            raise AvroSchemaError(f"the symbols of {name} are no list of texts")
+        made = Enum(tuple(symbols))
+        self._add(name, made)
+        return made
+
+    def _fixed(self, found: Mapping[str, Any], space: str) -> Fixed:
+        name, _ = full_name(found, space)
+        size = _part(found, "size")
+        if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+            raise AvroSchemaError(f"the size of {name} is no whole number")
+        made = Fixed(size, _logical_of(found, "fixed"))
+        self._add(name, made)
+        return made
+
+    def _add(self, name: str, made: Node) -> None:
+        if name in self._names:
+            raise AvroSchemaError(f"the type {name} is defined twice")
+        self._names[name] = made
+
+
+def full_name(found: Mapping[str, Any], space: str) -> tuple[str, str]:
+    """Full name of a named type and the namespace inside of it."""
+    name = found.get("name")
+    if not isinstance(name, str) or not name:
+        raise AvroSchemaError("a named type has no name")
+    if "." not in name:
+        own = found.get("namespace", space)
+        name = f"{own}.{name}" if isinstance(own, str) and own else name
+    return name, name.rpartition(".")[0]
+
+
+def _part(found: Mapping[str, Any], key: str) -> Any:
+    if key not in found:
+        raise AvroSchemaError(f"a type has no `{key}`")
+    return found[key]
+
+
+def _logical_of(found: Mapping[str, Any], of: str) -> Logical | None:
+    name = found.get("logicalType")
+    if not isinstance(name, str):
+        return None
+    if name == "decimal" and of in ("bytes", "fixed"):
+        precision, scale = found.get("precision"), found.get("scale", 0)
+        if type(precision) is not int or type(scale) is not int:
+            return None
+        valid = 0 <= scale <= precision and 0 < precision <= MAX_DECIMAL_DIGITS
+        return Logical(name, scale) if valid else None
+    if of == "fixed":
+        is_uuid = name == "uuid" and found.get("size") == _UUID_BYTES
+        return Logical(name) if is_uuid else None
+    return Logical(name) if (of, name) in _TIMES else None
+
+
+# Fingerprints
+
+
+def fingerprint(text: str) -> int:
+    """CRC-64-AVRO of a schema's Parsing Canonical Form.
+
+    Raises:
+        AvroSchemaError: It is no schema.
+    """
+    crc = _EMPTY_FINGERPRINT
+    for byte in canonical_form(text).encode("utf-8"):
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc
+
+
+def canonical_form(text: str) -> str:
+    """The schema's Parsing Canonical Form: equal for schemas that read payloads equally.
+
+    Raises:
+        AvroSchemaError: It is no schema.
+    """
+    parse_schema(text)
+    return json.dumps(_canonical(_load(text), ""), separators=(",", ":"), ensure_ascii=False)
+
+
+def _canonical(found: Any, space: str) -> Any:
+    if isinstance(found, str):
+        return found if found in PRIMITIVES or "." in found or not space else f"{space}.{found}"
+    if isinstance(found, list):
+        return [_canonical(one, space) for one in found]
+    kind = found["type"]
+    if kind in ("record", "error", "enum", "fixed"):
+        name, inner = full_name(found, space)
+        made: dict[str, Any] = {"name": name, "type": kind}
+        if kind in ("record", "error"):
+            made["fields"] = [
+                {"name": one["name"], "type": _canonical(one["type"], inner)}
+                for one in found["fields"]
+            ]
+        elif kind == "enum":
+            made["symbols"] = found["symbols"]
+        else:
+            made["size"] = found["size"]
+        return made
+    if kind in ("array", "map"):
+        part = "items" if kind == "array" else "values"
+        return {"type": kind, part: _canonical(found[part], space)}
+    return _canonical(kind, space)
+
+
+def _table() -> list[int]:
+    table = []
+    for byte in range(256):
+        value = byte
+        for _ in range(8):
+            value = (value >> 1) ^ (_EMPTY_FINGERPRINT if value & 1 else 0)
+        table.append(value)
+    return table
+
+
+_TABLE = _table()

@@ -1,0 +1,110 @@
+"""Where the schemas come from that payloads were written with."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+from sluiceway.formats.avro.reader import Read, compile_reader
+from sluiceway.formats.avro.schema import AvroSchemaError, Node, fingerprint, parse_schema
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.schema_registry.client import RegisteredSchema
+from sluiceway.formats.schema_registry.store import SchemaStore
+from sluiceway.types.dirty import DirtyReason
+
+AVRO = "AVRO"
+
+
+@dataclass(eq=False)
+class WriterSchema:
+    """A schema that payloads were written with, ready to read them.
+
+    Attributes:
+        node: The schema.
+    """
+
+    node: Node
+
+    @cached_property
+    def read(self) -> Read:
+        """Reads a value."""
+        return compile_reader(self.node)
+
+
+class WriterSchemas(Protocol):
+    """Schemas by the keys that payloads name."""
+
+    def of(self, keys: Collection[int]) -> Mapping[int, "WriterSchema | DirtyValueError"]:
+        """The schema of each key, or why its payloads cannot be read. Called once a batch.
+
+        Raises:
+            SchemaRegistryUnavailableError: A registry does not answer.
+            SchemaRegistryRefusedError: A registry refuses to.
+        """
+        ...
+
+
+def unknown_schema(what: str) -> DirtyValueError:
+    """The fault of payloads whose schema is not to be had."""
+    return DirtyValueError(DirtyReason.UNKNOWN_SCHEMA, what, stage="decode")
+
+
+class GivenSchemas:
+    """Schemas from the job file.
+
+    Args:
+        texts: Schemas as JSON.
+        by_fingerprint: False when there is one, which all payloads have.
+
+    Raises:
+        ValueError: One of them is no schema, or two are alike.
+    """
+
+    def __init__(self, texts: Collection[str], *, by_fingerprint: bool) -> None:
+        self._schemas: dict[int, WriterSchema] = {}
+        for text in texts:
+            key = fingerprint(text) if by_fingerprint else 0
+            if key in self._schemas:
+                raise ValueError("two of the schemas are the same")
+            self._schemas[key] = WriterSchema(parse_schema(text))
+
+    def of(self, keys: Collection[int]) -> Mapping[int, WriterSchema | DirtyValueError]:
+        """See `WriterSchemas.of`."""
+        return {key: self._schemas.get(key) or _not_given(key) for key in keys}
+
+
+def _not_given(key: int) -> DirtyValueError:
+    return unknown_schema(f"no schema of the job file has the fingerprint {key:016x}")
+
+
+class RegistrySchemas:
+    """Schemas of a registry by id.
+
+    Args:
+        store: Of the registry.
+    """
+
+    def __init__(self, store: SchemaStore) -> None:
+        self._store = store
+        self._read: dict[int, WriterSchema | DirtyValueError] = {}
+
+    def of(self, keys: Collection[int]) -> Mapping[int, WriterSchema | DirtyValueError]:
+        """See `WriterSchemas.of`."""
+        missing = [key for key in keys if key not in self._read]
+        found: dict[int, WriterSchema | DirtyValueError] = {}
+        for key, registered in self._store.schemas(missing).items() if missing else ():
+            if registered is None:
+                found[key] = unknown_schema(f"the registry does not know the schema id {key}")
+            else:
+                self._read[key] = _parsed(key, registered)
+        return {key: found.get(key) or self._read[key] for key in keys}
+
+
+def _parsed(key: int, registered: RegisteredSchema) -> WriterSchema | DirtyValueError:
+    if registered.kind != AVRO:
+        return unknown_schema(f"the schema id {key} is {registered.kind}, not {AVRO}")
+    try:
+        texts = [text for _, text in registered.references]
+        return WriterSchema(parse_schema(registered.text, texts))
+    except AvroSchemaError as error:
+        return unknown_schema(f"the schema id {key} cannot be read: {error}")

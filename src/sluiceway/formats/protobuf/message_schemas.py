@@ -1,0 +1,131 @@
+"""Where the messages come from that payloads were written as."""
+
+from collections.abc import Collection, Mapping
+from typing import Protocol
+
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.protobuf.proto_text import parse_proto
+from sluiceway.formats.protobuf.reader import MessageReader
+from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema, link
+from sluiceway.formats.protobuf.well_known import well_known_files
+from sluiceway.formats.protobuf.wire import Wire, broken, zigzag
+from sluiceway.formats.schema_registry.client import RegisteredSchema
+from sluiceway.formats.schema_registry.frame import confluent_frame
+from sluiceway.formats.schema_registry.store import SchemaStore
+from sluiceway.types.dirty import DirtyReason
+
+PROTOBUF = "PROTOBUF"
+MAX_INDEXES = 100
+
+Key = tuple[int, tuple[int, ...]]
+"""A schema's id and Confluent's message indexes in it."""
+
+
+class MessageSchemas(Protocol):
+    """Messages by the keys that payloads name."""
+
+    def frame(self, payload: bytes) -> tuple[Key, int]:
+        """What a payload names, and where its message begins; raises DirtyValueError."""
+        ...
+
+    def of(self, keys: Collection[Key]) -> Mapping[Key, "MessageReader | DirtyValueError"]:
+        """The reader of each key, or why its payloads cannot be read. Called once a batch.
+
+        Raises:
+            SchemaRegistryUnavailableError: A registry does not answer.
+            SchemaRegistryRefusedError: A registry refuses to.
+        """
+        ...
+
+
+class GivenMessage:
+    """One message from the job file, which all payloads are.
+
+    Args:
+        schema: Its schema.
+        name: Its full name.
+
+    Raises:
+        ProtobufSchemaError: There is no such message.
+    """
+
+    def __init__(self, schema: Schema, name: str) -> None:
+        self._reader = MessageReader(schema.message(name), {})
+
+    def frame(self, payload: bytes) -> tuple[Key, int]:
+        """See `MessageSchemas.frame`."""
+        del payload
+        return (0, ()), 0
+
+    def of(self, keys: Collection[Key]) -> Mapping[Key, MessageReader | DirtyValueError]:
+        """See `MessageSchemas.of`."""
+        return dict.fromkeys(keys, self._reader)
+
+
+class RegistryMessages:
+    """Messages of a registry's schemas, by id and message indexes.
+
+    Args:
+        store: Of the registry.
+    """
+
+    def __init__(self, store: SchemaStore) -> None:
+        self._store = store
+        self._schemas: dict[int, Schema | DirtyValueError] = {}
+        self._readers: dict[Key, MessageReader | DirtyValueError] = {}
+
+    def frame(self, payload: bytes) -> tuple[Key, int]:
+        """See `MessageSchemas.frame`."""
+        number, begin = confluent_frame(payload)
+        wire = Wire(payload, begin)
+        count = _index(wire)
+        if not 0 <= count <= MAX_INDEXES:
+            raise broken(f"{count} message indexes stand behind the schema's id")
+        indexes = tuple(_index(wire) for _ in range(count)) if count else (0,)
+        return (number, indexes), wire.position
+
+    def of(self, keys: Collection[Key]) -> Mapping[Key, MessageReader | DirtyValueError]:
+        """See `MessageSchemas.of`."""
+        missing = {number for number, _ in keys} - self._schemas.keys()
+        unknown: dict[int, DirtyValueError] = {}
+        for number, registered in self._store.schemas(missing).items() if missing else ():
+            if registered is None:
+                text = f"the registry does not know the schema id {number}"
+                unknown[number] = _unknown(text)
+            else:
+                self._schemas[number] = _parsed(number, registered)
+        return {key: unknown.get(key[0]) or self._reader(key) for key in keys}
+
+    def _reader(self, key: Key) -> MessageReader | DirtyValueError:
+        if key not in self._readers:
+            number, indexes = key
+            schema = self._schemas[number]
+            if isinstance(schema, DirtyValueError):
+                return schema
+            message = schema.at(indexes)
+            if message is None:
+                return _unknown(f"the schema id {number} has no message {list(indexes)}")
+            self._readers[key] = MessageReader(message, {})
+        return self._readers[key]
+
+
+def _index(wire: Wire) -> int:
+    return zigzag(wire.varint(wire.end))
+
+
+def _unknown(what: str) -> DirtyValueError:
+    return DirtyValueError(DirtyReason.UNKNOWN_SCHEMA, what, stage="decode")
+
+
+def _parsed(number: int, registered: RegisteredSchema) -> Schema | DirtyValueError:
+    if registered.kind != PROTOBUF:
+        return _unknown(f"the schema id {number} is {registered.kind}, not {PROTOBUF}")
+    try:
+        others = [
+            parse_proto(text)
+            for name, text in registered.references
+            if not name.startswith("google/protobuf/")
+        ]
+        return link([*well_known_files(), *others, parse_proto(registered.text)])
+    except ProtobufSchemaError as error:
+        return _unknown(f"the schema id {number} cannot be read: {error}")

@@ -1,0 +1,279 @@
+"""Protobuf's binary encoding -> values, one payload at a time, exactly.
+
+Parsers commonly drop the upper bits of a number that its field has no room for, and pass over a
+value of another wire type. Here both are faults: the value would change, or be gone.
+"""
+
+import struct
+from collections.abc import Callable
+from decimal import Context, Decimal
+from typing import Any
+
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.protobuf.schema import EnumType, FieldType, MessageType
+from sluiceway.formats.protobuf.wire import (
+    FIXED32,
+    FIXED64,
+    GROUP_BEGIN,
+    LENGTH,
+    VARINT,
+    Wire,
+    broken,
+    signed,
+    zigzag,
+)
+from sluiceway.formats.typed_values import NS_PER_S, Float32, Instant
+from sluiceway.types.dirty import DirtyReason
+
+Message = dict[str, Any]
+Scalar = Callable[[Wire, int], Any]
+
+_EXACT = Context(prec=60)
+_UINT32_END, _INT32_END = 1 << 32, 1 << 31
+_WRAPPERS = frozenset(
+    f"google.protobuf.{name}Value"
+    for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+_TIMESTAMP, _DURATION = "google.protobuf.Timestamp", "google.protobuf.Duration"
+_DEFAULTS: dict[str, Any] = {
+    "double": 0.0,
+    "float": Float32(0.0),
+    "bool": False,
+    "string": "",
+    "bytes": b"",
+}
+
+
+class MessageReader:
+    """Reads messages of one type. Called for single payloads; holds nothing of them.
+
+    Fields that are not set and have no presence are there with their default value, repeated
+    fields and maps are always there; all others are there only where they are set. Enums are
+    their names, or the number of one that has none; times are as in `formats.typed_values`.
+
+    Args:
+        of: The type.
+        known: Readers that were made already, by type.
+    """
+
+    def __init__(self, of: MessageType, known: "dict[MessageType, MessageReader]") -> None:
+        known[of] = self
+        self.name = of.name
+        self.is_map_entry = of.is_map_entry
+        self._fields = {field.number: _Field(field, known) for field in of.fields}
+        plain = [field for field in of.fields if field.kind != "group"]
+        self._repeated = [(field.name, _is_map(field)) for field in plain if field.repeated]
+        self._defaults = {
+            field.name: _default(field)
+            for field in plain
+            if not field.has_presence and not field.repeated
+        }
+        siblings: dict[int, list[str]] = {}
+        for field in of.fields:
+            if field.oneof >= 0:
+                siblings.setdefault(field.oneof, []).append(field.name)
+        self._oneofs = {
+            field.number: [name for name in siblings[field.oneof] if name != field.name]
+            for field in of.fields
+            if field.oneof >= 0
+        }
+
+    def read(self, wire: Wire, end: int) -> Message:
+        """Read a message.
+
+        Raises:
+            DirtyValueError: It is broken, or nested too deep.
+        """
+        found = dict(self._defaults)
+        for name, is_map in self._repeated:
+            found[name] = {} if is_map else []
+        self._read_into(found, wire, end)
+        return found
+
+    def empty_value(self) -> Any:
+        """Of an entry of a map that has none: an empty message."""
+        inner = self._fields[2]._inner  # noqa: SLF001 - of the same module
+        return {} if inner is None else _well_known(inner.name, inner.read(Wire(b""), 0))
+
+    def _read_into(self, found: Message, wire: Wire, end: int) -> None:
+        wire.enter()
+        fields, oneofs = self._fields, self._oneofs
+        while wire.position < end:
+            number, kind = wire.tag(end)
+            field = fields.get(number)
+            if field is None or field.is_group:
+                wire.skip(kind, number, end)
+                continue
+            if number in oneofs:
+                for name in oneofs[number]:
+                    found.pop(name, None)
+            try:
+                field.read(found, wire, kind, end)
+            except DirtyValueError as error:
+                raise error.under(field.name) from None
+        wire.depth -= 1
+
+
+class _Field:
+    """Reads one field of a message."""
+
+    def __init__(self, field: FieldType, known: dict[MessageType, MessageReader]) -> None:
+        self.name = field.name
+        self.is_group = field.kind == "group"
+        self._kind = field.kind
+        self._repeated = field.repeated
+        self._wire_kind, self._scalar = _SCALARS.get(field.kind, (LENGTH, _no_scalar))
+        self._inner: MessageReader | None = None
+        if isinstance(field.of, MessageType):
+            self._inner = known.get(field.of) or MessageReader(field.of, known)
+        elif isinstance(field.of, EnumType):
+            self._wire_kind, self._scalar = VARINT, _enum(field.of)
+        self._is_map = _is_map(field)
+
+    def read(self, found: Message, wire: Wire, kind: int, end: int) -> None:
+        """Read a value and put it where it belongs."""
+        if self._inner is not None:
+            self._check(kind)
+            self._read_message(found, wire, wire.part(end), self._inner)
+        elif self._repeated and kind == LENGTH and self._wire_kind != LENGTH:
+            last, items = wire.part(end), found[self.name]
+            while wire.position < last:
+                items.append(self._scalar(wire, last))
+        else:
+            self._check(kind)
+            value = self._scalar(wire, end)
+            if self._repeated:
+                found[self.name].append(value)
+            else:
+                found[self.name] = value
+
+    def _read_message(self, found: Message, wire: Wire, end: int, inner: MessageReader) -> None:
+        if self._is_map:
+            entry = inner.read(wire, end)
+            key = entry["key"]
+            text = str(key).lower() if isinstance(key, bool) else str(key)
+            found[self.name][text] = entry["value"] if "value" in entry else inner.empty_value()
+        elif self._repeated:
+            found[self.name].append(_well_known(inner.name, inner.read(wire, end)))
+        else:
+            before = found.get(self.name)
+            if isinstance(before, dict) and inner.name not in _WELL_KNOWN:
+                # What is set twice is put together, as the encoding demands.
+                inner._read_into(before, wire, end)  # noqa: SLF001 - of the same kind
+            else:
+                found[self.name] = _well_known(inner.name, inner.read(wire, end))
+
+    def _check(self, kind: int) -> None:
+        if kind != self._wire_kind:
+            message = f"the wire type is {kind}, of a {self._kind} it is {self._wire_kind}"
+            raise DirtyValueError(DirtyReason.WRONG_TYPE, message)
+
+
+def _is_map(field: FieldType) -> bool:
+    return isinstance(field.of, MessageType) and field.of.is_map_entry
+
+
+def _default(field: FieldType) -> Any:
+    if isinstance(field.of, EnumType):
+        return field.of.names.get(0, 0)
+    return _DEFAULTS.get(field.kind, 0)
+
+
+def _well_known(name: str, found: Message) -> Any:
+    """A message that stands for one value."""
+    if name not in _WELL_KNOWN:
+        return found
+    if name in _WRAPPERS:
+        return found["value"]
+    seconds, nanos = found["seconds"], found["nanos"]
+    if name == _TIMESTAMP:
+        if not 0 <= nanos < NS_PER_S:
+            message = f"a timestamp has 0 to 999999999 nanoseconds, not {nanos}"
+            raise DirtyValueError(DirtyReason.BAD_TIME, message)
+        return Instant(seconds * NS_PER_S + nanos)
+    if not -NS_PER_S < nanos < NS_PER_S or seconds * nanos < 0:
+        message = f"a duration of {seconds} seconds has no {nanos} nanoseconds"
+        raise DirtyValueError(DirtyReason.BAD_TIME, message)
+    return Decimal(seconds * NS_PER_S + nanos).scaleb(-9, context=_EXACT)
+
+
+_WELL_KNOWN = _WRAPPERS | {_TIMESTAMP, _DURATION}
+
+
+def _int32(wire: Wire, end: int) -> int:
+    at = wire.position
+    value = signed(wire.varint(end))
+    if not -_INT32_END <= value < _INT32_END:
+        raise broken(f"the number at byte {at} has more than 32 bits")
+    return value
+
+
+def _uint32(wire: Wire, end: int) -> int:
+    at = wire.position
+    value = wire.varint(end)
+    if value >= _UINT32_END:
+        raise broken(f"the number at byte {at} has more than 32 bits")
+    return value
+
+
+def _bool(wire: Wire, end: int) -> bool:
+    at = wire.position
+    value = wire.varint(end)
+    if value > 1:
+        raise broken(f"the boolean at byte {at} is {value}")
+    return value == 1
+
+
+def _text(wire: Wire, end: int) -> str:
+    last = wire.part(end)
+    return wire.take(last - wire.position, last).decode("utf-8", "surrogateescape")
+
+
+def _bytes(wire: Wire, end: int) -> bytes:
+    last = wire.part(end)
+    return wire.take(last - wire.position, last)
+
+
+def _fixed(form: str, make: Callable[[Any], Any] | None = None) -> Scalar:
+    of = struct.Struct(form)
+
+    def read(wire: Wire, end: int) -> Any:
+        (value,) = of.unpack(wire.take(of.size, end))
+        return make(value) if make else value
+
+    return read
+
+
+def _enum(of: EnumType) -> Scalar:
+    names = of.names
+
+    def read(wire: Wire, end: int) -> str | int:
+        value = _int32(wire, end)
+        return names.get(value, value)
+
+    return read
+
+
+def _no_scalar(wire: Wire, end: int) -> Any:
+    """Of messages, which are read otherwise, and of groups, which are not read."""
+    raise broken(f"no value is expected between bytes {wire.position} and {end}")
+
+
+_SCALARS: dict[str, tuple[int, Scalar]] = {
+    "int32": (VARINT, _int32),
+    "int64": (VARINT, lambda wire, end: signed(wire.varint(end))),
+    "uint32": (VARINT, _uint32),
+    "uint64": (VARINT, Wire.varint),
+    "sint32": (VARINT, lambda wire, end: zigzag(_uint32(wire, end))),
+    "sint64": (VARINT, lambda wire, end: zigzag(wire.varint(end))),
+    "bool": (VARINT, _bool),
+    "fixed32": (FIXED32, _fixed("<I")),
+    "sfixed32": (FIXED32, _fixed("<i")),
+    "float": (FIXED32, _fixed("<f", Float32)),
+    "fixed64": (FIXED64, _fixed("<Q")),
+    "sfixed64": (FIXED64, _fixed("<q")),
+    "double": (FIXED64, _fixed("<d")),
+    "string": (LENGTH, _text),
+    "bytes": (LENGTH, _bytes),
+    "group": (GROUP_BEGIN, _no_scalar),
+}

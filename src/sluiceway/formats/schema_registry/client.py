@@ -1,0 +1,224 @@
+"""The few calls of the Confluent Schema Registry's REST API that reading needs, over HTTP.
+
+No redirects, no proxies: credentials go to the address in the job file and nowhere else.
+"""
+
+import base64
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from sluiceway.errors import SchemaRegistryRefusedError, SchemaRegistryUnavailableError
+from sluiceway.formats.schema_registry.settings import RegistrySettings
+
+TIMEOUT_S = 10.0
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+MAX_REFERENCES = 1000
+
+# Error codes for a subject, a version and a schema that the registry does not have.
+_UNKNOWN = (40401, 40402, 40403)
+_OK, _NOT_FOUND, _SERVER_ERROR = 200, 404, 500
+_TRY_LATER = (408, 425, 429)
+_ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredSchema:
+    """A schema as a registry has it.
+
+    Attributes:
+        kind: `AVRO`, `PROTOBUF` or `JSON`.
+        text: The schema.
+        references: Name and text of the schemas that it uses, those they use before them.
+    """
+
+    kind: str
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+
+class RegistryClient:
+    """Asks a registry. Keeps no connection and no answer; used by one thread at a time.
+
+    Args:
+        settings: The registry.
+        timeout_s: Of one step of a call.
+
+    Raises:
+        SchemaRegistryRefusedError: A file of certificates cannot be used.
+    """
+
+    def __init__(self, settings: RegistrySettings, *, timeout_s: float = TIMEOUT_S) -> None:
+        self._settings = settings
+        self._timeout_s = timeout_s
+        self._tls = _tls_context(settings)
+
+    def schema_of_id(self, number: int) -> RegisteredSchema | None:
+        """The schema with an id, and those that it refers to.
+
+        Returns:
+            None when the registry does not know the id.
+
+        Raises:
+            SchemaRegistryUnavailableError: It does not answer now.
+            SchemaRegistryRefusedError: It answers and refuses, or is no registry.
+        """
+        found = self._get(f"/schemas/ids/{number}")
+        return None if found is None else self._with_references(found)
+
+    def latest_of_subject(self, subject: str) -> RegisteredSchema | None:
+        """The newest schema of a subject; None when the registry does not know the subject.
+
+        Raises:
+            SchemaRegistryUnavailableError: It does not answer now.
+            SchemaRegistryRefusedError: It answers and refuses, or is no registry.
+        """
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        return None if found is None else self._with_references(found)
+
+    def _with_references(self, found: Mapping[str, Any]) -> RegisteredSchema:
+        references: dict[tuple[str, str], tuple[str, str]] = {}
+        self._add_references(found, references, above=())
+        kind = str(found.get("schemaType", "AVRO"))
+        return RegisteredSchema(kind, _text(found), tuple(references.values()))
+
+    def _add_references(
+        self,
+        holder: Mapping[str, Any],
+        references: dict[tuple[str, str], tuple[str, str]],
+        *,
+        above: tuple[tuple[str, str], ...],
+    ) -> None:
+        for one in holder.get("references") or ():
+            subject, version = str(one.get("subject")), str(one.get("version"))
+            key = (subject, version)
+            if key in references or key in above:
+                continue
+            if len(references) + len(above) > MAX_REFERENCES:
+                raise SchemaRegistryRefusedError(
+                    f"a schema refers to more than {MAX_REFERENCES} others", where=self._where()
+                )
+            path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
+            found = self._get(path)
+            if found is None:
+                raise SchemaRegistryRefusedError(
+                    f"a schema refers to {subject} version {version}, which is not there",
+                    where=self._where(),
+                    hint="register it, or restore what was deleted",
+                )
+            self._add_references(found, references, above=(*above, key))
+            references[key] = (str(one.get("name")), _text(found))
+
+    def _get(self, path: str) -> Mapping[str, Any] | None:
+        """Ask the addresses in turn; None for what the registry says it does not know."""
+        failure: Exception | None = None
+        for url in self._settings.urls:
+            try:
+                status, body = self._ask(url, path)
+            except ssl.SSLCertVerificationError as error:
+                why = error.verify_message
+                raise SchemaRegistryRefusedError(
+                    f"the certificate of the schema registry is not trusted: {why}",
+                    where=url,
+                    hint="name its authority: schema_registry.ca_file",
+                ) from error
+            except (OSError, http.client.HTTPException) as error:
+                failure = error
+                continue
+            if status >= _SERVER_ERROR or status in _TRY_LATER:
+                failure = ConnectionError(f"HTTP {status}: {_reason(body)}")
+                continue
+            return self._answer(url, status, body)
+        detail = f"{type(failure).__name__}: {failure}" if failure else "no address"
+        raise SchemaRegistryUnavailableError(
+            f"the schema registry does not answer: {detail[:200]}",
+            where=self._where(),
+            hint="rows are read again when it does; none of them is dirty for that",
+        )
+
+    def _answer(self, url: str, status: int, body: bytes) -> Mapping[str, Any] | None:
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError):
+            found = None
+        known = isinstance(found, dict)
+        if status == _NOT_FOUND and known and _is_unknown(found):
+            return None
+        if status == _OK and known and isinstance(found.get("schema"), str):
+            return dict(found)
+        hints = {
+            401: "it wants a login: schema_registry.username and password, or token",
+            403: "the login has no right to read schemas",
+            404: "is the path of schema_registry.url the registry's?",
+        }
+        raise SchemaRegistryRefusedError(
+            f"the schema registry answers HTTP {status}: {_reason(body)}",
+            where=url,
+            hint=hints.get(status, "is schema_registry.url a schema registry?"),
+        )
+
+    def _ask(self, url: str, path: str) -> tuple[int, bytes]:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+        connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            connection = http.client.HTTPSConnection(
+                host, port, timeout=self._timeout_s, context=self._tls
+            )
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+        try:
+            connection.request("GET", f"{parts.path}{path}", headers=self._headers())
+            answer = connection.getresponse()
+            body = answer.read(MAX_ANSWER_BYTES + 1)
+        finally:
+            connection.close()
+        if len(body) > MAX_ANSWER_BYTES:
+            raise http.client.HTTPException(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+        return answer.status, body
+
+    def _headers(self) -> dict[str, str]:
+        settings = self._settings
+        headers = {"Accept": _ACCEPT}
+        if settings.token:
+            headers["Authorization"] = f"Bearer {settings.token}"
+        elif settings.username:
+            login = f"{settings.username}:{settings.password}".encode()
+            headers["Authorization"] = f"Basic {base64.b64encode(login).decode('ascii')}"
+        return headers
+
+    def _where(self) -> str:
+        return ", ".join(self._settings.urls)
+
+
+def _text(found: Mapping[str, Any]) -> str:
+    return str(found["schema"])
+
+
+def _is_unknown(found: Mapping[str, Any]) -> bool:
+    """Whether a registry says so: a server that is none answers 404 too."""
+    return found.get("error_code") in _UNKNOWN
+
+
+def _reason(body: bytes) -> str:
+    return ascii(body[:120].decode("utf-8", "replace"))
+
+
+def _tls_context(settings: RegistrySettings) -> ssl.SSLContext | None:
+    if not any(url.startswith("https://") for url in settings.urls):
+        return None
+    try:
+        context = ssl.create_default_context(cafile=settings.ca_file or None)
+        if settings.certificate_file:
+            context.load_cert_chain(settings.certificate_file, settings.key_file or None)
+    except (OSError, ValueError) as error:
+        raise SchemaRegistryRefusedError(
+            f"a certificate for the schema registry cannot be used: {error}",
+            where=", ".join(settings.urls),
+            hint="check ca_file, certificate_file and key_file on this machine",
+        ) from error
+    return context

@@ -1,0 +1,154 @@
+"""Holds the decoders of Avro and Protobuf against the oracle, cell by cell."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from sluiceway.formats.contract import RowDecoder
+from sluiceway.types.matrix import Outcome
+from sluiceway.types.schema import Schema
+from sluiceway.types.typed_matrix import FormatCell
+
+from .columns import column_of, variants
+from .judge import Verdict, _judge_files, differences, schema_of
+from .model import ABSENT, Column
+from .rules import Rule, column_rule
+from .typed_model import typed_outcome
+from .vectors import Vectors
+
+Cells = dict[tuple[str, str, str], FormatCell]
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A payload under test.
+
+    Attributes:
+        kind: Of the value in it.
+        value: As the oracle has it.
+        payload: As a producer writes it.
+    """
+
+    kind: StrEnum
+    value: Any
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TypedFormat:
+    """A format to judge.
+
+    Attributes:
+        name: For the report and the cells.
+        matrix: The product's.
+        open: A decoder for columns; called after `samples`.
+        samples: Column, values, how many of each kind, share of odd ones -> payloads.
+    """
+
+    name: str
+    matrix: Sequence[FormatCell]
+    open: Callable[[Schema], RowDecoder]
+    samples: Callable[[Column, Vectors, int, float], list[Sample]]
+
+    @property
+    def cells(self) -> Cells:
+        """The matrix by source, target and variant."""
+        return {
+            (cell.source.value, cell.target.value, cell.variant.label): cell for cell in self.matrix
+        }
+
+
+def run_typed_round(of: TypedFormat, number: int, each: int, kinds: Sequence[str] = ()) -> Verdict:
+    """Judge some values of each kind in columns of each type, set up in each way.
+
+    Args:
+        of: The format.
+        number: The seed.
+        each: Values of a kind.
+        kinds: Names of column types to judge alone; none means all.
+    """
+    made, total = Vectors(number), Verdict()
+    cells = of.cells
+    for place, (kind, variant) in enumerate(variants()):
+        if kinds and kind.value not in kinds:
+            continue
+        column = _column(column_of(kind, variant, made.random), variant.policy.format)
+        for oddness in (0.05, 0.6):
+            samples = of.samples(column, made, each, oddness)
+            files = (place + number) % 8 == 0
+            total.add(_judge(of, cells, column, samples, files=files))
+    return total
+
+
+def _column(column: Column, wanted: str | None) -> Column:
+    """JSON has no bytes, so its oracle gives every binary column a format; here none is needed."""
+    if column.hive != "binary" or wanted is not None:
+        return column
+    return replace(column, policy={k: v for k, v in column.policy.items() if k != "format"})
+
+
+def _judge(
+    of: TypedFormat, cells: Cells, column: Column, samples: list[Sample], *, files: bool
+) -> Verdict:
+    verdict = Verdict(values=len(samples))
+    rule = column_rule(column) if column.hive != "binary" else _binary_rule(column)
+    expected = [_expected(rule, column, sample) for sample in samples]
+    for sample, (_, reason, _) in zip(samples, expected, strict=True):
+        _judge_cell(of, cells, column, sample, reason, verdict)
+    decoded = of.open(schema_of(column)).decode([sample.payload for sample in samples])
+    dirty = {row.index: row for row in decoded.dirty}
+    for index, (value, reason, path) in enumerate(expected):
+        row, sample = dirty.get(index), samples[index]
+        shown = f"{of.name} {column} {sample.kind} {sample.value!r:.200}"
+        if (row is not None) != bool(reason):
+            came = f"{row.reason}: {row.message}" if row else "a row"
+            verdict.silent(f"{shown}: expected {reason or repr(value)[:80]}, got {came}")
+        elif row is not None and (row.reason.value, row.path) != (reason, path):
+            verdict.reason(f"{shown}: {row.reason} at {row.path}, expected {reason} at {path}")
+    wanted = pa.array([value for value, reason, _ in expected if not reason], rule.arrow)
+    if len(decoded.rows) == len(wanted):
+        for place in differences(decoded.rows.column(0), wanted):
+            sample = samples[decoded.indices[place].as_py()]
+            came = f"{decoded.rows.column(0)[place]} for {wanted[place]}"
+            verdict.silent(f"{of.name} {column} {sample.kind} {sample.value!r:.200}: {came}")
+    if files and decoded.rows.num_rows:
+        _judge_files(decoded.rows, wanted, column, verdict, duck=False)
+    return verdict
+
+
+def _binary_rule(column: Column) -> Rule:
+    return column_rule(column) if "format" in column.policy else Rule(pa.binary(), lambda _: None)
+
+
+def _expected(rule: Rule, column: Column, sample: Sample) -> tuple[Any, str, str]:
+    if sample.value is None or sample.value is ABSENT:
+        reason = "missing" if sample.value is ABSENT else "null"
+        return (None, reason, "v") if column.required else (None, "", "")
+    return typed_outcome(rule, column, sample.value)
+
+
+def _judge_cell(
+    of: TypedFormat, cells: Cells, column: Column, sample: Sample, reason: str, verdict: Verdict
+) -> None:
+    target = column.hive.partition("(")[0].partition("<")[0]
+    key = (sample.kind.value, target, column.label)
+    key = key if key in cells else (sample.kind.value, target, "")
+    cell = cells[key]
+    verdict.cells.add((f"{of.name} {key[0]}", key[1], key[2]))
+    fits = not reason or reason in cell.reasons or (reason == "null" and column.required)
+    if cell.outcome is Outcome.NEVER:
+        fits = reason == "wrong_type"
+    if cell.outcome is Outcome.EXACT and reason not in ("", "null", "missing"):
+        fits = False
+    if not (fits or cell.inner):
+        verdict.reason(f"matrix: {reason!r} for {sample} in {column} is not in {cell}")
+
+
+def typed_left_out(formats: Sequence[TypedFormat], verdict: Verdict) -> list[str]:
+    """Cells of some formats that nothing fell into."""
+    wanted = {(f"{of.name} {source}", *rest) for of in formats for source, *rest in of.cells}
+    missing = wanted - verdict.cells
+    return sorted(f"{source} -> {target} {label}".strip() for source, target, label in missing)

@@ -1,0 +1,188 @@
+"""Silent changes planted into the readers of typed formats; the oracle has to see each."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sluiceway.formats import typed_values
+from sluiceway.formats.avro import column_scan, fast_columns, reader
+from sluiceway.formats.json import exact_values, number_text, text_values, typed_readers
+from sluiceway.formats.typed_values import Float32
+from sluiceway.types.typed_matrix import TypedKind
+
+from .mutants import Mutant, Plant
+
+TYPED_MUTANTS: list[Mutant] = []
+
+
+def _near(number: int) -> int:
+    """A number that Arrow takes: mutants change values, they do not raise."""
+    return min(max(number, -(10**16)), 10**16)
+
+
+def mutant(*kinds: str) -> Callable[[Plant], Plant]:
+    """Add a mutant, by its function's name."""
+
+    def add(plant: Plant) -> Plant:
+        TYPED_MUTANTS.append(Mutant(plant.__name__.lstrip("_"), kinds, plant))
+        return plant
+
+    return add
+
+
+@mutant("int", "bigint")
+def _float_is_read_by_its_shortest_text(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(typed_readers, "exact_text", lambda value: f"{Decimal(str(value)):f}")
+
+
+@mutant("tinyint", "smallint")
+def _whole_number_wraps_around(patch: pytest.MonkeyPatch) -> None:
+    real = typed_readers._exact_readers
+
+    def readers(data_type: Any, read: Any) -> Any:
+        found = real(data_type, read)
+        half = 1 << (getattr(data_type, "bits", 64) - 1)
+        found[int] = lambda value: (value + half) % (2 * half) - half
+        return found
+
+    patch.setattr(typed_readers, "_exact_readers", readers)
+
+
+@mutant("float")
+def _double_is_narrowed_silently(patch: pytest.MonkeyPatch) -> None:
+    real = typed_readers._float_reader
+
+    def reader_of(bits: int, policy: Any) -> Any:
+        read = real(bits, policy)
+        return lambda value: read(Float32(value))
+
+    patch.setattr(typed_readers, "_float_reader", reader_of)
+
+
+@mutant("double")
+def _nan_is_kept_unasked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(typed_readers, "_float_reader", lambda bits, policy: float)
+
+
+@mutant("timestamp")
+def _nanoseconds_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    real = number_text.to_time_us
+    patch.setattr(
+        typed_readers, "to_time_us", lambda text, unit: real(str(int(text) // 1000), "us")
+    )
+
+
+@mutant("timestamp", "timestamp with local time zone")
+def _local_time_is_taken_for_utc(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        typed_readers, "_local_reader", lambda policy: lambda value: _near(value.ns // 1000)
+    )
+
+
+@mutant("date")
+def _day_beyond_the_calendar_is_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(typed_readers, "_day", lambda value: min(max(value.number, -719162), 2932896))
+
+
+@mutant("date")
+def _day_of_an_instant_is_that_of_utc(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        typed_readers,
+        "compile_day_of_instant",
+        lambda policy, read: lambda us: _near(int(us)) // 86_400_000_000,
+    )
+
+
+@mutant("string", "varchar")
+def _bytes_become_text(patch: pytest.MonkeyPatch) -> None:
+    real = typed_readers.typed_readers
+
+    def readers(data_type: Any, policy: Any, json: Any) -> Any:
+        return {**real(data_type, policy, json), bytes: lambda value: value.decode("latin-1")}
+
+    patch.setattr(exact_values, "typed_readers", readers)
+
+
+@mutant("string", "varchar", "char")
+def _time_loses_its_fraction_as_text(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(typed_values, "_fraction", lambda wall: "")
+
+
+@mutant("decimal", "string")
+def _decimal_is_rounded_to_a_few_digits(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reader, "_EXACT", None)
+
+
+@mutant("decimal", "bigint")
+def _decimal_of_bytes_loses_its_sign(patch: pytest.MonkeyPatch) -> None:
+    real: Any = reader._decimal
+
+    def unsigned(read: Any, scale: int) -> Any:
+        return lambda cursor: abs(real(read, scale)(cursor))
+
+    patch.setattr(reader, "_decimal", unsigned)
+
+
+@mutant("timestamp")
+def _milliseconds_are_taken_for_microseconds(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(reader._NS, "millis", 1000)
+
+
+@mutant("string")
+def _bad_utf8_is_replaced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(text_values, "_whole", lambda text: text.encode("utf-8", "replace").decode())
+
+
+@mutant("map")
+def _last_of_two_keys_of_a_map_wins(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reader, "object_of_pairs", dict)
+
+
+@mutant("date", "timestamp")
+def _time_of_another_kind_is_taken(patch: pytest.MonkeyPatch) -> None:
+    everything = frozenset({TypedKind.DAY, TypedKind.INSTANT, TypedKind.LOCAL_TIME})
+    patch.setattr(typed_readers, "accepted_typed_kinds", lambda target, policy: everything)
+    patch.setattr(typed_readers, "_day", lambda value: _near(getattr(value, "number", 0)) % 9999)
+
+
+@mutant("smallint")
+def _fast_path_does_not_look_at_ranges(patch: pytest.MonkeyPatch) -> None:
+    real: Any = fast_columns._bounded
+    widest = (-(2**63), 2**63 - 1)
+    patch.setattr(fast_columns, "_bounded", lambda ends, *rest: real(widest, *rest))
+
+
+@mutant("timestamp")
+def _fast_path_takes_milliseconds_for_microseconds(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(fast_columns._US_PER_STAMP, "timestamp-millis", 1)
+
+
+@mutant("decimal")
+def _fast_path_loses_the_sign_of_decimals(patch: pytest.MonkeyPatch) -> None:
+    real = column_scan.Scan.unscaled
+    patch.setattr(column_scan.Scan, "unscaled", lambda self, rows: abs(real(self, rows)))
+
+
+@mutant("string")
+def _fast_path_puts_blanks_in_place_of_nul(patch: pytest.MonkeyPatch) -> None:
+    real = column_scan.Scan.gather
+
+    def gather(self: Any, begins: Any, sizes: Any) -> Any:
+        data, offsets = real(self, begins, sizes)
+        return np.where(data == 0, np.uint8(32), data), offsets
+
+    patch.setattr(column_scan.Scan, "gather", gather)
+
+
+@mutant("double")
+def _fast_path_keeps_nan_unasked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        fast_columns,
+        "_of_floats",
+        lambda target: (
+            lambda scan, found, count: fast_columns._spread(found, found.values, count, target)
+        ),
+    )

@@ -1,0 +1,124 @@
+"""Avro schemas, held against another implementation."""
+
+import json
+from typing import Any
+
+import fastavro.schema
+import pytest
+
+from sluiceway.formats.avro.schema import (
+    AvroSchemaError,
+    Fixed,
+    Logical,
+    Primitive,
+    Record,
+    canonical_form,
+    fingerprint,
+    parse_schema,
+)
+
+ORDER: dict[str, Any] = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop.v1",
+    "doc": "An order.",
+    "fields": [
+        {"name": "id", "type": "long", "default": 0},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 9}},
+        {"name": "colour", "type": {"type": "enum", "name": "Colour", "symbols": ["R", "G"]}},
+        {"name": "hash", "type": {"type": "fixed", "name": "other.Md5", "size": 16}},
+        {"name": "again", "type": ["null", "Colour", "other.Md5"], "default": None},
+        {"name": "tags", "type": {"type": "array", "items": {"type": "string"}}},
+        {"name": "by", "type": {"type": "map", "values": "double"}},
+        {"name": "parent", "type": ["null", "Order"], "aliases": ["p"]},
+        {
+            "name": "inner",
+            "type": {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]},
+        },
+    ],
+}
+SCHEMAS: tuple[Any, ...] = (
+    ORDER,
+    "int",
+    {"type": "string"},
+    ["null", "long"],
+    {"type": "array", "items": "bytes"},
+)
+
+
+_A = '{"name":"a","type":"int"}'
+_F = '{"type":"fixed","name":"F","size":1}'
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=range(len(SCHEMAS)))
+def test_canonical_form_and_fingerprint_are_those_of_another_implementation(schema: Any) -> None:
+    text, wanted = json.dumps(schema), fastavro.schema.to_parsing_canonical_form(schema)
+    assert canonical_form(text) == wanted
+    theirs = fastavro.schema.fingerprint(wanted, "CRC-64-AVRO")
+    assert fingerprint(text).to_bytes(8, "little").hex() == theirs
+
+
+def test_record_holds_itself_and_named_types_again() -> None:
+    found = parse_schema(json.dumps(ORDER))
+    assert isinstance(found, Record)
+    fields = dict(found.fields)
+    assert found.name == "shop.v1.Order"
+    assert fields["parent"].branches[1] is found  # type: ignore[union-attr]
+    assert fields["again"].branches[2] is fields["hash"]  # type: ignore[union-attr]
+
+
+def test_types_of_other_schemas_are_known_by_their_names() -> None:
+    inner = '{"type":"record","name":"a.Inner","fields":[{"name":"x","type":"int"}]}'
+    outer = '{"type":"record","name":"a.Outer","fields":[{"name":"i","type":"Inner"}]}'
+    found = parse_schema(outer, [inner])
+    assert isinstance(found, Record)
+    assert isinstance(dict(found.fields)["i"], Record)
+
+
+@pytest.mark.parametrize(
+    ("schema", "wanted"),
+    [
+        ({"type": "int", "logicalType": "date"}, Primitive("int", Logical("date"))),
+        ({"type": "long", "logicalType": "date"}, Primitive("long")),
+        ({"type": "int", "logicalType": "timestamp-millis"}, Primitive("int")),
+        ({"type": "bytes", "logicalType": "decimal", "precision": 0}, Primitive("bytes")),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 2, "scale": 3},
+            Primitive("bytes"),
+        ),
+        ({"type": "bytes", "logicalType": "decimal", "precision": True}, Primitive("bytes")),
+        ({"type": "string", "logicalType": "house-number"}, Primitive("string")),
+        ({"type": "fixed", "name": "U", "size": 15, "logicalType": "uuid"}, Fixed(15)),
+        ({"type": "fixed", "name": "D", "size": 12, "logicalType": "duration"}, Fixed(12)),
+    ],
+    ids=str,
+)
+def test_logical_type_that_is_not_valid_is_ignored(schema: Any, wanted: object) -> None:
+    assert parse_schema(json.dumps(schema)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "not JSON"),
+        ("7", "text, a list or an object"),
+        ('"nonsense"', "nonsense is not known"),
+        ('{"type":"record","fields":[]}', "no name"),
+        ('{"type":"record","name":"R"}', "no `fields`"),
+        ('{"type":"record","name":"R","fields":{}}', "no list"),
+        ('{"type":"record","name":"R","fields":[{"type":"int"}]}', "has no name"),
+        (f'{{"type":"record","name":"R","fields":[{_A},{_A}]}}', "one name"),
+        ('{"type":"enum","name":"E","symbols":[1]}', "list of texts"),
+        ('{"type":"fixed","name":"F","size":-1}', "no whole number"),
+        ('{"type":"fixed","name":"F","size":true}', "no whole number"),
+        ('{"type":"array"}', "no `items`"),
+        ('[["int"]]', "a union stands directly in a union"),
+        (f"[{_F},{_F}]", "defined twice"),
+        ("[" * 100_000, "not JSON|too deep"),
+        ('{"type":"array","items":' * 200 + '"int"' + "}" * 200, "too deep"),
+    ],
+    ids=range(16),
+)  # fmt: skip
+def test_text_that_is_no_schema_is_refused(text: str, told: str) -> None:
+    with pytest.raises(AvroSchemaError, match=told):
+        parse_schema(text)
