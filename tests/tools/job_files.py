@@ -47,6 +47,7 @@ def write_job(  # noqa: PLR0913 - a test names what it changes
     partition_by: str = '[{name: dt, event_time: "yyyyMMdd"}, {name: hr, event_time: "HH"}]',
     event_time: str = "{field: ts, unit: ms}",
     tombstones: str = "skip",
+    dirty: str = "{}",
 ) -> JobFile:
     name = table or f"ods.{topic.replace('-', '_')}"
     text = f"""\
@@ -64,6 +65,7 @@ table:
   partition_by: {partition_by}
   meta: [topic, partition, offset, timestamp]
 {f"event_time: {event_time}" if event_time else ""}
+dirty: {dirty}
 run: {{interval: {interval}, master: "local[2]"}}
 """
     path = folder / f"{topic}.yaml"

@@ -83,6 +83,12 @@ class RouteRun:
         table.metastore.close()
         return [record for record, _ in LedgerLog(table.storage, table.layout).records()]
 
+    def log(self) -> LedgerLog:
+        """The ledger's log."""
+        table = self._open()
+        table.metastore.close()
+        return LedgerLog(table.storage, table.layout)
+
     def rows(self, columns: str = "_partition, _offset") -> list[tuple[object, ...]]:
         """Rows of the metastore's partitions (or of the unpartitioned table), in order."""
         globs = [f"{folder}/*.parquet" for folder in self._folders()]
@@ -111,20 +117,21 @@ class RouteRun:
 
     def assert_verified(self) -> None:
         """`sluiceway verify --deep` finds nothing."""
-        report = verify_route(self._config(), deep=True)
+        report = verify_route(self.config(), deep=True)
         assert report.problems == []
 
     def _folders(self) -> list[str]:
-        if not self._config().partitions:
+        if not self.config().partitions:
             return [str(self.root())]
         return list(self.partitions().values())
 
-    def _config(self) -> RouteConfig:
+    def config(self) -> RouteConfig:
+        """The route as the job file has it now."""
         routes = job_routes(self.job.spec, stderr_log(level="warning"))
         return pick_route(routes, self.route)
 
     def _open(self) -> OpenTable:
-        return open_table(self._config())
+        return open_table(self.config())
 
 
 MakeRun = Callable[..., RouteRun]

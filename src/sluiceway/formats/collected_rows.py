@@ -1,5 +1,6 @@
 """What a decoder gathers of one batch, piece by piece, and puts into payload order."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +22,7 @@ class CollectedRows:
     def __init__(self, schema: pa.Schema) -> None:
         self.dirty: list[DirtyRow] = []
         self.skipped = 0
+        self.notes: Counter[str] = Counter()
         self._schema = schema
         self._batches: list[pa.RecordBatch] = []
         self._rows: list[Rows] = []
@@ -47,10 +49,10 @@ class CollectedRows:
         if not self._batches:
             arrays = [pa.array([], field.type) for field in self._schema]
             batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-            return Decoded(batch, pa.array([], pa.int64()), dirty, self.skipped)
+            return Decoded(batch, pa.array([], pa.int64()), dirty, self.skipped, dict(self.notes))
         rows = np.concatenate(self._rows)
         batch = pa.concat_batches(self._batches) if len(self._batches) > 1 else self._batches[0]
         if not np.all(rows[:-1] < rows[1:]):
             order = np.argsort(rows)
             batch, rows = batch.take(pa.array(order)), rows[order]
-        return Decoded(batch, pa.array(rows), dirty, self.skipped)
+        return Decoded(batch, pa.array(rows), dirty, self.skipped, dict(self.notes))

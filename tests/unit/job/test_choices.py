@@ -174,7 +174,8 @@ def test_where_of_the_file_holds_for_routes_without_their_own(tmp_path: Path) ->
             "on_lossy",
             "write one of: dirty, null, round(half_even)",
         ),
-        ("type: boolean, trim: true}", "trim", "no `trim` for the type boolean"),
+        ("type: boolean, non_finite: keep}", "non_finite", "no `non_finite` for the type boolean"),
+        ("type: boolean, format: yes}", "format", "two words with `/` between"),
         (
             "type: int, required: true, on_overflow: null}",
             "on_overflow",
