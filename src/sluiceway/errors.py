@@ -200,19 +200,19 @@ class RunnerLostError(Fatal):
     code = "SW406"
 
 
-class DirtyLimitError(Fatal):
-    """More rows are dirty than the job file allows; nothing of the epoch was committed."""
-
-    code = "SW420"
-    exit_code = 6
-
-
 class SchemaRegistryRefusedError(Fatal):
     """The schema registry answers and refuses, or is none."""
 
     code = "SW408"
     exit_code = 5
     mendable = True
+
+
+class DirtyLimitError(Fatal):
+    """More rows are dirty than the job file allows; nothing of the epoch was committed."""
+
+    code = "SW420"
+    exit_code = 6
 
 
 class WrongUsageError(Fatal):

@@ -42,6 +42,39 @@ class TestJsonLibrary(TestJson):
         return JsonDecoder(schema, tombstones=tombstones, engine="library")
 
 
+class TestAvro(FormatConformance):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        options = (("schema", AVRO_SCHEMA), ("tombstones", tombstones))
+        return open_decoder(FormatChoice("avro", options), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return avro_payload(row)
+
+
+class TestAvroSingleObject(TestAvro):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        options = (("schemas.0", AVRO_SCHEMA), ("tombstones", tombstones))
+        return open_decoder(FormatChoice("avro", options), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return b"\xc3\x01" + fingerprint(AVRO_SCHEMA).to_bytes(8, "little") + avro_payload(row)
+
+
+class TestProtobuf(FormatConformance):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        options = (("schema", PROTO), ("message", "Row"), ("tombstones", tombstones))
+        return open_decoder(FormatChoice("protobuf", options), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return protobuf_payload(row)
+
+
 class TestCsv(FormatConformance):
     options: tuple[tuple[str, str], ...] = ()
     null, delimiter = "", ","
@@ -138,39 +171,6 @@ class TestRaw(FormatConformance):
     def test_null_stays_null_and_is_refused_where_required(self) -> None:
         (dirty,) = self.decoder(self.schema).decode([None]).dirty
         assert (dirty.reason, dirty.path) == ("empty", "")
-
-
-class TestAvro(FormatConformance):
-    def decoder(
-        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
-    ) -> RowDecoder:
-        options = (("schema", AVRO_SCHEMA), ("tombstones", tombstones))
-        return open_decoder(FormatChoice("avro", options), schema)
-
-    def encode(self, row: Row) -> bytes:
-        return avro_payload(row)
-
-
-class TestAvroSingleObject(TestAvro):
-    def decoder(
-        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
-    ) -> RowDecoder:
-        options = (("schemas.0", AVRO_SCHEMA), ("tombstones", tombstones))
-        return open_decoder(FormatChoice("avro", options), schema)
-
-    def encode(self, row: Row) -> bytes:
-        return b"\xc3\x01" + fingerprint(AVRO_SCHEMA).to_bytes(8, "little") + avro_payload(row)
-
-
-class TestProtobuf(FormatConformance):
-    def decoder(
-        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
-    ) -> RowDecoder:
-        options = (("schema", PROTO), ("message", "Row"), ("tombstones", tombstones))
-        return open_decoder(FormatChoice("protobuf", options), schema)
-
-    def encode(self, row: Row) -> bytes:
-        return protobuf_payload(row)
 
 
 @pytest.mark.parametrize(

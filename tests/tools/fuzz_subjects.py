@@ -14,6 +14,7 @@ from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
+from tools import fuzz_avro, fuzz_protobuf
 
 Payload = Callable[[random.Random], bytes]
 
@@ -184,4 +185,6 @@ SUBJECTS: Mapping[str, Subject] = {
         ),
         _canal,
     ),
+    "avro": Subject(fuzz_avro.DECODERS, fuzz_avro.payload),
+    "protobuf": Subject(fuzz_protobuf.DECODERS, fuzz_protobuf.payload),
 }

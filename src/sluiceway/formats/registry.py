@@ -64,14 +64,14 @@ def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
 
 
 _BUILT_IN: Mapping[str, OpenDecoder] = {
+    "avro": open_avro,
+    "protobuf": open_protobuf,
     "json": _open_json,
     "raw": RawDecoder,
     "csv": CsvDecoder,
     "debezium": partial(ChangeLogDecoder, DEBEZIUM),
     "canal": partial(ChangeLogDecoder, CANAL),
     "maxwell": partial(ChangeLogDecoder, MAXWELL),
-    "avro": open_avro,
-    "protobuf": open_protobuf,
 }
 
 

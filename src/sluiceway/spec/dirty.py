@@ -9,7 +9,16 @@ from sluiceway.spec.block import Block
 from sluiceway.spec.values import duration, not_yet, wrong
 
 REASONS = (
-    *("broken", "encoding", "empty", "not_an_object", "duplicate_key", "missing", "null"),
+    *(
+        "broken",
+        "encoding",
+        "empty",
+        "unknown_schema",
+        "not_an_object",
+        "duplicate_key",
+        "missing",
+        "null",
+    ),
     *("wrong_type", "not_integral", "overflow", "scale", "too_long", "trailing_blanks"),
     *(
         "bad_text",

@@ -92,23 +92,23 @@ class ChangeLogFormat(Block):
 class FormatSpec(PluginBlock):
     """How payloads are read; exactly one format is given."""
 
-    ONE_OF = ("json", "avro", "protobuf", "raw", "csv", "debezium", "canal", "maxwell")
+    ONE_OF = ("json", "raw", "csv", "debezium", "canal", "maxwell", "avro", "protobuf")
     PLUGINS = (PluginGroup.FORMATS,)
     json_: JsonFormat | None = Field(default=None, alias="json")
-    avro: AvroFormat | None = None
-    protobuf: ProtobufFormat | None = None
     raw: RawFormat | None = None
     csv: CsvFormat | None = None
     debezium: DebeziumFormat | None = None
     canal: ChangeLogFormat | None = None
     maxwell: ChangeLogFormat | None = None
+    avro: AvroFormat | None = None
+    protobuf: ProtobufFormat | None = None
 
     @property
     def built_in(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Name and options of the format, as texts in the order of its keys.
 
         JSON for a block that names none, which the loader refuses. Not to be asked where there
-        is a `plugin`.
+        is a `plugin`, nor for formats that read by schemas, whose options say more.
         """
         for name, info in type(self).model_fields.items():
             block = getattr(self, name)

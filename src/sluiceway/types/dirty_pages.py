@@ -27,8 +27,8 @@ _FIX = "correct the producer"
 PAGES: dict[DirtyReason, ReasonPage] = {
     DirtyReason.BROKEN: ReasonPage(
         "decode",
-        "the payload is not of its format: not JSON, not Avro of the schema it names, cut off; no "
-        "line of delimited text, or several",
+        "the payload is not of its format: not JSON, not Avro or Protobuf of the schema it names; "
+        "no line of delimited text, or several",
         '`{"a":1`, `{"a":01}`, two objects in one payload; `a,"b` as CSV',
         "look at the raw value in the dirty file: it was cut, or is of another format",
     ),

@@ -256,3 +256,9 @@ def test_options_that_make_no_decoder_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=told):
         open_decoder(FormatChoice("avro", options), ID)
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "debezium", "maxwell", "canal"])
+def test_formats_without_bytes_refuse_a_binary_column_without_a_format(name: str) -> None:
+    with pytest.raises(ValueError, match="a binary column needs `format`"):
+        open_decoder(FormatChoice(name), columns(raw="binary"))

@@ -17,7 +17,7 @@ from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
 from tools import avro_bytes as avro
-from tools.schema_format_fuzz import damaged
+from tools.payload_damage import damaged
 
 _STAMP = {"type": "long", "logicalType": "timestamp-millis"}
 _MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2}

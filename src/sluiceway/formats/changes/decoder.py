@@ -12,7 +12,7 @@ from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.json.arrow_blocks import BlockReader
 from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.exact_rows import parse_object, reads_bad_text_anywhere
+from sluiceway.formats.json.exact_rows import check_bytes, parse_object, reads_bad_text_anywhere
 from sluiceway.formats.json.fast_rows import FastPath
 from sluiceway.formats.json.json_values import JsonObject
 from sluiceway.formats.json.native_blocks import NativeReader
@@ -58,6 +58,7 @@ class ChangeLogDecoder(RowDecoder):
         self._skips_tombstones = chosen["tombstones"] == "skip"
         self._schema = arrow_schema(schema)
         schema = Schema(tuple(inner_settings(field) for field in schema.fields))
+        check_bytes(schema)
         wrappers: list[tuple[str, ...]] = [()]
         if envelope.wrapper:
             wrappers.append((envelope.wrapper,))

@@ -13,6 +13,7 @@ from sluiceway.formats.csv.lines import BYTE_ORDER_MARK, LineReader
 from sluiceway.formats.csv.text_columns import compile_texts
 from sluiceway.formats.json.arrow_columns import RowMarks
 from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.json.exact_rows import check_bytes
 from sluiceway.formats.json.exact_values import compile_field
 from sluiceway.formats.json.text_values import reads_bad_text
 from sluiceway.formats.tombstones import settle_tombstones
@@ -44,6 +45,7 @@ class CsvDecoder(RowDecoder):
         self._schema = arrow_schema(schema)
         self._names = [field.name for field in schema.fields]
         self._required = [field.required for field in schema.fields]
+        check_bytes(schema)
         self._exact = [compile_field(field, (field.name,)) for field in schema.fields]
         self._columns = [compile_texts(field) for field in schema.fields]
         self._lines = LineReader(self._layout)

@@ -70,7 +70,7 @@ class ExactReader:
     """
 
     def __init__(self, schema: Schema, extra: ExtraKeys | None = None) -> None:
-        _check_bytes(schema)
+        check_bytes(schema)
         self._extra = extra
         self._readers = [
             compile_field(field, field.path or (field.name,)) for field in schema.fields
@@ -97,8 +97,14 @@ class ExactReader:
         return values if self._extra is None else [*values, self._extra.settle(holder)]
 
 
-def _check_bytes(schema: Schema) -> None:
-    """JSON has no bytes of its own, so a binary column has to say how they are written."""
+def check_bytes(schema: Schema) -> None:
+    """Refuse binary columns that do not say how text holds their bytes.
+
+    Called when a decoder is made whose format has no bytes of its own.
+
+    Raises:
+        ValueError: There is such a column.
+    """
     for field in schema.fields:
         for leaf, policy in leaves(field.type, field.policy):
             if isinstance(leaf, BinaryType):

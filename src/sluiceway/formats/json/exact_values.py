@@ -90,7 +90,7 @@ def compile_value(
     Raises:
         ValueError: JSON cannot carry the type.
     """
-    by_type, target = _readers_by_type(data_type, time_unit, policy)
+    by_type, target = _typed_readers(data_type, time_unit, policy)
 
     def convert(value: object) -> object:
         read = by_type.get(type(value))
@@ -104,7 +104,7 @@ def compile_value(
     return convert
 
 
-def _readers_by_type(
+def _typed_readers(
     data_type: DataType, time_unit: str | None, policy: Policy
 ) -> tuple[dict[type, Convert], str]:
     """How values are read, by their Python types, and what the type is called in messages."""
@@ -114,7 +114,7 @@ def _readers_by_type(
     target = kind_of_type(data_type).value if nested else format_hive_type(data_type)
     json = {kind: readers[kind] for kind in accepted}
     by_type = {of: json[kind] for of, kind in KINDS.items() if kind in accepted}
-    return by_type | typed_readers(data_type, policy, json), target
+    return {**by_type, **typed_readers(data_type, policy, json)}, target
 
 
 def _wrong_kind(data_type: DataType, value: object, target: str) -> DirtyValueError:
@@ -158,7 +158,7 @@ def compile_field(field: Field, keys: tuple[str, ...]) -> Callable[[Mapping[str,
     Raises:
         ValueError: JSON cannot carry the type.
     """
-    by_type, target = _readers_by_type(field.type, field.time_unit, field.policy)
+    by_type, target = _typed_readers(field.type, field.time_unit, field.policy)
     required, redact = field.required, field.policy.redact
     *above, last = keys
 
