@@ -26,7 +26,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from sluiceway.formats.registry import open_decoder
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
-from sluiceway.sinks.hive.parquet_file import ROW_GROUP_BYTES, dictionary_columns
+from sluiceway.sinks.files.parquet_file import ROW_GROUP_BYTES, dictionary_columns
 from sluiceway.sources.kafka.settings import consumer_settings
 from sluiceway.spec.loader import parse_job
 from sluiceway.worker.meta_columns import meta_fields

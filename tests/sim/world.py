@@ -17,7 +17,7 @@ from sim.operators import Command
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
-from sim.tasks import RowsFile, SimRunner, verify_rows
+from sim.tasks import RowsFormat, SimRunner
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
@@ -380,8 +380,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (reset_offsets, "open_sink", _open_sink),
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
-    (staged_files, "ParquetStagedFile", RowsFile),
-    (staged_files, "verify_staged", verify_rows),
+    (staged_files, "open_format", RowsFormat),
     (log, "decode_record", _decode_once),
     (writer, "decode_record", _decode_once),
     (packs, "decode_record", _decode_once),

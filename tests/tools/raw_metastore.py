@@ -19,6 +19,11 @@ FORMATS = {
         f"{_PARQUET}MapredParquetInputFormat",
         f"{_PARQUET}MapredParquetOutputFormat",
     ),
+    "text": (
+        "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+        "org.apache.hadoop.mapred.TextInputFormat",
+        "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+    ),
     "orc": (f"{_ORC}OrcSerde", f"{_ORC}OrcInputFormat", f"{_ORC}OrcOutputFormat"),
 }
 

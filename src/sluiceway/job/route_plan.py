@@ -40,7 +40,7 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         meta=config.meta,
         event_time=config.event_time,
         partitions=config.partitions,
-        compression=owned.state.compression,
+        files=owned.state.files,
         choices=config.choices,
     )
 

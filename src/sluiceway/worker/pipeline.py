@@ -136,8 +136,9 @@ class RowPipeline:
         self._read_event_times(rows, dirty)
         converted_at = time.monotonic()
         codes, values = self._assign(rows, dirty)
-        self._note_event_times(rows, bounds, batches)
         clean = self._with_meta(rows, batches)
+        clean, codes = self._fit_for_files(rows, clean, codes, dirty)
+        self._note_event_times(rows, bounds, batches)
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
         size_bytes = clean.nbytes + (0 if rejected is None else rejected.nbytes)
@@ -245,6 +246,17 @@ class RowPipeline:
             for array in meta_arrays(self._route.meta, batches, self._splits):
                 columns.append(array if everything else array.take(rows.indices))
         return pa.RecordBatch.from_arrays(columns, schema=self._file_schema)
+
+    def _fit_for_files(
+        self,
+        rows: _Rows,
+        clean: pa.RecordBatch,
+        codes: NDArray[np.int32],
+        dirty: list[DirtyRow],
+    ) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
+        """What is written of the rows: those that files of the table's format can hold."""
+        kept = _drop(rows, self._files.unfit_rows(clean), dirty)
+        return (clean, codes) if kept is None else (clean.filter(pa.array(kept)), codes[kept])
 
     def _write(
         self,

@@ -6,9 +6,11 @@ from uuid import uuid4
 import pyarrow as pa
 
 from sluiceway.ledger.records import FileRecord
-from sluiceway.sinks.hive.parquet_file import ParquetStagedFile, verify_staged
+from sluiceway.sinks.files.contract import PARQUET_FILES, TableFile, TableFormat
+from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.storage.contract import Storage
+from sluiceway.types.dirty import DirtyRow
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
 from sluiceway.worker.plan import TaskPlan
@@ -32,15 +34,20 @@ class StagedFiles:
         route = plan.route
         self._storage = storage
         self._plan = plan
-        self._schema = schema
+        self._rows_format = open_format(schema, route.files)
+        self._dirty_format = open_format(DIRTY_SCHEMA, PARQUET_FILES)
         self._names = tuple(rule.name for rule in route.partitions)
         # Made inside the attempt, so that two attempts at one task never share a folder.
         self.attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
         self._folder = route.layout.attempt(self.attempt)
         self._made_folder = False
-        self._open: OrderedDict[Values, ParquetStagedFile] = OrderedDict()
-        self._dirty: ParquetStagedFile | None = None
+        self._open: OrderedDict[Values, TableFile] = OrderedDict()
+        self._dirty: TableFile | None = None
         self._records: list[FileRecord] = []
+
+    def unfit_rows(self, rows: pa.RecordBatch) -> list[DirtyRow]:
+        """Rows that the table's files cannot hold; see `TableFormat.unfit_rows`."""
+        return self._rows_format.unfit_rows(rows)
 
     def write(self, values: Values, rows: pa.RecordBatch) -> None:
         """Append rows to the partition's file.
@@ -53,8 +60,8 @@ class StagedFiles:
             if len(self._open) >= MAX_OPEN_FILES:
                 # The one written longest ago is closed whole; its partition gets another file.
                 idle_values, idle = self._open.popitem(last=False)
-                self._records.append(self._close(idle, idle_values))
-            file = self._new_file(self._schema)
+                self._records.append(self._close(self._rows_format, idle, idle_values))
+            file = self._new_file(self._rows_format)
             self._open[values] = file
         self._open.move_to_end(values)
         file.write(rows)
@@ -67,7 +74,7 @@ class StagedFiles:
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
         if self._dirty is None:
-            self._dirty = self._new_file(DIRTY_SCHEMA)
+            self._dirty = self._new_file(self._dirty_format)
         self._dirty.write(rows)
         self._bound_memory()
 
@@ -83,11 +90,11 @@ class StagedFiles:
         """
         while self._open:
             values, file = self._open.popitem(last=False)
-            self._records.append(self._close(file, values))
+            self._records.append(self._close(self._rows_format, file, values))
         dirty: tuple[FileRecord, ...] = ()
         if self._dirty is not None:
             last, self._dirty = self._dirty, None
-            dirty = (self._close(last, None),)
+            dirty = (self._close(self._dirty_format, last, None),)
         if self._made_folder:
             self._storage.sync_folder(self._folder)
             self._storage.sync_folder(self._plan.route.layout.stage)
@@ -100,26 +107,28 @@ class StagedFiles:
         if self._dirty is not None:
             self._dirty.abort()
 
-    def _new_file(self, schema: pa.Schema) -> ParquetStagedFile:
+    def _new_file(self, table_format: TableFormat) -> TableFile:
         if not self._made_folder:
             self._storage.make_folders(self._folder)
             self._made_folder = True
         plan = self._plan
         name = (
             f"{plan.route.layout.route}-{plan.route.term}-{plan.epoch}-{plan.task}-"
-            f"{uuid4().hex}.parquet"
+            f"{uuid4().hex}{table_format.extension}"
         )
         writer = self._storage.create_staged(f"{self._folder}/{name}")
-        return ParquetStagedFile(writer, schema, compression=plan.route.compression)
+        return table_format.new_file(writer)
 
-    def _close(self, file: ParquetStagedFile, values: Values | None) -> FileRecord:
+    def _close(
+        self, table_format: TableFormat, file: TableFile, values: Values | None
+    ) -> FileRecord:
         try:
             written = file.close()
         except BaseException:
             file.abort()
             raise
         size = written.seal.size_bytes
-        verify_staged(self._storage, written.path, size, written.rows)
+        table_format.check(self._storage, written.path, size_bytes=size, rows=written.rows)
         name = written.path.rpartition("/")[2]
         return FileRecord(
             staged=f"{self.attempt}/{name}",
