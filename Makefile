@@ -9,8 +9,8 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
   tests/contract/test_example_plugin.py
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow faults-smoke
-.PHONY: faults model sim soak fuzz types-oracle docs e2e-routes
+.PHONY: help install demo test lint unit slow slow-jobs slow-parts faults-smoke
+.PHONY: faults model sim soak fuzz fuzz-formats types-oracle docs e2e-routes
 .PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale flamegraph
 .PHONY: native test-native lock dist clean
 
@@ -33,27 +33,33 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
 	@$(BIN)/sluiceway demo
 
-# Two at a time: tests on servers wait more than they compute. Lint first, it is quick.
+# Three at a time: tests on servers wait more than they compute. Lint first, it is quick.
 test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end
-	@$(MAKE) --no-print-directory -j2 slow unit faults-smoke
+	@$(MAKE) --no-print-directory -j3 slow-jobs slow-parts unit faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
-	@$(BIN)/ruff check --quiet src tests bench examples
-	@$(BIN)/ruff format --check --quiet src tests bench examples
+	@$(BIN)/ruff check --quiet src tests bench examples native
+	@$(BIN)/ruff format --check --quiet src tests bench examples native
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/lint-imports --no-cache >/tmp/lint-imports.$$$$ || { cat /tmp/lint-imports.$$$$; rm /tmp/lint-imports.$$$$; exit 1; }; rm -f /tmp/lint-imports.$$$$
 
 unit: $(STAMP) ## Tests without servers or a JVM
 	@$(BIN)/pytest -q tests/unit $(SERVERLESS) tests/properties
 
-slow: $(STAMP) ## Tests on real servers: Kafka, metastore, Spark
-	@$(BIN)/pytest -q tests --ignore=tests/unit --ignore=tests/properties \
-	  $(addprefix --ignore=,$(SERVERLESS))
+slow: slow-jobs slow-parts ## Tests on real servers: Kafka, metastore, Spark
+
+slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
+	@$(BIN)/pytest -q tests/e2e tests/faults
+
+slow-parts: $(STAMP) ## Of these: parts of the engine, each with the server that it talks to
+	@$(BIN)/pytest -q tests --ignore=tests/unit --ignore=tests/properties --ignore=tests/e2e \
+	  --ignore=tests/faults $(addprefix --ignore=,$(SERVERLESS))
 
 native: $(STAMP) ## Build the optional native module with Rust and install it into .venv
 	@command -v cargo >/dev/null || { \
 	  echo "error: cargo is not found: the native module needs Rust 1.88 or newer;" \
 	  "everything works without it" >&2; exit 1; }
+	@$(BIN)/python native/crates_lock.py restore
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin==1.16.0"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --no-build-isolation --force-reinstall ./native
@@ -80,6 +86,9 @@ soak: $(STAMP) ## Kills, zombies, outages under a load that never stops: KILLS=2
 
 fuzz: $(STAMP) ## A million damaged and forged ledger records: each refused, with a typed error
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.record_fuzz --records 1000000 --workers 2
+
+fuzz-formats: $(STAMP) ## A million damaged payloads for each input format: no crash, no hang, every row accounted
+	@cd tests && nice -n 19 ../$(BIN)/python -m tools.format_fuzz --payloads 1000000 --workers 2
 
 types-oracle: $(STAMP) ## A million JSON values of every type against exact arithmetic: none changes silently
 	@cd tests && nice -n 10 ../$(BIN)/python -m oracle --values 1000000 --workers 2
@@ -136,4 +145,4 @@ clean: ## Remove the environment, caches and the lab's state in this folder, its
 	  $(BIN)/sluiceway lab down --dir "$$lab" --remove-data --yes || exit 1; \
 	done
 	@rm -rf .sluiceway
-	@rm -rf $(VENV) dist build native/target .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) dist build native/target native/Cargo.lock .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

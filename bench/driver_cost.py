@@ -31,10 +31,12 @@ from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.offset_reports import OffsetReports
-from sluiceway.job.route_session import RouteParts, RouteSession
+from sluiceway.job.route_parts import RouteParts
+from sluiceway.job.route_session import RouteSession
 from sluiceway.job.runner import Bundle, TaskRunner
 from sluiceway.job.stop import StopSignal
-from sluiceway.ledger.records import NO_ROWS, FileRecord, RowCounts
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import ignore_step

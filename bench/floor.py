@@ -1,6 +1,7 @@
 """The least that the job could cost: its bare parts, one after the other, in one process.
 
-consume  the client library fetches records in batches of 10,000, and Python takes what a row needs
+consume  the consumer that the job uses fetches records in batches of 10,000, and Python takes what
+         a row needs; with the native module payloads stay in its buffers
 decode   the decoder that the job uses, exact types and all, makes columns of those batches
 write    pyarrow writes those columns, with the record's own, as one Parquet file with zstd
 
@@ -15,6 +16,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,13 +24,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from numpy.typing import NDArray
 
 from sluiceway.formats.registry import open_decoder
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
 from sluiceway.sinks.files.parquet_file import ROW_GROUP_BYTES, dictionary_columns
+from sluiceway.sources.contract import SourcePartition
+from sluiceway.sources.kafka.native_consumer import NativeConsumer, native_consumer
 from sluiceway.sources.kafka.settings import consumer_settings
 from sluiceway.spec.loader import parse_job
+from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.worker.meta_columns import meta_fields
 
 BATCH = 10_000
@@ -53,10 +59,10 @@ class Floor:
 
 @dataclass(slots=True)
 class _Batch:
-    values: list[bytes | None]
-    partitions: list[int]
-    offsets: list[int]
-    times_ms: list[int]
+    values: Sequence[bytes | None]
+    partitions: Sequence[int] | NDArray[np.int32]
+    offsets: Sequence[int] | NDArray[np.int64]
+    times_ms: Sequence[int | None] | NDArray[np.int64]
 
 
 def measure_floor(job: Path, records: int) -> Floor:
@@ -72,33 +78,59 @@ def measure_floor(job: Path, records: int) -> Floor:
 def _consume(route: RouteConfig, records: int) -> tuple[list[_Batch], float]:
     options = dict(route.source.options)
     servers = options.pop("bootstrap.servers")
-    consumer = Consumer(consumer_settings(servers, {}, _ignore))
+    settings = consumer_settings(servers, {}, _ignore)
+    plain = Consumer(settings)
     topic = route.topics[0]
-    found = consumer.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic].partitions
+    found = plain.list_topics(topic, REQUEST_TIMEOUT_S).topics[topic].partitions
+    consumer = native_consumer(settings) or plain
     consumer.assign([TopicPartition(topic, number, 0) for number in found])
+    logs = [SourcePartition(topic, number) for number in found]
     batches: list[_Batch] = []
     taken = counted = 0
     began_s = 0.0
     deadline = time.monotonic() + WAIT_S
     while taken < records and time.monotonic() < deadline:
-        messages = [m for m in consumer.consume(BATCH, 1.0) if m.error() is None]
-        if not messages:
+        if isinstance(consumer, NativeConsumer):
+            batch = _fetch_natively(consumer, logs)
+        else:
+            batch = _fetch(consumer)
+        if not len(batch.values):
             continue
         deadline = time.monotonic() + WAIT_S
-        batches.append(
-            _Batch(
-                list(map(Message.value, messages)),
-                list(map(Message.partition, messages)),
-                list(map(Message.offset, messages)),
-                [message.timestamp()[1] for message in messages],
-            )
-        )
-        taken += len(messages)
+        batches.append(batch)
+        taken += len(batch.values)
         if not began_s and taken >= records // WARM_UP_SHARE:
             began_s, counted = time.process_time(), taken
     spent_s = time.process_time() - began_s
     consumer.close()
+    plain.close()
     return batches, spent_s / max(1, taken - counted) * 1e6
+
+
+def _fetch(consumer: Consumer) -> _Batch:
+    messages = [m for m in consumer.consume(BATCH, 1.0) if m.error() is None]
+    return _Batch(
+        list(map(Message.value, messages)),
+        list(map(Message.partition, messages)),
+        list(map(Message.offset, messages)),
+        [message.timestamp()[1] for message in messages],
+    )
+
+
+def _fetch_natively(consumer: NativeConsumer, logs: Sequence[SourcePartition]) -> _Batch:
+    fetched = consumer.fetch(BATCH, 1.0, {log: index for index, log in enumerate(logs)})
+    found = [rows.batch(index, logs[index]) for index, rows in fetched.rows]
+    sizes = [len(batch.values) for batch in found]
+    numbers = np.array([logs[batch.split_index].partition for batch in found], np.int32)
+    offsets = [np.asarray(batch.offsets, np.int64) for batch in found]
+    return _Batch(
+        JoinedPayloads([batch.values for batch in found]),
+        np.repeat(numbers, sizes),
+        np.concatenate(offsets) if offsets else [],
+        np.concatenate([np.asarray(batch.timestamps_ms(), np.int64) for batch in found])
+        if found
+        else [],
+    )
 
 
 def _ignore(error: KafkaError) -> None:

@@ -144,7 +144,7 @@ class _Samples:
 def _read_stat(pid: int) -> list[str] | None:
     """Fields behind the command name, which may hold spaces; None when the process is gone."""
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
     return text[text.rindex(")") + 2 :].split()

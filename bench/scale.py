@@ -27,10 +27,11 @@ from bench.driver_cost import MemorySource, measure
 from bench.figures import growth_exponent
 from bench.tidy_end import end_tidily
 from sluiceway.errors import StorageUnavailableError
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import DataRecord, FileRecord, RangeRecord, RowCounts
+from sluiceway.ledger.records import DataRecord, RangeRecord, RowCounts
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.sources.contract import SourcePartition

@@ -194,6 +194,13 @@ class RunnerLostError(Fatal):
     code = "SW406"
 
 
+class DirtyLimitError(Fatal):
+    """More rows are dirty than the job file allows; nothing of the epoch was committed."""
+
+    code = "SW420"
+    exit_code = 6
+
+
 class WrongUsageError(Fatal):
     """The command line asks for what the job does not have."""
 
@@ -248,6 +255,12 @@ class ResetRefusedError(StateConflictError):
     """Committed ends cannot be moved as asked; nothing was changed."""
 
     code = "SW458"
+
+
+class RequestRefusedError(StateConflictError):
+    """What a tool asks for cannot be done with the ledger as it is; nothing was changed."""
+
+    code = "SW470"
 
 
 class InvariantError(StateConflictError):

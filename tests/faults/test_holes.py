@@ -15,6 +15,7 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import decode_record
@@ -167,7 +168,9 @@ def fails(error: Exception) -> Callable[[], tuple[ParkedPartition, ...]]:
 
 def applier(sink: TableSink) -> tuple[EffectsApplier, list[int]]:
     through: list[int] = []
-    made = EffectsApplier(sink, stderr_log(level="error"), through.append)
+    log = stderr_log(level="error")
+    moved = MovedPartitions(LedgerLog(LocalStorage(), LedgerLayout("/t", "r")), log)
+    made = EffectsApplier(sink, log, through.append, moved)
     made.start()
     return made, through
 

@@ -23,6 +23,7 @@ _SEEN = (
     "takeovers",
     "power_cuts",
     "late_arrivals",
+    "halts_SW420",
     "halts_SW451",
     "halts_SW452",
     "snapshots",

@@ -51,6 +51,10 @@ if os.fork() == 0:
 time.sleep(0.3)
 sys.exit(3)
 """
+NAMED_IN_BYTES = r"""
+open("/proc/self/comm", "wb").write(b"\xff) 1 (")
+burn(0.5)
+"""
 
 
 def _measure(program: str) -> tuple[dict[str, Any], subprocess.CompletedProcess[str]]:
@@ -90,3 +94,9 @@ def test_process_tree_survivor_is_ended_and_exit_code_kept() -> None:
     assert (result.returncode, usage["exit_code"], usage["ended"]) == (3, 3, 1)
     with pytest.raises(ProcessLookupError):
         os.kill(int(result.stdout), 0)
+
+
+def test_process_tree_reads_a_process_with_any_name() -> None:
+    usage, result = _measure(NAMED_IN_BYTES)
+    assert result.returncode == 0
+    assert usage["sampled_cpu_s"] >= 0.3

@@ -4,16 +4,17 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from model import checker, files, locations, packs, pins, pipe
+from model import checker, files, lanes, locations, packs, pins, pipe
 from model.checker import Checker, Limits, Verdict
 from model.files import FilesBounds, FilesModel
+from model.lanes import LaneBounds, LaneModel
 from model.locations import LocationBounds, LocationModel
 from model.mutation import Mutation
 from model.packs import PackBounds, PackModel
 from model.pins import PinBounds, PinModel
 from model.pipe import PipeBounds, PipeModel
 
-Bounds = FilesBounds | PipeBounds | LocationBounds | PinBounds | PackBounds
+Bounds = FilesBounds | PipeBounds | LocationBounds | PinBounds | PackBounds | LaneBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ SMALL = (
     Case("pins", PinBounds(), 5_800),
     Case("pins-created-anew", PinBounds((2,), recreations=1), 2_900),
     Case("packs", PackBounds(rows=1, crashes=1), 5_000),
+    Case("lanes", LaneBounds(), 1_000),
 )
 
 LARGE = (
@@ -80,6 +82,7 @@ _RETRY = FilesBounds((2,), spares=1, throws=1)
 _PIPE = PipeBounds(crashes=0, guests=1)
 _LOCATIONS = LocationBounds(rows=2, replaces=2)
 _PINS = PinBounds((2, 1))
+_LANES = LaneBounds()
 _PACKS = PackBounds(rows=1, starts=2, crashes=1)
 
 MUTANTS = (
@@ -122,6 +125,10 @@ MUTANTS = (
     Mutant(Mutation.PUBLISH_BEFORE_LOOK, _PACKS),
     Mutant(Mutation.SLOT_BEFORE_PACK, PackBounds(rows=1, starts=3, crashes=1)),
     Mutant(Mutation.REMOVED_BEFORE_PACKED, _PACKS),
+    Mutant(Mutation.LANES_OVERLAP, _LANES),
+    Mutant(Mutation.LANE_END_IN_MEMORY, _LANES),
+    Mutant(Mutation.REQUEST_TWICE, _LANES),
+    Mutant(Mutation.LANE_UNCHECKED, _LANES),
 )
 
 
@@ -155,6 +162,9 @@ def check_model(
         case PackBounds():
             slots = PackModel(bounds, mutation)
             return Checker(slots, lean=lean, live=live, limits=limits).run()
+        case LaneBounds():
+            replays = LaneModel(bounds, mutation)
+            return Checker(replays, lean=lean, live=live, limits=limits).run()
 
 
 _SOURCES = {
@@ -163,6 +173,7 @@ _SOURCES = {
     LocationBounds: locations,
     PinBounds: pins,
     PackBounds: packs,
+    LaneBounds: lanes,
 }
 
 

@@ -53,3 +53,9 @@ class Mutation(StrEnum):
     PUBLISH_BEFORE_LOOK = "a writer publishes before it looks for a pack over its slot"
     SLOT_BEFORE_PACK = "a reader prefers a slot's file to the pack that covers it"
     REMOVED_BEFORE_PACKED = "the folder of records goes before its pack is whole"
+
+    # Lanes.
+    LANES_OVERLAP = "LANE takes rows that another lane has"
+    LANE_END_IN_MEMORY = "how far a lane is its driver knows, and no record"
+    REQUEST_TWICE = "a request that is found again opens its lane again"
+    LANE_UNCHECKED = "LANE_DATA is put whatever term and end the log has"

@@ -51,6 +51,7 @@ def main() -> int:
         "cells": len(CELLS),
         "cells_covered": len(CELLS) - len(missing),
         "read_back_from_parquet": total.written,
+        "as_delimited_text": total.lines,
     }
     print(json.dumps(outcome))
     return int(bool(total.silent_changes or total.wrong_reason or missing))

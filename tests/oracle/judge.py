@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluiceway.formats.contract import Decoded
+from sluiceway.formats.csv.decoder import CsvDecoder
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.host.native_module import native_module
 from sluiceway.sinks.files.parquet_file import ParquetStagedFile
@@ -22,7 +23,7 @@ from sluiceway.types.matrix import MATRIX, Cell, ColumnKind, JsonKind, Outcome
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
 
-from .model import ABSENT, Column, NonFinite, Num, Obj, payload
+from .model import ABSENT, Column, NonFinite, Num, Obj, field_text, line, payload
 from .rules import column_rule, outcome
 from .type_text import split_type
 from .vectors import Vectors
@@ -37,6 +38,7 @@ ENGINES: tuple[Engine, ...] = (
     "exact",
 )
 # Not a fate of values: there is no such column at all.
+NESTED = ("array", "map", "struct")
 REFUSED = (JsonKind.STRING.value, ColumnKind.BINARY.value, "")
 SHOWN = 5
 
@@ -50,6 +52,7 @@ class Verdict:
         silent_changes: Values that became others, or rows where there may be none, or the reverse.
         wrong_reason: Dirty rows with another reason or path than they have to.
         written: Values that were read back from files.
+        lines: Values that were judged as fields of delimited text too.
         cells: Cells of the matrix that a value fell into.
         examples: The first faults, for people.
     """
@@ -58,6 +61,7 @@ class Verdict:
     silent_changes: int = 0
     wrong_reason: int = 0
     written: int = 0
+    lines: int = 0
     cells: set[tuple[str, str, str]] = field(default_factory=set)
     examples: list[str] = field(default_factory=list)
 
@@ -77,6 +81,7 @@ class Verdict:
         self.silent_changes += other.silent_changes
         self.wrong_reason += other.wrong_reason
         self.written += other.written
+        self.lines += other.lines
         self.cells |= other.cells
         self.examples += other.examples[: SHOWN - len(self.examples)]
 
@@ -132,6 +137,7 @@ def judge(column: Column, values: Sequence[Any], made: Vectors, *, files: str = 
     for engine in ENGINES:
         decoded = JsonDecoder(schema, engine=engine).decode(payloads)
         _judge_decoded(decoded, expected, wanted, (column, payloads), verdict)
+    _judge_lines(column, values, made, verdict)
     if files and decoded.rows.num_rows:
         _judge_files(decoded.rows, wanted, column, verdict, duck=files == "both")
     return verdict
@@ -157,6 +163,21 @@ def _judge_matrix(
             fits = reason == "wrong_type"
         if not (fits or cell.inner):
             verdict.reason(f"matrix: {reason!r} for {value!r:.80} is not in {cell}")
+
+
+def _judge_lines(column: Column, values: Sequence[Any], made: Vectors, verdict: Verdict) -> None:
+    """The same values as fields of delimited text, where they are all that a line can hold."""
+    if split_type(column.hive)[0] in NESTED:
+        return
+    texts = [text for value in values if (text := field_text(value)) is not ABSENT]
+    rule = column_rule(column)
+    expected = [outcome(rule, column, text) for text in texts]
+    lines = [line(text, made.random) for text in texts]
+    wanted = pa.array([value for value, reason, _ in expected if not reason], rule.arrow)
+    for exact_only in (False, True):
+        decoder = CsvDecoder(schema_of(column), {"tombstones": "dirty"}, exact_only=exact_only)
+        _judge_decoded(decoder.decode(lines), expected, wanted, (column, lines), verdict)
+    verdict.lines += len(lines)
 
 
 def _judge_decoded(

@@ -91,3 +91,25 @@ def payload(value: Any, pick: random.Random) -> bytes:
     if pick.random() < 0.1:
         members.insert(pick.randrange(len(members) + 1), ("other", Num("1.5")))
     return render(Obj(members), pick)
+
+
+def field_text(value: Any) -> Any:
+    """What stands in a field of delimited text for a value; ABSENT where nothing can."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) and LONE not in value:
+        return str(value)
+    return ABSENT
+
+
+def line(text: str | None, pick: random.Random) -> bytes:
+    """A line of one field, which is written with quotes or, where that says the same, without."""
+    if text is None:
+        # Without bytes it would be no line at all.
+        return b"\r\n"
+    plain = bool(text) and not set(text) & set('",\r\n') and not text.startswith("\ufeff")
+    written = text if plain and pick.random() < 0.8 else '"' + text.replace('"', '""') + '"'
+    end = pick.choice(("", "", "", "\n", "\r\n"))
+    return (written + end).encode("utf-8", "surrogateescape")

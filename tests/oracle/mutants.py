@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from sluiceway.formats.csv import lines, text_columns
 from sluiceway.formats.json import (
     arrow_columns,
     exact_rows,
@@ -24,7 +25,7 @@ from sluiceway.formats.json import (
 )
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.json_values import KINDS, NonFiniteText, NumberText, object_of_pairs
-from sluiceway.sinks.hive import parquet_file
+from sluiceway.sinks.files import parquet_file
 from sluiceway.types import iso_time, policy
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.matrix import JsonKind
@@ -186,6 +187,70 @@ def _float_is_rounded_twice(patch: pytest.MonkeyPatch) -> None:
 
     real = number_text.nearest_float
     patch.setattr(number_text, "nearest_float", nearest)
+
+
+@mutant("boolean")
+def _any_other_word_is_false(patch: pytest.MonkeyPatch) -> None:
+    def compile_boolean(rule: Any) -> Any:
+        yes = (rule.format or "true/false").partition("/")[0]
+        return lambda text: text == yes
+
+    patch.setattr(exact_values, "compile_boolean", compile_boolean)
+
+
+@mutant("boolean")
+def _words_for_true_and_false_are_swapped(patch: pytest.MonkeyPatch) -> None:
+    real = text_values.compile_boolean
+
+    def compile_boolean(rule: Any) -> Any:
+        read = real(rule)
+        return (lambda text: not read(text)) if rule.format else read
+
+    patch.setattr(exact_values, "compile_boolean", compile_boolean)
+
+
+@mutant("string", "varchar")
+def _quoted_empty_field_becomes_null(patch: pytest.MonkeyPatch) -> None:
+    real = lines.LineReader.fields
+    patch.setattr(
+        lines.LineReader, "fields", lambda self, text: [f or None for f in real(self, text)]
+    )
+
+
+@mutant("string")
+def _doubled_quotes_stay_doubled(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lines.LineReader, "_unquoted", lambda _, text: text)
+
+
+@mutant("string", "varchar")
+def _line_ends_inside_of_quotes_are_cut(patch: pytest.MonkeyPatch) -> None:
+    real = lines.LineReader.text
+
+    def text(self: Any, payload: bytes, *, lenient: bool) -> str:
+        found = real(self, payload, lenient=lenient)
+        return found.replace("\r", "").replace("\n", "")
+
+    patch.setattr(lines.LineReader, "text", text)
+
+
+@mutant("bigint")
+def _numbers_of_text_columns_come_through_a_double(patch: pytest.MonkeyPatch) -> None:
+    def cast(texts: pa.Array, target: pa.DataType, marks: Any) -> pa.Array:
+        return real(
+            texts.cast(pa.float64()).cast(pa.int64(), safe=False).cast(pa.string()), target, marks
+        )
+
+    real = text_columns._cast
+    patch.setattr(text_columns, "_cast", cast)
+
+
+@mutant("decimal")
+def _places_of_text_columns_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    def cast(texts: pa.Array, target: pa.DataType, marks: Any) -> pa.Array:
+        return real(pc.replace_substring_regex(texts, r"(\.[0-9])[0-9]*$", r"\1"), target, marks)
+
+    real = text_columns._cast
+    patch.setattr(text_columns, "_cast", cast)
 
 
 @mutant("varchar")

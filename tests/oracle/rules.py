@@ -130,7 +130,7 @@ def _plain(name: str, numbers: tuple[int, ...], policy: dict[str, Any]) -> Calla
         case "float" | "double":
             return _floating(32 if name == "float" else 64, policy)
         case "boolean":
-            return _boolean
+            return lambda value: _boolean(value, policy)
         case "binary":
             return lambda value: _bytes(value, policy["format"])
         case _:
@@ -312,10 +312,16 @@ def _prints_as(value: float, bits: int, number: Exact) -> bool:
     return False
 
 
-def _boolean(value: Any) -> bool:
-    if type(value) is not bool:
+def _boolean(value: Any, policy: dict[str, Any]) -> bool:
+    if type(value) is bool:
+        return value
+    if type(value) is not str:
         raise DirtyError("wrong_type")
-    return value
+    text = value.strip(" \t\r\n") if policy.get("trim") else value
+    words = str(policy.get("format", "true/false")).split("/")
+    if text not in words:
+        raise DirtyError("bad_text")
+    return text == words[0]
 
 
 def _text(value: Any, name: str, length: int, policy: dict[str, Any]) -> str | None:

@@ -35,6 +35,10 @@ SPECIAL = (
     "1.000000178813934326171874999999999999",
     "1.00000005960464477539062500000000000000001",
 )
+ODD_BOOLEANS = (
+    *("", " true", "false ", "TRUE", "False", "t", "f", "1", "0", "yes", "no", "Y", "N", "y", "n"),
+    *("true\n", "tru", "truefalse", "Y/N", "null", "on", "\uff11", "true\0"),
+)
 NOT_NUMBERS = (
     *(
         "",
@@ -167,7 +171,7 @@ class Vectors:
         name, numbers, _ = split_type(hive)
         match name:
             case "boolean":
-                return self.random.random() < 0.5
+                return self._boolean(shape, oddness)
             case "string" | "varchar" | "char":
                 return self._text(numbers[0] if numbers else 6, oddness)
             case "binary":
@@ -178,6 +182,13 @@ class Vectors:
                 text = self._number(hive, oddness)
                 quoted = self.random.random() < oddness * 0.4
                 return self._quoted(text, oddness) if quoted else text
+
+    def _boolean(self, shape: str, oddness: float) -> Any:
+        if not shape and self.random.random() > oddness:
+            return self.random.random() < 0.5
+        if self.random.random() < oddness * 0.4:
+            return self.random.choice(ODD_BOOLEANS)
+        return self.random.choice(shape.split("/") if shape else ("true", "false"))
 
     def _fields(self, inner: tuple[tuple[str, str], ...], item: Any) -> Obj:
         members = [(field, item(of)) for field, of in inner if self.random.random() < 0.9]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from sim import operators
 from sim.scheduler import Process
 from sim.world import TOPIC, Life, World
+from sluiceway.job.dirty_limits import DirtyLimits
 
 _MOST_PARTITIONS = 4
 _MOST_DRIVERS = 2
@@ -57,6 +58,14 @@ def start_driver(world: World) -> None:
         life = world.start_driver(bounded=world.rng.random() < 0.15)
         if world.rng.random() < 0.3:
             life.process.crash_in = world.rng.randrange(1, 250)
+
+
+def start_strict_driver(world: World) -> None:
+    """A driver that takes few dirty rows: PREPARE refuses an epoch, perhaps with one in flight."""
+    if len(world.running()) < _MOST_DRIVERS:
+        # So long a window holds the whole ledger: no real time decides anything here.
+        limits = DirtyLimits(rows=world.rng.randint(0, 3), rows_window_ms=86_400_000)
+        world.start_driver(bounded=world.rng.random() < 0.15, limits=limits)
 
 
 def crash_driver(world: World) -> None:
@@ -135,6 +144,18 @@ def accept_identity(world: World) -> None:
         for life in _awake(world):
             life.stop.ask()
         _beset(world, operators.start(world, "change", operators.change))
+
+
+def replay_rows(world: World) -> None:
+    """`dirty replay`, beside whoever runs, is paused or dead; it may die at any place."""
+    if world.monitor.fold.lanes.files:
+        _beset(world, operators.start(world, "replay", operators.replay))
+
+
+def purge_rows(world: World) -> None:
+    """`dirty purge`, in the same way."""
+    if world.monitor.fold.lanes.files:
+        _beset(world, operators.start(world, "purge", operators.purge))
 
 
 def _beset(world: World, process: Process) -> None:
@@ -233,6 +254,7 @@ ACTORS = (
     Actor(add_partition, 1),
     Actor(expire_rows, 2),
     Actor(start_driver, 9),
+    Actor(start_strict_driver, 3),
     Actor(crash_driver, 5),
     Actor(kill_driver, 2),
     Actor(pause_driver, 4),
@@ -243,6 +265,8 @@ ACTORS = (
     Actor(collect_garbage, 3),
     Actor(reset_offsets, 2),
     Actor(accept_identity, 3),
+    Actor(replay_rows, 4),
+    Actor(purge_rows, 1),
     Actor(disturb_command, 2),
     Actor(spoil_advice, 2),
     Actor(land_stray, 2),

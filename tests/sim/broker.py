@@ -46,6 +46,11 @@ def outcome(partition: int, offset: int) -> str:
     return _OUTCOMES[(partition * 7919 + offset * 2654435761 // 64) % len(_OUTCOMES)]
 
 
+def repaired(partition: int, offset: int) -> str:
+    """What becomes of a dirty record when it is read with the repaired job file."""
+    return CLEAN if (partition + offset) % 3 else DIRTY
+
+
 def hour(partition: int, offset: int) -> str:
     """The table's partition that a clean record belongs to."""
     return f"{(partition + offset // 5) % _HOURS:02d}"

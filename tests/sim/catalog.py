@@ -32,6 +32,37 @@ class SimTable:
     location: str
     ledger: str | None = None
     partitions: dict[tuple[str, ...], str] = field(default_factory=dict)
+    ever: set[tuple[tuple[str, ...], str]] = field(default_factory=set)
+
+    def make(self, wanted: DesiredPartition) -> None:
+        """As a metastore does what it is told; all places are of this table's ledger."""
+        if not wanted.exists:
+            self.partitions.pop(wanted.values, None)
+            return
+        if wanted.first or wanted.values not in self.partitions:
+            self.partitions[wanted.values] = wanted.location
+            self.ever.add((wanted.values, wanted.location))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What the monitor asks of the metastore, without a call.
+
+    Attributes:
+        table: Where readers are sent.
+        by_owner: Whether the driver acts now that holds the fence.
+    """
+
+    table: SimTable
+    by_owner: Callable[[], bool]
+
+    def now(self, folder: str) -> bool:
+        """Whether readers are sent to this folder."""
+        return folder in self.table.partitions.values()
+
+    def ever(self, value: str, folder: str) -> bool:
+        """Whether they were ever sent there for this value."""
+        return ((value,), folder) in self.table.ever
 
 
 class SimSink(TableSink):
@@ -59,10 +90,15 @@ class SimSink(TableSink):
 
         def effect() -> None:
             for each in wanted:
-                self._table.partitions.setdefault(each.values, each.location)
+                self._table.make(each)
 
         self._weather.ask_metastore("apply", effect)
         return ()
+
+    def shown(self, partitions: Sequence[DesiredPartition]) -> dict[tuple[str, ...], str] | None:
+        self._weather.ask_metastore("read", lambda: None)
+        held = self._table.partitions
+        return {each.values: held[each.values] for each in partitions if each.values in held}
 
     def close(self) -> None:
         return

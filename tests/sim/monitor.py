@@ -8,75 +8,18 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
+from sim.catalog import Shown
+from sim.folded import Folded, NamedFile, Row, Source, file_rows
 from sim.held import Held, Look, lines_of
-
-Row = tuple[int, int]
-
-
-class ViolationError(Exception):
-    """A promise was broken."""
-
-
-@dataclass(slots=True)
-class NamedFile:
-    """A file that a DATA record names."""
-
-    seq: int
-    staged: str
-    final: str
-    content: bytes
-    visible: bool = False
-
-
-@dataclass(slots=True)
-class Source:
-    """A source partition in the monitor's fold.
-
-    Attributes:
-        passages: Log and range that each earlier generation has read.
-    """
-
-    topic_id: str
-    start: int
-    end: int
-    how: str
-    had_rows: bool = False
-    generation: int = 0
-    passages: list[tuple[str, int, int]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Folded:
-    """What the records add up to."""
-
-    records: list[bytes] = field(default_factory=list)
-    term: int = 0
-    epoch: int = -1
-    published_through: int = 0
-    snapshot_through: int = 0
-    after_fence: bool = False
-    sources: dict[int, Source] = field(default_factory=dict)
-    files: dict[str, NamedFile] = field(default_factory=dict)
-    staged: dict[str, NamedFile] = field(default_factory=dict)
-    hours: dict[str, int] = field(default_factory=dict)
-
-
-def file_rows(content: bytes) -> list[Row]:
-    """Rows of a simulated data file."""
-    return [(int(p), int(o)) for p, o in (line.split(":") for line in content.decode().split())]
+from sim.places import ViolationError
+from sim.places import require as _require
 
 
 def _number(topic_id: str) -> int:
     return int(topic_id.rpartition("#")[2])
-
-
-def _require(holds: object, rule: str, what: str) -> None:
-    if not holds:
-        raise ViolationError(f"{rule}: {what}")
 
 
 class Monitor:
@@ -88,7 +31,7 @@ class Monitor:
         topic: str,
         held: Held,
         broker: Broker,
-        registered: Callable[[str], bool],
+        shown: Shown,
     ) -> None:
         self.root = root
         self.topic = topic
@@ -97,7 +40,7 @@ class Monitor:
         self._log = held.log
         self.stage = f"{self._system}/stage/"
         self._broker = broker
-        self._registered = registered
+        self._shown = shown
         self.fold = Folded()
         self.acknowledged = 0
         self.reset_into_nothing = False
@@ -105,6 +48,7 @@ class Monitor:
         self.by_task: Callable[[], bool] = lambda: False
         self.snapshots = self.packs = 0
         self.broken = ""
+        self._seen: set[str] = set()
 
     @property
     def look(self) -> Look:
@@ -150,15 +94,23 @@ class Monitor:
         if self.held.is_pack(path):
             _require(False, "I1", f"{path} was removed")  # noqa: FBT003
         if path in self.fold.files:
-            _require(False, "I8", f"published file {path} was removed")  # noqa: FBT003
+            _require(self.fold.files[path].dead, "I8", f"published file {path} was removed")
+            seen = self._shown.now(path.rpartition("/")[0])
+            _require(not seen, "rule 16", f"{path} was removed, readers are sent there")
         if path.startswith(self.stage) and path.endswith(".parquet") and not self.by_task():
-            term, epoch = map(int, path[len(self.stage) :].split("-")[:2])
-            over = term < self.fold.term or (term == self.fold.term and epoch <= self.fold.epoch)
+            over = self._is_over(path[len(self.stage) :])
             _require(over, "garbage", f"{path} is gone, a record may still name it")
         file = self.fold.staged.get(path)
-        if file is not None:
+        if file is not None and not file.dead:
             kept = self.look.durable(file.final)
             _require(kept == file.content, "I8", f"{path} removed before {file.final} is durable")
+
+    def _is_over(self, name: str) -> bool:
+        """Whether no record can name this staged file any more."""
+        if name.startswith("i"):
+            return int(name[1:].partition("-")[0]) in self.fold.places.ended
+        term, epoch = map(int, name.split("-")[:2])
+        return term < self.fold.term or (term == self.fold.term and epoch <= self.fold.epoch)
 
     def acknowledge(self, path: str) -> None:
         """The store has promised a record to its writer."""
@@ -206,6 +158,8 @@ class Monitor:
             for final, file in self.fold.files.items():
                 file.visible = final in visible
         for file in self.fold.files.values():
+            if file.dead:
+                continue
             found = self.look.content(file.final)
             file.visible = found is not None
             whole = file.content in (found, self.look.content(file.staged))
@@ -214,6 +168,7 @@ class Monitor:
 
     def _fold_again(self, records: list[bytes]) -> None:
         contents = {final: file.content for final, file in self.fold.files.items()}
+        self._seen = {final for final, file in self.fold.files.items() if file.visible}
         self.fold = Folded()
         for raw in records:
             self._take(json.loads(raw), raw, contents)
@@ -242,6 +197,7 @@ class Monitor:
         if kind == "FENCE":
             _require(plain["term"] == fold.term + 1, "I3", f"slot {seq} fences {plain['term']}")
             fold.term, fold.epoch = plain["term"], -1
+            fold.lanes.ledger = body["ledger"]
         _require(plain["term"] == fold.term, "I3", f"slot {seq} is of term {plain['term']}")
         if kept is None:
             self._claims(plain, seq)
@@ -250,6 +206,10 @@ class Monitor:
             self._sources(body, seq)
         elif kind == "DATA":
             self._data(plain, seq, kept)
+        elif kind == "LANE":
+            fold.lanes.open_lane(body, seq, _require)
+        elif kind == "LANE_DATA":
+            self._lane_data(plain, seq, kept)
         elif kind == "SNAPSHOT":
             self._snapshot(body, seq, again=kept is not None)
         elif kind == "RESET":
@@ -257,7 +217,7 @@ class Monitor:
         elif kind == "SOURCE_CHANGE":
             self._source_change(body, seq, again=kept is not None)
         else:
-            _require(kind == "FENCE", "rule 2", f"slot {seq} holds {kind}")
+            self._partitions(kind, body, seq, kept)
         fold.after_fence = kind == "FENCE"
         fold.records.append(raw)
 
@@ -266,11 +226,23 @@ class Monitor:
         through = plain["published_through"]
         if through > self.fold.published_through:
             for file in self.fold.files.values():
-                done = file.seq >= through or file.visible
+                done = file.seq >= through or file.visible or file.dead
                 _require(done, "I5", f"slot {seq} calls {file.final} published")
-        for value, first in self.fold.hours.items():
-            there = first >= plain["effects_through"] or self._registered(value)
-            _require(there, "rule 16", f"slot {seq} calls partition {value} applied")
+        for place in self.fold.places.by_name.values():
+            folder = f"{self.root}/{place.folder}"
+            owed = place.expired or place.since >= plain["effects_through"]
+            there = owed or self._shown.ever(place.value, folder)
+            _require(there, "rule 16", f"slot {seq} calls partition {place.value} applied")
+
+    def _partitions(
+        self, kind: str, body: dict[str, Any], seq: int, kept: dict[str, bytes] | None
+    ) -> None:
+        if kind == "REPLACE":
+            own = self.fold.places.staged(body["intent"])
+            added = [self._file(file, seq, own, kept)[0] for file in body["added"]]
+            self.fold.places.replace(body, added, seq, self.root)
+        else:
+            self.fold.places.take(kind, body, seq)
 
     def _sources(self, body: dict[str, Any], seq: int) -> None:
         for pin in body["partitions"]:
@@ -302,6 +274,7 @@ class Monitor:
         if through == seq:
             now = {number: known.end for number, known in fold.sources.items()}
             _require(ends == now, "rule 19", f"slot {seq}: the side file has other ends")
+            fold.lanes.check_side_file(side, seq, _require)
 
     def _reset(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
         for each in body["partitions"]:
@@ -359,13 +332,35 @@ class Monitor:
                  f"slot {seq} does not balance")  # fmt: skip
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
-        dirty = [self._file(file, seq, own, kept) for file in body["dirty_files"]]
+        dirty = self._dirty_files(body, seq, own, kept)
+        fold.places.data(body, clean, seq, self.root)
         if kept is not None:
             return
         _require(self._fits(clean, wanted[CLEAN], optional), "P6", f"slot {seq}: rows do not fit")
         _require(self._fits(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
+
+    def _dirty_files(
+        self, body: dict[str, Any], seq: int, own: str, kept: dict[str, bytes] | None
+    ) -> list[tuple[NamedFile, str]]:
+        found = [self._file(file, seq, own, kept) for file in body["dirty_files"]]
+        for file, _ in found:
+            self.fold.lanes.add_file(seq, file.final, file_rows(file.content))
+        return found
+
+    def _lane_data(self, plain: dict[str, Any], seq: int, kept: dict[str, bytes] | None) -> None:
+        fold, body = self.fold, plain["body"]
+        _require(body["epoch"] > fold.epoch, "I9", f"slot {seq} has epoch {body['epoch']}")
+        fold.epoch = body["epoch"]
+        wanted = fold.lanes.consume(body, seq, _require)
+        own = f"{plain['term']}-{body['epoch']}-"
+        clean = [self._file(file, seq, own, kept) for file in body["files"]]
+        dirty = self._dirty_files(body, seq, own, kept)
+        fold.places.data({**body, "closed": []}, clean, seq, self.root)
+        if kept is None:
+            _require(self._fits(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
+            _require(self._fits(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
         """Rows of the range; how many of them retention may have taken before they were read."""
@@ -403,11 +398,9 @@ class Monitor:
         file = NamedFile(seq, staged, final, content)
         seen = self.look.content(final)
         _require(seen is None or kept is not None, "I4", f"{final} is visible before its commit")
+        file.visible = kept is not None and final in self._seen
         self.fold.files[final] = self.fold.staged[staged] = file
-        value = plain["values"][0] if plain["values"] else ""
-        if value:
-            self.fold.hours.setdefault(value, seq)
-        return file, value
+        return file, plain["values"][0] if plain["values"] else ""
 
     @staticmethod
     def _fits(files: list[tuple[NamedFile, str]], wanted: list[Row], optional: int) -> bool:
@@ -426,6 +419,10 @@ class Monitor:
         if file is None:
             raise ViolationError(f"I4: readers see {path}, which no record names")
         _require(content == file.content, "I4", f"{path} is not the file of slot {file.seq}")
+        if file.dead:
+            # A request that was under way may still arrive, where nobody reads.
+            own = self._shown.by_owner() or self._shown.now(path.rpartition("/")[0])
+            _require(not own, "I5", f"{path} comes back, it was {file.dead}")
         file.visible = True
 
     # The end
@@ -447,18 +444,25 @@ class Monitor:
                     kind = outcome(number, offset)
                     if there[offset] and kind in wanted:
                         wanted[kind].append((number, offset))
+        self.fold.lanes.check_end(Counter(wanted[DIRTY]), _require)
+        wanted[CLEAN] += self.fold.lanes.written.elements()
+        wanted[DIRTY] += self.fold.lanes.again.elements()
+        self.fold.places.check_shown(partitions, self.root)
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}
         for path in all_files:
             if not path.endswith(".parquet") or path.startswith(self.stage):
                 continue
             content = self.look.content(path) or b""
+            if path in self.fold.files and self.fold.files[path].dead:
+                continue
             is_dirty = path.startswith(f"{self._system}/dirty/")
             seen = is_dirty or path.rpartition("/")[0] in folders
             _require(seen, "end", f"no partition shows {path}")
             found[DIRTY if is_dirty else CLEAN] += file_rows(content)
+        expired = {CLEAN: self.fold.places.expired_rows, DIRTY: Counter[Row]()}
         for kind, rows in found.items():
-            self._compare(kind, Counter(rows), Counter(wanted[kind]))
+            self._compare(kind, Counter(rows), Counter(wanted[kind]) - expired[kind])
 
     @staticmethod
     def _compare(kind: str, found: Counter[Row], wanted: Counter[Row]) -> None:

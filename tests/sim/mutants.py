@@ -11,26 +11,44 @@ from typing import Any
 from uuid import uuid4
 
 from sim import ahead_mutants as fast
+from sim import background
+from sim import lane_mutants as lanes
+from sim import partition_mutants as move
 from sim import store_mutants as store
 from sim import upkeep_mutants as keep
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.job import (
+    desired,
     ownership,
+    partition_bodies,
     planner,
     prepare,
+    replacing,
     reset_offsets,
     route_session,
     takeover,
 )
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.lanes import Lanes
 from sluiceway.job.loop import JobLoop
+from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
+from sluiceway.job.requests import LaneRequest
 from sluiceway.job.route_session import RouteSession
-from sluiceway.ledger import log, snapshot
+from sluiceway.ledger import (
+    fold_data,
+    fold_partitions,
+    fold_sources,
+    forgetting,
+    garbage,
+    log,
+    snapshot,
+)
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import Decided
+from sluiceway.ledger.lane_state import LaneBook, LaneState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.packs import Packs
 from sluiceway.ledger.records import DataRecord, FenceRecord, Record, encode_record
@@ -298,7 +316,7 @@ MUTANTS = (
     Mutant("side-file-trusted", "a side file is read without a look at its hash",
            ((log, "load_snapshot", keep.trust_side_file),), rare=True),
     Mutant("owed-partitions-dropped", "a side file leaves out partitions that the catalog has not",
-           ((snapshot, "_kept_partitions", keep.keep_few_partitions),), rare=True),
+           ((forgetting, "kept_partitions", keep.keep_few_partitions),), rare=True),
     Mutant("gc-of-next-epoch", "the epoch that runs counts as over",
            ((Decided, "why", keep.why_of_next_epoch),)),
     Mutant("gc-by-slot", "an epoch is lost when another record takes the next slot",
@@ -311,26 +329,67 @@ MUTANTS = (
            ((GarbageCollector, "_published", keep.published_without_sync),), rare=True),
     Mutant("reset-unfenced", "RESET is put under the term of another",
            ((LedgerWriter, "fence", keep.fence_unless_reset),
-            (Fold, "_check_operator_record", _nothing))),
+            (fold_sources, "check_operator_record", _nothing))),
     Mutant("change-at-old-end", "another log of the name is read on from the old committed end",
            ((reset_offsets, "record_of", keep.change_at_the_old_end),)),
     Mutant("change-of-end-only", "SOURCE_CHANGE moves the end; the log stays the one it was",
            ((Fold, "apply", keep.apply_without_identity),)),
     Mutant("next-epoch-kept", "an epoch is thrown away, the one planned ahead of it committed",
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always),
-            (Fold, "_check_range", _nothing))),
+            (fold_data, "check_range", _nothing))),
     Mutant("next-epoch-kept-checked", "the same, and only the writer looks at the chain",
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always))),
     Mutant("second-commit-at-once", "an epoch's commit does not wait for the one before",
            ((JobLoop, "_commit_staged", fast.commit_at_once),)),
     Mutant("planned-too-far", "an epoch is planned from ends that the one before did not commit",
            ((route_session, "fold_after", fast.fold_too_far),
-            (route_session, "follows", fast.always), (Fold, "_check_range", _nothing))),
+            (route_session, "follows", fast.always), (fold_data, "check_range", _nothing))),
     Mutant("planned-from-before", "an epoch is planned from the ends before the one under way",
            ((route_session, "fold_after", fast.fold_before),
-            (route_session, "follows", fast.always), (Fold, "_check_range", _nothing))),
+            (route_session, "follows", fast.always), (fold_data, "check_range", _nothing))),
+    Mutant("folder-at-plan-time", "files go where their partition was when they were planned",
+           ((route_session, "placed", move.placed_as_planned),
+            (fold_partitions, "check_location", _nothing))),
+    Mutant("folder-at-plan-time-checked", "the same, and only the writer looks",
+           ((route_session, "placed", move.placed_as_planned),)),
+    Mutant("replace-unchecked", "a partition moves without the files that came since it was read",
+           ((replacing, "replace_body", move.replace_what_was_read),
+            (fold_partitions, "check_removed", _nothing),
+            (fold_partitions, "check_rows", _nothing))),
+    Mutant("folder-used-twice", "a partition moves to a folder that it has had",
+           ((partition_bodies, "moved_folder", move.same_folder),
+            (fold_partitions, "moved_folder", move.same_folder))),
+    Mutant("ready-at-once", "READY does not wait for epochs that were planned before",
+           ((background, "ready_body", move.ready_when_asked),
+            (fold_partitions, "closed_prefix", move.closed_or_not))),
+    Mutant("ready-before-publish", "background work is served before an epoch is published",
+           ((RouteSession, "_publish", move.serve_before_publishing(RouteSession._publish)),)),
+    Mutant("recovery-from-the-start", "a start publishes all records again, also of what is gone",
+           ((RouteSession, "_recover", move.recover_from_the_start),)),
+    Mutant("old-folder-at-once", "an old folder goes without a look where readers are sent",
+           ((MovedPartitions, "take", move.remove_at_once),)),
+    Mutant("expired-shown", "a partition that its owner has dropped is added again",
+           ((desired, "desired_partition", move.shown_for_ever),)),
+    Mutant("gc-of-open-work", "staged files of background work go while it goes on",
+           ((garbage, "_judge_intent", move.intent_over),)),
     Mutant("reset-from-old-end", "RESET does not look whether its committed ends are so still",
-           ((reset_offsets, "refuse_stale", _nothing), (Fold, "_moved", keep.moved_unchecked))),
+           ((reset_offsets, "refuse_stale", _nothing),
+            (fold_sources, "moved", keep.moved_unchecked))),
+    Mutant("lanes-overlap", "a lane takes dirty rows, whoever has them",
+           ((LaneBook, "is_taken", lanes.never_taken),)),
+    Mutant("lane-ends-in-memory", "how far a replay is, its driver knows, and no record",
+           ((LaneState, "left", lanes.left_as_remembered),
+            (LaneState, "place", lanes.place_anywhere),
+            (Lanes, "_record", lanes.record_and_remember))),
+    Mutant("request-twice", "a request that is found again opens another lane",
+           ((LaneRequest, "record", lanes.record_of_new_lane),
+            (LaneBook, "is_taken", lanes.never_taken))),
+    Mutant("snapshot-without-lanes", "a side file forgets which rows lanes have taken",
+           ((snapshot, "lane_image", lanes.image_without_lanes),)),
+    Mutant("dirty-again-dropped", "rows of a replay that are dirty again count as filtered",
+           ((Lanes, "_record", lanes.record_without_dirty_rows),)),
+    Mutant("lane-not-published", "the files of a lane's epoch stay staged",
+           ((Lanes, "_land", lanes.land_unpublished),)),
 )  # fmt: skip
 
 

@@ -1,28 +1,37 @@
 """Commands beside the drivers: the collector of garbage, and what an operator moves."""
 
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from sim.broker import SimSource
 from sim.scheduler import Process
+from sluiceway.audit.dirty_rows import DirtyFile, DirtyRows, DirtyState
 from sluiceway.errors import (
     FencedError,
     LeaseHeldError,
     MetastoreUnavailableError,
+    RequestRefusedError,
     ResetRefusedError,
     SluicewayError,
     SourceUnavailableError,
     StorageUnavailableError,
+    TaskFailedError,
     TopicNotFoundError,
 )
+from sluiceway.job import replay as replays
 from sluiceway.job import reset_offsets
 from sluiceway.job.offset_moves import IDENTITY, ResetTarget, ResetWish, TargetKind
+from sluiceway.job.requests import LaneRequest
 from sluiceway.ledger import collect
+from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneRange
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import GAP, TWICE
 from sluiceway.sources.contract import SourcePartition
+from sluiceway.types.strict_json import BigInt
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -33,9 +42,11 @@ _EXPECTED = (
     FencedError,
     LeaseHeldError,
     MetastoreUnavailableError,
+    RequestRefusedError,
     ResetRefusedError,
     SourceUnavailableError,
     StorageUnavailableError,
+    TaskFailedError,
     TopicNotFoundError,
 )
 
@@ -110,6 +121,48 @@ def change(world: "World") -> None:
         accepted=frozenset((IDENTITY,)),
     )
     _move(world, wish, source, "changes")
+
+
+def replay(world: "World") -> None:
+    """`sluiceway dirty replay`."""
+    _lane(world, REPLAY)
+
+
+def purge(world: "World") -> None:
+    """`sluiceway dirty purge`."""
+    _lane(world, PURGE)
+
+
+def _lane(world: "World", kind: str) -> None:
+    """Of some dirty rows that are open, or that were when the operator looked."""
+    rng, rows = world.rng, DirtyRows.read(_log(world))
+    first = rows.fold.first_fence
+    found = [each for file in rows.files.values() for each in _runs(file, rng)]
+    chosen = tuple(each for each in found if rng.random() < 0.6)
+    if rng.random() < 0.3:
+        world.scheduler.wait(None, rng.random() * 20)
+    if first is None or not chosen:
+        return
+    request = LaneRequest(1, first.ledger, kind, "operator@host", "", chosen)
+    done = replays.carry_out(
+        world.route(), _log(world), request, lambda lane, elsewhere: None, world.command_log()
+    )
+    world.seen[f"{kind}s"] += 1
+    world.seen["lane_rows"] += done.rows
+
+
+def _runs(file: DirtyFile, rng: random.Random) -> list[LaneRange]:
+    """Open rows of a file; now and then some that are taken."""
+    stale = rng.random() < 0.05
+    free = [number for number, state in enumerate(file.states) if stale or state == DirtyState.OPEN]
+    if not free:
+        return []
+    if rng.random() < 0.3:
+        free = free[: rng.randint(1, len(free))]
+    cuts = [at for at in range(1, len(free)) if free[at] != free[at - 1] + 1]
+    runs = [free[a:b] for a, b in pairwise([0, *cuts, len(free)])]
+    name = str(file.source)
+    return [LaneRange(name, BigInt(run[0]), BigInt(run[-1] + 1)) for run in runs]
 
 
 def _move(world: "World", wish: ResetWish, source: SimSource, seen: str) -> None:

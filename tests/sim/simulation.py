@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sim import operators
 from sim.actors import ACTORS
-from sim.monitor import ViolationError
+from sim.places import ViolationError
 from sim.scheduler import KilledError, Process, StuckError
 from sim.substitutes import running
 from sim.world import TOPIC, Life, World, enter, leave

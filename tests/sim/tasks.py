@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
+from sim.broker import CLEAN, DIRTY, Broker, hour, outcome, repaired
 from sim.scheduler import Process, Scheduler
 from sim.weather import Weather
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
@@ -188,7 +188,7 @@ class Attempt:
                 BigInt(counts["filtered"]),
                 BigInt(counts["skipped"]),
             ),
-            dirty_reasons={},
+            dirty_reasons={"broken": counts["dirty"]} if counts["dirty"] else {},
             timings_ms={},
             consumer_reused=False,
             failure=None,
@@ -207,6 +207,53 @@ def _split_result(reading: _Reading) -> SplitResult:
         leader_epoch=None,
         max_event_time_us=None,
         offset_sum=offset_sum(split.partition.partition, np.array(reading.offsets, np.int64)),
+    )
+
+
+def run_lane_task(
+    cluster: Cluster, plan: TaskPlan, storage: Storage, paths: Sequence[str]
+) -> TaskResult:
+    """One epoch of a replay, in the driver; the deadline comes somewhere."""
+    rng = cluster.scheduler.rng
+    files: Any = StagedFiles(storage, plan, None)
+    counts = dict.fromkeys((CLEAN, DIRTY), 0)
+    splits: list[SplitResult] = []
+    for split, path in zip(plan.splits, paths, strict=True):
+        with storage.open_read(path) as stream:
+            lines = stream.read().decode().split()
+        start, stop = split.start_offset, split.stop_offset or split.start_offset
+        least = start if splits else start + 1
+        end = stop if rng.random() < 0.6 else rng.randint(least, stop)
+        for line in lines[start:end]:
+            number, offset = map(int, line.split(":"))
+            kind = repaired(number, offset)
+            counts[kind] += 1
+            if kind == CLEAN:
+                files.write((hour(number, offset),), [(number, offset)])
+            else:
+                files.write_dirty([(number, offset)])
+        reading = _Reading(split, list(range(start, end)), end)
+        splits.append(_split_result(reading))
+        if end < stop:
+            break
+    cluster.scheduler.wait(None, rng.random())
+    clean, dirty = files.close()
+    no = BigInt(0)
+    written, again = BigInt(counts[CLEAN]), BigInt(counts[DIRTY])
+    return TaskResult(
+        ledger=plan.route.ledger,
+        term=plan.route.term,
+        epoch=plan.epoch,
+        task=plan.task,
+        attempt=files.attempt,
+        splits=tuple(splits),
+        files=clean,
+        dirty_files=dirty,
+        counts=RowCounts(BigInt(written + again), written, again, no, no, no),
+        dirty_reasons={},
+        timings_ms={},
+        consumer_reused=False,
+        failure=None,
     )
 
 

@@ -10,7 +10,7 @@ from sim.substitutes import scheduler
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.job import offset_moves
 from sluiceway.job.housekeeping import keep_log_short
-from sluiceway.ledger import snapshot
+from sluiceway.ledger import forgetting, snapshot
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import Decided, Epoch
@@ -124,7 +124,7 @@ def trust_side_file(storage: Any, layout: Any, record: Record) -> Fold | None:
 
 def keep_few_partitions(fold: Fold) -> list[Any]:
     states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
-    return states[: snapshot.MAX_PARTITIONS]
+    return states[: forgetting.MAX_PARTITIONS]
 
 
 # Garbage

@@ -4,28 +4,34 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
+from sim.background import SimBackground
 from sim.broker import Broker, SimSource
-from sim.catalog import SCHEMA, SimSink, SimTable
+from sim.catalog import SCHEMA, Shown, SimSink, SimTable
 from sim.held import Held, Look
-from sim.monitor import Monitor, ViolationError
+from sim.monitor import Monitor
 from sim.operators import Command
+from sim.places import ViolationError
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
-from sim.tasks import RowsFormat, SimRunner
+from sim.tasks import RowsFormat, SimRunner, run_lane_task
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
+    desk,
     housekeeping,
+    lanes,
     loop,
+    moved_partitions,
     prepare,
+    replay,
     reset_offsets,
     route_plan,
     route_session,
@@ -35,9 +41,11 @@ from sluiceway.job import (
     takeover,
 )
 from sluiceway.job.config import CompiledJob, RouteConfig
+from sluiceway.job.desk import RouteDesk
+from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.job.run import Eyes
 from sluiceway.job.stop import StopSignal
-from sluiceway.ledger import layout, lease, log, packs, records, snapshot, upkeep, writer
+from sluiceway.ledger import forgetting, layout, lease, log, packs, records, upkeep, writer
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
 from sluiceway.sinks.hive.options import HiveTableOptions
@@ -54,12 +62,14 @@ if TYPE_CHECKING:
 
 ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
-_HALTS_ALLOWED = {"SW103", "SW451", "SW452"}
+_HALTS_ALLOWED = {"SW103", "SW420", "SW451", "SW452"}
 _TOLD = {
     "fenced": "FENCE",
     "committed": "DATA",
     "sources_pinned": "SOURCES",
     "snapshot": "SNAPSHOT",
+    "lane_opened": "LANE",
+    "lane_committed": "LANE_DATA",
 }
 _worlds: list["World"] = []
 
@@ -106,6 +116,7 @@ class SimLog:
             self._life.term = cast("int", fields["term"])
         if event == "epoch_thrown_away" or fields.get("ahead"):
             self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
+        self._life.seen["old_folders_removed"] += event == "old_folder_removed"
         if event in _TOLD:
             self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
 
@@ -145,7 +156,8 @@ class World:
         self.records_per_folder = self.rng.randint(2, 5)
         self.snapshot_every = self.rng.randint(2, 6)
         held = Held(f"{ROOT}/_sluiceway/{ROUTE}", self.records_per_folder)
-        self.monitor = Monitor(ROOT, TOPIC, held, self.broker, self._registered)
+        shown = Shown(self.table, self._by_owner)
+        self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown)
         self.monitor.by_task = self._in_task
         self.files = FileSystem(self.scheduler, self.monitor, self.weather)
         self.objects = Objects(self.monitor)
@@ -210,12 +222,32 @@ class World:
         """Names of all files of the table."""
         return self.files.files(ROOT) if self.store == "local" else list(self.objects.held)
 
-    def _registered(self, value: str) -> bool:
-        return (value,) in self.table.partitions
-
     def _in_task(self) -> bool:
+        """Whether what happens now is no doing of a driver's epochs."""
         thread = self.scheduler.current
-        return thread is None or thread.process.name.startswith("task ")
+        if thread is None or thread.name == "background":
+            return True
+        return thread.process.name.startswith("task ")
+
+    def _by_owner(self) -> bool:
+        """Whether the driver acts now that holds the fence."""
+        thread = self.scheduler.current
+        if thread is None:
+            return False
+        acting = (life for life in self.lives if life.process is thread.process)
+        return any(life.term == self.monitor.fold.term for life in acting)
+
+    def owner_removes(self, name: str) -> None:
+        """The owner of the table removes the files of a partition that was let go."""
+        values = (name.rpartition("=")[2],)
+        self.note(f"the owner drops {values}")
+        if self.rng.random() < 0.5 and self.monitor.fold.places.by_name[name].expired:
+            self.table.partitions.pop(values, None)
+        shown = set(self.table.partitions.values())
+        for final, file in list(self.monitor.fold.files.items()):
+            here = file.dead == "expired" and self.monitor.look.content(final) is not None
+            if here and final.rpartition("/")[0] not in shown:
+                self.spoil(final, None)
 
     # Drivers
 
@@ -239,24 +271,32 @@ class World:
             straggler_timeout_s=3.0,
         )
 
-    def start_driver(self, *, bounded: bool, replaces: int | None = None) -> Life:
+    def start_driver(
+        self, *, bounded: bool, replaces: int | None = None, limits: DirtyLimits = NO_LIMITS
+    ) -> Life:
         """A new driver process, on one of the hosts; perhaps with `--takeover`."""
         number = len(self.lives)
         process = self.scheduler.process(f"driver{number}", self.rng.choice(self.hosts))
         life = Life(process, StopSignal(), SimRunner(self, self.slots), self.seen)
         self.lives.append(life)
-        self.scheduler.spawn(process, lambda: self._drive(life, bounded, replaces), "main")
+        self.scheduler.spawn(process, lambda: self._drive(life, bounded, replaces, limits), "main")
         said = "" if replaces is None else f" with --takeover {replaces}"
         self.note(f"{process.name} starts on {process.host}{said}")
         return life
 
-    def _drive(self, life: Life, bounded: bool, replaces: int | None) -> None:  # noqa: FBT001
+    def _drive(
+        self,
+        life: Life,
+        bounded: bool,  # noqa: FBT001
+        replaces: int | None,
+        limits: DirtyLimits,
+    ) -> None:
         def observe(step: Step) -> None:
             self.note(f"{life.process.name}: -- {step.value}")
 
         eyes = Eyes(cast("Log", SimLog(life, self.note, self.monitor.told)), Progress())
         takeover = {} if replaces is None else {ROUTE: replaces}
-        job = CompiledJob((self.route(),), takeover=takeover)
+        job = CompiledJob((replace(self.route(), dirty=limits),), takeover=takeover)
         try:
             run.run_routes(job, life.runner, life.stop, eyes, bounded=bounded, observe=observe)
         except SluicewayError as error:
@@ -284,6 +324,12 @@ class World:
                 if lost or (code in _HALTS_ALLOWED and (code != "SW451" or replaced)):
                     continue
                 raise ViolationError(f"halt: {life.process.name} {code} {error}")
+
+    def command_log(self) -> "Log":
+        """The log of a command that is a driver for a while."""
+        process = self.scheduler.alive().process
+        life = Life(process, StopSignal(), SimRunner(self, 0), self.seen)
+        return cast("Log", SimLog(life, self.note, self.monitor.told))
 
     def commanded(self) -> list[Command]:
         """Commands that have neither died nor ended."""
@@ -353,6 +399,10 @@ def _open_sink(config: RouteConfig) -> SimSink:
     return SimSink(_world().table, _world().weather)
 
 
+def _begin_background(desk: RouteDesk) -> SimBackground:
+    return SimBackground(_world(), desk)
+
+
 def _check_staged(storage: Storage, *asked: Any) -> None:
     prepare.check_staged_files(storage, *asked)
     _world().weather.refuse()
@@ -378,13 +428,22 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (run, "open_source", _open_source),
     (run, "open_sink", _open_sink),
     (reset_offsets, "open_sink", _open_sink),
+    (replay, "open_sink", _open_sink),
+    (replay, "open_source", _open_source),
+    (replay, "is_alive", _is_alive),
+    (lanes, "run_lane_task", lambda *asked: run_lane_task(_world(), *asked)),
+    (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
     (staged_files, "open_format", RowsFormat),
+    (staged_files, "CLOSERS", 1),
     (log, "decode_record", _decode_once),
     (writer, "decode_record", _decode_once),
     (packs, "decode_record", _decode_once),
-    (snapshot, "MAX_PARTITIONS", 1),
+    (forgetting, "MAX_PARTITIONS", 2),
+    (moved_partitions, "READERS_GRACE_S", 8.0),
+    (moved_partitions, "_LOOK_EVERY_S", 3.0),
+    (desk, "BEGIN", (_begin_background,)),
     (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),

@@ -7,7 +7,8 @@ from pathlib import Path
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.offset_reports import OffsetReports
-from sluiceway.job.route_session import RouteParts, RouteSession
+from sluiceway.job.route_parts import RouteParts
+from sluiceway.job.route_session import RouteSession
 from sluiceway.job.run import open_sink, open_source
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress

@@ -27,8 +27,14 @@ class _Log:
     epoch: int = -1
     ledger: str = ""
     ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    lanes: dict[str, dict[str, list[int]]] = field(default_factory=dict)
+    taken: set[tuple[str, int]] = field(default_factory=set)
     identities: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
     files: dict[str, Path] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
+    removed: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
 
 
 def ledger_faults(root: Path, route: str, *, job: str = "", named: str = "") -> list[str]:
@@ -48,6 +54,7 @@ def ledger_faults(root: Path, route: str, *, job: str = "", named: str = "") -> 
             _take(log, seq, raw, root, system / route)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         faults.append(f"log: {type(error).__name__}: {error}")
+    faults += [f"{final} is gone" for final in sorted(log.gone - log.removed)]
     faults += _identity_faults(system / "OWNER", log, route, job, named)
     known = {str(path) for path in log.files.values()}
     listed = [*root.rglob("*"), *system.rglob("*")]
@@ -87,12 +94,68 @@ def _take(log: _Log, seq: int, raw: bytes, root: Path, system: Path) -> None:
             key = (pin["topic"], pin["partition"])
             log.ends.setdefault(key, int(pin["start"]))
             log.identities[key] = (pin["cluster_id"], pin["topic_id"])
-    elif record["type"] == "DATA":
+    elif record["type"] == "LANE":
+        _open_lane(log, seq, body)
+    elif record["type"] in ("DATA", "LANE_DATA"):
         _hold(body["epoch"] > log.epoch, f"slot {seq}: epoch {body['epoch']}")
         log.epoch = body["epoch"]
-        _take_ranges(log, seq, body)
+        (_take_ranges if record["type"] == "DATA" else _take_lane_ranges)(log, seq, body)
+        _hold_sums(seq, body)
         for file in (*body["files"], *body["dirty_files"]):
             _take_file(log, file, root, system)
+        log.rows |= {file["final"]: int(file["rows"]) for file in body["files"]}
+    elif record["type"] == "REPLACE":
+        _take_replace(log, seq, body, root, system)
+    elif record["type"] == "EXPIRE":
+        for each in body["partitions"]:
+            old = log.folders.get(each["partition"], each["partition"])
+            gone = {final for final in log.rows if final.rpartition("/")[0] == old}
+            log.removed |= gone
+            log.rows = {final: rows for final, rows in log.rows.items() if final not in gone}
+            log.folders[each["partition"]] = each["next_folder"]
+    else:
+        known = ("SNAPSHOT", "RESET", "SOURCE_CHANGE", "INTENT", "ABANDON", "READY")
+        _hold(record["type"] in known, f"slot {seq}: {record['type']}")
+
+
+def _take_replace(log: _Log, seq: int, body: dict[str, Any], root: Path, system: Path) -> None:
+    """Exactly the live files go; as many rows come."""
+    old = log.folders.get(body["partition"], body["partition"])
+    live = {final for final in log.rows if final.rpartition("/")[0] == old}
+    _hold(live == {f"{old}/{each['name']}" for each in body["removed"]}, f"slot {seq}: live files")
+    rows = sum(log.rows.pop(final) for final in live)
+    _hold(rows == sum(int(file["rows"]) for file in body["added"]), f"slot {seq}: {rows} rows")
+    log.removed |= live
+    log.folders[body["partition"]] = body["folder"]
+    for file in body["added"]:
+        _hold(file["final"].rpartition("/")[0] == body["folder"], f"slot {seq}: {file['final']}")
+        _take_file(log, file, root, system)
+        log.rows[file["final"]] = int(file["rows"])
+
+
+def _open_lane(log: _Log, seq: int, body: dict[str, Any]) -> None:
+    """The rows of a lane in order, by file; no other lane has one of them."""
+    _hold(body["lane"] not in log.lanes, f"slot {seq}: lane {body['lane']} again")
+    rows: dict[str, list[int]] = {}
+    for each in body["ranges"]:
+        for row in range(int(each["start"]), int(each["stop"])):
+            _hold((each["source"], row) not in log.taken, f"slot {seq}: {each} is taken")
+            log.taken.add((each["source"], row))
+            rows.setdefault(each["source"], []).append(row)
+    log.lanes[body["lane"]] = rows
+
+
+def _take_lane_ranges(log: _Log, seq: int, body: dict[str, Any]) -> None:
+    counts = {name: int(value) for name, value in body["counts"].items()}
+    read = 0
+    for span in body["ranges"]:
+        left = log.lanes[body["lane"]][span["source"]]
+        wanted = list(range(int(span["start"]), int(span["end"])))
+        _hold(bool(wanted) and left[: len(wanted)] == wanted, f"slot {seq}: {span} does not follow")
+        del left[: len(wanted)]
+        read += len(wanted)
+    outcome = sum(value for name, value in counts.items() if name != "read")
+    _hold(read == counts["read"] == outcome, f"slot {seq}: {read} read, {counts}")
 
 
 def _take_ranges(log: _Log, seq: int, body: dict[str, Any]) -> None:
@@ -111,6 +174,10 @@ def _take_ranges(log: _Log, seq: int, body: dict[str, Any]) -> None:
     counts = {name: int(value) for name, value in body["counts"].items()}
     outcome = sum(counts[name] for name in _CLASSES)
     _hold(read == counts["read"] == outcome, f"slot {seq}: {read} read, {counts}")
+
+
+def _hold_sums(seq: int, body: dict[str, Any]) -> None:
+    counts = {name: int(value) for name, value in body["counts"].items()}
     for name, files in (("written", "files"), ("dirty", "dirty_files")):
         rows = sum(int(file["rows"]) for file in body[files])
         _hold(rows == counts[name], f"slot {seq}: {rows} {name} in files, {counts[name]} counted")
@@ -123,6 +190,9 @@ def _take_file(log: _Log, file: dict[str, Any], root: Path, system: Path) -> Non
     if not path.exists():  # committed, not yet published
         path = system / "stage" / file["staged"]
     log.files[final] = path
+    if not path.exists():  # a later record has to have removed it
+        log.gone.add(final)
+        return
     raw = path.read_bytes()
     _hold(len(raw) == int(file["size_bytes"]), f"{final} has {len(raw)} bytes")
     _hold(google_crc32c.value(raw) == int(file["crc32c"], 16), f"{final} has another checksum")

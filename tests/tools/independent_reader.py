@@ -32,6 +32,7 @@ if not __package__:  # started as a script: PEP 366
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
     __package__ = "tools"
 
+from .lane_reader import replayed_rows, replayed_table
 from .reset_reader import KNOWN, passage_table, passages
 from .row_oracle import (
     KEYS,
@@ -74,7 +75,7 @@ class Report:
     Attributes:
         read: Records of the broker.
         written: Rows of the table.
-        dirty: Dirty rows.
+        dirty: Dirty rows that no replay has read once more.
         tombstones: Records without a value where they are to be skipped: they may be nowhere.
         lost: Records that are neither in the table nor dirty, and that no RESET left out.
         doubled: Occurrences beyond the first, and beyond those that a RESET asked for.
@@ -168,11 +169,16 @@ class Comparison:
         keys = "".join(f", f.{quoted(name)}" for name in self._view.partition_keys)
         self._scan("rows_of_files", sorted(set(paths)), columns)
         connection.execute(
-            f'CREATE TEMP TABLE t AS SELECT r.* EXCLUDE ("#path"){keys} '
+            f'CREATE TEMP TABLE t AS SELECT r.* EXCLUDE ("#path", "#row"){keys} '
             'FROM rows_of_files r JOIN files f USING ("#path")'
         )
         connection.register("no_dirty", pa.schema(list(DIRTY_TYPES.items())).empty_table())
         self._scan("d", self._view.dirty_files, self._types("SELECT * FROM no_dirty"))
+        connection.register("replayed", replayed_table(self._view.replayed))
+        connection.execute(
+            "DELETE FROM d USING replayed r "
+            'WHERE d."#path" = r.path AND d."#row" >= r.low AND d."#row" < r.high'
+        )
         table_keys = ", ".join(map(quoted, self._keys))
         connection.execute(
             "CREATE TEMP TABLE occurrences AS SELECT *, count(*) AS n FROM ("
@@ -275,14 +281,15 @@ class Comparison:
                 self._details.append(f"schema of {path}: {faults}")
             groups.setdefault(tuple(kinds.items()), []).append(path)
         empty = ", ".join(f"NULL::{kind} AS {quoted(n)}" for n, kind in columns.items())
-        selects = [f'SELECT {empty}, NULL::VARCHAR AS "#path" WHERE false']
+        nowhere = 'NULL::VARCHAR AS "#path", NULL::BIGINT AS "#row" WHERE false'
+        selects = [f"SELECT {empty}, {nowhere}"]
         for signature, members in groups.items():
             kinds = dict(signature)
             names = ", ".join(_read_as(n, kinds.get(n), kind) for n, kind in columns.items())
             listed = ", ".join(map(literal, members))
             selects.append(
-                f'SELECT {names}, "#path" FROM read_parquet([{listed}], '
-                "filename = '#path', hive_partitioning = false)"
+                f'SELECT {names}, "#path", file_row_number FROM read_parquet([{listed}], '
+                "filename = '#path', file_row_number = true, hive_partitioning = false)"
             )
         self._connection.execute(f"CREATE TEMP TABLE {relation} AS {' UNION ALL '.join(selects)}")
 
@@ -421,6 +428,7 @@ def table_view(
         tuple(files),
         tuple(sorted(dirty_files)),
         passages(root),
+        replayed_rows(root),
     )
 
 

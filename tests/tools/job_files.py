@@ -49,6 +49,7 @@ def write_job(  # noqa: PLR0913 - a test names what it changes
     tombstones: str = "skip",
     hive: str = "",
     meta: str = "[topic, partition, offset, timestamp]",
+    dirty: str = "{}",
 ) -> JobFile:
     name = table or f"ods.{topic.replace('-', '_')}"
     text = f"""\
@@ -66,6 +67,7 @@ table:
   partition_by: {partition_by}
   meta: {meta}
 {f"event_time: {event_time}" if event_time else ""}
+dirty: {dirty}
 run: {{interval: {interval}, master: "local[2]"}}
 """
     path = folder / f"{topic}.yaml"

@@ -2,14 +2,15 @@
 
 from uuid import uuid4
 
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.places import intent_folder
 from sluiceway.ledger.records import (
     FORMAT,
     NO_ROWS,
     Body,
     DataRecord,
     FenceRecord,
-    FileRecord,
     PinnedPartition,
     RangeRecord,
     Record,
@@ -106,6 +107,18 @@ def data(term: int, epoch: int, *spans: RangeRecord, dirty: int = 0) -> DataReco
     )
 
 
+def staged(fold: Fold, intent: int, *rows: int) -> tuple[FileRecord, ...]:
+    """Files that background work has staged, of so many rows each."""
+    opened = fold.intents[intent]
+    folder = intent_folder(intent, opened.uuid)
+    names = [f"orders-{folder}-{number}.parquet" for number in range(len(rows))]
+    values = fold.partitions[opened.partition].values
+    return tuple(
+        FileRecord(f"{folder}/{name}", name, values, BigInt(count), BigInt(11), "00000001", {})
+        for name, count in zip(names, rows, strict=True)
+    )
+
+
 def record(fold: Fold, body: Body, *, term: int | None = None, seq: int | None = None) -> Record:
     raises_term = isinstance(body, FenceRecord)
     return Record(
@@ -114,7 +127,7 @@ def record(fold: Fold, body: Body, *, term: int | None = None, seq: int | None =
         term=(fold.term + 1 if raises_term else fold.term) if term is None else term,
         prev=fold.head,
         id=uuid4().hex,
-        published_through=0,
+        published_through=0 if fold.unpublished else fold.next_seq,
         effects_through=0,
         body=body,
     )

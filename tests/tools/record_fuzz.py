@@ -18,15 +18,31 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from sluiceway.errors import InvariantError, LedgerCorruptError
+from sluiceway.job.partition_bodies import (
+    abandon_body,
+    expire_body,
+    intent_body,
+    ready_body,
+    replace_body,
+)
+from sluiceway.job.prepare import placed
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.records import MAX_RECORD_BYTES, Body, decode_record, encode_record
-from tools.ledger_records import data, fence, record, sources, span
+from sluiceway.ledger.records import (
+    MAX_RECORD_BYTES,
+    Body,
+    DataRecord,
+    decode_record,
+    encode_record,
+)
+from tools.ledger_records import data, fence, record, sources, span, staged
 
+_HOUR = "dt=20261120/hr=08"
 _SHARD = 20_000
 _KEPT_FAILURES = 5
 
@@ -69,7 +85,8 @@ class FuzzReport:
 
 @cache
 def lawful_log() -> tuple[bytes, ...]:
-    """A log that folds: two terms, three source partitions, epochs with and without dirty rows."""
+    """A log that folds: two terms, three source partitions, and a partition with a long life."""
+    found: list[bytes] = []
     bodies: list[Callable[[Fold], Body]] = [
         lambda _: fence(),
         lambda _: sources(0, 1, 2),
@@ -78,13 +95,32 @@ def lawful_log() -> tuple[bytes, ...]:
         lambda _: fence(driver="d2"),
         lambda f: data(f.term, 0, span(0, 10, 12), span(2, 2**40, 2**40 + 5), dirty=1),
         lambda f: data(f.term, 1, span(1, 7, 9)),
+        lambda f: _made(intent_body(f, _HOUR, "compact")),
+        lambda f: _made(replace_body(f, 7, _live(found), staged(f, 7, f.partitions[_HOUR].rows))),
+        lambda f: placed(replace(data(f.term, 2, span(1, 9, 11)), closed=(_HOUR,)), f),
+        lambda f: _made(ready_body(f, _HOUR)),
+        lambda f: _made(intent_body(f, _HOUR, "compact")),
+        lambda f: _made(abandon_body(f, 11, "fuzz")),
+        lambda f: _made(expire_body(f, [_HOUR], "fuzz")),
     ]
-    fold, found = Fold(), []
+    fold = Fold()
     for make in bodies:
         raw = encode_record(made := record(fold, make(fold)))
         fold.apply(made, raw)
+        fold.check_published_through(fold.next_seq)
         found.append(raw)
     return tuple(found)
+
+
+def _made(body: Body | None) -> Body:
+    assert body is not None
+    return body
+
+
+def _live(log: list[bytes]) -> list[FileRecord]:
+    """Clean files of all epochs; they all go into one partition."""
+    bodies = (decode_record(raw, "slot").body for raw in log)
+    return [file for body in bodies if isinstance(body, DataRecord) for file in body.files]
 
 
 @cache

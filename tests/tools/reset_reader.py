@@ -29,7 +29,7 @@ def passages(root: Path) -> tuple[Passage, ...]:
     """All readings of the partitions that were ever moved, from the ledgers below a table."""
     found: list[Passage] = []
     going: dict[tuple[str, int], int] = {}
-    for record in _records(root):
+    for record in plain_records(root):
         if record["type"] != "RESET":
             continue
         for move in record["body"]["partitions"]:
@@ -40,7 +40,7 @@ def passages(root: Path) -> tuple[Passage, ...]:
     return tuple(found)
 
 
-def _records(root: Path) -> Iterator[dict[str, Any]]:
+def plain_records(root: Path) -> Iterator[dict[str, Any]]:
     """Records in the order of their slots: of packs, then of the slots that are left."""
     for pack in sorted(root.glob("_sluiceway/*/pack/*.jsonl.gz")):
         with gzip.open(pack) as lines:

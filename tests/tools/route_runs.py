@@ -84,6 +84,12 @@ class RouteRun:
         table.metastore.close()
         return [record for record, _ in LedgerLog(table.storage, table.layout).records()]
 
+    def log(self) -> LedgerLog:
+        """The ledger's log."""
+        table = self._open()
+        table.metastore.close()
+        return LedgerLog(table.storage, table.layout)
+
     def rows(self, columns: str = "_partition, _offset") -> list[tuple[object, ...]]:
         """Rows of the metastore's partitions (or of the unpartitioned table), in order."""
         globs = [f"{folder}/*.parquet" for folder in self._folders()]
@@ -116,21 +122,22 @@ class RouteRun:
 
     def verified(self) -> VerifyReport:
         """What `sluiceway verify --deep` says of a table in which it finds nothing wrong."""
-        report = verify_route(self._config(), deep=True)
+        report = verify_route(self.config(), deep=True)
         assert report.problems == []
         return report
 
     def _folders(self) -> list[str]:
-        if not self._config().partitions:
+        if not self.config().partitions:
             return [str(self.root())]
         return list(self.partitions().values())
 
-    def _config(self) -> RouteConfig:
+    def config(self) -> RouteConfig:
+        """The route as the job file has it now."""
         routes = job_routes(self.job.spec, stderr_log(level="warning"))
         return pick_route(routes, self.route)
 
     def _open(self) -> OpenTable:
-        return open_table(self._config())
+        return open_table(self.config())
 
 
 MakeRun = Callable[..., RouteRun]

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
+from .lane_reader import ReplayedRows
 from .payload_rules import (
     EPOCH,
     UNITS_PER_S,
@@ -67,6 +68,7 @@ class TableView:
         files: Data files of the listed partitions.
         dirty_files: Files of the dirty rows.
         passages: Readings of the source partitions that an operator has moved.
+        replayed: Rows of dirty files that lanes have read once more.
     """
 
     columns: Mapping[str, str]
@@ -74,6 +76,7 @@ class TableView:
     files: tuple[TableFile, ...]
     dirty_files: tuple[str, ...]
     passages: tuple[Passage, ...] = ()
+    replayed: tuple[ReplayedRows, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

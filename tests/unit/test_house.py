@@ -40,8 +40,6 @@ _REGISTRIES = re.compile(
     + r"|(?:index|find)-(?:url|links)[= ]+\S*:/"
 )
 
-_CARGO_SOURCE = "registry+https://github.com/rust-lang/crates." + "io-index"
-
 
 @cache
 def source_files(folder: str) -> tuple[Path, ...]:
@@ -183,10 +181,13 @@ def test_lock_covers_every_dependency() -> None:
     assert wanted - locked == set()
 
 
-def named_text(path: Path) -> str:
-    """A file's text, without the name that Cargo gives its own registry in every lock."""
-    text = path.read_text("utf-8", errors="replace")
-    return text.replace(_CARGO_SOURCE, "") if path.name == "Cargo.lock" else text
+def test_lock_of_crates_has_hashes_and_names_no_address() -> None:
+    crates = text_of(ROOT / "native/crates.lock").split("[[package]]")[1:]
+    assert len(crates) > 10
+    checksum = re.compile('^checksum = "[0-9a-f]{64}"$', re.MULTILINE)
+    unlocked = [crate.split('"')[1] for crate in crates if checksum.search(crate) is None]
+    assert unlocked == ["sluiceway-native"]
+    assert "://" not in "".join(crates)
 
 
 @pytest.mark.parametrize("pattern", [_OWN_MACHINE, _REGISTRIES], ids=["machine", "registry"])
@@ -194,7 +195,7 @@ def test_project_files_name_no_machine_path_or_registry(pattern: re.Pattern[str]
     found = [
         f"{named(path)}: {match[0]}"
         for path in project_files()
-        for match in pattern.finditer(named_text(path))
+        for match in pattern.finditer(path.read_text("utf-8", errors="replace"))
     ]
     assert found == []
 

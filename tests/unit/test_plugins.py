@@ -271,7 +271,7 @@ def test_job_file_names_plugins_and_their_options_as_they_are_written() -> None:
         ("where: here", "where: gone", "4:10: connections.main: where has to be here; correct"),
         ("{depth: 012, strict: true}", "[a]", "7:17: expected a mapping"),
         ("depth: 012", "depth: [1]", "expected text, a number, true or false"),
-        ("}}\ntable", "}, json: {}}\ntable", "expected exactly one of json, avro, lines"),
+        ("}}\ntable", "}, json: {}}\ntable", "expected exactly one of json, "),
         ("connection: main", "connection: lake", "expected the name of a kafka or queue conn"),
         ("connection: lake", "connection: main", "expected the name of a metastore or glue conn"),
         ('"${env:WORD}"', "plain", "expected `password` from a reference, got plain text"),

@@ -213,6 +213,7 @@ def _of_ledger(blank: RouteStatus, fold: Fold) -> RouteStatus:
         rows_read=int(fold.counts.read),
         rows_written=int(fold.counts.written),
         rows_dirty=int(fold.counts.dirty),
+        rows_dirty_open=fold.dirty_rows_open,
     )
 
 

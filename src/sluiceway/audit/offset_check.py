@@ -74,7 +74,7 @@ def offset_problems(
     columns_of += [(file, list(DIRTY_COLUMNS)) for file in record.dirty_files]
     for file, names in columns_of:
         try:
-            _add(found, _origins(storage, paths[file.final], names, choice))
+            add_origins(found, file_origins(storage, paths[file.final], names, choice))
         except (pa.ArrowException, ValueError, KeyError) as error:
             problems.append(f"{file.final}: {', '.join(names)} cannot be read: {error}")
     for span in record.ranges:
@@ -88,12 +88,25 @@ def offset_problems(
     return problems
 
 
-def _origins(
-    storage: Storage, path: str, names: list[str], choice: FileChoice
+def file_origins(
+    storage: Storage, path: str, names: list[str], choice: FileChoice = PARQUET_FILES
 ) -> Iterable[tuple[str, int, NDArray[np.int64]]]:
     """(topic, partition, offsets) of a file's rows."""
     with storage.open_read(path) as stream:
         table = read_columns(path, stream, names, choice)
+    return table_origins(table, names)
+
+
+def table_origins(
+    table: pa.Table, names: list[str]
+) -> Iterable[tuple[str, int, NDArray[np.int64]]]:
+    """(topic, partition, offsets) of rows.
+
+    Raises:
+        ValueError: There are nulls.
+        ArrowException: They are of other types.
+    """
+    table = table.select(names)
     if any(column.null_count for column in table.columns):
         raise ValueError("there are nulls")
     table = table.cast(pa.schema(list(zip(names, _ORIGIN_TYPES, strict=True))))
@@ -108,9 +121,10 @@ def _origins(
             yield topic, int(number), offsets[numbers == number]
 
 
-def _add(
+def add_origins(
     found: dict[tuple[str, int], str], origins: Iterable[tuple[str, int, NDArray[np.int64]]]
 ) -> None:
+    """Add rows to the sums of their source partitions."""
     for topic, number, offsets in origins:
         key = (topic, number)
         found[key] = add_sums(found.get(key, ZERO), offset_sum(number, offsets))

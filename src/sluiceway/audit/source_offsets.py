@@ -9,7 +9,8 @@ from sluiceway.job.config import RouteConfig
 from sluiceway.job.planner import readable_start
 from sluiceway.job.run import open_source
 from sluiceway.job.source_view import SourceView, look
-from sluiceway.ledger.fold import Fold, SourceState
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import SourceState
 from sluiceway.sources.contract import SourceIdentity, SourcePartition
 
 

@@ -6,12 +6,18 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_partitions import name_of
+from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import DataRecord, FileRecord
+from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
+from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.reading import count_rows, format_by_name, has_footer
 from sluiceway.sinks.hive.partition_path import partition_folder
@@ -28,7 +34,7 @@ class Problem:
 
     Attributes:
         kind: `chain`, `identity`, `file_missing`, `file_changed`, `file_misplaced`,
-            `file_twice`, `file_unknown`, `offsets`, `source`, `partition`.
+            `file_twice`, `file_unknown`, `offsets`, `lane`, `source`, `partition`.
         where: Path, slot or source partition.
         message: What was expected and what was found.
     """
@@ -43,6 +49,8 @@ class VerifyReport:
     """What was looked at and what was found.
 
     Attributes:
+        dirty_rows: In all dirty files, those that a lane has consumed too.
+        replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
         unchecked: What could not be compared, and why (offsets gone from the broker).
     """
@@ -56,6 +64,9 @@ class VerifyReport:
     gaps: int = 0
     filtered: int = 0
     skipped: int = 0
+    lanes: int = 0
+    replayed: int = 0
+    purged: int = 0
     partitions: int = 0
     deep: bool = False
     problems: list[Problem] = field(default_factory=list)
@@ -91,11 +102,14 @@ class Verifier:
         self._columns = columns
         self._places: dict[str, str] = {}
         self._named: dict[str, FileRecord] = {}
+        self._live: dict[str, list[FileRecord]] = {}
+        self._missing: dict[str, str] = {}
         self._uncompared = 0
         self._uncounted = 0
         self._choice = choice
+        self._lanes = LaneCheck(storage)
         self.report = VerifyReport(deep=deep)
-        self.fold = Fold()
+        self.fold = Fold(forgotten={})
 
     def check_table(self) -> None:
         """Chain, invariants, every file that a record names, and files that none names.
@@ -128,16 +142,69 @@ class Verifier:
                 "--deep counts them"
             )
         report.records = self.fold.next_seq
-        report.partitions = len(self.fold.partitions)
+        for final, message in self._missing.items():
+            report.add("file_missing", final, message)
+        report.partitions = sum(not state.expired for state in self._partitions())
         if report.records == 0:
             report.add("chain", self._layout.log, "there is no ledger")
 
     def _fold_records(self, log: LedgerLog) -> Fold:
         for record, raw in log.records():
             self.fold.apply(record, raw)
-            if isinstance(record.body, DataRecord):
-                self._check_data(record.body)
+            self._check_body(record)
         return self.fold
+
+    def _check_body(self, record: Record) -> None:
+        body = record.body
+        if isinstance(body, DataRecord):
+            self._check_data(body)
+        elif isinstance(body, ReplaceRecord):
+            self._check_replace(body)
+        elif isinstance(body, ExpireRecord):
+            for each in body.partitions:
+                self._let_go(each.partition)
+        elif isinstance(body, LaneDataRecord):
+            self._check_lane_data(body)
+        elif isinstance(body, LaneRecord):
+            self.report.lanes += 1
+            for message in self._lanes.opening_problems(body):
+                self.report.add("lane", f"slot {record.seq}", message)
+        if self.fold.first_fence is not None:
+            self._lanes.note(self.fold.first_fence.ledger, record)
+
+    def _check_lane_data(self, record: LaneDataRecord) -> None:
+        report, counts = self.report, record.counts
+        report.replayed += int(counts.read - counts.purged)
+        report.purged += int(counts.purged)
+        report.filtered += int(counts.filtered)
+        report.skipped += int(counts.skipped)
+        self._check_files(record)
+        if not report.deep or counts.purged:
+            return
+        if self._origin is None or counts.filtered or counts.skipped:
+            self._uncompared += 1
+            return
+        for message in self._lanes.row_problems(record, self._origin, self._places):
+            report.add("offsets", f"epoch {record.epoch}", message)
+
+    def _check_replace(self, record: ReplaceRecord) -> None:
+        """Files that were removed may be gone; those that came bring as many rows."""
+        self._let_go(record.partition)
+        for file in record.added:
+            self._take(file, record.partition)
+
+    def _let_go(self, partition: str) -> None:
+        """What was live in a partition need not be there any more."""
+        for file in self._live.pop(partition, ()):
+            self.report.files -= 1
+            self.report.rows -= int(file.rows)
+            self._missing.pop(self._layout.final(file.final), None)
+
+    def _take(self, file: FileRecord, partition: str) -> None:
+        self.report.files += 1
+        self.report.rows += int(file.rows)
+        self._live.setdefault(partition, []).append(file)
+        self._check_file(file)
 
     def _check_data(self, record: DataRecord) -> None:
         report = self.report
@@ -146,15 +213,20 @@ class Verifier:
             report.gaps += int(span.gaps)
         report.filtered += int(record.counts.filtered)
         report.skipped += int(record.counts.skipped)
+        self._check_files(record)
+        self._check_offsets(record)
+
+    def _check_files(self, record: EpochRecord) -> None:
+        report = self.report
         for file in record.files:
-            report.files += 1
-            report.rows += int(file.rows)
-            self._check_file(file)
+            self._take(file, self._partition_of(file))
         for file in record.dirty_files:
             report.dirty_files += 1
             report.dirty_rows += int(file.rows)
             self._check_file(file)
-        self._check_offsets(record)
+
+    def _partition_of(self, file: FileRecord) -> str:
+        return name_of(self.fold, file.final.rpartition("/")[0])
 
     def _check_offsets(self, record: DataRecord) -> None:
         """Deep: the files hold exactly the offsets that were read."""
@@ -176,7 +248,7 @@ class Verifier:
         if final in self._named:
             self.report.add("file_twice", final, "is named by the ledger twice")
         self._named[final] = file
-        folder = file.final.rpartition("/")[0]
+        folder = self._partition_of(file)
         if file.values and folder != partition_folder(self._columns, file.values):
             self.report.add("file_misplaced", final, f"was committed as rows of {file.values}")
         path = final
@@ -186,7 +258,7 @@ class Verifier:
             path = self._layout.attempt(file.staged)
             status = self._storage.status(path)
         if status is None:
-            self.report.add("file_missing", final, f"a committed file of {file.rows} rows is gone")
+            self._missing[final] = f"a committed file of {file.rows} rows is gone"
         elif status.size_bytes != file.size_bytes:
             self.report.add(
                 "file_changed", path, f"has {status.size_bytes} bytes, committed {file.size_bytes}"
@@ -300,6 +372,10 @@ class Verifier:
                     "the ledger alone vouches for them"
                 )
 
+    def _partitions(self) -> list[PartitionState]:
+        """All that the ledger ever had; the fold itself forgets some."""
+        return list({**(self.fold.forgotten or {}), **self.fold.partitions}.values())
+
     def check_partitions(
         self,
         in_catalog: dict[tuple[str, ...], str],
@@ -311,10 +387,10 @@ class Verifier:
             in_catalog: Values -> location, as an absolute path.
             catalog_values: How the catalog writes raw values.
         """
-        for state in self.fold.partitions.values():
-            if not state.values:
+        for state in self._partitions():
+            if not state.values or state.expired:
                 continue
-            folder = self._layout.final(state.folder)
+            folder = self._layout.final(state.location)
             found = in_catalog.get(catalog_values(state.values))
             if found is None:
                 self.report.add("partition", state.folder, "is not in the metastore")
@@ -327,7 +403,7 @@ class Verifier:
         Args:
             in_catalog: Values -> location, as an absolute path.
         """
-        ours = {self._layout.final(state.folder) for state in self.fold.partitions.values()}
+        ours = {self._layout.final(state.location) for state in self._partitions()}
         ours.add(f"{self._layout.table_root}/{SYSTEM_FOLDER}")
         above = {parent for folder in ours for parent in _parents(folder)}
         for values, location in in_catalog.items():

@@ -280,6 +280,23 @@ class MetastoreClient:
             self._alter_batch(database, table, altered)
         return tuple(missing)
 
+    def drop_partition(self, database: str, table: str, values: Sequence[str]) -> None:
+        """Take a partition out of the table and leave its files. Safe to repeat.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: The metastore refuses.
+        """
+        # One that is gone is what was asked for.
+        with suppress(NoSuchObject):
+            self._connection.call(
+                f"alter partitions of {database}.{table}: drop one",
+                lambda client: client.drop_partition(
+                    database, table, list(values), deleteData=False
+                ),
+                expected=(NoSuchObject,),
+            )
+
     def close(self) -> None:
         """Drop the connection. Safe to repeat."""
         self._connection.close()

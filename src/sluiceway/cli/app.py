@@ -48,6 +48,7 @@ VERBS = (
     Verb("verify", "Check the ledger against files and broker.", "sluiceway.cli.verify"),
     Verb("gc", "Remove what dead attempts left behind.", "sluiceway.cli.gc"),
     Verb("offsets", "Show committed ends; move them.", "sluiceway.cli.offsets"),
+    Verb("dirty", "Show rows that could not be converted; replay them.", "sluiceway.cli.dirty"),
     Verb("lab", "Start, show and stop real servers to try it on.", "sluiceway.cli.lab"),
     Verb("demo", "Show the whole product on this machine.", "sluiceway.cli.demo"),
     Verb("version", "Show versions.", "sluiceway.cli.version"),
@@ -65,7 +66,6 @@ LATER_VERBS = frozenset(
         "list",
         "pack",
         "partitions",
-        "dirty",
         "backfill",
         "compact",
         "dashboards",
@@ -91,8 +91,8 @@ def run_command(args: Sequence[str]) -> int:
         args: Arguments after the program's name.
 
     Returns:
-        The exit code: 0 ok, 1 failed, 2 usage, 3 job file, 5 environment, 7 state conflict,
-        130 interrupted, 141 the reader of standard output is gone.
+        The exit code: 0 ok, 1 failed, 2 usage, 3 job file, 5 environment, 6 dirty limit, 7 state
+        conflict, 130 interrupted, 141 the reader of standard output is gone.
     """
     try:
         code = _dispatch(list(args))

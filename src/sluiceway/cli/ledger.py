@@ -47,17 +47,18 @@ def show(
     table.metastore.close()
     records = LedgerLog(table.storage, table.layout).records(start)
     if output == "table":
-        sys.stdout.write(f"{'seq':>6} {'term':>4} {'type':<8} what\n")
+        sys.stdout.write(f"{'seq':>6} {'term':>4} {'type':<9} what\n")
     for record, raw in islice(records, limit):
         if output == "json":
             sys.stdout.write(json.dumps(json.loads(raw)) + "\n")
         else:
             sys.stdout.write(
-                f"{record.seq:>6} {record.term:>4} {record.type.value:<8} {_describe(record)}\n"
+                f"{record.seq:>6} {record.term:>4} {record.type.value:<9} {_describe(record)}\n"
             )
 
 
 def _describe(record: "Record") -> str:
+    from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord  # noqa: PLC0415
     from sluiceway.ledger.operator_records import (  # noqa: PLC0415
         ResetRecord,
         SourceChangeRecord,
@@ -66,6 +67,7 @@ def _describe(record: "Record") -> str:
         DataRecord,
         FenceRecord,
         SnapshotRecord,
+        SourcesRecord,
     )
 
     body: Any = record.body
@@ -82,9 +84,32 @@ def _describe(record: "Record") -> str:
             f"{p.topic}[{p.partition}] {p.old_end} -> {p.new_end}" for p in body.partitions
         )
         return f"{body.operator} {kind} {moves}: {body.reason}"
+    if isinstance(body, SourcesRecord):
+        return _describe_sources(body)
+    if isinstance(body, LaneRecord):
+        rows = sum(int(each.stop - each.start) for each in body.ranges)
+        why = f": {body.reason}" if body.reason else ""
+        opened = f"{body.operator} opens lane {body.lane[:8]}"
+        return f"{opened}, {body.kind} of {rows:,} dirty rows{why}"
+    if isinstance(body, LaneDataRecord):
+        return _describe_lane_data(body)
+    return _describe_partitions(body)
+
+
+def _describe_sources(body: Any) -> str:
     pins = ", ".join(f"{p.topic}[{p.partition}] {p.how} {p.start}" for p in body.partitions)
     what = f"`{body.pattern}`, now " if body.pattern else ""
     return f"reads {what}{', '.join(body.topics) or 'nothing'}: {pins}"
+
+
+def _describe_lane_data(body: Any) -> str:
+    counts = body.counts
+    became = f"{counts.written:,} written, {counts.dirty:,} dirty again in {len(body.files)} files"
+    if counts.purged:
+        became = f"{counts.purged:,} purged"
+    slots = sorted({int(each.source.split("/")[-2]) for each in body.ranges})
+    from_ = f"slot {slots[0]}" if len(slots) == 1 else f"slots {slots[0]} to {slots[-1]}"
+    return f"epoch {body.epoch} of lane {body.lane[:8]}: {counts.read:,} rows of {from_}, {became}"
 
 
 def _describe_data(body: Any) -> str:
@@ -95,7 +120,33 @@ def _describe_data(body: Any) -> str:
         seconds = max(times) / _MICROS_PER_SECOND
         newest = f", newest {datetime.fromtimestamp(seconds, UTC).isoformat(timespec='seconds')}"
     counts = body.counts
+    closed = f"; closes {', '.join(body.closed)}" if body.closed else ""
+    late = f"; late in {', '.join(body.late_in)}" if body.late_in else ""
     return (
         f"epoch {body.epoch}: {counts.read:,} read, {counts.written:,} written, "
         f"{counts.dirty:,} dirty in {len(body.files)} files{newest}; {ranges}"
+        f"{closed}{late}"
     )
+
+
+def _describe_partitions(body: Any) -> str:
+    from sluiceway.ledger.partition_records import (  # noqa: PLC0415
+        AbandonRecord,
+        IntentRecord,
+        ReadyRecord,
+        ReplaceRecord,
+    )
+
+    if isinstance(body, IntentRecord):
+        return f"begins to {body.purpose} {body.partition}"
+    if isinstance(body, AbandonRecord):
+        return f"ends the work of slot {body.intent}: {body.reason}"
+    if isinstance(body, ReplaceRecord):
+        return (
+            f"moves {body.partition} to {body.folder}: {len(body.removed)} files become "
+            f"{len(body.added)}"
+        )
+    if isinstance(body, ReadyRecord):
+        counts = f"{body.rows:,} rows in {body.files:,} files"
+        return f"announces {body.prefix}, version {body.version}: {counts}"
+    return f"lets go of {', '.join(p.partition for p in body.partitions)}: {body.reason}"

@@ -118,7 +118,7 @@ def _cells(route: "SeenRoute") -> tuple[str, ...]:
         "-" if shown.lag_seconds is None else _span(shown.lag_seconds),
         f"{shown.rows_per_s:,.0f}" if measured else "-",
         _count(shown.rows_read),
-        _count(shown.rows_dirty),
+        _count(shown.rows_dirty_open),
         "-" if shown.last_commit_ms is None else _moment(shown.last_commit_ms),
     )
 

@@ -93,8 +93,12 @@ def _print(report: "VerifyReport") -> None:
     write(f"identity    {'':>12}  OWNER, table and ledger {_word(report, 'identity')}\n")
     write(
         f"offsets     {report.offsets:>12,}  = {report.rows:,} rows + {report.dirty_rows:,} dirty "
-        f"+ {report.filtered:,} filtered + {report.skipped:,} skipped + {report.gaps:,} gaps\n"
+        f"+ {report.filtered:,} filtered + {report.skipped:,} skipped + {report.gaps:,} gaps"
+        f"{f' - {report.replayed:,} replayed' if report.replayed else ''}\n"
     )
+    if report.lanes:
+        done = f"{report.replayed:,} dirty rows replayed, {report.purged:,} purged"
+        write(f"lanes       {report.lanes:>12,}  {done} {_word(report, 'lane')}\n")
     how = "size, rows and checksum" if report.deep else "size and rows"
     files = report.files + report.dirty_files
     write(f"files       {files:>12,}  {how} {_word(report, 'file')}\n")

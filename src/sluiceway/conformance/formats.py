@@ -57,6 +57,7 @@ class FormatConformance:
     Attributes:
         schema: Columns that the suite uses. Give those that the format can carry; the first one
             is required.
+        empty_is_a_value: Whether a payload without bytes is one like any other.
     """
 
     schema = Schema(
@@ -67,6 +68,8 @@ class FormatConformance:
             Field("paid", BooleanType()),
         )
     )
+
+    empty_is_a_value = False
 
     def decoder(
         self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
@@ -240,7 +243,8 @@ class FormatConformance:
     # Tombstones
 
     def test_tombstone_is_skipped_or_dirty_and_never_a_row(self) -> None:
-        payloads = [None, self.encode(self._row(0)), b"", None]
+        empty = None if self.empty_is_a_value else b""
+        payloads = [None, self.encode(self._row(0)), empty, None]
         rules: tuple[Literal["skip", "dirty"], ...] = ("skip", "dirty")
         for rule in rules:
             decoder = self.decoder(self.schema, tombstones=rule)

@@ -1,8 +1,8 @@
 """What every input format provides. Built and called inside a task, once per batch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -20,12 +20,14 @@ class Decoded:
         indices: int64, the payload position of each clean row, rising.
         dirty: The dirty ones, by rising index.
         skipped: Payloads that are no row by the format's rules (tombstones).
+        notes: What else is worth a number in the log, by a short name: what was skipped, say.
     """
 
     rows: pa.RecordBatch
     indices: pa.Array
     dirty: tuple[DirtyRow, ...]
     skipped: int
+    notes: Mapping[str, int] = field(default_factory=dict)
 
 
 class RowDecoder(ABC):

@@ -2,12 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, cast
+from functools import partial
+from typing import TYPE_CHECKING, Literal, cast
 
+from sluiceway.formats.changes.decoder import ChangeLogDecoder
+from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL
 from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.csv.decoder import CsvDecoder
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
+from sluiceway.formats.options import FREE, known_options
+from sluiceway.formats.raw.decoder import RawDecoder
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.types.schema import Schema
+
+if TYPE_CHECKING:
+    from sluiceway.formats.json.extra_keys import ExtraRule
 
 OpenDecoder = Callable[[Schema, Mapping[str, str]], RowDecoder]
 """What an entry point of `sluiceway.formats` names: columns and the job file's options -> a
@@ -36,19 +45,30 @@ JSON = FormatChoice("json")
 
 def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     known = {
-        "extra": ("ignore",),
-        "tombstones": ("skip", "dirty"),
+        "extra": ("ignore", "dirty", "keep"),
+        "extra_column": FREE,
+        "tombstones": ("dirty", "skip"),
         "engine": ("auto", "native", "library"),
     }
-    for name, value in options.items():
-        if value not in known.get(name, ()):
-            raise ValueError(f"the format json has no option {name}: {value}")
-    tombstones = cast("Literal['skip', 'dirty']", options.get("tombstones", "dirty"))
-    engine = cast("Engine", options.get("engine", "auto"))
-    return JsonDecoder(schema, tombstones=tombstones, engine=engine)
+    chosen = known_options("json", options, known)
+    tombstones = cast("Literal['skip', 'dirty']", chosen["tombstones"])
+    return JsonDecoder(
+        schema,
+        extra=cast("ExtraRule", chosen["extra"]),
+        extra_column=chosen["extra_column"],
+        tombstones=tombstones,
+        engine=cast("Engine", chosen["engine"]),
+    )
 
 
-_BUILT_IN: Mapping[str, OpenDecoder] = {"json": _open_json}
+_BUILT_IN: Mapping[str, OpenDecoder] = {
+    "json": _open_json,
+    "raw": RawDecoder,
+    "csv": CsvDecoder,
+    "debezium": partial(ChangeLogDecoder, DEBEZIUM),
+    "canal": partial(ChangeLogDecoder, CANAL),
+    "maxwell": partial(ChangeLogDecoder, MAXWELL),
+}
 
 
 def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:

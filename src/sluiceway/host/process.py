@@ -6,11 +6,9 @@ import socket
 import subprocess
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
-_PROC = Path("/proc")
-# Fields of /proc/<pid>/stat, counted from the state, which is the third.
-_STATE, _THREADS, _START_TICKS = 0, 17, 19
+from sluiceway.host.proc_stat import PROC, START_TICKS, STATE, THREADS, read_stat
+
 _DEAD_STATES = frozenset("ZX")
 _ASK_TIMEOUT_S = 10
 
@@ -42,8 +40,8 @@ def boot_id() -> str:
         An opaque text, the same for all processes that see each other; empty when unknown.
     """
     try:
-        boot = (_PROC / "sys/kernel/random/boot_id").read_text().strip()
-        namespace = (_PROC / "self/ns/pid").readlink()
+        boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+        namespace = (PROC / "self/ns/pid").readlink()
     except OSError:
         return _ask(["sysctl", "-n", "kern.boottime"])
     return f"{boot}/{namespace}"
@@ -93,18 +91,16 @@ def is_alive(identity: ProcessIdentity) -> bool | None:
 
 
 def _start_ticks(pid: int) -> int | None:
-    if not (_PROC / "self/stat").exists():
+    if not (PROC / "self/stat").exists():
         return _start_seconds_from_ps(pid)
-    try:
-        stat = (_PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
+    stat = read_stat(pid)
+    if stat is None:
         return None
-    # The command name may hold spaces and brackets: fields count from its last bracket.
-    fields = stat.rpartition(")")[2].split()
+    _, fields = stat
     # A first thread that has ended shows as a zombie while others still hold files and ports.
-    if fields[_STATE] in _DEAD_STATES and int(fields[_THREADS]) <= 1:
+    if fields[STATE] in _DEAD_STATES and int(fields[THREADS]) <= 1:
         return None
-    return int(fields[_START_TICKS])
+    return int(fields[START_TICKS])
 
 
 def _start_seconds_from_ps(pid: int) -> int | None:
@@ -118,7 +114,7 @@ def _start_seconds_from_ps(pid: int) -> int | None:
 
 def _is_hidden(pid: int) -> bool:
     """Whether the pid is in use although its entry cannot be read (procfs hidepid)."""
-    if (_PROC / str(pid)).exists():
+    if (PROC / str(pid)).exists():
         return False
     try:
         os.kill(pid, 0)
@@ -128,7 +124,7 @@ def _is_hidden(pid: int) -> bool:
         return True
     except OverflowError:
         return False
-    return not (_PROC / str(pid)).exists()
+    return not (PROC / str(pid)).exists()
 
 
 def _ask(command: list[str]) -> str:

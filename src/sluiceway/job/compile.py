@@ -1,26 +1,31 @@
 """From the job file to the values that a driver works with. No I/O."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
+from sluiceway.job.dirty_limits import DirtyLimits
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
-from sluiceway.spec.models import JobSpec, JsonFormat, RouteSpec
+from sluiceway.spec.models import JobSpec, RouteSpec
 from sluiceway.spec.values import Secret
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
+    BinaryType,
     DataType,
     Field,
     IntegerType,
+    ListType,
     Schema,
     StringType,
+    StructType,
     TimestampType,
 )
 from sluiceway.worker.plan import (
@@ -32,11 +37,21 @@ from sluiceway.worker.plan import (
 from sluiceway.worker.row_check import row_problem
 from sluiceway.worker.row_choices import payload_fields
 
+
+def _headers_type(value: DataType) -> DataType:
+    """Pairs in their order: a name may come more than once."""
+    return ListType(StructType((Field("name", StringType()), Field("value", value))))
+
+
 META_TYPES: dict[str, DataType] = {
     "topic": StringType(),
     "partition": IntegerType(32),
     "offset": IntegerType(64),
     "timestamp": TimestampType(),
+    "key": BinaryType(),
+    "key_text": StringType(),
+    "headers": _headers_type(BinaryType()),
+    "headers_text": _headers_type(StringType()),
 }
 
 
@@ -84,6 +99,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         interval_s=spec.run.interval_ms / 1000,
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
+        dirty=_dirty_limits(spec),
     )
 
 
@@ -114,6 +130,23 @@ def why_no_files(spec: RouteSpec) -> str | None:
     if spec.table.hive.file_format is None:
         return None
     return creation_problem(_hive_options(spec, row_columns(spec)))
+
+
+def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
+    dirty = spec.dirty
+    limits = DirtyLimits(
+        rows=dirty.max_rows,
+        reasons=tuple(sorted(dirty.reasons.items())),
+        rows_window_ms=dirty.window_ms,
+    )
+    if dirty.max_rate is None:
+        return limits
+    return replace(
+        limits,
+        ratio=dirty.max_rate.ratio,
+        ratio_window_ms=dirty.max_rate.window_ms,
+        ratio_min_rows=dirty.max_rate.min_rows,
+    )
 
 
 def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
@@ -160,9 +193,7 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
     if spec.format.plugin is not None:
         name, options = spec.format.plugin
         return FormatChoice(name, _texts(options))
-    json = spec.format.json_ or JsonFormat()
-    told = {"extra": json.extra, "tombstones": json.tombstones, "engine": json.engine}
-    return FormatChoice("json", tuple(told.items()))
+    return FormatChoice(*spec.format.built_in)
 
 
 def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sluiceway.formats.registry import FormatChoice
-from sluiceway.ledger.fold import Subscription
+from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
+from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.registry import SourceAccess
@@ -36,6 +37,7 @@ class RouteConfig:
         interval_s: Reading time of an epoch.
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
+        dirty: How many dirty rows it takes before it halts.
     """
 
     job: str
@@ -55,6 +57,7 @@ class RouteConfig:
     straggler_timeout_s: float
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
+    dirty: DirtyLimits = NO_LIMITS
 
     @property
     def group(self) -> str:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from sluiceway.errors import Fatal, InvariantError, SluicewayError
+from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSink
@@ -23,10 +24,13 @@ class EffectsApplier:
     call in 30 s, however many there are; that is how late a table that is gone may be noticed.
     """
 
-    def __init__(self, sink: TableSink, log: Log, on_applied: Callable[[int], None]) -> None:
+    def __init__(
+        self, sink: TableSink, log: Log, on_applied: Callable[[int], None], moved: MovedPartitions
+    ) -> None:
         self._sink = sink
         self._log = log
         self._on_applied = on_applied
+        self._moved = moved
         self._wanted: dict[tuple[str, ...], DesiredPartition] = {}
         self._parked: dict[tuple[str, ...], DesiredPartition] = {}
         self._through = 0
@@ -84,10 +88,12 @@ class EffectsApplier:
                 self._state.wait_for(lambda: self._closed or self._is_due(), self._pause_s())
                 if self._closed:
                     return
-                if not self._is_due() and not self._parked:
+                again = self._moved.due()
+                if not self._is_due() and not self._parked and not again:
                     continue
-                self._wanted.update(self._parked)
-                batch, through = list(self._wanted.values()), self._through
+                self._wanted = self._parked | self._wanted
+                wanted = {each.values: each for each in again} | self._wanted
+                batch, through = list(wanted.values()), self._through
                 look = bool(batch) or self._look_is_due()
             parked = self._apply(batch) if look else ()
             if parked is None:
@@ -107,9 +113,11 @@ class EffectsApplier:
 
     def _pause_s(self) -> float:
         """How long to wait for something to do; called with the lock held."""
+        moved_s = self._moved.pause_s()
+        pause_s = _PARKED_RETRY_S if moved_s is None else min(moved_s, _PARKED_RETRY_S)
         if not self._look_owed:
-            return _PARKED_RETRY_S
-        return max(0.0, self._looked + _LOOK_INTERVAL_S - time.monotonic())
+            return pause_s
+        return min(pause_s, max(0.0, self._looked + _LOOK_INTERVAL_S - time.monotonic()))
 
     def _note(
         self, batch: list[DesiredPartition], parked: tuple[ParkedPartition, ...], through: int
@@ -117,10 +125,13 @@ class EffectsApplier:
         reasons = {each.values: each.reason for each in parked}
         with self._state:
             for partition in batch:
-                self._wanted.pop(partition.values, None)
+                # Another record may have asked for something else meanwhile.
+                if self._wanted.get(partition.values) == partition:
+                    del self._wanted[partition.values]
                 if partition.values not in reasons:
                     self._parked.pop(partition.values, None)
-                elif self._parked.setdefault(partition.values, partition) is partition:
+                elif self._parked.get(partition.values) != partition:
+                    self._parked[partition.values] = partition
                     self._log.warning(
                         "partition_parked",
                         values="/".join(partition.values),
@@ -139,6 +150,7 @@ class EffectsApplier:
             # Also without partitions: this is how a table that was dropped is noticed.
             parked = self._sink.apply(batch)
             reach("effects.applied")
+            self._moved.sweep(self._sink)
         except Fatal as error:
             self._give_up(error)
         except SluicewayError as error:

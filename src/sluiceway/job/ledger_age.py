@@ -10,7 +10,8 @@ from contextlib import suppress
 from itertools import islice
 
 from sluiceway.errors import LedgerMismatchError, StorageRefusedError
-from sluiceway.ledger.fold import Fold, PartitionState
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.log import LedgerLog
 
 RECENT_RECORDS = 100
@@ -58,7 +59,7 @@ def _files(log: LedgerLog, fold: Fold) -> Iterator[str]:
     """What lies where rows of lost records would be, the likeliest places first."""
     yield from _files_in(log, f"{log.layout.root}/dirty")
     root = log.layout.table_root
-    known = {_path(root, folder): state for folder, state in fold.partitions.items()}
+    known = {_path(root, state.location): state for state in fold.partitions.values()}
     for folder in islice(_new_folders(log, known), _MOST_NEW):
         # Others may have put it there, and it may not be ours to read.
         with suppress(StorageRefusedError):

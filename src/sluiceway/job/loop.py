@@ -25,6 +25,7 @@ from sluiceway.job.dealing import Dealer
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.early_end import EarlyEnd
 from sluiceway.job.halt_report import halt_report
+from sluiceway.job.lane_turns import turn_lanes
 from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.rate_limit import RateLimit
 from sluiceway.job.route_pool import RoutePool
@@ -107,6 +108,7 @@ class JobLoop:
                 self._discover()
                 self._note()
                 self._start_due()
+                turn_lanes(self._seats, self._pool, partial(self._settle, _COMMIT_GRACE_S))
                 if not self._epoch():
                     self._pause()
             self._settle(None)
@@ -448,13 +450,13 @@ class JobLoop:
             return None
 
     def _pin(self, seat: Seat, view: SourceView) -> bool:
-        """Pin what is new to the route; whether anything was."""
+        """Pin what is new to the route, or put what is asked for; whether anything was."""
         try:
             due = seat.session.due_sources(view)
         except SluicewayError as error:
             self._react(seat, error)
             return False
-        if due is None:
+        if due is None and not seat.session.is_asked():
             return False
         seat.work = self._pool.submit(partial(seat.session.pin, due))
         return True

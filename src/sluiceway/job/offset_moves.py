@@ -6,7 +6,8 @@ from typing import Literal
 
 from sluiceway.errors import ResetRefusedError
 from sluiceway.job.source_view import SourceView
-from sluiceway.ledger.fold import Fold, SourceState
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import SourceState
 from sluiceway.ledger.operator_records import (
     GAP,
     TWICE,

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
 from sluiceway.job.start_offsets import ResolvedStart
-from sluiceway.ledger.fold import Fold, SourceState, Subscription
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import SourceState, Subscription
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.plan import RoutePlan, TaskPlan
 
 Bounds = Mapping[SourcePartition, LogBounds]
 
@@ -37,6 +39,7 @@ class PlannedEpoch:
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
+        closed: Prefixes that rows of this epoch reach by the late policy only.
         answered: When its tasks had answered, on the monotonic clock; None while they have not.
     """
 
@@ -45,8 +48,27 @@ class PlannedEpoch:
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
     alone: bool = True
     ahead: bool = False
+    closed: tuple[str, ...] = ()
     answered: float | None = None
     started: float = field(default_factory=time.monotonic)
+
+    def task_plans(self, route: RoutePlan, deadline_s: float) -> dict[int, TaskPlan]:
+        """What each task is told. Called once the splits are dealt out.
+
+        Args:
+            route: What all tasks share.
+            deadline_s: Reading time from a task's start.
+        """
+        return {
+            task: TaskPlan(
+                route=route,
+                epoch=self.epoch,
+                task=task,
+                splits=tuple(each.split for each in splits),
+                deadline_s=deadline_s,
+            )
+            for task, splits in self.by_task.items()
+        }
 
 
 def new_partitions(

@@ -1,19 +1,20 @@
 """PREPARE: from what the tasks answered to the DATA record, every claim checked."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from sluiceway.errors import InvariantError, TaskFailedError
 from sluiceway.job.planner import PlannedSplit
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.records import (
-    NO_ROWS,
-    DataRecord,
-    FileRecord,
-    RangeRecord,
-    RowCounts,
-)
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.places import is_below
+from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord, RangeRecord, RowCounts
 from sluiceway.storage.contract import Storage
+from sluiceway.types.dirty import bounded_counts
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import SplitResult, TaskResult
 
@@ -56,7 +57,7 @@ def prepare_record(
         dirty_files=tuple(file for result in results for file in result.dirty_files),
         counts=_only_moved(counts),
         schema=schema,
-        dirty_reasons=reasons,
+        dirty_reasons=bounded_counts(reasons),
         timings_ms=timings,
     )
 
@@ -133,6 +134,43 @@ def check_staged_files(
             )
 
 
-def all_files(record: DataRecord) -> tuple[FileRecord, ...]:
-    """Clean and dirty files of a record."""
+def placed(record: DataRecord, fold: Fold) -> DataRecord:
+    """The record for the slot behind the fold: where its partitions are, what is closed by then.
+
+    Called by the writer, again after each lost slot: a REPLACE may have moved a partition since
+    the epoch was planned (commit rule 4). The staged files stay as they are.
+
+    Args:
+        record: Each file with the folder of its partition's first rows; in `closed` all prefixes
+            that were closed when it was planned. Rows in others are not late, and refused when
+            those are closed by now (commit rule 6).
+        fold: Of all records before the slot.
+    """
+    newly = sorted(set(record.closed) - fold.closed.keys())
+    names = {file.final.rpartition("/")[0] for file in record.files}
+    late = {prefix for prefix in record.closed for name in names if is_below(name, prefix)}
+    files = tuple(map(partial(_placed_file, fold), record.files))
+    return replace(record, files=files, closed=tuple(newly), late_in=tuple(sorted(late)))
+
+
+def _placed_file(fold: Fold, file: FileRecord) -> FileRecord:
+    folder, _, name = file.final.rpartition("/")
+    state = fold.partitions.get(folder)
+    if state is None or state.location == folder:
+        return file
+    return replace(file, final=f"{state.location}/{name}")
+
+
+def placed_lane(record: LaneDataRecord, fold: Fold) -> LaneDataRecord:
+    """As `placed`, for an epoch of a lane, which closes nothing."""
+    names = {file.final.rpartition("/")[0] for file in record.files}
+    late = {prefix for prefix in fold.closed for name in names if is_below(name, prefix)}
+    files = tuple(map(partial(_placed_file, fold), record.files))
+    return replace(record, files=files, late_in=tuple(sorted(late)))
+
+
+def all_files(record: EpochRecord | ReplaceRecord) -> tuple[FileRecord, ...]:
+    """Files that a record gives their final names, clean and dirty."""
+    if isinstance(record, ReplaceRecord):
+        return record.added
     return (*record.files, *record.dirty_files)

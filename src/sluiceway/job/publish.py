@@ -4,8 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.job.prepare import all_files
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.records import DataRecord, FileRecord
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.storage.contract import Storage
@@ -22,7 +24,7 @@ class Publisher:
         self._log = log
         self._pool = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="publish")
 
-    def publish(self, record: DataRecord) -> None:
+    def publish(self, record: EpochRecord | ReplaceRecord) -> None:
         """Give every file of a committed record its final name. Safe to repeat.
 
         Raises:
@@ -41,16 +43,17 @@ class Publisher:
             crc32c=file.crc32c,
         )
 
-    def drop_attempts(self, record: DataRecord, results_folder: str) -> None:
-        """Remove the emptied attempt folders of a published record, and its task results.
+    def drop_attempts(self, record: EpochRecord | ReplaceRecord, results_folder: str = "") -> None:
+        """Remove the emptied staged folders of a published record, and its task results, if any.
 
-        The garbage rule allows it: the log has DATA of this term with this epoch, and every file
-        that it names is at its final name. What stays behind is garbage, never an error.
+        The garbage rule allows it: the log has DATA of this term with this epoch, or the REPLACE
+        of the intent, and every file that it names is at its final name. What stays behind is
+        garbage, never an error.
         """
         reach("publish.drop", results_folder)
         folders = {file.staged.partition("/")[0] for file in all_files(record)}
-        for folder in [*sorted(folders), None]:
-            path = results_folder if folder is None else self._layout.attempt(folder)
+        paths = [self._layout.attempt(folder) for folder in sorted(folders)]
+        for path in [*paths, *([results_folder] if results_folder else [])]:
             try:
                 self._storage.remove(path)
             except StorageUnavailableError as error:

@@ -2,14 +2,16 @@
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from sluiceway.job.status import RouteNumbers
-from sluiceway.ledger.fold import Fold, PartitionKey
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import PartitionKey
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.types.dirty import bounded_counts
 
 _RATE_WINDOW_S = 60.0
 _FRESH_S = 5.0
@@ -51,10 +53,12 @@ class RouteMeter:
     _last_seq: int | None = None
     _last_commit_ms: int | None = None
     _counts: RowCounts | None = None
+    _dirty_open: int | None = None
     _lag_records: int | None = None
     _looked: float = 0.0
     _waits_for: _Look | None = None
     _covered: float | None = None
+    _reasons: Counter[str] = field(default_factory=Counter)
     _recent: deque[tuple[float, RowCounts]] = field(default_factory=deque)
 
     def advance(self, fold: Fold) -> None:
@@ -67,18 +71,21 @@ class RouteMeter:
         with self._lock:
             self._last_commit_ms = self._last_commit_ms or last_commit_ms
 
-    def commit(self, fold: Fold, counts: RowCounts) -> None:
+    def commit(self, fold: Fold, counts: RowCounts, reasons: Mapping[str, int]) -> None:
         """Take in a commit of rows.
 
         Args:
             fold: With the commit.
             counts: Of that commit alone.
+            reasons: Its dirty rows, by names of `types.dirty.counted_as`.
         """
         with self._lock:
             self._take(fold)
             self._last_commit_ms = time.time_ns() // 1_000_000
             self.commits += 1
             self.done = self.done.plus(counts)
+            self._reasons.update(reasons)
+            self._reasons = Counter(bounded_counts(self._reasons))
             self._recent.append((self.clock(), counts))
             self._drop_old()
             if self._waits_for is not None and self._waits_for.covered_by(fold):
@@ -125,10 +132,12 @@ class RouteMeter:
                 rows_read=None if counts is None else int(counts.read),
                 rows_written=None if counts is None else int(counts.written),
                 rows_dirty=None if counts is None else int(counts.dirty),
+                rows_dirty_open=self._dirty_open,
                 lag_records=self._lag_records,
                 lag_seconds=self._lag_seconds(),
                 rows_per_s=round(sum(each.read for _, each in self._recent) / seconds, 1),
                 dirty_rows_per_s=round(sum(each.dirty for _, each in self._recent) / seconds, 1),
+                dirty_reasons=bounded_counts(self._reasons),
             )
 
     def _take(self, fold: Fold) -> None:
@@ -137,6 +146,7 @@ class RouteMeter:
         self._term = fold.term
         self._last_seq = fold.next_seq - 1
         self._counts = fold.counts
+        self._dirty_open = fold.dirty_rows_open
 
     def _lag_seconds(self) -> float | None:
         if self._covered is None:

@@ -1,10 +1,13 @@
 """What all tasks of a route share while its driver lives."""
 
 import hashlib
+from dataclasses import dataclass
 
 from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.takeover import OwnedLedger
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.sinks.contract import TableState
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import NO_CHOICES, RoutePlan, RowChoices
@@ -18,7 +21,27 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         TableMismatchError: The table's columns cannot be filled as the job file says.
         JobFileError: The declared columns cannot.
     """
-    schema = payload_schema(config, owned.state.schema)
+    term = LedgerTerm(owned.owner.ledger, owned.writer.term, owned.layout)
+    return table_plan(config, owned.state, term)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerTerm:
+    """Whose plan it is: a ledger, where it lies, and the term of its driver."""
+
+    ledger: str
+    term: int
+    layout: LedgerLayout
+
+
+def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> RoutePlan:
+    """As `route_plan`, also for those who only want to see what would become of rows.
+
+    Raises:
+        TableMismatchError: The table's columns cannot be filled as the job file says.
+        JobFileError: The declared columns cannot.
+    """
+    schema = payload_schema(config, state.schema)
     problem = row_problem(
         schema, config.event_time, config.partitions, config.choices, config.format
     )
@@ -26,13 +49,13 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         kind = TableMismatchError if config.columns is None else JobFileError
         raise kind(
             f"rows cannot be made for it: {problem}",
-            where=str(owned.state.identity),
+            where=str(state.identity),
             hint="correct columns, format, event_time or partition_by in the job file",
         )
     return RoutePlan(
-        ledger=owned.owner.ledger,
-        term=owned.writer.term,
-        layout=owned.layout,
+        ledger=term.ledger,
+        term=term.term,
+        layout=term.layout,
         source=config.source,
         format=config.format,
         schema=schema,
@@ -40,7 +63,7 @@ def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
         meta=config.meta,
         event_time=config.event_time,
         partitions=config.partitions,
-        files=owned.state.files,
+        files=state.files,
         choices=config.choices,
     )
 

@@ -6,28 +6,35 @@ the ledger alone. Nothing here waits for the world except a put whose outcome is
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
+from itertools import count
 from uuid import uuid4
 
 from sluiceway.errors import (
-    Fatal,
+    FencedError,
+    FileLostError,
     InvariantError,
     SluicewayError,
     StorageRefusedError,
     StorageUnavailableError,
-    TaskFailedError,
     UnhealthyEnvironmentError,
 )
+from sluiceway.job import desk
 from sluiceway.job.ahead import fold_after, follows
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
-from sluiceway.job.desired import desired_partitions
+from sluiceway.job.desk import RouteDesk
+from sluiceway.job.dirty_limits import DirtyWatch
+from sluiceway.job.dirty_log import DirtyLog
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
-from sluiceway.job.offset_reports import OffsetReports
+from sluiceway.job.lanes import LaneHooks, Lanes
+from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.job.open_transactions import OpenTransactions
+from sluiceway.job.patience import FIRST_RETRY_S, LONGEST_RETRY_S, Patience
 from sluiceway.job.planner import (
     PlannedEpoch,
     check_described,
@@ -36,52 +43,30 @@ from sluiceway.job.planner import (
     plan_sources,
     plan_splits,
 )
-from sluiceway.job.prepare import check_staged_files, prepare_record
+from sluiceway.job.prepare import all_files, check_staged_files, placed, prepare_record
 from sluiceway.job.publish import Publisher
 from sluiceway.job.route_meter import RouteMeter
+from sluiceway.job.route_parts import RouteParts
 from sluiceway.job.route_plan import route_plan
 from sluiceway.job.second_look import SecondLook
+from sluiceway.job.side_records import abandon_left, put_asked, put_closing
 from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import resolve_start
 from sluiceway.job.status import last_commit_ms
 from sluiceway.job.takeover import LeftLedger, TakeoverHooks, take_over
 from sluiceway.job.task_failures import failures_of
-from sluiceway.ledger.fold import Fold, Subscription
-from sluiceway.ledger.records import DataRecord, SourcesRecord
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import Subscription
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.records import EpochRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach
-from sluiceway.observe.log import Log
-from sluiceway.observe.progress import Progress
-from sluiceway.observe.steps import Observer, Step
-from sluiceway.sinks.contract import TableSink
-from sluiceway.sources.contract import SourceClient, SourcePartition
+from sluiceway.observe.steps import Step
+from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 
-_FIRST_RETRY_S = 2.0
-_LONGEST_RETRY_S = 15.0
 _SETTLE_S = 20.0
-_FAILED_EPOCHS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class RouteParts:
-    """What a route works with.
-
-    Attributes:
-        source: Shared by the routes of a connection; closed by its owner.
-        reports: Of the same connection; closed by its owner.
-        sink: Owned by the session, which closes it.
-        replaces: Term that may be replaced without waiting for its lease.
-    """
-
-    source: SourceClient
-    reports: OffsetReports
-    sink: TableSink
-    log: Log
-    observe: Observer
-    progress: Progress
-    replaces: int | None = None
 
 
 class RouteSession:
@@ -109,15 +94,14 @@ class RouteSession:
         self._status_place: tuple[Storage, str] | None = None
         self.trouble: SluicewayError | None = None
         self.read_before: str | None = None
-        self._next_epoch = 0
-        self._failed_epochs = 0
-        self._in_doubt = False
+        self._epochs = count()
+        self._patience = Patience()
         self._replaces = parts.replaces
-        self._retry_s = _FIRST_RETRY_S
         self._targets: dict[SourcePartition, int] | None = None
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
         self._second_look = SecondLook()
+        self._dirty_log = DirtyLog(self._log)
         self.meter = RouteMeter(config.interval_s)
         self.lag_records = 0
         self.caught_up = False
@@ -156,12 +140,19 @@ class RouteSession:
         for warning in owned.state.warnings:
             self._log.warning("table", table=str(owned.state.identity), warning=warning)
         publisher = Publisher(owned.storage, owned.layout, self._log)
-        effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects)
+        moved = MovedPartitions(owned.log, self._log)
+        effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects, moved)
         try:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
-            self._held = HeldRoute(owned, publisher, effects, housekeeper, plan, upkeep)
+            place = RouteDesk(owned.log, owned.fold.closed)
+            lanes = Lanes(owned, plan, self._lane_hooks(), self._log)
+            dirty = DirtyWatch(self.config.dirty)
+            dirty.recall(owned.log, owned.fold.next_seq)
+            self._held = HeldRoute(
+                owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes, dirty
+            )
             self._recover()
         except BaseException:
             self._held = None
@@ -176,8 +167,9 @@ class RouteSession:
         self.meter.advance(owned.fold)
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
-        self._want_partitions(owned.fold.effects_through)
+        self._want_partitions(owned.fold.effects_through, anew=True)
         housekeeper.tidy(owned.fold)
+        self._held.background.extend(begin(place) for begin in desk.BEGIN)
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:
@@ -189,8 +181,9 @@ class RouteSession:
         owned = self._now.owned
         for seq, record in sorted(owned.fold.unpublished.items()):
             self._publish(record)
-            self._log.info("recovered", seq=seq, epoch=record.epoch, files=len(record.files))
+            self._log.info("recovered", seq=seq, files=len(all_files(record)))
         owned.writer.note_published()
+        abandon_left(self._now)
         self._parts.observe(Step.RECOVERED)
 
     # Before the tasks
@@ -237,12 +230,28 @@ class RouteSession:
         wanted = self.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
-    def pin(self, record: SourcesRecord) -> None:
-        """Commit where new source partitions start.
+    def is_asked(self) -> bool:
+        """Whether background work waits for a record. Called between two epochs."""
+        held = self._now
+        return held.desk.is_waited_for(held.owned.fold)
+
+    def pin(self, record: SourcesRecord | None) -> None:
+        """Commit where new source partitions start, and what background work asks for.
+
+        Called when no epoch is in flight.
 
         Raises:
             FencedError: Another driver has taken over.
         """
+        if record is not None:
+            self._pin(record)
+        held = self._now
+        put_asked(held, self._publish)
+        if self.is_asked():
+            put_closing(held, self._publish, next(self._epochs))
+        self.meter.advance(held.owned.fold)
+
+    def _pin(self, record: SourcesRecord) -> None:
         owned = self._now.owned
         committed = owned.writer.commit(record)
         self.meter.advance(owned.fold)
@@ -264,9 +273,9 @@ class RouteSession:
             SourceUnavailableError: A log ends below its committed end, and is looked at again.
             FencedError: After a failed epoch: another driver has taken over.
         """
-        if self._in_doubt:
+        if self._patience.in_doubt:
             self._now.owned.writer.look()
-            self._in_doubt = False
+            self._patience.in_doubt = False
         fold = ahead or self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
         check_described((found.partition for found in discovered), view.bounds)
@@ -281,26 +290,27 @@ class RouteSession:
             # What is not committed yet lags; the commit that is under way will say how much does.
             self.lag_records = self.meter.look(fold, view.bounds)
         self._transactions.look(fold, view.bounds)
-        self.caught_up = bounded and not splits and ahead is None
+        over = bounded and not splits and ahead is None
+        self.caught_up = over and not self._now.lanes.pressing
         if not splits:
             return None
-        planned = PlannedEpoch(self._next_epoch, splits, ahead=ahead is not None)
-        self._next_epoch += 1
+        closed = self._now.desk.closed()
+        planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None, closed=closed)
         self._parts.observe(Step.PLANNED)
         return planned
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """Plans of the tasks that the loop has spread the splits over."""
-        return {
-            task: TaskPlan(
-                route=self._now.plan,
-                epoch=planned.epoch,
-                task=task,
-                splits=tuple(each.split for each in splits),
-                deadline_s=self.config.interval_s,
-            )
-            for task, splits in planned.by_task.items()
-        }
+        return planned.task_plans(self._now.plan, self.config.interval_s)
+
+    def _lane_hooks(self) -> LaneHooks:
+        epoch, applied = partial(next, self._epochs), self._want_partitions
+        return LaneHooks(self._parts.observe, epoch, self._publish, applied)
+
+    @property
+    def lanes(self) -> Lanes:
+        """Replays and purges of dirty rows."""
+        return self._now.lanes
 
     @property
     def ledger(self) -> str:
@@ -357,6 +367,7 @@ class RouteSession:
             owned.fold, planned.epoch, planned.by_task, results, held.plan.schema_version
         )
         if record is not None:
+            record = held.dirty.checked(record, results, str(owned.state.identity))
             check_staged_files(owned.storage, owned.layout, results)
             # A topic created anew while it was read reads like the old one (commit rule 13).
             check_identities(owned.fold, view.of(self._subscription(view).topics))
@@ -364,72 +375,60 @@ class RouteSession:
             plan_splits(owned.fold, view.bounds, None)
             self._parts.observe(Step.PREPARED)
             before = owned.fold.next_seq
-            committed = owned.writer.commit(record)
-            self.meter.commit(owned.fold, record.counts)
+            made = partial(placed, replace(record, closed=planned.closed))
+            committed = owned.writer.commit(made)
+            held.dirty.note(record)
+            self.meter.commit(owned.fold, record.counts, record.dirty_reasons)
             self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
-            self._publish(record)
+            # The names that it has got in its slot.
+            self._publish(owned.fold.unpublished[committed.seq])
             owned.writer.note_published()
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
             self._report()
             done = EpochDone(committed.seq, record, results, planned, ran=ran)
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
+            put_asked(held, self._publish)
+            self._dirty_log.tell(results)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
-        self._judge(failures_of(planned, answers, owned.fold, view.bounds), record)
-
-    def _judge(self, failures: list[SluicewayError], record: DataRecord | None) -> None:
-        """Raise what the loop has to react to.
-
-        An outage may last. A task that fails on its own rows epoch after epoch is no outage: it
-        halts the route in the end, even when other source partitions commit beside it.
-        """
+            held.lanes.look()
+        failures = failures_of(planned, answers, owned.fold, view.bounds)
         for failure in failures:
             self._log.warning("task_failed", code=failure.code, error=str(failure))
-        fatal = next((failure for failure in failures if isinstance(failure, Fatal)), None)
-        if fatal is not None:
-            raise fatal
-        if record is not None and not failures:
-            self._retry_s = _FIRST_RETRY_S
-        if not any(isinstance(failure, TaskFailedError) for failure in failures):
-            self._failed_epochs = 0
-        if failures:
-            raise failures[0]
+        self._patience.judge(failures, landed=record is not None)
 
     def pause_s(self, error: SluicewayError) -> float | None:
         """How long to leave the route alone after an error; None halts it."""
-        if isinstance(error, Fatal):
-            return None
-        self._in_doubt = True
-        if isinstance(error, TaskFailedError):
-            self._failed_epochs += 1
-            if self._failed_epochs >= _FAILED_EPOCHS:
-                return None
-        pause, self._retry_s = self._retry_s, min(self._retry_s * 1.5, _LONGEST_RETRY_S)
-        return pause
+        return self._patience.pause_s(error)
 
-    def _publish(self, record: DataRecord) -> None:
+    def _publish(self, record: EpochRecord | ReplaceRecord) -> None:
         """Publish, however long the store takes: the record has landed."""
         held = self._now
-        pause_s = _FIRST_RETRY_S
+        pause_s = FIRST_RETRY_S
         while True:
             try:
                 held.publisher.publish(record)
                 break
+            except FileLostError:
+                # Whoever took over may have published it, and moved its partition since.
+                held.owned.writer.look()
+                raise
             except StorageUnavailableError as error:
                 self.trouble = error
                 self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
             time.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, _LONGEST_RETRY_S)
+            pause_s = min(pause_s * 1.5, LONGEST_RETRY_S)
         self.trouble = None
         layout, term = held.owned.layout, held.owned.writer.term
-        held.publisher.drop_attempts(record, layout.results(term, record.epoch))
+        results = layout.results(term, record.epoch) if isinstance(record, EpochRecord) else ""
+        held.publisher.drop_attempts(record, results)
 
-    def _want_partitions(self, since: int) -> None:
-        """Ask the catalog for the partitions that records from slot `since` on have made."""
-        held = self._now
-        held.effects.want(desired_partitions(held.owned, since), held.owned.fold.next_seq)
+    def _want_partitions(self, since: int, *, anew: bool = False) -> None:
+        """Have the catalog follow what records from slot `since` on have changed."""
+        self.meter.advance(self._now.owned.fold)
+        self._now.want_partitions(since, anew=anew)
         self._parts.observe(Step.APPLIED)
 
     def _report(self) -> None:
@@ -466,14 +465,15 @@ class RouteSession:
         held, self._held = self._held, None
         if held is not None:
             self._left = LeftLedger.of(held.owned)
+            held.desk.end(FencedError("the route was left"))
+            for work in held.background:
+                work.close()
             held.effects.close()
             held.housekeeper.close()
             held.publisher.close()
             held.owned.lease.release()
         self._parts.sink.close()
-        # A route that comes back begins anew with its patience.
-        self._retry_s = _FIRST_RETRY_S
-        self._failed_epochs = 0
+        self._patience.begin_anew()
 
     @property
     def started(self) -> bool:

@@ -12,7 +12,8 @@ from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.rate_limit import RateLimit
-from sluiceway.job.route_session import RouteParts, RouteSession
+from sluiceway.job.route_parts import RouteParts
+from sluiceway.job.route_session import RouteSession
 from sluiceway.job.runner import TaskRunner
 from sluiceway.job.status import RunSummary
 from sluiceway.job.status_board import StatusBoard
@@ -154,14 +155,7 @@ def run_routes(
         SluicewayError: No route is left; the worst reason.
     """
     log, progress = eyes.log, eyes.progress
-    armed = arm(Role.DRIVER)
-    if armed is not None:
-        log.warning("failpoint_armed", variable=VARIABLE, point=armed.point, action=armed.action)
-
-    def observe_and_reach(step: Step) -> None:
-        observe(step)
-        reach(f"step.{step}")
-
+    observe_and_reach = reaching(observe, log)
     sources: dict[SourceAccess, SourceClient] = {}
     reports: dict[SourceAccess, OffsetReports] = {}
 
@@ -188,6 +182,22 @@ def run_routes(
             each.close()
         for source in sources.values():
             source.close()
+
+
+def reaching(observe: Observer, log: Log) -> Observer:
+    """An observer of a driver's steps that reaches their failpoints too.
+
+    Called once in each process that is a driver, before its first step.
+    """
+    armed = arm(Role.DRIVER)
+    if armed is not None:
+        log.warning("failpoint_armed", variable=VARIABLE, point=armed.point, action=armed.action)
+
+    def observe_and_reach(step: Step) -> None:
+        observe(step)
+        reach(f"step.{step}")
+
+    return observe_and_reach
 
 
 def open_source(config: RouteConfig) -> SourceClient:

@@ -4,7 +4,7 @@ Advice only: nothing that decides reads it.
 """
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
 from sluiceway.errors import StorageUnavailableError
@@ -37,10 +37,12 @@ class RouteNumbers:
     rows_read: int | None = None
     rows_written: int | None = None
     rows_dirty: int | None = None
+    rows_dirty_open: int | None = None
     lag_records: int | None = None
     lag_seconds: float | None = None
     rows_per_s: float = 0.0
     dirty_rows_per_s: float = 0.0
+    dirty_reasons: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,13 @@ class RouteStatus(RouteNumbers):
         last_seq: Last slot of the ledger.
         last_commit_ms: Last commit of rows, by this driver or as the one before it said.
         rows_read: All rows that the ledger has, as the next two.
+        rows_dirty_open: Dirty rows that were neither replayed nor purged.
         lag_records: In the logs and not committed, when the brokers were last asked.
         lag_seconds: All records that are older than this are committed; 0 when there were none
             to commit, None until all that the first look saw is committed.
         rows_per_s: Rows committed a second, over the last minute or two epochs.
         dirty_rows_per_s: Of these, dirty ones.
+        dirty_reasons: Dirty rows that this driver has committed, by reason and field.
     """
 
     route: str = ""

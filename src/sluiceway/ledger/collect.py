@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.garbage import (
     Decided,
@@ -16,7 +17,7 @@ from sluiceway.ledger.garbage import (
     epochs_to_look_up,
 )
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import DataRecord, FenceRecord, FileRecord, Record
+from sluiceway.ledger.records import EpochRecord, FenceRecord, Record
 from sluiceway.storage.contract import FileStatus
 
 MAX_NAMES_PER_PASS = 1000
@@ -164,7 +165,7 @@ class GarbageCollector:
         found = {}
         for epoch in sorted(epochs):
             record = find_epoch(self._log, self._decided.next_seq, epoch)
-            if record is not None and isinstance(record.body, DataRecord):
+            if record is not None and isinstance(record.body, EpochRecord):
                 files = (*record.body.files, *record.body.dirty_files)
                 found[epoch] = NamedFiles(record.seq, files)
         return found
@@ -232,12 +233,12 @@ def find_epoch(log: LedgerLog, next_seq: int, epoch: Epoch) -> Record | None:
         at = middle
         record = _slot(log, at)
         # FENCE begins a term; other records have no epoch and stand where the one before does.
-        while at > low and not isinstance(record.body, DataRecord | FenceRecord):
+        while at > low and not isinstance(record.body, EpochRecord | FenceRecord):
             at -= 1
             record = _slot(log, at)
         body = record.body
-        here = (record.term, body.epoch if isinstance(body, DataRecord) else -1)
-        if isinstance(body, DataRecord) and here == epoch:
+        here = (record.term, body.epoch if isinstance(body, EpochRecord) else -1)
+        if isinstance(body, EpochRecord) and here == epoch:
             return record
         if here < epoch:
             low = middle + 1

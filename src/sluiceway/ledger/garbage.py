@@ -10,8 +10,10 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.records import FileRecord
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.places import intent_of
 
 Epoch = tuple[int, int]
 """(term, epoch)."""
@@ -27,11 +29,13 @@ class Kind(StrEnum):
     """What a name is."""
 
     ATTEMPT = "attempt"
+    INTENT = "intent"
     RESULTS = "results"
     PROBE = "probe"
     SLOT_TMP = "slot_tmp"
     OWNER_TMP = "owner_tmp"
     RESERVE_TMP = "reserve_tmp"
+    REQUEST_TMP = "request_tmp"
     ADVICE_TMP = "advice_tmp"
     PACK = "pack"
     UPKEEP = "upkeep"
@@ -41,6 +45,7 @@ class Kind(StrEnum):
 _PLAIN = {
     Kind.OWNER_TMP: re.compile(r"OWNER\.[0-9a-f]{32}\.tmp"),
     Kind.RESERVE_TMP: re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp"),
+    Kind.REQUEST_TMP: re.compile(r"[0-9a-f]{32}\.json\.[0-9a-f]{32}\.tmp"),
     Kind.ADVICE_TMP: re.compile(r"\.\./\.(lease|status|hint)\.json\.[0-9a-f]{32}\.tmp"),
     Kind.UPKEEP: re.compile(r"reserve|snapshots"),
 }
@@ -53,7 +58,8 @@ class Staged:
     Attributes:
         name: Relative to stage/; what lies in the route's folder begins with `../`.
         epoch: Of an attempt or of results; of a probe the term that it was made in, and 0.
-        slot: Of a temporary file of a record, or of the side file of a snapshot at that slot.
+        slot: Of a temporary file of a record, of the side file of a snapshot at that slot, or of
+            the INTENT of background work.
         folder: Number of the log folder that a staged pack was to hold.
     """
 
@@ -72,6 +78,8 @@ class Decided:
         term: Of the latest FENCE, which stands in slot `fence_seq`.
         last_epoch: Of the latest DATA of that term, in slot `data_seq`; -1 when it has none.
         packed: Numbers of log folders whose packs were seen, of those that matter.
+        published_through: All files of records below this slot have been at their final names.
+        intents: Slots of INTENTs whose staged files are still needed.
     """
 
     next_seq: int
@@ -80,11 +88,22 @@ class Decided:
     last_epoch: int
     data_seq: int
     packed: frozenset[int] = frozenset()
+    published_through: int = 0
+    intents: frozenset[int] = frozenset()
 
     @classmethod
     def of(cls, fold: Fold) -> "Decided":
         """As the fold has it now."""
-        return cls(fold.next_seq, fold.term, fold.fence_seq, fold.last_epoch, fold.data_seq)
+        moving = (each for each in fold.unpublished.values() if isinstance(each, ReplaceRecord))
+        return cls(
+            fold.next_seq,
+            fold.term,
+            fold.fence_seq,
+            fold.last_epoch,
+            fold.data_seq,
+            published_through=fold.published_through,
+            intents=frozenset(fold.intents) | {each.intent for each in moving},
+        )
 
     def why(self, epoch: Epoch) -> str | None:
         """Why no record can name a folder of this epoch any more; None when one still can."""
@@ -117,6 +136,8 @@ def classify(name: str) -> Staged:
     """What a name is. What this version does not make is UNKNOWN, and stays."""
     if found := _ATTEMPT.fullmatch(name):
         return Staged(name, Kind.ATTEMPT, (int(found["term"]), int(found["epoch"])))
+    if (intent := intent_of(name)) is not None:
+        return Staged(name, Kind.INTENT, slot=intent)
     if found := _RESULTS.fullmatch(name):
         return Staged(name, Kind.RESULTS, (int(found["term"]), int(found["epoch"])))
     if found := _PROBE.fullmatch(name):
@@ -158,8 +179,14 @@ def _judge(
     decided: Decided, item: Staged, named: Mapping[Epoch, NamedFiles], published: Set[str]
 ) -> Decision:
     match item.kind:
-        case Kind.ATTEMPT:
-            return _judge_attempt(decided, item, named.get(item.epoch), published)
+        case Kind.ATTEMPT | Kind.INTENT:
+            intended = item.kind is Kind.INTENT
+            by_epoch = named.get(item.epoch)
+            return (
+                _judge_intent(decided, item)
+                if intended
+                else _judge_attempt(decided, item, by_epoch, published)
+            )
         case Kind.RESULTS:
             why = decided.why(item.epoch)
             return Decision(item.name, why is not None, why or _open(item.epoch))
@@ -176,9 +203,9 @@ def _judge(
         case Kind.OWNER_TMP:
             done = decided.next_seq > 0
             return Decision(item.name, done, "OWNER is there" if done else "OWNER may be missing")
-        case Kind.RESERVE_TMP | Kind.ADVICE_TMP:
+        case Kind.RESERVE_TMP | Kind.REQUEST_TMP | Kind.ADVICE_TMP:
             # A writer that still makes it does without: the reserve is made after the next commit,
-            # the lease renewed a little later.
+            # the lease renewed a little later, the request put again by whoever waits for it.
             return Decision(item.name, removable=True, reason="no record ever names it")
         case Kind.PACK:
             # Packs never go, and hold what was decided: nobody needs another one of the folder.
@@ -200,15 +227,26 @@ def _judge_attempt(
     files = [] if named is None else _of_folder(named, item.name)
     if named is None or not files:
         return Decision(item.name, removable=True, reason=f"no record names it; {why}")
-    waiting = [file.final for file in files if file.final not in published]
+    # A REPLACE may have removed them since.
+    done = named.seq < decided.published_through
+    waiting = [] if done else [file.final for file in files if file.final not in published]
     if waiting:
         reason = (
             f"slot {named.seq} names it; {len(waiting)} of {len(files)} files are not at their "
             "final names"
         )
         return Decision(item.name, removable=False, reason=reason)
-    reason = f"slot {named.seq} names it; all {len(files)} files are at their final names"
+    since = ", or were removed since" if done else ""
+    reason = f"slot {named.seq} names it; all {len(files)} files are at their final names{since}"
     return Decision(item.name, removable=True, reason=reason)
+
+
+def _judge_intent(decided: Decided, item: Staged) -> Decision:
+    if item.slot >= decided.next_seq:
+        return Decision(item.name, removable=False, reason=f"slot {item.slot} is not decided")
+    if item.slot in decided.intents:
+        return Decision(item.name, removable=False, reason=f"the work of slot {item.slot} goes on")
+    return Decision(item.name, removable=True, reason=f"the work of slot {item.slot} has ended")
 
 
 def _of_folder(named: NamedFiles, name: str) -> list[FileRecord]:

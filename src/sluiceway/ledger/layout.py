@@ -54,6 +54,19 @@ class LedgerLayout:
         return f"{self.root}/hint.json"
 
     @property
+    def requests(self) -> str:
+        """Mail of tools to the driver that runs the route, and its answers; never truth."""
+        return f"{self.root}/requests"
+
+    def request(self, name: str) -> str:
+        """What a tool asks for."""
+        return f"{self.requests}/{name}.json"
+
+    def answer(self, name: str) -> str:
+        """Why the driver does not do it."""
+        return f"{self.requests}/{name}.answer.json"
+
+    @property
     def reserve(self) -> str:
         """Room that is set aside for a record on a full disk."""
         return f"{self.stage}/reserve"

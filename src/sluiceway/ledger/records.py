@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from sluiceway.errors import LedgerCorruptError
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
+from sluiceway.ledger.partition_records import (
+    AbandonRecord,
+    ExpireRecord,
+    IntentRecord,
+    ReadyRecord,
+    ReplaceRecord,
+)
 from sluiceway.types.strict_json import (
     BigInt,
     StrictJsonError,
@@ -19,13 +28,14 @@ from sluiceway.types.strict_json import (
     to_plain,
 )
 
-FORMAT = 2
+FORMAT = 3
 """Format of the records that this version writes and the newest that it reads.
 
-1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides.
+1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides. 3: INTENT, REPLACE,
+ABANDON, READY, EXPIRE, LANE and LANE_DATA besides, and in DATA what is closed and what is late.
 """
 
-MIN_READER = 2
+MIN_READER = 3
 """Oldest format whose readers understand what this version writes; each FENCE declares it."""
 
 MAX_RECORD_BYTES = 64 << 20
@@ -41,6 +51,13 @@ class RecordType(StrEnum):
     SNAPSHOT = "SNAPSHOT"
     RESET = "RESET"
     SOURCE_CHANGE = "SOURCE_CHANGE"
+    INTENT = "INTENT"
+    REPLACE = "REPLACE"
+    ABANDON = "ABANDON"
+    READY = "READY"
+    EXPIRE = "EXPIRE"
+    LANE = "LANE"
+    LANE_DATA = "LANE_DATA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,26 +156,6 @@ class RangeRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class FileRecord:
-    """One committed file.
-
-    Attributes:
-        staged: `<attempt folder>/<name>`, relative to stage/.
-        final: Relative to the table's folder.
-        values: Raw partition values, null for the default partition; none for dirty files.
-        bounds: Column -> (least, greatest) as text, for simple types only.
-    """
-
-    staged: str
-    final: str
-    values: tuple[str | None, ...]
-    rows: BigInt
-    size_bytes: BigInt
-    crc32c: str
-    bounds: dict[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
 class RowCounts:
     """Where the rows went: `read = written + dirty + late + filtered + skipped` (P6)."""
 
@@ -191,7 +188,13 @@ NO_ROWS = RowCounts(*(BigInt(0),) * 6)
 
 @dataclass(frozen=True, slots=True)
 class DataRecord:
-    """An epoch: what was read, what was written, and where it is."""
+    """An epoch: what was read, what was written, and where it is.
+
+    Attributes:
+        closed: Prefixes of partitions that were closed when the epoch was planned, and in no
+            earlier record. Epochs rise, so none that was planned before can land any more.
+        late_in: Closed prefixes that rows have reached by the late policy.
+    """
 
     epoch: int
     ranges: tuple[RangeRecord, ...]
@@ -201,6 +204,8 @@ class DataRecord:
     schema: str
     dirty_reasons: dict[str, int]
     timings_ms: dict[str, int]
+    closed: tuple[str, ...] = ()
+    late_in: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +225,23 @@ class SnapshotRecord:
     version: int
 
 
-Body = FenceRecord | SourcesRecord | DataRecord | SnapshotRecord | ResetRecord | SourceChangeRecord
+Body = (
+    FenceRecord
+    | SourcesRecord
+    | DataRecord
+    | SnapshotRecord
+    | ResetRecord
+    | SourceChangeRecord
+    | IntentRecord
+    | ReplaceRecord
+    | AbandonRecord
+    | ReadyRecord
+    | ExpireRecord
+    | LaneRecord
+    | LaneDataRecord
+)
+EpochRecord = DataRecord | LaneDataRecord
+"""What an epoch commits: files, of the stream or of a lane."""
 
 _BODIES: dict[RecordType, type] = {
     RecordType.FENCE: FenceRecord,
@@ -229,8 +250,29 @@ _BODIES: dict[RecordType, type] = {
     RecordType.SNAPSHOT: SnapshotRecord,
     RecordType.RESET: ResetRecord,
     RecordType.SOURCE_CHANGE: SourceChangeRecord,
+    RecordType.INTENT: IntentRecord,
+    RecordType.REPLACE: ReplaceRecord,
+    RecordType.ABANDON: AbandonRecord,
+    RecordType.READY: ReadyRecord,
+    RecordType.EXPIRE: ExpireRecord,
+    RecordType.LANE: LaneRecord,
+    RecordType.LANE_DATA: LaneDataRecord,
 }
-_SINCE_FORMAT = {RecordType.SNAPSHOT: 2, RecordType.RESET: 2, RecordType.SOURCE_CHANGE: 2}
+_SINCE_FORMAT = {
+    RecordType.SNAPSHOT: 2,
+    RecordType.RESET: 2,
+    RecordType.SOURCE_CHANGE: 2,
+    RecordType.INTENT: 3,
+    RecordType.REPLACE: 3,
+    RecordType.ABANDON: 3,
+    RecordType.READY: 3,
+    RecordType.EXPIRE: 3,
+    RecordType.LANE: 3,
+    RecordType.LANE_DATA: 3,
+}
+_FIELDS_SINCE: dict[RecordType, dict[str, int]] = {RecordType.DATA: {"closed": 3, "late_in": 3}}
+"""Fields of bodies that earlier formats do not have; they are empty lists there."""
+
 _TYPES = {kind: name for name, kind in _BODIES.items()}
 
 
@@ -277,9 +319,22 @@ def encode_record(record: Record) -> bytes:
             "published_through": record.published_through,
             "effects_through": record.effects_through,
             "type": record.type.value,
-            "body": to_plain(record.body, type(record.body)),
+            "body": _plain_body(record),
         }
     )
+
+
+def _plain_body(record: Record) -> dict[str, object]:
+    plain: dict[str, object] = to_plain(record.body, type(record.body))
+    for name in _later_fields(record.type, record.format):
+        if plain.pop(name):
+            raise ValueError(f"format {record.format} has no field {name} in {record.type}")
+    return plain
+
+
+def _later_fields(kind: RecordType, version: int) -> list[str]:
+    """Fields that records of this format are too old for."""
+    return [name for name, since in _FIELDS_SINCE.get(kind, {}).items() if version < since]
 
 
 def encode_plain(plain: dict[str, object]) -> bytes:
@@ -335,6 +390,11 @@ def _decode(raw: bytes, where: str) -> Record:
         from_plain(plain[name], kind if kind is not dict else dict[str, object], name)
     if plain["type"] not in RecordType.__members__:
         raise StrictJsonError(f"unknown record type {plain['type']!r}")
+    found = RecordType(plain["type"])
+    later = _later_fields(found, plain["format"])
+    if unknown := plain["body"].keys() & set(later):
+        raise StrictJsonError(f"format {plain['format']} has no fields {sorted(unknown)}")
+    body = {**plain["body"], **{name: [] for name in later}}
     record = Record(
         engine=plain["engine"],
         seq=plain["seq"],
@@ -343,7 +403,7 @@ def _decode(raw: bytes, where: str) -> Record:
         id=plain["id"],
         published_through=plain["published_through"],
         effects_through=plain["effects_through"],
-        body=from_plain(plain["body"], _BODIES[RecordType(plain["type"])], "body"),
+        body=from_plain(body, _BODIES[found], "body"),
         format=plain["format"],
     )
     if record.format < _SINCE_FORMAT.get(record.type, 1):

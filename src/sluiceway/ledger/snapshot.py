@@ -10,20 +10,23 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
-from sluiceway.ledger.fold import Fold, PartitionState, SourceState, Subscription
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import SourceState, Subscription
+from sluiceway.ledger.lane_image import LaneImage, lane_book, lane_image
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.partition_image import (
+    PartitionsImage,
+    partitions_image,
+    restore_partitions,
+)
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 """Raised with every change to what a fold holds or means."""
 
 _LAST_SLOT = 10**20 - 1
-
-MAX_PARTITIONS = 10_000
-"""Table partitions that a side file keeps: those touched last. One that comes again later is asked
-of the catalog again, which finds it there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +53,6 @@ class _Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Partition:
-    values: tuple[str | None, ...]
-    folder: str
-    first_seq: int
-    last_seq: int
-    rows: BigInt
-    files: BigInt
-
-
-@dataclass(frozen=True, slots=True)
 class _Image:
     """A fold with nothing unpublished, as strict JSON holds it."""
 
@@ -75,11 +68,12 @@ class _Image:
     data_seq: int
     subscription: Subscription | None
     sources: tuple[_Source, ...]
-    partitions: tuple[_Partition, ...]
+    partitions: PartitionsImage
     counts: RowCounts
     effects_through: int
     data_records: BigInt
     snapshot_through: int
+    lanes: LaneImage
 
 
 def write_side_file(storage: Storage, layout: LedgerLayout, fold: Fold) -> SnapshotRecord:
@@ -158,19 +152,13 @@ def _image(fold: Fold) -> _Image:
         data_seq=fold.data_seq,
         subscription=fold.subscription,
         sources=tuple(_source(key, state) for key, state in sorted(fold.sources.items())),
-        partitions=tuple(_partition(state) for state in _kept_partitions(fold)),
+        partitions=partitions_image(fold),
         counts=fold.counts,
         effects_through=fold.effects_through,
         data_records=BigInt(fold.data_records),
         snapshot_through=fold.snapshot_through,
+        lanes=lane_image(fold.lanes),
     )
-
-
-def _kept_partitions(fold: Fold) -> list[PartitionState]:
-    states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
-    recent = states[:MAX_PARTITIONS]
-    owed = [each for each in states[MAX_PARTITIONS:] if each.first_seq >= fold.effects_through]
-    return recent + owed
 
 
 def _source(key: tuple[str, int], state: SourceState) -> _Source:
@@ -190,19 +178,8 @@ def _source(key: tuple[str, int], state: SourceState) -> _Source:
     )
 
 
-def _partition(state: PartitionState) -> _Partition:
-    return _Partition(
-        values=state.values,
-        folder=state.folder,
-        first_seq=state.first_seq,
-        last_seq=state.last_seq,
-        rows=BigInt(state.rows),
-        files=BigInt(state.files),
-    )
-
-
 def _fold(image: _Image) -> Fold:
-    return Fold(
+    fold = Fold(
         next_seq=image.next_seq,
         head=image.head,
         term=image.term,
@@ -214,13 +191,15 @@ def _fold(image: _Image) -> Fold:
         data_seq=image.data_seq,
         subscription=image.subscription,
         sources={(each.topic, each.partition): _source_state(each) for each in image.sources},
-        partitions={each.folder: _partition_state(each) for each in image.partitions},
         counts=image.counts,
         published_through=image.next_seq,
         effects_through=image.effects_through,
         data_records=int(image.data_records),
         snapshot_through=image.snapshot_through,
+        lanes=lane_book(image.lanes),
     )
+    restore_partitions(fold, image.partitions)
+    return fold
 
 
 def _source_state(each: _Source) -> SourceState:
@@ -235,15 +214,4 @@ def _source_state(each: _Source) -> SourceState:
         retired=each.retired,
         leader_epoch=each.leader_epoch,
         max_event_time_us=each.max_event_time_us,
-    )
-
-
-def _partition_state(each: _Partition) -> PartitionState:
-    return PartitionState(
-        values=each.values,
-        folder=each.folder,
-        first_seq=each.first_seq,
-        last_seq=each.last_seq,
-        rows=each.rows,
-        files=each.files,
     )

@@ -10,6 +10,8 @@ from sluiceway.storage.contract import Storage
 
 SNAPSHOT_EVERY = 1_000
 """Records between two snapshots: what a start reads at most, besides the side file."""
+SNAPSHOT_BYTES = 4 << 20
+"""Bytes of records between two snapshots: few epochs of very many files are as long to read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +44,7 @@ class LogUpkeep:
 
     def due(self) -> bool:
         """Whether `run` has something to do. Costs nothing."""
-        fold = self._writer.fold
-        enough = fold.next_seq - fold.snapshot_through >= SNAPSHOT_EVERY
-        return (enough and not fold.unpublished) or self._may_pack
+        return self._snapshot_due() or self._may_pack
 
     def run(self) -> Upkeep:
         """Take a SNAPSHOT or pack one folder. Called between two commits of the route.
@@ -55,7 +55,7 @@ class LogUpkeep:
             StorageUnavailableError: The store failed; a later call goes on.
         """
         fold, storage, layout = self._writer.fold, self._log.storage, self._log.layout
-        if fold.next_seq - fold.snapshot_through >= SNAPSHOT_EVERY and not fold.unpublished:
+        if self._snapshot_due():
             before = fold.snapshot_through
             committed = self._writer.commit(write_side_file(storage, layout, fold))
             write_hint(storage, layout, committed.seq)
@@ -71,6 +71,12 @@ class LogUpkeep:
             return Upkeep(damage=damage)
         self._may_pack = packed is not None
         return Upkeep(packed=packed)
+
+    def _snapshot_due(self) -> bool:
+        fold = self._writer.fold
+        records = fold.next_seq - fold.snapshot_through
+        enough = records >= SNAPSHOT_EVERY or fold.bytes_since_snapshot >= SNAPSHOT_BYTES
+        return enough and not fold.unpublished
 
 
 def _drop_side_files(storage: Storage, layout: LedgerLayout, before: int) -> None:

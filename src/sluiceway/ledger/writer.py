@@ -8,6 +8,7 @@ from uuid import uuid4
 from sluiceway import __version__
 from sluiceway.errors import (
     FencedError,
+    InvariantError,
     LedgerCorruptError,
     StorageFullError,
     StorageUnavailableError,
@@ -74,10 +75,29 @@ class LedgerWriter:
             self.log.advance(self.fold)
             on_lost()
 
-    def commit(self, body: Body) -> Committed:
+    def commit(self, body: Body | Callable[[Fold], Body]) -> Committed:
         """Land a record in the next slot: the commit point of what it describes.
 
         Called on the driver, in order, after everything that the record names is durable.
+
+        Args:
+            body: Of the record, or how it is made; see `commit_made`.
+
+        Raises:
+            SluicewayError: As in `commit_made`.
+        """
+        committed = self.commit_made(body if callable(body) else lambda _: body)
+        if committed is None:
+            raise InvariantError("a record that was there is gone")
+        return committed
+
+    def commit_made(self, build: Callable[[Fold], Body | None]) -> Committed | None:
+        """Land a record that is made from the fold at its own slot, again after each lost slot.
+
+        Called as `commit` is.
+
+        Args:
+            build: The record; None when there is nothing to put any more.
 
         Raises:
             FencedError: Another driver has taken the ledger over. Stop; touch nothing.
@@ -86,6 +106,9 @@ class LedgerWriter:
         """
         while True:
             self._refuse_if_fenced()
+            body = build(self.fold)
+            if body is None:
+                return None
             committed = self._try_put(body, self.term)
             if committed is not None:
                 return committed

@@ -53,15 +53,22 @@ class TableState:
 
 @dataclass(frozen=True, slots=True)
 class DesiredPartition:
-    """A partition that the fold of the ledger says must exist.
+    """How the fold of the ledger says that a partition must be.
 
     Attributes:
         values: Raw (not escaped) values in the order of the partition columns.
         location: Folder, absolute.
+        first: Folder that it was at first; empty when it has never been elsewhere.
+        moves: What the absolute names of all other folders begin with that this ledger may ever
+            have given it.
+        exists: Whether it must be there; else it must not be, with a folder of this ledger.
     """
 
     values: tuple[str, ...]
     location: str
+    first: str = ""
+    moves: str = ""
+    exists: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,9 @@ class TableSink(ABC):
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         """Make the catalog equal to the desired partitions; idempotent, in batches.
 
+        A partition at another folder that this ledger has given it is put right; one at a foreign
+        folder is left alone. No file is touched.
+
         Returns:
             Partitions that were left alone: a foreign location, another format.
 
@@ -108,6 +118,21 @@ class TableSink(ABC):
             MetastoreUnavailableError: The catalog does not answer; call again later.
             TableMismatchError: The table was dropped or created again.
         """
+
+    def shown(self, partitions: Sequence[DesiredPartition]) -> dict[tuple[str, ...], str] | None:
+        """Read back where readers find these partitions now, as locations by their values.
+
+        Asked before a folder is removed that a partition has left.
+
+        Returns:
+            None when the catalog cannot say: no such folder is ever removed then.
+
+        Raises:
+            MetastoreUnavailableError: The catalog does not answer.
+            TableMismatchError: The table was dropped or created again.
+        """
+        del partitions
+        return None
 
     @abstractmethod
     def close(self) -> None:

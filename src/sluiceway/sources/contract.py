@@ -174,6 +174,21 @@ class RawRecord:
     headers: tuple[tuple[str, bytes | None], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """Where rows first came from, one value a row."""
+
+    topics: Sequence[str]
+    partitions: Sequence[int]
+    offsets: Sequence[int]
+
+
+UNREADABLE_HEADERS = (("sluiceway.headers", b"unreadable: a name is not UTF-8"),)
+"""Stands for the headers of a record that has one whose name is no text."""
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 class SourceBatch(ABC):
     """Records of one split, offsets rising, as one fetch returned them.
 
@@ -195,6 +210,22 @@ class SourceBatch(ABC):
     @abstractmethod
     def record(self, row: int) -> RawRecord:
         """Everything about one row. Called for dirty rows only."""
+
+    def origins(self) -> Origins | None:
+        """Where the rows first came from, when that is not the split that they are read from.
+
+        Called only when a route keeps it. Rows of a replay are read from a dirty file, and their
+        topic, partition and offset are still those that they had in the queue.
+        """
+        return None
+
+    def keys(self) -> Sequence[bytes | None]:
+        """Record keys in row order. Called only when a route has a column of them."""
+        return [self.record(row).key for row in range(len(self.values))]
+
+    def headers(self) -> Sequence[Headers]:
+        """Headers in row order, as `keys`; `UNREADABLE_HEADERS` where they are no texts."""
+        return [self.record(row).headers for row in range(len(self.values))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +16,9 @@ from sluiceway.errors import JobFileError
 from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
 from sluiceway.spec.columns import ColumnSpec
+from sluiceway.spec.dirty import DirtySpec
+from sluiceway.spec.formats import FormatSpec
+from sluiceway.spec.plugin_block import PluginBlock
 from sluiceway.spec.start import (
     EARLIEST,
     LATEST,
@@ -37,7 +40,6 @@ from sluiceway.spec.values import (
     Option,
     Port,
     Rate,
-    Secret,
     TableName,
     ThriftUri,
     TimeZone,
@@ -47,25 +49,11 @@ from sluiceway.spec.values import (
     wrong,
 )
 
-MetaField = Literal["topic", "partition", "offset", "timestamp"]
-META_NAMES: Mapping[str, str] = {
-    "topic": "_topic",
-    "partition": "_partition",
-    "offset": "_offset",
-    "timestamp": "_timestamp",
-}
-
-
-class PluginBlock(Block):
-    """A block that names a built-in kind or a plug-in; the first look at the file has the names."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Mapping[str, Option]]
-
-    @property
-    def plugin(self) -> tuple[str, Mapping[str, str | Secret]] | None:
-        """The plug-in's name and its options as they are written; None for a built-in kind."""
-        return next(iter((self.__pydantic_extra__ or {}).items()), None)
+MetaField = Literal[
+    "topic", "partition", "offset", "timestamp", "key", "key_text", "headers", "headers_text"
+]
+META_NAMES: Mapping[str, str] = {field: f"_{field}" for field in get_args(MetaField)}
+_META_WORDS = ", ".join(META_NAMES)
 
 
 class KafkaConnection(Block):
@@ -182,29 +170,6 @@ def _later(*values: str, todo: str) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-class JsonFormat(Block):
-    """JSON objects.
-
-    Attributes:
-        extra: What happens to keys that no column reads.
-        tombstones: What happens to records without a value.
-        engine: What reads payloads before the slow path decides what is left; equal outcomes.
-    """
-
-    extra: Annotated[Literal["ignore"], _later("keep", "dirty", todo="write ignore")] = "ignore"
-    tombstones: Literal["skip", "dirty"] = "dirty"
-    engine: Literal["auto", "native", "library"] = "auto"
-
-
-class FormatSpec(PluginBlock):
-    """How payloads are read; exactly one format is given."""
-
-    LATER = frozenset({"avro", "protobuf", "csv", "raw", "debezium", "canal", "maxwell"})
-    ONE_OF = ("json",)
-    PLUGINS = (PluginGroup.FORMATS,)
-    json_: JsonFormat | None = Field(default=None, alias="json")
-
-
 class HiveTable(Block):
     """Where rows go.
 
@@ -253,9 +218,9 @@ class PartitionSpec(Block):
 
 
 class MetaColumn(Block):
-    """A column that says where a row comes from."""
+    """A column of what the queue has beside the payload."""
 
-    field: Annotated[MetaField, _later("key", "headers", todo="remove it")]
+    field: MetaField
     name: ColumnName
 
 
@@ -271,11 +236,11 @@ def _meta(value: object) -> object:
     """Both shapes of `meta` as a tuple: a list of fields, or a mapping of fields to names."""
     if isinstance(value, tuple):
         if not all(isinstance(field, str) for field in value):
-            raise wrong("a list of topic, partition, offset, timestamp", "list their names")
+            raise wrong(f"a list of {_META_WORDS}", "list their names")
         return tuple({"field": field, "name": META_NAMES.get(field, "_")} for field in value)
     if isinstance(value, dict):
         return tuple({"field": field, "name": name} for field, name in value.items())
-    raise wrong("a list of topic, partition, offset, timestamp, or a mapping to names", "list them")
+    raise wrong(f"a list of {_META_WORDS}, or a mapping to names", "list them")
 
 
 class TableSpec(Block):
@@ -284,7 +249,7 @@ class TableSpec(Block):
     Attributes:
         columns: Declared columns; None takes them from the table.
         partition_by: Partition columns in path order.
-        meta: Columns that say where a row comes from, after the others.
+        meta: Columns of what the queue has beside the payload, after the others.
     """
 
     LATER = frozenset({"iceberg", "files", "evolution"})
@@ -357,7 +322,7 @@ class ReadySpec(Block):
 class JobBlocks(Block):
     """The blocks of a job file, but for its routes."""
 
-    LATER = frozenset({"files", "dirty", "transform", "retention"})
+    LATER = frozenset({"files", "transform", "retention"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -367,6 +332,7 @@ class JobBlocks(Block):
     table: TableSpec
     where: ExpressionText | None = None
     event_time: EventTimeSpec | None = None
+    dirty: DirtySpec = Field(default_factory=DirtySpec)
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
 
@@ -382,6 +348,7 @@ class RouteEntry(Block):
     format: FormatSpec | None = None
     where: ExpressionText | None = None
     event_time: EventTimeSpec | None = None
+    dirty: DirtySpec | None = None
 
 
 class JobFileBlocks(JobBlocks):

@@ -1,9 +1,16 @@
 """Why a row cannot be converted, as values that every layer above shares."""
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
 MESSAGE_LIMIT_CHARS = 300
+MOST_COUNTED = 40
+"""Names that dirty rows of one record are counted under, at most; see `counted_as`."""
+
+_COUNTED_PATH_CHARS = 80
+_POSITION = re.compile(r"\[\d+\]")
 
 
 class DirtyReason(StrEnum):
@@ -24,6 +31,7 @@ class DirtyReason(StrEnum):
     TRAILING_BLANKS = "trailing_blanks"
     BAD_TEXT = "bad_text"
     BAD_TIME = "bad_time"
+    NOT_A_CHANGE = "not_a_change"
     UNEXPECTED_FIELD = "unexpected_field"
     TOO_DEEP = "too_deep"
     BAD_PARTITION_VALUE = "bad_partition_value"
@@ -63,3 +71,45 @@ def shown(value: object, limit_chars: int = 60) -> str:
     """
     text = ascii(value[:limit_chars] if isinstance(value, str) else value)
     return text if len(text) <= limit_chars else f"{text[: limit_chars - 3]}..."
+
+
+def counted_as(reason: str, path: str) -> str:
+    """Name under which rows of a reason and field are counted: `overflow geo.tags[].v`.
+
+    Called for dirty rows. Positions in lists are left out, so that they do not multiply names.
+
+    Args:
+        reason: Stable code.
+        path: Field; empty when the whole payload is meant.
+    """
+    if not path:
+        return str(reason)
+    return f"{reason} {_POSITION.sub('[]', path)[:_COUNTED_PATH_CHARS]}"
+
+
+def reason_of(name: str) -> str:
+    """The reason alone of a name that `counted_as` made."""
+    return name.partition(" ")[0]
+
+
+def by_reason(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts under names of `counted_as`, added up by reason."""
+    found: dict[str, int] = {}
+    for name, rows in counts.items():
+        reason = reason_of(name)
+        found[reason] = found.get(reason, 0) + rows
+    return found
+
+
+def bounded_counts(counts: Mapping[str, int]) -> dict[str, int]:
+    """The same rows under `MOST_COUNTED` names of fields at most; the rest under reasons alone.
+
+    Called where counts of several tasks or epochs are added up: field paths may come from keys of
+    the payload, so their number has no other bound.
+    """
+    kept = {*sorted(counts, key=lambda name: (-counts[name], name))[:MOST_COUNTED]}
+    found: dict[str, int] = {}
+    for name in sorted(counts):
+        under = name if name in kept else reason_of(name)
+        found[under] = found.get(under, 0) + counts[name]
+    return found

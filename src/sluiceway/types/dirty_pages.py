@@ -27,8 +27,8 @@ _FIX = "correct the producer"
 PAGES: dict[DirtyReason, ReasonPage] = {
     DirtyReason.BROKEN: ReasonPage(
         "decode",
-        "the payload is not JSON",
-        '`{"a":1`, `{"a":01}`, two objects in one payload',
+        "the payload is not JSON; no line of delimited text, or several",
+        '`{"a":1`, `{"a":01}`, two objects in one payload; `a,"b` as CSV',
         "look at the raw value in the dirty file: it was cut, or is of another format",
     ),
     DirtyReason.ENCODING: ReasonPage(
@@ -58,9 +58,9 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.MISSING: ReasonPage(
         "convert",
-        "a required column has no such key",
-        "`{}` for a column with `required: true`",
-        "correct `path`, give a `default`, or take `required` away",
+        "a required column has no such key; a line has too few fields (decode)",
+        "`{}` for a column with `required: true`; `1,2` for three columns of CSV",
+        "correct `path`, give a `default`, or take `required` away; `csv.missing: null`",
     ),
     DirtyReason.NULL: ReasonPage(
         "convert, event_time",
@@ -108,7 +108,7 @@ PAGES: dict[DirtyReason, ReasonPage] = {
     ),
     DirtyReason.BAD_TEXT: ReasonPage(
         "convert",
-        "a string that is no number, for a number; none of the binary format, for bytes",
+        "a string that is no number, for a number; no boolean's word; none of the binary format",
         '`"abc"`, `""`, `" 12"` for `bigint`',
         f"{_FIX}; `trim: true` takes blanks around a number, `non_finite` NaN and infinities",
     ),
@@ -118,11 +118,17 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         '`"2026-02-29"`; `"2026-11-20T08:00:00"` without offset; `23:59:60`',
         "say `format` and `timezone`; with `on_lossy` a time finer than a microsecond is rounded",
     ),
+    DirtyReason.NOT_A_CHANGE: ReasonPage(
+        "decode",
+        "a message of a change log that changes no row, or is none that such a log has",
+        '`{"type":"table-alter",...}` of Maxwell; `op: c` of Debezium without `after`',
+        "`other: skip` skips and counts messages of known kinds: DDL, heartbeats, transactions",
+    ),
     DirtyReason.UNEXPECTED_FIELD: ReasonPage(
-        "",
-        "a key that no column reads; not in this version, which has `extra: ignore` only",
-        "none",
-        "nothing",
+        "decode, convert",
+        "a key that no column reads, with `extra: dirty`; a line with more fields than columns",
+        '`{"a":1,"b":2}` for a column `a`; `1,2,3` for two columns of CSV',
+        "add a column, say `extra: keep` (JSON) or `ignore`, name all `fields` of the line",
     ),
     DirtyReason.TOO_DEEP: ReasonPage(
         "decode",

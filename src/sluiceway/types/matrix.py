@@ -138,6 +138,7 @@ _KEEP, _NULL_NON_FINITE = _on("non_finite", "keep"), _on("non_finite", "null")
 _TRIM = Variant("trim: true", Policy(trim=True))
 _IN_ZONE = Variant("timezone", Policy(timezone=_ZONE))
 _AS_UTF8, _AS_BASE64, _AS_HEX = (_on("format", name) for name in BINARY_FORMATS)
+_WORDS = Variant("format", Policy(format="Y/N"))
 _DAY_FORMAT = Variant("format", Policy(format="dd.MM.yyyy"))
 _TIME_FORMAT = Variant("format with XXX", Policy(format="dd.MM.yyyy HH:mm:ss.SSSSSSSXXX"))
 _LOCAL_FORMAT = Variant(
@@ -160,6 +161,7 @@ _BASE: tuple[_Row, ...] = (
     (_ALL, _J.MISSING, _PLAIN, Outcome.EXACT, "null; dirty when required", (Why.MISSING,)),
     (_ALL, _J.NULL, _PLAIN, Outcome.EXACT, "null; dirty when required", (Why.NULL,)),
     ((_C.BOOLEAN,), _J.BOOLEAN, _PLAIN, Outcome.EXACT, "itself", ()),
+    ((_C.BOOLEAN,), _J.STRING, _PLAIN, Outcome.CHECKED, "`true` or `false`", (Why.BAD_TEXT,)),
     (INTEGERS, _J.NUMBER, _PLAIN, Outcome.CHECKED, "the number, when whole and in range", _WHOLE),
     (INTEGERS, _J.STRING, _PLAIN, Outcome.CHECKED, _NUMBER_TEXT, (Why.BAD_TEXT, *_WHOLE)),
     (
@@ -278,6 +280,9 @@ def _texts_by_policy() -> Iterator[_Row]:
         yield (kind,), _J.STRING, _TRUNCATE, Outcome.LOSSY, cut, (Why.ENCODING,)
         rule = "null when it does not fit"
         yield (kind,), _J.STRING, _NULL_LOSSY, Outcome.LOSSY, rule, (Why.ENCODING,)
+    boolean, bad = (_C.BOOLEAN,), (Why.BAD_TEXT,)
+    yield boolean, _J.STRING, _TRIM, Outcome.CHECKED, "`true` or `false`, without the blanks", bad
+    yield boolean, _J.STRING, _WORDS, Outcome.CHECKED, "which of the two words it is", bad
     binary = (_C.BINARY,)
     yield binary, _J.STRING, _AS_UTF8, Outcome.CHECKED, "its bytes as they came", (Why.ENCODING,)
     for variant, rule in ((_AS_BASE64, "the bytes, RFC 4648"), (_AS_HEX, "the bytes")):

@@ -31,7 +31,7 @@ class Policy:
         on_bad_text: For what no text holds (bad UTF-8, half a surrogate pair, NUL): `dirty`, or
             `replace` by U+FFFD.
         trim: Blanks around the text of a number or time are no fault.
-        format: How a time, or a binary value, is written as text.
+        format: How a time, a boolean or a binary value is written as text.
         timezone: IANA name of the zone of times that name no offset, and of days of instants.
         redact: Messages about the column show no value.
     """

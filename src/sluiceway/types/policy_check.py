@@ -7,6 +7,7 @@ from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.matrix import BINARY_FORMATS, accepted_settings, kind_of_type
 from sluiceway.types.schema import (
     BinaryType,
+    BooleanType,
     DataType,
     DateType,
     Field,
@@ -59,6 +60,8 @@ def policy_problems(field: Field) -> Iterator[PolicyProblem]:
     for leaf in dict.fromkeys(plain):
         if isinstance(leaf, _TIMES):
             yield from _time_problems(field, leaf)
+        elif isinstance(leaf, BooleanType) and field.policy.format is not None:
+            yield from _boolean_problems(field.policy.format)
         elif isinstance(leaf, BinaryType) and field.policy.format is not None:
             yield from _binary_problems(field.policy.format)
 
@@ -113,6 +116,13 @@ def _format_problems(pattern: str, zone: str | None, *, is_day: bool) -> Iterato
     elif not is_day and not reader.has_offset and zone is None:
         todo = "add XXX to the format, or timezone: the zone that is meant"
         yield PolicyProblem("format", "an offset in the text, or a `timezone`", todo)
+
+
+def _boolean_problems(pattern: str) -> Iterator[PolicyProblem]:
+    yes, mark, no = pattern.partition("/")
+    if not (mark and yes and no) or yes == no or "/" in no:
+        text = "two words with `/` between: of true, of false"
+        yield PolicyProblem("format", text, "write for example Y/N or 1/0")
 
 
 def _binary_problems(pattern: str) -> Iterator[PolicyProblem]:

@@ -48,6 +48,7 @@ def finished_result(
         dirty_files=written.dirty_files,
         counts=written.counts,
         dirty_reasons=written.dirty_reasons,
+        notes=written.notes,
         timings_ms={
             "fetch": int(times.fetch_s * 1000),
             "task": int((time.monotonic() - times.started) * 1000),
@@ -55,6 +56,7 @@ def finished_result(
         },
         consumer_reused=times.consumer_reused,
         failure=None,
+        dirty_samples=written.dirty_samples,
     )
 
 

@@ -17,22 +17,30 @@ from sluiceway.eventtime.partition_time import TimePattern
 from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
 from sluiceway.formats.contract import DirtyRow, RowDecoder
 from sluiceway.formats.registry import open_decoder
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
-from sluiceway.ledger.records import FileRecord, RowCounts
+from sluiceway.ledger.records import RowCounts
+from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.partition_path import partition_value_problem
 from sluiceway.sources.contract import RawRecord, SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
-from sluiceway.worker.meta_columns import meta_arrays, meta_fields
-from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, TaskPlan
+from sluiceway.worker.dirty_tally import DirtyTally
+from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
+from sluiceway.worker.plan import (
+    NO_CHOICES,
+    DirtySample,
+    EventTimeRule,
+    PartitionRule,
+    TaskPlan,
+)
 from sluiceway.worker.row_choices import RowChooser
+from sluiceway.worker.row_files import RowFiles
+from sluiceway.worker.row_sorter import RowSorter
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.write_behind import WriteLane
-
-# With more runs of rows for one partition than this, sorting the batch costs less than the slices.
-_RUNS_PER_VALUE = 4
 
 
 @dataclass(slots=True)
@@ -53,8 +61,10 @@ class Written:
     dirty_files: tuple[FileRecord, ...]
     counts: RowCounts
     dirty_reasons: dict[str, int]
+    notes: dict[str, int]
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
+    dirty_samples: tuple[DirtySample, ...]
 
 
 @dataclass(slots=True)
@@ -73,7 +83,8 @@ class _Counted:
     dirty: int = 0
     filtered: int = 0
     skipped: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: DirtyTally = field(default_factory=DirtyTally)
+    notes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
 
@@ -85,9 +96,12 @@ class RowPipeline:
         storage: The table's storage.
         lane: Where its files are written, beside the caller's thread. What touches files or
             counts what was written runs there, until `close` or `abort` has waited for it.
+        files: Takes the rows; None stages files.
     """
 
-    def __init__(self, plan: TaskPlan, storage: Storage, lane: WriteLane) -> None:
+    def __init__(
+        self, plan: TaskPlan, storage: Storage, lane: WriteLane, files: RowFiles | None = None
+    ) -> None:
         route = plan.route
         self._route = route
         self._splits = [split.partition for split in plan.splits]
@@ -106,7 +120,9 @@ class RowPipeline:
         self._kept = [i for i, name in enumerate(names) if name.lower() not in left_out]
         kept_fields = [row_schema.field(i) for i in self._kept]
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
-        self._files = StagedFiles(storage, plan, self._file_schema)
+        self._format = open_format(self._file_schema, route.files)
+        self._files = files or StagedFiles(storage, plan, self._file_schema)
+        self._sorter = RowSorter(self._files.write)
         self._lane = lane
         self._counted = _Counted()
         self._totals = [SplitTotals() for _ in plan.splits]
@@ -129,14 +145,17 @@ class RowPipeline:
         self._counted.read += bounds[-1]
         decoded = self._decoder.decode(self._payloads(batches))
         self._counted.skipped += decoded.skipped
+        self._counted.notes.update(decoded.notes)
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
+        meta = meta_values(self._route.meta, batches, self._splits)
+        _drop_fetched(rows, meta.dirty, dirty)
         decoded_at = time.monotonic()
         self._choose(rows, dirty)
         self._read_event_times(rows, dirty)
         converted_at = time.monotonic()
         codes, values = self._assign(rows, dirty)
-        clean = self._with_meta(rows, batches)
+        clean = self._with_meta(rows, meta, bounds[-1])
         clean, codes = self._fit_for_files(rows, clean, codes, dirty)
         self._note_event_times(rows, bounds, batches)
         rejected = self._dirty_batch(dirty, bounds, batches)
@@ -174,6 +193,7 @@ class RowPipeline:
         """
         started = time.monotonic()
         self._lane.finish()
+        self._sorter.flush()
         files, dirty_files = self._files.close()
         counted = self._counted
         counted.seconds["close"] += time.monotonic() - started
@@ -189,9 +209,11 @@ class RowPipeline:
                 BigInt(counted.filtered),
                 BigInt(counted.skipped),
             ),
-            dirty_reasons=dict(counted.reasons),
+            dirty_reasons=counted.reasons.counts(),
+            notes=dict(counted.notes),
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
+            dirty_samples=tuple(counted.reasons.samples),
         )
 
     def abort(self) -> None:
@@ -239,12 +261,10 @@ class RowPipeline:
                 totals = self._totals[batch.split_index]
                 totals.max_event_time_us = max(newest, totals.max_event_time_us or newest)
 
-    def _with_meta(self, rows: _Rows, batches: Sequence[SourceBatch]) -> pa.RecordBatch:
+    def _with_meta(self, rows: _Rows, meta: MetaValues, fetched: int) -> pa.RecordBatch:
         columns = [rows.columns.column(i) for i in self._kept]
-        if self._route.meta:
-            everything = sum(len(batch.values) for batch in batches) == len(rows.indices)
-            for array in meta_arrays(self._route.meta, batches, self._splits):
-                columns.append(array if everything else array.take(rows.indices))
+        everything = fetched == len(rows.indices)
+        columns += [array if everything else array.take(rows.indices) for array in meta.arrays]
         return pa.RecordBatch.from_arrays(columns, schema=self._file_schema)
 
     def _fit_for_files(
@@ -255,7 +275,7 @@ class RowPipeline:
         dirty: list[DirtyRow],
     ) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
         """What is written of the rows: those that files of the table's format can hold."""
-        kept = _drop(rows, self._files.unfit_rows(clean), dirty)
+        kept = _drop(rows, self._format.unfit_rows(clean), dirty)
         return (clean, codes) if kept is None else (clean.filter(pa.array(kept)), codes[kept])
 
     def _write(
@@ -269,30 +289,10 @@ class RowPipeline:
         started = time.monotonic()
         if rows.num_rows > 0:
             self._counted.written += rows.num_rows
-            self._write_clean(rows, codes, values)
+            self._sorter.add(rows, codes, values)
         if rejected is not None:
             self._files.write_dirty(rejected)
         self._counted.seconds["write"] += time.monotonic() - started
-
-    def _write_clean(
-        self,
-        rows: pa.RecordBatch,
-        codes: NDArray[np.int32],
-        values: list[tuple[str | None, ...]],
-    ) -> None:
-        starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
-        if len(starts) <= _RUNS_PER_VALUE * len(values):
-            # Rows that follow each other go to one place: slices do, nothing is copied.
-            for begin, end in zip(starts, [*starts[1:], len(codes)], strict=True):
-                self._files.write(values[codes[begin]], rows.slice(begin, end - begin))
-            return
-        # Stable, so rows of one source partition keep their order in each file.
-        order = np.argsort(codes, kind="stable")
-        ordered = rows.take(pa.array(order))
-        cuts = np.searchsorted(codes[order], np.arange(len(values) + 1))
-        for value, begin, end in zip(values, cuts[:-1], cuts[1:], strict=True):
-            if end > begin:
-                self._files.write(value, ordered.slice(begin, end - begin))
 
     def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]
@@ -300,9 +300,10 @@ class RowPipeline:
         if not dirty:
             return None
         self._counted.dirty += len(dirty)
-        self._counted.reasons.update(row.reason.value for row in dirty)
         dirty.sort(key=lambda row: row.index)
         found = [(row, _record(row.index, bounds, batches)) for row in dirty]
+        for row, record in found:
+            self._counted.reasons.add(row, record)
         return dirty_batch(found, self._route.schema_version)
 
 
@@ -350,6 +351,15 @@ def _drop(
         dirty.append(replace(row, index=rows.indices[row.index].as_py()))
     _keep(rows, kept)
     return kept
+
+
+def _drop_fetched(rows: _Rows, found: Sequence[DirtyRow], dirty: list[DirtyRow]) -> None:
+    """Move rows to `dirty` by their number among those fetched, where they are rows at all."""
+    if not found:
+        return
+    places = {row: place for place, row in enumerate(rows.indices.to_pylist())}
+    first = {row.index: row for row in reversed(found) if row.index in places}
+    _drop(rows, [replace(first[index], index=places[index]) for index in sorted(first)], dirty)
 
 
 def _keep(rows: _Rows, kept: NDArray[np.bool_]) -> None:

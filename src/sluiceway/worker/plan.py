@@ -1,11 +1,12 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluiceway import errors
 from sluiceway.formats.registry import FormatChoice
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.records import FileRecord, RowCounts
+from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import SourceAccess
@@ -39,7 +40,7 @@ class PartitionRule:
 
 @dataclass(frozen=True, slots=True)
 class MetaColumn:
-    """A column that holds where a row came from: topic, partition, offset or timestamp."""
+    """A column of what the queue has beside the payload; kinds as in `META_TYPES`."""
 
     kind: str
     column: str
@@ -158,6 +159,19 @@ class SplitResult:
 
 
 @dataclass(frozen=True, slots=True)
+class DirtySample:
+    """A dirty row to show to a person: where it is and why, without its payload."""
+
+    topic: str
+    partition: int
+    offset: BigInt
+    stage: str
+    reason: str
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class TaskFailure:
     """An error of our tree that ended a task, as a value."""
 
@@ -185,7 +199,10 @@ class TaskResult:
     Attributes:
         ledger: The route's ledger; a bundle answers for several.
         attempt: Its folder under stage/; the folder exists only when it wrote a file.
+        dirty_reasons: Rows by names of `types.dirty.counted_as`.
         consumer_reused: The consumer of an earlier epoch went on.
+        dirty_samples: A few dirty rows of each reason.
+        notes: What the format has counted besides.
     """
 
     ledger: str
@@ -201,6 +218,8 @@ class TaskResult:
     timings_ms: dict[str, int]
     consumer_reused: bool
     failure: TaskFailure | None
+    dirty_samples: tuple[DirtySample, ...] = ()
+    notes: dict[str, int] = field(default_factory=dict)
 
     def moved(self) -> bool:
         """Whether any end moved."""

@@ -1,28 +1,40 @@
 """The files of one attempt: staged in a folder of its own, checked after close."""
 
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
 
-from sluiceway.ledger.records import FileRecord
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.sinks.files.contract import PARQUET_FILES, TableFile, TableFormat
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.storage.contract import Storage
-from sluiceway.types.dirty import DirtyRow
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
+from sluiceway.worker.late_writer import LateWriter
 from sluiceway.worker.plan import TaskPlan
 
 MAX_OPEN_FILES = 64
 MAX_BUFFERED_BYTES = 512 << 20
+# Files that are closed at once: each waits for the disk, and the waits are shared.
+CLOSERS = 8
 
 Values = tuple[str | None, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    file: TableFile
+    writer: LateWriter
+
+
 class StagedFiles:
-    """Writers of one attempt, one a partition, bounded in number and memory. One thread.
+    """Writers of one attempt, one a partition, bounded in open files and memory. One thread.
+
+    Partitions whose rows are all in memory still have no open file, so they may be many.
 
     Args:
         storage: The table's storage.
@@ -41,13 +53,12 @@ class StagedFiles:
         self.attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
         self._folder = route.layout.attempt(self.attempt)
         self._made_folder = False
-        self._open: OrderedDict[Values, TableFile] = OrderedDict()
-        self._dirty: TableFile | None = None
+        self._open: OrderedDict[Values, _Open] = OrderedDict()
+        # Of those, the ones with an open file, the one written longest ago first.
+        self._begun: OrderedDict[Values, None] = OrderedDict()
+        self._dirty: _Open | None = None
+        self._buffered_bytes = 0
         self._records: list[FileRecord] = []
-
-    def unfit_rows(self, rows: pa.RecordBatch) -> list[DirtyRow]:
-        """Rows that the table's files cannot hold; see `TableFormat.unfit_rows`."""
-        return self._rows_format.unfit_rows(rows)
 
     def write(self, values: Values, rows: pa.RecordBatch) -> None:
         """Append rows to the partition's file.
@@ -55,16 +66,11 @@ class StagedFiles:
         Raises:
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
-        file = self._open.get(values)
-        if file is None:
-            if len(self._open) >= MAX_OPEN_FILES:
-                # The one written longest ago is closed whole; its partition gets another file.
-                idle_values, idle = self._open.popitem(last=False)
-                self._records.append(self._close(self._rows_format, idle, idle_values))
-            file = self._new_file(self._rows_format)
-            self._open[values] = file
-        self._open.move_to_end(values)
-        file.write(rows)
+        of = self._open.get(values)
+        if of is None:
+            of = self._open[values] = self._new_file(self._rows_format)
+        self._append(of, rows)
+        self._note_begun(values, of)
         self._bound_memory()
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
@@ -75,7 +81,7 @@ class StagedFiles:
         """
         if self._dirty is None:
             self._dirty = self._new_file(self._dirty_format)
-        self._dirty.write(rows)
+        self._append(self._dirty, rows)
         self._bound_memory()
 
     def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
@@ -88,13 +94,11 @@ class StagedFiles:
             StorageUnavailableError: The store failed; the attempt is thrown away.
             TaskFailedError: A file is not what was written.
         """
-        while self._open:
-            values, file = self._open.popitem(last=False)
-            self._records.append(self._close(self._rows_format, file, values))
+        self._close_all()
         dirty: tuple[FileRecord, ...] = ()
         if self._dirty is not None:
             last, self._dirty = self._dirty, None
-            dirty = (self._close(self._dirty_format, last, None),)
+            dirty = (self._close(self._dirty_format, last.file, None),)
         if self._made_folder:
             self._storage.sync_folder(self._folder)
             self._storage.sync_folder(self._plan.route.layout.stage)
@@ -102,12 +106,45 @@ class StagedFiles:
 
     def abort(self) -> None:
         """Drop what is open; closed files stay as garbage of this attempt."""
-        for file in self._open.values():
-            file.abort()
+        for of in self._open.values():
+            of.file.abort()
         if self._dirty is not None:
-            self._dirty.abort()
+            self._dirty.file.abort()
 
-    def _new_file(self, table_format: TableFormat) -> TableFile:
+    def _append(self, of: _Open, rows: pa.RecordBatch) -> None:
+        before = of.file.buffered_bytes
+        of.file.write(rows)
+        self._buffered_bytes += of.file.buffered_bytes - before
+
+    def _note_begun(self, values: Values, of: _Open) -> None:
+        if not of.writer.begun:
+            return
+        self._begun[values] = None
+        self._begun.move_to_end(values)
+        if len(self._begun) > MAX_OPEN_FILES:
+            # The one written longest ago is closed whole; its partition gets another file.
+            idle, _ = self._begun.popitem(last=False)
+            closed = self._open.pop(idle)
+            self._buffered_bytes -= closed.file.buffered_bytes
+            self._records.append(self._close(self._rows_format, closed.file, idle))
+
+    def _close_all(self) -> None:
+        """Close the partitions' files; each that fails is dropped, and the first error raised."""
+        if CLOSERS == 1 or len(self._open) <= 1:
+            while self._open:
+                values, of = self._open.popitem(last=False)
+                self._records.append(self._close(self._rows_format, of.file, values))
+            return
+        waiting = list(self._open.items())
+        self._open.clear()
+        with ThreadPoolExecutor(CLOSERS, thread_name_prefix="close") as pool:
+            closing = [
+                pool.submit(self._close, self._rows_format, of.file, values)
+                for values, of in waiting
+            ]
+        self._records += [done.result() for done in closing]
+
+    def _new_file(self, table_format: TableFormat) -> _Open:
         if not self._made_folder:
             self._storage.make_folders(self._folder)
             self._made_folder = True
@@ -116,8 +153,8 @@ class StagedFiles:
             f"{plan.route.layout.route}-{plan.route.term}-{plan.epoch}-{plan.task}-"
             f"{uuid4().hex}{table_format.extension}"
         )
-        writer = self._storage.create_staged(f"{self._folder}/{name}")
-        return table_format.new_file(writer)
+        writer = LateWriter(self._storage, f"{self._folder}/{name}")
+        return _Open(table_format.new_file(writer), writer)
 
     def _close(
         self, table_format: TableFormat, file: TableFile, values: Values | None
@@ -148,7 +185,19 @@ class StagedFiles:
         return f"{partition_folder(self._names, values)}/{name}"
 
     def _bound_memory(self) -> None:
-        files = [*self._open.values(), *([self._dirty] if self._dirty is not None else [])]
-        buffered = sum(file.buffered_bytes for file in files)
-        if buffered > MAX_BUFFERED_BYTES:
-            max(files, key=lambda file: file.buffered_bytes).flush()
+        if self._buffered_bytes <= MAX_BUFFERED_BYTES:
+            return
+        places: list[tuple[Values | None, _Open]] = [*self._open.items()]
+        if self._dirty is not None:
+            places.append((None, self._dirty))
+        # Some more than needed: many small partitions are not looked through at every write.
+        kept_bytes = MAX_BUFFERED_BYTES // 4 * 3
+        by_size = sorted(places, key=lambda place: place[1].file.buffered_bytes, reverse=True)
+        for values, of in by_size:
+            if self._buffered_bytes <= kept_bytes:
+                return
+            if values is None or values in self._open:
+                self._buffered_bytes -= of.file.buffered_bytes
+                of.file.flush()
+                if values is not None:
+                    self._note_begun(values, of)

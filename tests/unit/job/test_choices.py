@@ -10,8 +10,8 @@ from sluiceway.job.choices import choice_problems
 from sluiceway.job.compile import compile_route
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.route_plan import schema_fingerprint
+from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.loader import load_job
-from sluiceway.spec.models import FormatSpec
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Schema
@@ -174,7 +174,8 @@ def test_where_of_the_file_holds_for_routes_without_their_own(tmp_path: Path) ->
             "on_lossy",
             "write one of: dirty, null, round(half_even)",
         ),
-        ("type: boolean, trim: true}", "trim", "no `trim` for the type boolean"),
+        ("type: boolean, non_finite: keep}", "non_finite", "no `non_finite` for the type boolean"),
+        ("type: boolean, format: yes}", "format", "two words with `/` between"),
         (
             "type: int, required: true, on_overflow: null}",
             "on_overflow",

@@ -7,8 +7,12 @@ import pytest
 
 from sluiceway.errors import SluicewayError, TableMismatchError
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.moved_partitions import MovedPartitions
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import stderr_log
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSink, TableState
+from sluiceway.storage.local import LocalStorage
 
 PATIENCE_S = 60.0
 
@@ -45,7 +49,9 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 def applier(sink: TableSink) -> tuple[EffectsApplier, list[int]]:
     through: list[int] = []
-    made = EffectsApplier(sink, stderr_log(level="error"), through.append)
+    log = stderr_log(level="error")
+    moved = MovedPartitions(LedgerLog(LocalStorage(), LedgerLayout("/t", "r")), log)
+    made = EffectsApplier(sink, log, through.append, moved)
     made.start()
     return made, through
 

@@ -7,9 +7,10 @@ import pytest
 
 from sluiceway.errors import LedgerMismatchError, StorageRefusedError, StorageUnavailableError
 from sluiceway.job.ledger_age import RECENT_RECORDS, refuse_older_ledger
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import DataRecord, FileRecord
+from sluiceway.ledger.records import DataRecord
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.contract import FileStatus
 from sluiceway.storage.local import LocalStorage

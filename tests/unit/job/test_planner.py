@@ -5,7 +5,8 @@ import pytest
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
 from sluiceway.job.planner import check_identities, new_partitions, plan_sources, plan_splits
 from sluiceway.job.start_offsets import ResolvedStart
-from sluiceway.ledger.fold import Fold, Subscription
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import Subscription
 from sluiceway.ledger.records import encode_record
 from sluiceway.sources.contract import (
     DiscoveredPartition,

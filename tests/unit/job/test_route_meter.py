@@ -23,7 +23,7 @@ def ends(*ends_by_partition: int) -> dict[SourcePartition, LogBounds]:
 def commit(meter: RouteMeter, fold: Fold, body: DataRecord) -> None:
     made = record(fold, body)
     fold.apply(made, encode_record(made))
-    meter.commit(fold, body.counts)
+    meter.commit(fold, body.counts, body.dirty_reasons)
 
 
 def metered(*, interval_s: float = 10.0) -> tuple[RouteMeter, Fold, Clock]:

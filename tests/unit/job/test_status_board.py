@@ -112,7 +112,8 @@ def test_summary_is_of_this_run() -> None:
     session.meter.advance(fold)
     board.note(session, RouteState.CAUGHT_UP, None)
     assert (board.summary().commits, board.summary().rows_read) == (0, 0)
-    session.meter.commit(fold, data(1, 1, span(0, 9, 20), dirty=1).counts)
+    record = data(1, 1, span(0, 9, 20), dirty=1)
+    session.meter.commit(fold, record.counts, record.dirty_reasons)
     summary = board.summary()
     assert (summary.commits, summary.rows_read, summary.rows_written) == (1, 11, 10)
     assert summary.routes[0].rows_dirty == 1

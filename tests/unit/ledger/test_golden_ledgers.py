@@ -19,6 +19,7 @@ _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _HEADS = {
     1: "b3eb9357e335b62fbda30ebf0eb5fa25deeaa721e7137dad58f449077aea7058",
     2: "e26439caf39d394afeea4d307392ebb7546d6177ea096c1599710e72ce7d2bd8",
+    3: "a29a3691cee31cf9864a46ef17e9ba3f4d1e4832badba387ce48a4338034f9e0",
 }
 
 
@@ -82,6 +83,17 @@ def test_golden_ledger_of_format_2_goes_on_where_that_of_format_1_ends() -> None
     }
 
 
+def test_golden_ledger_of_format_3_goes_on_where_that_of_format_2_ends() -> None:
+    fold = _fold(3)
+    assert (fold.term, fold.next_seq, fold.format) == (5, 20, 3)
+    assert fold.sources == _fold(2).sources
+    state = fold.partitions["dt=20251120/hr=08"]
+    assert (state.version, state.expired, state.rows) == (2, True, 0)
+    assert state.location == f"dt=20251120/_sluiceway-19-{'6' * 32}"
+    assert (fold.closed[state.folder].version, fold.intents) == (1, {})
+    assert list(fold.left) == [state.folder]
+
+
 def test_engine_of_today_takes_over_a_ledger_of_format_1_and_goes_on_in_its_own() -> None:
     fold = _fold(1)
     first = fold.first_fence
@@ -107,7 +119,8 @@ def test_format_never_falls() -> None:
     fold = _fold(2)
     assert fold.first_fence is not None
     raw = encode_record(record(fold, fence(ledger=fold.first_fence.ledger)))
-    old = _with(raw, (b'"format":2', b'"format":1'), (b'"min_reader":2', b'"min_reader":1'))
+    ours = (b'"format":%d' % FORMAT, b'"min_reader":%d' % FORMAT)
+    old = _with(raw, (ours[0], b'"format":1'), (ours[1], b'"min_reader":1'))
     with pytest.raises(InvariantError, match="rule 26"):
         fold.apply(decode_record(old, "x"), old)
 
@@ -132,7 +145,7 @@ def test_fence_for_later_readers_only_is_refused_with_the_way_out() -> None:
     fold = _fold(2)
     assert fold.first_fence is not None
     raw = encode_record(record(fold, fence(ledger=fold.first_fence.ledger)))
-    newer = _with(raw, (b'"min_reader":2', b'"min_reader":3'))
+    newer = _with(raw, (b'"min_reader":%d' % FORMAT, b'"min_reader":%d' % (FORMAT + 1)))
     with pytest.raises(InvariantError, match="run the newer version"):
         fold.apply(decode_record(newer, "x"), newer)
 

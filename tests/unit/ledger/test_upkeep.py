@@ -18,8 +18,9 @@ from sluiceway.errors import (
     StorageUnavailableError,
 )
 from sluiceway.job.housekeeping import keep_log_short
+from sluiceway.ledger import forgetting, snapshot, upkeep
 from sluiceway.ledger import layout as layouts
-from sluiceway.ledger import snapshot, upkeep
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import RecordType, SnapshotRecord
 from sluiceway.ledger.upkeep import LogUpkeep
@@ -65,6 +66,28 @@ def test_start_reads_only_what_lies_above_the_snapshot(tmp_path: Path) -> None:
     assert log.fold().next_seq == writer.fold.next_seq
     slots = [path for path in read if path.startswith(log.layout.log)]
     assert len(slots) <= 4
+
+
+def test_snapshot_is_due_by_bytes_of_records_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "SNAPSHOT_EVERY", 1_000)
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, 6)
+    size_bytes = writer.fold.bytes_since_snapshot
+    monkeypatch.setattr(upkeep, "SNAPSHOT_BYTES", size_bytes + 1)
+    tend(writer)
+    assert writer.fold.snapshot_through == 0
+    # A driver that takes over knows it too, and its own record is one more.
+    assert log.fold().bytes_since_snapshot == size_bytes
+    writer = take_over(log)
+    writer.note_published()
+    tend(writer)
+    assert writer.fold.snapshot_through > 0
+    assert writer.fold.bytes_since_snapshot == log.fold().bytes_since_snapshot == 0
+    write_rows(writer, 1)
+    assert 0 < log.fold().bytes_since_snapshot == writer.fold.bytes_since_snapshot < size_bytes
 
 
 def _altered(path: Path) -> None:
@@ -126,26 +149,28 @@ def test_snapshot_that_falls_back_is_refused(tmp_path: Path) -> None:
 def test_partitions_touched_long_ago_leave_the_side_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "MAX_PARTITIONS", 0)
+    monkeypatch.setattr(forgetting, "MAX_PARTITIONS", 0)
     log = open_log(tmp_path)
     writer = take_over(log)
     write_rows(writer, 1)
     writer.note_effects(writer.fold.next_seq)
     write_rows(writer, 4)
     tend(writer)
-    assert list(writer.fold.partitions) == ["dt=20261120/hr=08"]
-    fold = log.fold()
-    assert fold.partitions == {}
+    fold, whole = log.fold(), Fold()
+    log.advance(whole)
+    assert fold.partitions == whole.partitions == writer.fold.partitions == {}
+    assert fold.forgotten_up_to == whole.forgotten_up_to == "dt=20261120/hr=08"
     # When it is touched again, the catalog is asked for it again.
     write_rows(writer, 1)
     (again,) = log.fold().partitions.values()
     assert again.first_seq >= log.fold().effects_through
+    assert not again.whole
 
 
 def test_partitions_that_the_catalog_is_owed_stay_in_the_side_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot, "MAX_PARTITIONS", 0)
+    monkeypatch.setattr(forgetting, "MAX_PARTITIONS", 0)
     log = open_log(tmp_path)
     writer = take_over(log)
     write_rows(writer, 5)

@@ -66,3 +66,16 @@ def test_cpu_below_of_a_process_that_is_gone_is_unknown() -> None:
         child.wait()
     assert child.pid != os.getpid()
     assert cpu_below(child.pid) is None
+
+
+def test_cpu_below_reads_a_process_with_any_name() -> None:
+    name = "open('/proc/self/comm', 'wb').write(b'\\xff) 1 (')\nprint(flush=True)\ninput()"
+    with subprocess.Popen(
+        [sys.executable, "-c", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        found = cpu_below()
+        child.communicate("\n")
+    assert found is not None
+    assert "\N{REPLACEMENT CHARACTER}) 1 (" in found

@@ -7,10 +7,12 @@ import pytest
 from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.sources.kafka.settings import REFUSED
 from sluiceway.spec.checks import OWN_KAFKA_OPTIONS
+from sluiceway.spec.dirty import REASONS
 from sluiceway.spec.loader import load_job, parse_job
 from sluiceway.spec.models import MetaColumn, RouteSpec
 from sluiceway.spec.start import EARLIEST, LATEST
 from sluiceway.spec.values import Secret
+from sluiceway.types.dirty import DirtyReason
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
 ENVIRON = {"SLUICEWAY_KAFKA": "k1:9092", "SLUICEWAY_METASTORE": "thrift://hms:9083"}
@@ -97,6 +99,7 @@ def test_columns_from_table_leaves_names_to_the_table() -> None:
     [
         ("[offset, topic]", [("offset", "_offset"), ("topic", "_topic")]),
         ("{offset: pos}", [("offset", "pos")]),
+        ("[key, headers_text]", [("key", "_key"), ("headers_text", "_headers_text")]),
         ("[]", []),
     ],
 )
@@ -132,15 +135,12 @@ def test_missing_key_is_told_at_its_block() -> None:
     ("old", "new", "at"),
     [
         ("version: 1\n", "version: 1\nfiles: {target_size: 128MiB}\n", "2:1: `files`"),
-        ("version: 1\n", "version: 1\ndirty: {store: beside}\n", "2:1: `dirty`"),
+        ("version: 1\n", "version: 1\ndirty: {store: topic}\n", "2:16: the store `topic`"),
         ("version: 1\n", "version: 1\ntransform: {sql: x}\n", "2:1: `transform`"),
         ("version: 1\n", "version: 1\nretention: null\n", "2:1: `retention`"),
         ("{json: {}}", "{avro: {}}", "7:10: `avro`"),
-        ("{json: {}}", "{json: {extra: keep}}", "7:24: `keep`"),
         ("hive: {connection: hms, name: Ods.Small}", "iceberg: {name: x}", "9:3: `iceberg`"),
         ("Ods.Small}", 'Ods.Small, location: "s3a://b/x"}', "9:54: a table on s3a"),
-        ("partition_by: []", "partition_by: []\n  meta: [key]", "12:10: `key`"),
-        ("partition_by: []", "partition_by: []\n  meta: {headers: h}", "12:10: `headers`"),
         ("partition_by: []", "partition_by: []\nrun: {memory_per_task: 1}", "12:7: `memory_per"),
         (
             "partition_by: []",
@@ -198,7 +198,11 @@ def test_later_feature_beside_a_mistake_is_a_job_file_error() -> None:
         ("[]", "[{name: a-b, column: id}]", "11:25: expected a name of letters"),
         ("[]", "[]\n  meta: {topic: id}", "12:17: expected names that differ"),
         ("[]", "[]\n  meta: [topic, topic]", "12:17: expected names that differ"),
-        ("[]", "[]\n  meta: {topik: x}", "12:10: expected `topic`, `partition`, `offset` or"),
+        (
+            "[]",
+            "[]\n  meta: {topik: x}",
+            "12:10: expected `topic`, `partition`, `offset`",
+        ),
         ("[]", "[{name: x, event_time: yyyy}]", "11:28: expected an `event_time` block"),
         ("[]", "[]\nevent_time: {field: id, unit: ms}", "12:1: expected a partition that uses"),
         ("type: bigint}", "type: bigint, unit: ms}", "10:38: expected `unit` with types of"),
@@ -414,3 +418,33 @@ def test_load_without_file_is_a_job_file_error(
         load_job(path)
     assert caught.value.where == str(path)
     assert caught.value.exit_code == 3
+
+
+def test_dirty_limits_are_read_with_their_defaults() -> None:
+    text = replaced(
+        "version: 1\n",
+        "version: 1\ndirty: {max_rate: {ratio: 0.01}, max_rows: 5, reasons: {overflow: 0}}\n",
+    )
+    dirty = load(text).dirty
+    assert dirty.max_rate is not None
+    rate = dirty.max_rate
+    assert (rate.ratio, rate.window_ms, rate.min_rows) == (0.01, 600_000, 100)
+    assert (dirty.max_rows, dict(dirty.reasons), dirty.window_ms) == (5, {"overflow": 0}, 600_000)
+    assert {*REASONS} == {*DirtyReason}
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ("{max_rate: {ratio: 1}}", "2:27: expected a share from 0"),
+        ("{max_rate: {window: 10m}}", "2:9: expected the key `ratio`"),
+        ("{max_rate: {ratio: 0.1, window: 2d}}", "2:40: expected a duration from 10s to 1d"),
+        ("{max_rows: -1}", "2:19: expected a number of rows"),
+        ("{reasons: {overflw: 1}}", "2:18: expected reasons of dirty rows"),
+        ("{reasons: {overflow: x}}", "2:29: expected a whole number"),
+        ("{max_row: 1}", "2:9: unknown key `max_row`; did you mean `max_rows`?"),
+    ],
+)
+def test_dirty_limits_that_cannot_be_are_told_at_their_place(block: str, problem: str) -> None:
+    (found,) = problems_of(replaced("version: 1\n", f"version: 1\ndirty: {block}\n"))
+    assert found.startswith(problem)

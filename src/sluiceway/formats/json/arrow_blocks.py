@@ -7,7 +7,6 @@ out, and the values are looked at after. What is left over is decided by the slo
 
 import re
 from collections.abc import Iterator, Sequence
-from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +16,10 @@ from pyarrow import json as arrow_json
 
 from sluiceway.formats.json.arrow_columns import RowMarks, compile_column
 from sluiceway.formats.json.exact_rows import MAX_DEPTH, is_too_deep
+from sluiceway.formats.json.failure_signs import FailureReader, Place, Sign, Signs, rare, sign_of
 from sluiceway.formats.json.fast_rows import FastPath, FastRows, Rows
-from sluiceway.formats.json.parse_schema import parse_schema
+from sluiceway.formats.json.number_text import is_number_text
+from sluiceway.formats.json.parse_forms import ParseForms
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.schema import Schema
 
@@ -26,18 +27,21 @@ BLOCK_ROWS = 2048
 BLOCK_BYTES = 16 * 1024 * 1024
 # Below this many rows the slow path costs less than another call of the parser.
 MIN_SPLIT_ROWS = 16
-# A parser call that fails costs about as much as this many rows on the slow path.
+# A parser call that fails costs about as much as this many rows on the slow path, and one more
+# for so many rows that it read in vain.
 ROWS_PER_FAILURE = 12
+VAIN_ROWS_PER_ROW = 6
 FREE_FAILURES = 8
-# With more numbers in quotes than this a block is read in the wide form, which takes them.
+# Where so few rows of a large block come through that parsing the others costs more than it
+# saves, the next blocks go to the slow path at once.
+LEAST_YIELD = 4
+LARGE_BLOCK_ROWS = 1024
+SLOW_BLOCKS = 8
+# With more numbers in quotes than this a column is read in the wide form, which takes them.
 FREE_TEXTS = 3
-# The wide form costs half as much again as the narrow one; a narrow call that fails, all of it.
-# So after a failure the next blocks are read wide at once. No outcome depends on it.
-WIDE_BLOCKS = 8
 SCAN_BYTES = 256 * 1024
 
 _ROW_IN_MESSAGE = re.compile(r" in row (\d+)$")
-_NUMBER_AS_TEXT = re.compile(r"changed from number to string in row \d+$")
 # Numbers with so many places that Arrow looks for their power of ten behind its table's end:
 # some read as 0, and 1e-10000000 ends the process. Digits may hide in escapes of a string.
 _TINY_NUMBER = r"[:,\[ \t\r\n\"][+-]?(?:[0-9.]{20,}[eE]-|[0-9.]+[eE]-0*[1-9][0-9])"
@@ -55,7 +59,7 @@ class _Block:
 
     def __init__(self, payloads: Sequence[bytes]) -> None:
         self.payloads = payloads
-        self.data = b"\n".join((*payloads, b""))
+        self.data = bytearray(b"\n").join((*payloads, b""))
         self.bytes = np.frombuffer(self.data, np.uint8)
         self.ends = np.cumsum(np.fromiter(map(len, payloads), np.int64, len(payloads)) + 1)
         self.starts = np.concatenate((np.zeros(1, np.int64), self.ends[:-1]))
@@ -65,12 +69,12 @@ class _Block:
         return np.searchsorted(self.ends, positions, side="right").astype(np.int64)
 
     def take(self, rows: Rows) -> pa.Buffer:
-        """Joined payloads of some rows, which rise; no copy when they are neighbours."""
-        first, last = int(rows[0]), int(rows[-1])
-        if last - first == len(rows) - 1:
-            start = int(self.starts[first])
-            return pa.py_buffer(self.data).slice(start, int(self.ends[last]) - start)
-        return pa.py_buffer(b"\n".join((*itemgetter(*rows.tolist())(self.payloads), b"")))
+        """Payloads of some rows, which rise; what lies between them is blanked for good."""
+        for gap in np.flatnonzero(np.diff(rows) > 1).tolist():
+            begin, end = int(self.ends[rows[gap]]), int(self.starts[rows[gap + 1]])
+            self.data[begin:end] = b" " * (end - begin)
+        begin, end = int(self.starts[rows[0]]), int(self.ends[rows[-1]])
+        return pa.py_buffer(self.data).slice(begin, end - begin)
 
 
 class BlockReader(FastPath):
@@ -78,28 +82,30 @@ class BlockReader(FastPath):
 
     Args:
         schema: The table's columns.
-        narrow: What the parser is asked for first.
-        wide: What it is asked for where that failed.
+        forms: What the parser is asked for.
     """
 
-    def __init__(self, schema: Schema, narrow: pa.Schema, wide: pa.Schema) -> None:
+    def __init__(self, schema: Schema, forms: ParseForms) -> None:
+        self.forms = forms
+        self.signs = Signs()
+        self.failures = FailureReader(schema)
         self._target = arrow_schema(schema)
         self._columns = [compile_column(field) for field in schema.fields]
-        self._wide_blocks = 0
-        self._narrow, self._wide = (
-            arrow_json.ParseOptions(explicit_schema=found, unexpected_field_behavior="ignore")
-            for found in (narrow, wide)
-        )
+        self._slow_blocks = 0
 
     @classmethod
-    def for_schema(cls, schema: Schema) -> "BlockReader | None":
+    def for_schema(cls, schema: Schema, *, refuses_extra: bool = False) -> "BlockReader | None":
         """Make the reader for a table. Called once a task.
+
+        Args:
+            schema: The table's columns.
+            refuses_extra: Doubts rows with keys that no column reads, instead of ignoring those.
 
         Returns:
             None when the fast path cannot read such a table.
         """
-        narrow, wide = parse_schema(schema, wide=False), parse_schema(schema, wide=True)
-        return None if narrow is None or wide is None else cls(schema, narrow, wide)
+        forms = ParseForms.for_schema(schema, refuses_extra=refuses_extra)
+        return None if forms is None else cls(schema, forms)
 
     def read(self, payloads: list[bytes]) -> Iterator[FastRows]:
         """Read payloads; see `FastPath.read`.
@@ -107,33 +113,41 @@ class BlockReader(FastPath):
         A call of the parser costs some 200 us however few the rows are, so blocks are large.
         """
         for start, end in _blocks(payloads):
-            yield self._read_block(payloads[start:end], start)
+            if self._slow_blocks > 0:
+                self._slow_blocks -= 1
+                yield FastRows([], [], np.arange(start, end))
+            else:
+                yield self._read_block(payloads[start:end], start)
 
     def _read_block(self, payloads: list[bytes], start: int) -> FastRows:
         block = _Block(payloads)
         rows, unreadable = np.arange(len(payloads)), _unreadable_rows(block)
-        salvage = _Salvage(self, block, wide=self._wide_blocks > 0)
-        salvage.run(np.delete(rows, unreadable) if len(unreadable) else rows)
-        self._wide_blocks = WIDE_BLOCKS if salvage.widened else max(0, self._wide_blocks - 1)
+        signs = self.signs.find(block.data, len(payloads))
+        left_out = np.concatenate((unreadable, block.rows_at(signs)))
+        salvage = _Salvage(self, block)
+        salvage.run(np.delete(rows, left_out) if len(left_out) else rows)
+        self.forms.end_block()
         left = np.ones(len(payloads), bool)
         for rows in salvage.rows:
             left[rows] = False
+        suspects = np.flatnonzero(left)
+        large = len(payloads) >= LARGE_BLOCK_ROWS
+        if large and (len(payloads) - len(suspects)) * LEAST_YIELD < len(payloads):
+            self._slow_blocks = SLOW_BLOCKS
         placed = [rows + start for rows in salvage.rows]
-        return FastRows(salvage.batches, placed, np.flatnonzero(left) + start)
+        return FastRows(salvage.batches, placed, suspects + start)
 
-    def parse(self, data: pa.Buffer, *, wide: bool) -> pa.Table:
+    def parse(self, data: pa.Buffer) -> pa.Table:
         """Call Arrow's parser.
 
         Args:
             data: Objects with a newline after each.
-            wide: Which form of numbers to ask for.
 
         Raises:
             pa.ArrowInvalid: A payload is not JSON, or a value not of its column's type.
         """
         options = arrow_json.ReadOptions(block_size=len(data) + 1, use_threads=False)
-        form = self._wide if wide else self._narrow
-        return arrow_json.read_json(pa.BufferReader(data), options, form)
+        return arrow_json.read_json(pa.BufferReader(data), options, self.forms.options)
 
     def convert(self, table: pa.Table, marks: RowMarks) -> pa.RecordBatch:
         """Make the table's columns of parsed ones, marking the rows that are in doubt."""
@@ -144,15 +158,13 @@ class BlockReader(FastPath):
 class _Salvage:
     """Reads all rows of a block that can be read, around those that make the parser fail."""
 
-    def __init__(self, reader: BlockReader, block: _Block, *, wide: bool) -> None:
+    def __init__(self, reader: BlockReader, block: _Block) -> None:
         self.batches: list[pa.RecordBatch] = []
         self.rows: list[Rows] = []
         self._reader = reader
         self._block = block
-        self.widened = False
-        self._wide = wide
         self._texts = 0
-        self._failures = 0
+        self._cost_rows = 0
         self._settled = 0
 
     def run(self, rows: Rows) -> None:
@@ -168,20 +180,20 @@ class _Salvage:
                 self._attempt(segments.pop(), [], [])
 
     def _hopeless(self) -> bool:
-        return self._failures > FREE_FAILURES + self._settled // ROWS_PER_FAILURE
+        free = FREE_FAILURES * ROWS_PER_FAILURE + len(self._block.payloads) // 2
+        return self._cost_rows > free + self._settled
 
     def _attempt(self, rows: Rows, segments: list[Rows], parsed: list[Rows]) -> None:
         if len(rows) < MIN_SPLIT_ROWS:
             return
         failure = ""
         try:
-            table = self._reader.parse(self._block.take(rows), wide=self._wide)
+            table = self._reader.parse(self._block.take(rows))
             if table.num_rows == len(rows):
                 self._keep(rows, table)
                 return
         except pa.ArrowInvalid as error:
             failure = str(error)
-        self._failures += 1
         self._cut(rows, failure, segments, parsed)
 
     def _keep(self, rows: Rows, table: pa.Table) -> None:
@@ -201,19 +213,75 @@ class _Salvage:
         self.rows.append(rows)
 
     def _cut(self, rows: Rows, failure: str, segments: list[Rows], parsed: list[Rows]) -> None:
+        """Leave out the rows that made the parser fail, or ask it for another form."""
         named = _ROW_IN_MESSAGE.search(failure)
         row = int(named[1]) if named else len(rows)
-        self._texts += _NUMBER_AS_TEXT.search(failure) is not None
-        if not self._wide and (not named or self._texts > FREE_TEXTS):
-            self._wide = self.widened = True
-            segments.append(rows)
+        self._cost_rows += ROWS_PER_FAILURE + min(row, len(rows)) // VAIN_ROWS_PER_ROW
+        if row < len(rows):
+            left = self._without_kind(rows, row, failure)
+        else:
+            left = self._without_text(rows, failure)
+        if left is not None:
+            segments.append(left)
         elif row < len(rows):
             self._settled += row
             segments.append(rows[row + 1 :])
             parsed.append(rows[:row])
+        elif self._reader.forms.widen():
+            segments.append(rows)
         else:
             middle = len(rows) // 2
             segments += [rows[middle:], rows[:middle]]
+
+    def _without_kind(self, rows: Rows, row: int, failure: str) -> Rows | None:
+        """The rows to read next, after one that has a value of the wrong kind.
+
+        Returns:
+            None when nothing is known of others like it.
+        """
+        payload = self._block.payloads[rows[row]]
+        place = self._reader.failures.wrong_kind(failure, payload)
+        if place is None:
+            return None
+        if payload[place.value : place.value + 1] == b'"':
+            text = payload[place.value + 1 :].partition(b'"')[0]
+            if is_number_text(text.decode("utf-8", "replace")):
+                self._texts += 1
+                often = self._texts > FREE_TEXTS
+                return rows if often and self._reader.forms.widen(self._columns_of(place)) else None
+        return self._without_sign(np.delete(rows, row), sign_of(place, payload))
+
+    def _without_text(self, rows: Rows, failure: str) -> Rows | None:
+        """The rows to read next, after a text that could not be converted, in some row.
+
+        Returns:
+            None when it is not found.
+        """
+        found = self._reader.failures.unfit_text(failure, self._block.data)
+        if found is None or not found[1]:
+            return None
+        text, places = found
+        columns = {column for place in places for column in self._columns_of(place)}
+        if is_number_text(text) and self._reader.forms.widen(columns):
+            return rows
+        bad = self._block.rows_at(np.array([place.start for place in places], np.int64))
+        left = rows[~np.isin(rows, bad)]
+        if len(left) == len(rows):
+            return None
+        if is_number_text(text):
+            return left
+        return self._without_sign(left, sign_of(places[0], self._block.data))
+
+    def _columns_of(self, place: Place) -> set[int]:
+        return self._reader.failures.columns_of(place.key)
+
+    def _without_sign(self, rows: Rows, sign: Sign) -> Rows:
+        block = self._block
+        found = rare(sign, block.data, len(block.payloads))
+        if found is None:
+            return rows
+        self._reader.signs.learn(sign)
+        return rows[~np.isin(rows, block.rows_at(found))]
 
 
 def _blocks(payloads: list[bytes]) -> Iterator[tuple[int, int]]:
@@ -256,7 +324,7 @@ def _rows_not_utf8(block: _Block) -> Rows:
     return np.array(odd, np.int64)
 
 
-def _is_utf8(data: bytes) -> bool:
+def _is_utf8(data: bytes | bytearray) -> bool:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:

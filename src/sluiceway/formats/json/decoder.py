@@ -6,15 +6,17 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.json.arrow_blocks import BlockReader
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_rows import ExactReader
+from sluiceway.formats.json.extra_keys import ExtraKeys, ExtraRule, kept_column
 from sluiceway.formats.json.fast_rows import FastPath, Rows
 from sluiceway.formats.json.native_blocks import NativeReader
 from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.schema import Schema, inner_settings
 
@@ -33,6 +35,7 @@ class JsonDecoder(RowDecoder):
     Args:
         schema: The table's columns; `Field.path` says where in the payload each one is.
         extra: What happens with keys that no column takes.
+        extra_column: With `keep`, the name of the column that takes them.
         tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
         engine: Which fast path goes before the slow one.
 
@@ -45,17 +48,22 @@ class JsonDecoder(RowDecoder):
         self,
         schema: Schema,
         *,
-        extra: Literal["ignore"] = "ignore",
+        extra: ExtraRule = "ignore",
+        extra_column: str = "",
         tombstones: Literal["skip", "dirty"] = "skip",
         engine: Engine = "auto",
     ) -> None:
         _check_columns(schema)
-        if extra != "ignore":
-            raise ValueError(f"extra: {extra} is not in this version; extra: ignore is")
         self._schema = arrow_schema(schema)
-        schema = Schema(tuple(inner_settings(field) for field in schema.fields))
-        self._exact = ExactReader(schema)
-        self._fast = _fast_path(schema, engine)
+        keeper = kept_column(schema, extra, extra_column)
+        read = [field for field in schema.fields if field is not keeper]
+        # The column of what is kept comes last while it is made.
+        self._order = [read.index(f) if f in read else len(read) for f in schema.fields]
+        schema = Schema(tuple(inner_settings(field) for field in read))
+        _check_columns(schema)
+        self._keeper = keeper
+        self._exact = ExactReader(schema, None if extra == "ignore" else ExtraKeys(schema, keeper))
+        self._fast = _fast_path(schema, engine, sees_extra=extra != "ignore")
         self._skips_tombstones = tombstones == "skip"
 
     takes_any_sequence = True
@@ -74,7 +82,7 @@ class JsonDecoder(RowDecoder):
         Returns:
             Clean, dirty and skipped, which add up to `len(payloads)`.
         """
-        collected = _Collected(self._schema)
+        collected = CollectedRows(self._schema)
         if isinstance(self._fast, NativeReader) and self._fast.can_read(payloads):
             self._decode_fetched(self._fast, payloads, collected)
             return collected.decoded()
@@ -91,7 +99,7 @@ class JsonDecoder(RowDecoder):
         return collected.decoded()
 
     def _decode_fetched(
-        self, path: NativeReader, payloads: JoinedPayloads, collected: "_Collected"
+        self, path: NativeReader, payloads: JoinedPayloads, collected: CollectedRows
     ) -> None:
         """Decode payloads that the native module has fetched, where they lie."""
         fast, empty = path.read_fetched(payloads)
@@ -103,7 +111,7 @@ class JsonDecoder(RowDecoder):
             suspects = [payload for row in left.tolist() if (payload := payloads[row])]
             self._decode_exactly(suspects, left, collected)
 
-    def _add_tombstones(self, rows: list[int], collected: "_Collected") -> None:
+    def _add_tombstones(self, rows: list[int], collected: CollectedRows) -> None:
         if self._skips_tombstones:
             collected.skipped += len(rows)
             return
@@ -111,37 +119,43 @@ class JsonDecoder(RowDecoder):
         collected.dirty += [error.row(row) for row in rows]
 
     def _decode_fast(
-        self, path: FastPath, payloads: list[bytes], rows: Rows, collected: "_Collected"
+        self, path: FastPath, payloads: list[bytes], rows: Rows, collected: CollectedRows
     ) -> None:
         for fast in path.read(payloads):
             for batch, kept in zip(fast.batches, fast.rows, strict=True):
-                collected.add(batch, rows[kept])
+                collected.add(self._with_nothing_kept(batch), rows[kept])
             left = fast.suspects
             if len(left):
                 self._decode_exactly([payloads[row] for row in left], rows[left], collected)
 
-    def _decode_exactly(self, payloads: list[bytes], rows: Rows, collected: "_Collected") -> None:
+    def _with_nothing_kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The table's columns; rows of the fast path have no key that no column reads."""
+        if self._keeper is None:
+            return batch
+        kept = self._schema.field(self._keeper.name).type
+        arrays = [*batch.columns, pa.nulls(len(batch), kept)]
+        return pa.RecordBatch.from_arrays([arrays[i] for i in self._order], schema=self._schema)
+
+    def _decode_exactly(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> None:
         values: list[list[object]] = []
         clean: list[int] = []
         for row, payload in zip(rows.tolist(), payloads, strict=True):
             try:
-                values.append(self._exact.read(payload))
+                found = self._exact.read(payload)
+                values.append([found[place] for place in self._order])
                 clean.append(row)
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
-        if not values:
-            return
-        arrays = [
-            pa.array(column, field.type)
-            for column, field in zip(zip(*values, strict=True), self._schema, strict=True)
-        ]
-        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        collected.add(batch, np.array(clean, np.int64))
+        collected.add_values(values, clean)
 
 
-def _fast_path(schema: Schema, engine: Engine) -> FastPath | None:
+def _fast_path(schema: Schema, engine: Engine, *, sees_extra: bool) -> FastPath | None:
     if engine == "exact":
         return None
+    if sees_extra:
+        if engine == "native":
+            raise ValueError("the engine native does not see keys that no column reads")
+        return BlockReader.for_schema(schema, refuses_extra=True)
     if engine == "native" and native_module() is None:
         raise ValueError(f"the engine native needs {MODULE}, which is not installed or too old")
     native = None if engine == "library" else NativeReader.for_schema(schema)
@@ -155,33 +169,3 @@ def _check_columns(schema: Schema) -> None:
     if len(set(names)) != len(names):
         twice = sorted({name for name in names if names.count(name) > 1})
         raise ValueError(f"columns have the same name: {', '.join(twice)}")
-
-
-class _Collected:
-    """Clean and dirty rows of a batch, gathered block by block."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self.dirty: list[DirtyRow] = []
-        self.skipped = 0
-        self._schema = schema
-        self._batches: list[pa.RecordBatch] = []
-        self._rows: list[Rows] = []
-
-    def add(self, batch: pa.RecordBatch, rows: Rows) -> None:
-        """Take clean rows and their positions in the batch."""
-        self._batches.append(batch)
-        self._rows.append(rows)
-
-    def decoded(self) -> Decoded:
-        """Put everything into payload order."""
-        dirty = tuple(sorted(self.dirty, key=lambda row: row.index))
-        if not self._batches:
-            arrays = [pa.array([], field.type) for field in self._schema]
-            batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-            return Decoded(batch, pa.array([], pa.int64()), dirty, self.skipped)
-        rows = np.concatenate(self._rows)
-        batch = pa.concat_batches(self._batches) if len(self._batches) > 1 else self._batches[0]
-        if not np.all(rows[:-1] < rows[1:]):
-            order = np.argsort(rows)
-            batch, rows = batch.take(pa.array(order)), rows[order]
-        return Decoded(batch, pa.array(rows), dirty, self.skipped)

@@ -1,5 +1,7 @@
 """The exception that carries a value's dirty reason up to its row."""
 
+from collections.abc import Sequence
+
 from sluiceway.formats.json.json_values import described
 from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow
 
@@ -60,9 +62,7 @@ class DirtyValueError(Exception):
     @property
     def path(self) -> str:
         """The place of the value, as `geo.tags[3]`; cut when keys are long."""
-        text = ""
-        for step in self._steps:
-            text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+        text = path_text(self._steps)
         # A key may hold what no text does, in a payload whose bytes are no UTF-8.
         return text[:MESSAGE_LIMIT_CHARS].encode("utf-8", "replace").decode("utf-8")
 
@@ -79,3 +79,11 @@ class DirtyValueError(Exception):
         """The dirty row for the payload at `index`."""
         message = self.message[:MESSAGE_LIMIT_CHARS]
         return DirtyRow(index, self.stage, self.reason, self.path, message)
+
+
+def path_text(steps: Sequence[str | int]) -> str:
+    """A value's place as text: `geo.tags[3]`."""
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text

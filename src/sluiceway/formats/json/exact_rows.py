@@ -2,14 +2,16 @@
 
 import json
 import re
+from collections.abc import Callable
 from typing import cast
 
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_values import compile_field
+from sluiceway.formats.json.extra_keys import ExtraKeys
 from sluiceway.formats.json.json_values import NonFiniteText, NumberText, object_of_pairs
 from sluiceway.formats.json.text_values import reads_bad_text
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.schema import Field, Schema, leaves
+from sluiceway.types.schema import Schema, leaves
 
 MAX_DEPTH = 100
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -31,6 +33,8 @@ _PARSER = json.JSONDecoder(
     parse_constant=NonFiniteText,
     object_pairs_hook=object_of_pairs,
 )
+
+_SCAN: Callable[[str, int], tuple[object, int]] = _PARSER.scan_once  # type: ignore[attr-defined]
 
 
 def is_too_deep(payload: bytes) -> bool:
@@ -59,16 +63,18 @@ class ExactReader:
 
     Args:
         schema: The table's columns, settings handed on to what lies inside (`inner_settings`).
+        extra: What settles the keys that they do not read; None ignores those.
 
     Raises:
         ValueError: JSON cannot carry a column's type.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, extra: ExtraKeys | None = None) -> None:
+        self._extra = extra
         self._readers = [
             compile_field(field, field.path or (field.name,)) for field in schema.fields
         ]
-        self._lenient = any(map(_reads_bad_text, schema.fields))
+        self._lenient = reads_bad_text_anywhere(schema)
 
     def read(self, payload: bytes) -> list[object]:
         """Convert one payload.
@@ -79,20 +85,36 @@ class ExactReader:
             payload: The record's value.
 
         Returns:
-            One value a column, as `pa.array` takes it for the column's Arrow type.
+            One value a column, as `pa.array` takes it for the column's Arrow type; and then what
+            is kept of other keys, where something settles those.
 
         Raises:
             DirtyValueError: The row is dirty; says why and where.
         """
-        holder = _parse_object(payload, lenient=self._lenient)
-        return [read(holder) for read in self._readers]
+        holder = parse_object(payload, lenient=self._lenient)
+        values = [read(holder) for read in self._readers]
+        return values if self._extra is None else [*values, self._extra.settle(holder)]
 
 
-def _reads_bad_text(field: Field) -> bool:
-    return any(reads_bad_text(leaf, policy) for leaf, policy in leaves(field.type, field.policy))
+def reads_bad_text_anywhere(schema: Schema) -> bool:
+    """Whether a column, or a value in it, takes strings that are no UTF-8."""
+    return any(
+        reads_bad_text(leaf, policy)
+        for field in schema.fields
+        for leaf, policy in leaves(field.type, field.policy)
+    )
 
 
-def _parse_object(payload: bytes, *, lenient: bool) -> dict[str, object]:
+def parse_object(payload: bytes, *, lenient: bool) -> dict[str, object]:
+    """The object that a payload is, numbers as texts.
+
+    Args:
+        payload: The record's value.
+        lenient: Bytes that are no UTF-8 become low surrogates, for columns that take them.
+
+    Raises:
+        DirtyValueError: It is none.
+    """
     text = _decode_text(payload, lenient=lenient)
     if is_too_deep(payload):
         message = f"arrays and objects are nested deeper than {MAX_DEPTH} levels"
@@ -126,7 +148,7 @@ def _decode_text(payload: bytes, *, lenient: bool) -> str:
 
 def _parse(text: str) -> object:
     try:
-        return _PARSER.decode(text)
+        return _parse_plain(text)
     except json.JSONDecodeError as error:
         first = error
     if "NaN" not in text and "Inf" not in text:
@@ -137,6 +159,15 @@ def _parse(text: str) -> object:
         return _PARSER.decode(_STRING_OR_NON_FINITE.sub(_usual_spelling, text))
     except json.JSONDecodeError:
         raise _not_json(first) from first
+
+
+def _parse_plain(text: str) -> object:
+    """What the decoder does, which looks for white space around every payload."""
+    try:
+        found, end = _SCAN(text, 0)
+    except StopIteration:
+        return _PARSER.decode(text)
+    return found if end == len(text) else _PARSER.decode(text)
 
 
 def _usual_spelling(found: re.Match[str]) -> str:

@@ -24,7 +24,7 @@ from sluiceway.formats.json.number_text import (
     to_integer,
     to_time_us,
 )
-from sluiceway.formats.json.text_values import compile_bytes, compile_text
+from sluiceway.formats.json.text_values import BLANKS, compile_boolean, compile_bytes, compile_text
 from sluiceway.formats.json.time_values import (
     compile_day_of_instant,
     compile_day_text,
@@ -56,7 +56,6 @@ from sluiceway.types.schema import (
 Convert = Callable[[Any], object]
 Readers = dict[JsonKind, Convert]
 
-BLANKS = " \t\r\n"
 _NESTED = (ListType, MapType, StructType)
 _TIMES = (DateType, TimestampType, LocalTimestampType)
 _NON_FINITE = {
@@ -90,23 +89,33 @@ def compile_value(
     Raises:
         ValueError: JSON cannot carry the type.
     """
-    readers = _readers(data_type, time_unit, policy)
-    accepted = accepted_kinds(kind_of_type(data_type), policy, time_unit)
-    by_type = {of: readers[kind] for of, kind in KINDS.items() if kind in accepted}
-    nested = isinstance(data_type, _NESTED)
-    target = kind_of_type(data_type).value if nested else format_hive_type(data_type)
+    by_type, target = _typed_readers(data_type, time_unit, policy)
 
     def convert(value: object) -> object:
         read = by_type.get(type(value))
         if read is None:
-            detail = _wanted(data_type, value)
-            raise DirtyValueError(DirtyReason.WRONG_TYPE, detail).of(value, target)
+            raise _wrong_kind(data_type, value, target)
         try:
             return read(value)
         except DirtyValueError as error:
             raise error.of(value, target) from None
 
     return convert
+
+
+def _typed_readers(
+    data_type: DataType, time_unit: str | None, policy: Policy
+) -> tuple[dict[type, Convert], str]:
+    """How values are read, by their Python types, and what the type is called in messages."""
+    readers = _readers(data_type, time_unit, policy)
+    accepted = accepted_kinds(kind_of_type(data_type), policy, time_unit)
+    nested = isinstance(data_type, _NESTED)
+    target = kind_of_type(data_type).value if nested else format_hive_type(data_type)
+    return {of: readers[kind] for of, kind in KINDS.items() if kind in accepted}, target
+
+
+def _wrong_kind(data_type: DataType, value: object, target: str) -> DirtyValueError:
+    return DirtyValueError(DirtyReason.WRONG_TYPE, _wanted(data_type, value)).of(value, target)
 
 
 def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Readers:
@@ -126,7 +135,7 @@ def _readers(data_type: DataType, time_unit: str | None, policy: Policy) -> Read
         case DateType() | TimestampType() | LocalTimestampType():
             return _time_readers(data_type, time_unit, policy)
         case BooleanType():
-            return {JsonKind.BOOLEAN: lambda value: value}
+            return {JsonKind.BOOLEAN: lambda value: value, JsonKind.STRING: compile_boolean(policy)}
         case _:
             return _number_readers(data_type, policy)
 
@@ -146,23 +155,29 @@ def compile_field(field: Field, keys: tuple[str, ...]) -> Callable[[Mapping[str,
     Raises:
         ValueError: JSON cannot carry the type.
     """
-    convert = compile_value(field.type, field.time_unit, field.policy)
+    by_type, target = _typed_readers(field.type, field.time_unit, field.policy)
     required, redact = field.required, field.policy.redact
     *above, last = keys
 
+    # One call a value less than by way of `compile_value`, which says the same.
     def read(holder: Mapping[str, object]) -> object:
         found = (
             _walk(holder, keys)
             if above or type(holder) is JsonObject
             else holder.get(last, _MISSING)
         )
-        if found is None or found is _MISSING:
+        read_value = by_type.get(type(found))
+        if read_value is None:
+            if found is not None and found is not _MISSING:
+                error = _wrong_kind(field.type, found, target)
+                raise (error.redacted() if redact else error).under(*keys)
             if required:
                 raise _absent(found).under(*keys)
             return None
         try:
-            value = convert(found)
+            value = read_value(found)
         except DirtyValueError as error:
+            error.of(found, target)
             raise (error.redacted() if redact else error).under(*keys) from None
         if value is None and required:
             raise _absent(value).under(*keys)
@@ -219,9 +234,7 @@ def _number_reader(data_type: DataType, policy: Policy) -> Callable[[str], objec
     by_policy = changes_numbers(policy)
     match data_type:
         case IntegerType(bits):
-            if by_policy:
-                return integer_by_policy(policy, bits)
-            return lambda text: to_integer(text, bits)
+            return integer_by_policy(policy, bits) if by_policy else _integer_reader(bits)
         case FloatType(bits):
             return float_by_policy(policy, bits) if by_policy else lambda text: to_float(text, bits)
         case DecimalType(precision, scale):
@@ -230,6 +243,16 @@ def _number_reader(data_type: DataType, policy: Policy) -> Callable[[str], objec
             return lambda text: to_decimal(text, precision, scale)
         case _:
             raise ValueError(f"JSON cannot carry {format_hive_type(data_type)}")
+
+
+def _integer_reader(bits: int) -> Callable[[str], int]:
+    # So few digits fit, whatever they are.
+    few = len(str(1 << (bits - 1))) - 1
+
+    def read(text: str) -> int:
+        return int(text) if len(text) <= few and text.isdigit() else to_integer(text, bits)
+
+    return read
 
 
 def _text_readers(data_type: StringType | VarcharType | CharType, policy: Policy) -> Readers:
@@ -324,7 +347,7 @@ def _wanted(data_type: DataType, value: object) -> str:
         case IntegerType() | FloatType() | DecimalType():
             return "a number is expected"
         case BooleanType():
-            return "true or false is expected"
+            return "true or false is expected, or the word for one"
         case ListType():
             return "an array is expected"
         case MapType() | StructType():

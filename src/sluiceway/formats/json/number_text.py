@@ -95,7 +95,7 @@ def to_decimal(text: str, precision: int, scale: int) -> Decimal:
     Raises:
         DirtyValueError: SCALE when places would be lost, OVERFLOW when digits before the point.
     """
-    return _quantize(text, _ONE.scaleb(-scale), _DECIMAL_CONTEXTS[precision], DirtyReason.SCALE)
+    return _quantize(text, _QUANTA[scale], _DECIMAL_CONTEXTS[precision], DirtyReason.SCALE)
 
 
 def to_time_us(text: str, unit: str) -> int:
@@ -141,6 +141,8 @@ def to_float(text: str, bits: int) -> float:
         DirtyValueError: OVERFLOW for infinity or a changed number, SCALE for a zero that was none.
     """
     value = nearest_float(text, bits)
+    if 0 < abs(value) < FLOAT_EXACT_LIMIT[bits]:
+        return value
     if value in (float("inf"), float("-inf")):
         raise DirtyValueError(DirtyReason.OVERFLOW, f"it is beyond float{bits}")
     if value == 0 and _MANTISSA_NOT_ZERO.match(text):

@@ -5,6 +5,7 @@ wide decimals, which also takes `12.0`, "12" and too great numbers, so that the 
 follows finds the rows instead of the parser failing without naming one.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -41,14 +42,14 @@ class _Keys:
     children: dict[str, "_Keys | pa.DataType"] = field(default_factory=dict)
 
 
-def parse_schema(schema: Schema, *, wide: bool) -> pa.Schema | None:
+def parse_schema(schema: Schema, *, wide: Collection[int]) -> pa.Schema | None:
     """Make the schema that Arrow's parser reads payloads with.
 
-    Called twice a task.
+    Called a few times a task.
 
     Args:
         schema: The table's columns.
-        wide: Which of the two forms.
+        wide: Numbers of the columns that are wanted in the wide form.
 
     Returns:
         One field for each first key; None when the fast path cannot read this table: a map, no
@@ -56,13 +57,19 @@ def parse_schema(schema: Schema, *, wide: bool) -> pa.Schema | None:
         types.
     """
     tree = _Keys()
-    for column in schema.fields:
-        found = _parse_type(column.type, column.time_unit, wide=wide)
+    for index, column in enumerate(schema.fields):
+        found = _parse_type(column.type, column.time_unit, wide=index in wide)
         if found is None or not _place(tree, column.path or (column.name,), found):
             return None
     if not tree.children:
         return None
     return pa.schema([(key, _to_arrow(child)) for key, child in tree.children.items()])
+
+
+def has_wide_form(column: Field) -> bool:
+    """Whether there are numbers in a column that the wide form reads otherwise."""
+    narrow, wide = (_parse_type(column.type, column.time_unit, wide=wide) for wide in (False, True))
+    return narrow != wide
 
 
 def _place(tree: _Keys, keys: tuple[str, ...], leaf: "_Keys | pa.DataType") -> bool:

@@ -10,6 +10,7 @@ from sluiceway.types.policy import Policy
 from sluiceway.types.schema import BinaryType, CharType, StringType, VarcharType
 
 REPLACEMENT = "\ufffd"
+BLANKS = " \t\r\n"
 
 
 def compile_text(
@@ -47,6 +48,24 @@ def compile_bytes(policy: Policy) -> Callable[[str], bytes]:
             raise ValueError(
                 "JSON has no bytes: a binary column needs `format`: utf8, base64 or hex"
             )
+
+
+def compile_boolean(policy: Policy) -> Callable[[str], bool]:
+    """Make the reading of booleans from text. Called once a column.
+
+    Returns:
+        A function from a string to the boolean that it is; it raises DirtyValueError.
+    """
+    yes, _, no = (policy.format or "true/false").partition("/")
+    values = {yes: True, no: False}
+
+    def read(text: str) -> bool:
+        found = values.get(text.strip(BLANKS) if policy.trim else text)
+        if found is None:
+            raise DirtyValueError(DirtyReason.BAD_TEXT, f"it is neither {yes} nor {no}")
+        return found
+
+    return read
 
 
 def reads_bad_text(data_type: object, policy: Policy) -> bool:

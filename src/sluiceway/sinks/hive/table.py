@@ -145,6 +145,17 @@ class HiveTableSink(TableSink):
         self._add(table, missing, parked)
         return tuple(parked)
 
+    def shown(self, partitions: Sequence[DesiredPartition]) -> dict[tuple[str, ...], str] | None:
+        """See `TableSink.shown`."""
+        table = self._same_table(self._opened())
+        names = [_name(table, metastore_values(each.values)) for each in partitions]
+        held = self._client.get_partitions(table.database, table.name, names)
+        return {
+            each.values: held[key].layout.location
+            for each in partitions
+            if (key := metastore_values(each.values)) in held
+        }
+
     def close(self) -> None:
         """See `TableSink.close`."""
         self._client.close()
@@ -213,20 +224,26 @@ class HiveTableSink(TableSink):
         desired: dict[tuple[str, ...], DesiredPartition],
         parked: list[ParkedPartition],
     ) -> list[NewPartition]:
-        """Partitions to add; parks odd ones and takes trust from statistics on the way."""
+        """Partitions to add; moves, drops or parks others and distrusts statistics on the way."""
         names = {values: _name(table, values) for values in desired}
         held = self._client.get_partitions(table.database, table.name, list(names.values()))
-        missing, trusted = [], []
+        missing, changed = [], []
         for values, partition in desired.items():
             found = held.get(values)
-            if found is None:
+            if not partition.exists:
+                if found is not None and _was_ours(found, partition):
+                    self._client.drop_partition(table.database, table.name, values)
+            elif found is None:
                 location = qualify_location(partition.location, table.layout.location)
                 missing.append(NewPartition(values, location))
             elif reason := _parking_reason(found, partition, table):
                 parked.append(ParkedPartition(partition.values, reason))
+            elif not same_location(found.layout.location, partition.location):
+                location = qualify_location(partition.location, table.layout.location)
+                changed.append(PartitionChange(names[values], values, location))
             elif STATS_ACCURATE in found.parameters:
-                trusted.append(PartitionChange(names[values], values))
-        self._client.alter_partitions(table.database, table.name, trusted)
+                changed.append(PartitionChange(names[values], values))
+        self._client.alter_partitions(table.database, table.name, changed)
         return missing
 
     def _add(
@@ -269,13 +286,24 @@ def _name(table: HiveTable, values: tuple[str, ...]) -> str:
 def _parking_reason(found: HivePartition, desired: DesiredPartition, table: HiveTable) -> str:
     """Why the metastore's partition must be left alone; empty when it is as desired."""
     reasons = list(found.layout.differences(table.layout))
-    if not same_location(found.layout.location, desired.location):
+    here = same_location(found.layout.location, desired.location)
+    if not here and not _was_ours(found, desired):
         reasons.append(f"location is {found.layout.location}, expected {desired.location}")
     if not reasons and file_settings(found.layout, table.parameters) != file_settings(
         table.layout, table.parameters
     ):
         reasons.append("its SerDe has other delimiters or another schema than the table's")
     return "; ".join(reasons)
+
+
+def _was_ours(found: HivePartition, desired: DesiredPartition) -> bool:
+    """Whether this ledger has given the partition the folder that it has."""
+    places = (desired.location, desired.first or desired.location)
+    location = found.layout.location
+    moves = desired.moves and normalise_location(desired.moves)
+    return any(same_location(location, place) for place in places) or bool(
+        moves and normalise_location(location).startswith(moves)
+    )
 
 
 def _ensure_folder(location: str) -> None:

@@ -6,9 +6,14 @@ from itertools import groupby
 import numpy as np
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Message
 
-from sluiceway.sources.contract import RawRecord, SourceBatch, SourcePartition
+from sluiceway.sources.contract import (
+    UNREADABLE_HEADERS,
+    Headers,
+    RawRecord,
+    SourceBatch,
+    SourcePartition,
+)
 from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
-from sluiceway.sources.kafka.native_consumer import UNREADABLE_HEADERS
 
 _SAMPLE_STEP = 100
 
@@ -40,6 +45,14 @@ class KafkaBatch(SourceBatch):
             value=self.values[row],
             headers=_headers(message),
         )
+
+    def keys(self) -> list[bytes | None]:
+        """Record keys in row order."""
+        return list(map(Message.key, self._messages))
+
+    def headers(self) -> list[Headers]:
+        """Headers in row order."""
+        return list(map(_headers, self._messages))
 
 
 class MessageRows(LogRows):
@@ -126,7 +139,7 @@ def _group(
     return groups.items()
 
 
-def _headers(message: Message) -> tuple[tuple[str, bytes | None], ...]:
+def _headers(message: Message) -> Headers:
     try:
         return tuple(message.headers() or ())
     except (SystemError, UnicodeDecodeError):

@@ -11,13 +11,19 @@ from typing import Any
 
 import confluent_kafka
 import numpy as np
+import numpy.typing as npt
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sluiceway.host.native_module import native_module
-from sluiceway.sources.contract import RawRecord, SourceBatch, SourcePartition
+from sluiceway.sources.contract import (
+    UNREADABLE_HEADERS,
+    Headers,
+    RawRecord,
+    SourceBatch,
+    SourcePartition,
+)
 from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
 
-UNREADABLE_HEADERS = (("sluiceway.headers", b"unreadable: a name is not UTF-8"),)
 _UNKNOWN = -1
 _Failure = tuple[int, str]
 
@@ -25,7 +31,7 @@ _Failure = tuple[int, str]
 class NativeBatch(SourceBatch):
     """Records of one split from one fetch, as buffers; rows are taken out when asked for."""
 
-    __slots__ = ("_partition", "_records", "offsets", "split_index", "values")
+    __slots__ = ("_partition", "_records", "_times", "offsets", "split_index", "values")
 
     def __init__(self, split_index: int, partition: SourcePartition, rows: "NativeRows") -> None:
         self.split_index = split_index
@@ -33,13 +39,14 @@ class NativeBatch(SourceBatch):
         self.offsets = rows.offsets
         self._partition = partition
         self._records = rows.records
+        self._times: Sequence[int | None] | None = None
 
     def timestamps_ms(self) -> Sequence[int | None]:
         """Record times in row order."""
-        times = np.frombuffer(self._records.timestamps_ms(), np.int64)
-        if len(times) and times.min() >= 0:
-            return times  # type: ignore[return-value]
-        return [None if time < 0 else time for time in times.tolist()]
+        # Kept, since every dirty row asks for its own.
+        if self._times is None:
+            self._times = _known_times(np.frombuffer(self._records.timestamps_ms(), np.int64))
+        return self._times
 
     def record(self, row: int) -> RawRecord:
         """Everything about one row."""
@@ -52,6 +59,14 @@ class NativeBatch(SourceBatch):
             value=self._records[row],
             headers=_headers(self._records.headers(row)),
         )
+
+    def keys(self) -> list[bytes | None]:
+        """Record keys in row order."""
+        return [self._records.key(row) for row in range(len(self._records))]
+
+    def headers(self) -> list[Headers]:
+        """Headers in row order."""
+        return [_headers(self._records.headers(row)) for row in range(len(self._records))]
 
 
 class NativeRows(LogRows):
@@ -170,6 +185,12 @@ def _bundled_library() -> str | None:
     return found[0] if module.Consumer.library_version(found[0]) == loaded else None
 
 
+def _known_times(times: npt.NDArray[np.int64]) -> Sequence[int | None]:
+    if len(times) and times.min() >= 0:
+        return times  # type: ignore[return-value]
+    return [None if time < 0 else time for time in times.tolist()]
+
+
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -179,7 +200,7 @@ def _raise(failure: _Failure | None) -> None:
         raise KafkaException(KafkaError(*failure))
 
 
-def _headers(raw: Sequence[tuple[bytes, bytes | None]]) -> tuple[tuple[str, bytes | None], ...]:
+def _headers(raw: Sequence[tuple[bytes, bytes | None]]) -> Headers:
     try:
         return tuple((name.decode(), value) for name, value in raw)
     except UnicodeDecodeError:

@@ -1,0 +1,399 @@
+"""`sluiceway dirty`: show rows that could not be converted; replay them, or give them up."""
+
+import getpass
+import json
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
+
+if TYPE_CHECKING:
+    from sluiceway.audit.dirty_rows import DirtyFilter, DirtyGroup, DirtyRows, Lane
+    from sluiceway.job.config import RouteConfig
+
+app = typer.Typer(no_args_is_help=True, help="Show dirty rows; replay or purge them.")
+
+_JobFile = Annotated[Path, typer.Argument(help="The job file.")]
+_Route = Annotated[
+    str | None,
+    typer.Option("--route", help="Which route, when there are several.", show_default=False),
+]
+_Reasons = Annotated[
+    list[str] | None, typer.Option("--reason", help="Only rows of this reason; repeatable.")
+]
+_Fields = Annotated[
+    list[str] | None, typer.Option("--field", help="Only rows dirty for this field; repeatable.")
+]
+_Partitions = Annotated[
+    list[str] | None,
+    typer.Option("--partition", metavar="TOPIC:N", help="Only rows from there; repeatable."),
+]
+_Slots = Annotated[
+    str | None,
+    typer.Option("--slots", metavar="A-B", help="Only rows that these slots committed."),
+]
+_Older = Annotated[
+    str | None,
+    typer.Option("--older-than", help="Only rows whose record time is longer ago, as 30d."),
+]
+_Output = Annotated[str, typer.Option("-o", "--output", help="table or json.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+_Why = Annotated[str, typer.Option("--why", help="Kept in the ledger.")]
+
+_MAX_WHY = 500
+_HEADS = ("REASON", "FIELD", "STATE", "ROWS", "FILES", "SLOTS", "RECORD TIMES")
+
+
+@app.callback()
+def dirty() -> None:
+    """Show dirty rows; replay or purge them."""
+
+
+@app.command("list")
+def list_rows(
+    job_file: _JobFile,
+    route: _Route = None,
+    output: _Output = "table",
+) -> None:
+    """Count the dirty rows of each route by reason, field and state, and show its lanes.
+
+    States: open; under_way in a lane that is not finished; replayed; purged. Rows that were
+    dirty again in a replay are new rows, and open.
+    """
+    from sluiceway.audit.dirty_rows import DirtyFilter, grouped, matching  # noqa: PLC0415
+
+    _check_output(output)
+    shown = {}
+    for config in _routes(job_file, route):
+        rows = _read(config)
+        groups = grouped(list(matching(rows, DirtyFilter())))
+        if output == "json":
+            shown[config.route] = {
+                "open": rows.fold.dirty_rows_open,
+                "groups": [asdict(each) for each in groups],
+                "lanes": [_lane_json(each) for each in rows.lanes],
+            }
+        else:
+            _print_list(config.route, rows, groups)
+    if output == "json":
+        sys.stdout.write(json.dumps({"routes": shown}) + "\n")
+
+
+def _print_list(route: str, rows: "DirtyRows", groups: "Sequence[DirtyGroup]") -> None:
+    write = sys.stdout.write
+    write(
+        f"{route}: {_rows(rows.fold.dirty_rows_open)} open, in {len(rows.files):,} files in all\n"
+    )
+    if groups:
+        _print_table([_HEADS, *(_cells(each) for each in groups)])
+    for lane in rows.lanes:
+        write(f"{_lane_text(lane)}\n")
+
+
+def _cells(each: "DirtyGroup") -> tuple[str, ...]:
+    times = "-"
+    if each.first_ms is not None and each.last_ms is not None:
+        times = f"{_at(each.first_ms)} to {_at(each.last_ms)}"
+    slots = f"{each.first_seq}-{each.last_seq}"
+    rows, files = f"{each.rows:,}", f"{each.files:,}"
+    return (each.reason, each.path or "-", each.state, rows, files, slots, times)
+
+
+def _lane_text(lane: "Lane") -> str:
+    state, record = lane.state, lane.record
+    counts = state.counts
+    became = f"{counts.written:,} written, {counts.dirty:,} dirty again"
+    if counts.filtered or counts.skipped:
+        became += f", {counts.filtered:,} filtered, {counts.skipped:,} skipped"
+    if state.kind == "purge":
+        became = f"{counts.purged:,} purged"
+    how = "done" if state.finished else f"{int(counts.read):,} of {state.rows:,} rows so far"
+    why = f": {record.reason}" if record.reason else ""
+    return (
+        f"{state.kind} {state.lane[:8]} in slot {state.seq} by {record.operator}: "
+        f"{_rows(state.rows)}, {how}; {became}{why}"
+    )
+
+
+def _lane_json(lane: "Lane") -> dict[str, Any]:
+    state, record = lane.state, lane.record
+    return {
+        "lane": state.lane,
+        "kind": state.kind,
+        "slot": state.seq,
+        "rows": state.rows,
+        "finished": state.finished,
+        "operator": record.operator,
+        "why": record.reason,
+        **asdict(state.counts),
+    }
+
+
+@app.command()
+def show(  # noqa: PLR0913, PLR0917 - one option a filter
+    job_file: _JobFile,
+    route: _Route = None,
+    reason: _Reasons = None,
+    field: _Fields = None,
+    partition: _Partitions = None,
+    offset: Annotated[
+        list[int] | None, typer.Option("--offset", help="Only this offset; repeatable.")
+    ] = None,
+    slots: _Slots = None,
+    older_than: _Older = None,
+    state: Annotated[
+        str, typer.Option("--state", help="open, under_way, replayed, purged or all.")
+    ] = "open",
+    limit: Annotated[int, typer.Option(help="At most so many rows.", min=1)] = 20,
+    values: Annotated[
+        bool, typer.Option("--values", help="Show keys, values and headers too.")
+    ] = False,
+    output: _Output = "table",
+) -> None:
+    """Print dirty rows with where they came from and why they are dirty, oldest commit first.
+
+    Messages keep to the columns' `redact`; keys, values and headers are shown when asked for.
+    """
+    from dataclasses import replace  # noqa: PLC0415
+
+    from sluiceway.audit.dirty_rows import DirtyState, matching, whole_rows  # noqa: PLC0415
+
+    _check_output(output)
+    known = [each.label for each in DirtyState]
+    if state not in (*known, "all"):
+        expected = f"expected {', '.join(known)} or all"
+        raise typer.BadParameter(expected, param_hint="--state")
+    wanted = _filter(reason, field, partition, slots, older_than)
+    states = {each for each in DirtyState if state in (each.label, "all")}
+    wanted = replace(wanted, offsets=frozenset(offset or ()), states=frozenset(states))
+    rows = _read(_only_route(job_file, route))
+    found = (row for each in matching(rows, wanted) for row in whole_rows(rows.log, each))
+    for row in islice(found, limit):
+        plain = _plain(row, values=values)
+        sys.stdout.write(json.dumps(plain) + "\n" if output == "json" else _row_text(plain))
+
+
+def _plain(row: dict[str, object], *, values: bool) -> dict[str, Any]:
+    """A row for JSON; bytes as text where they are UTF-8, else in hexadecimal digits."""
+    hidden = ("key", "value", "headers")
+    plain: dict[str, Any] = {name: each for name, each in row.items() if name not in hidden}
+    if values:
+        headers: Any = row["headers"] or ()
+        plain["key"], plain["value"] = _text(row["key"]), _text(row["value"])
+        plain["headers"] = [[each["name"], _text(each["value"])] for each in headers]
+    return plain
+
+
+def _text(content: object) -> Any:
+    if not isinstance(content, bytes):
+        return content
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return {"hex": content.hex()}
+
+
+def _row_text(row: dict[str, Any]) -> str:
+    at = "-" if row["timestamp_ms"] is None else _at(row["timestamp_ms"])
+    field = f" {row['path']}" if row["path"] else ""
+    lines = [
+        f"{row['topic']}[{row['partition']}] offset {row['offset']} of {at}: "
+        f"{row['reason']}{field} ({row['stage']}), {row['state']}",
+        f"  {row['message']}",
+        f"  slot {row['slot']}, row {row['row']} of {row['file']}, schema {row['schema_version']}",
+    ]
+    # As JSON, so that no character of a payload reaches the terminal as it is.
+    named = ("key", "value", "headers")
+    lines += [f"  {name} {json.dumps(row[name])}" for name in named if name in row]
+    return "\n".join(lines) + "\n"
+
+
+@app.command()
+def replay(  # noqa: PLR0913, PLR0917 - one option a filter
+    job_file: _JobFile,
+    route: _Route = None,
+    reason: _Reasons = None,
+    field: _Fields = None,
+    partition: _Partitions = None,
+    slots: _Slots = None,
+    older_than: _Older = None,
+    why: _Why = "",
+    dry_run: _DryRun = False,
+    output: _Output = "table",
+) -> None:
+    """Read open dirty rows once more, through the job file as it is now; each row once, ever.
+
+    Clean rows go into the table in one commit with the mark that they are done; rows that are
+    dirty again are kept as new dirty rows. A driver that runs does it between its epochs; else
+    this process does. Safe to interrupt and to repeat: it goes on where it was.
+    """
+    _lane(job_file, route, "replay", why, output, dry_run=dry_run, yes=True, wanted=_filter(
+        reason, field, partition, slots, older_than
+    ))  # fmt: skip
+
+
+@app.command()
+def purge(  # noqa: PLR0913, PLR0917 - one option a filter
+    job_file: _JobFile,
+    route: _Route = None,
+    reason: _Reasons = None,
+    field: _Fields = None,
+    partition: _Partitions = None,
+    slots: _Slots = None,
+    older_than: _Older = None,
+    why: _Why = "",
+    dry_run: _DryRun = False,
+    yes: _Yes = False,
+    output: _Output = "table",
+) -> None:
+    """Give open dirty rows up: they count as purged and can never be replayed.
+
+    The dirty files stay where they are. Done as `replay` is, by the driver or by this process.
+    """
+    _lane(job_file, route, "purge", why, output, dry_run=dry_run, yes=yes, wanted=_filter(
+        reason, field, partition, slots, older_than
+    ))  # fmt: skip
+
+
+def _lane(  # noqa: PLR0913 - what both commands have
+    job_file: Path,
+    route: str | None,
+    kind: str,
+    why: str,
+    output: str,
+    *,
+    dry_run: bool,
+    yes: bool,
+    wanted: "DirtyFilter",
+) -> None:
+    from sluiceway.audit.dirty_choice import choose  # noqa: PLC0415
+
+    _check_output(output)
+    if len(why) > _MAX_WHY or (why and not why.isprintable()):
+        most = f"expected one line of at most {_MAX_WHY} characters"
+        raise typer.BadParameter(most, param_hint="--why")
+    config = _only_route(job_file, route)
+    rows = _read(config)
+    choice = choose(rows, wanted)
+    operator = f"{getpass.getuser()}@{socket.gethostname()}"
+    request = choice.request(rows, kind, operator, why.strip())
+    if dry_run:
+        tell_plan(config, rows, choice, request, output)
+        return
+    if choice.rows and not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("nobody can be asked here", param_hint="--yes")
+        typer.confirm(f"give up {_rows(choice.rows)}?", abort=True)
+    carry_out_and_tell(config, rows, choice, request, output)
+
+
+def _filter(
+    reason: list[str] | None,
+    field: list[str] | None,
+    partition: list[str] | None,
+    slots: str | None,
+    older_than: str | None,
+) -> "DirtyFilter":
+    from sluiceway.audit.dirty_rows import DirtyFilter  # noqa: PLC0415
+    from sluiceway.types.dirty import DirtyReason  # noqa: PLC0415
+
+    known = {each.value for each in DirtyReason}
+    for name in reason or ():
+        if name not in known:
+            expected = f"no reason `{name}`; known: {', '.join(sorted(known))}"
+            raise typer.BadParameter(expected, param_hint="--reason")
+    return DirtyFilter(
+        reasons=frozenset(reason or ()),
+        fields=frozenset(field or ()),
+        partitions=frozenset(_each(_partition, partition)),
+        before_ms=None if older_than is None else _before_ms(older_than),
+        slots=(0, None) if slots is None else _slots(slots),
+    )
+
+
+def _each(
+    read: Callable[[str], tuple[str, int]], texts: list[str] | None
+) -> Iterator[tuple[str, int]]:
+    return (read(text) for text in texts or ())
+
+
+def _partition(text: str) -> tuple[str, int]:
+    topic, _, number = text.rpartition(":")
+    if not topic or not re.fullmatch(r"[0-9]{1,9}", number):
+        raise typer.BadParameter("expected TOPIC:NUMBER", param_hint="--partition")
+    return topic, int(number)
+
+
+def _slots(text: str) -> tuple[int, int | None]:
+    found = re.fullmatch(r"([0-9]{1,18})(-([0-9]{1,18})?)?", text)
+    if found is None:
+        raise typer.BadParameter(
+            "expected a slot, A-B, or A- for all behind it", param_hint="--slots"
+        )
+    first = int(found[1])
+    if found[2] is None:
+        return first, first
+    return first, None if found[3] is None else int(found[3])
+
+
+def _before_ms(text: str) -> int:
+    from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
+
+    try:
+        age_ms = parse_duration_ms(text)
+    except ValueError as error:
+        raise typer.BadParameter(
+            "expected a time as 12h or 30d", param_hint="--older-than"
+        ) from error
+    return int(datetime.now(UTC).timestamp() * 1000) - age_ms
+
+
+def _routes(job_file: Path, route: str | None) -> "Sequence[RouteConfig]":
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    return routes if route is None else (pick_route(routes, route),)
+
+
+def _only_route(job_file: Path, route: str | None) -> "RouteConfig":
+    from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
+
+    return pick_route(_routes(job_file, route), route)
+
+
+def _read(config: "RouteConfig") -> "DirtyRows":
+    from sluiceway.audit.dirty_rows import DirtyRows  # noqa: PLC0415
+    from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
+
+    return DirtyRows.read(open_ledger(config).log)
+
+
+def _check_output(output: str) -> None:
+    if output not in ("table", "json"):
+        raise typer.BadParameter("expected table or json", param_hint="-o")
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        sys.stdout.write("  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number:,} rows"
+
+
+def _at(moment_ms: int) -> str:
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,125 @@
+"""What `dirty replay` and `dirty purge` say and do."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sluiceway.audit.dirty_choice import Choice
+    from sluiceway.audit.dirty_rows import DirtyRows
+    from sluiceway.job.config import RouteConfig
+    from sluiceway.job.requests import LaneRequest
+    from sluiceway.ledger.lane_state import LaneState
+
+
+def tell_plan(
+    config: "RouteConfig",
+    rows: "DirtyRows",
+    choice: "Choice",
+    request: "LaneRequest",
+    output: str,
+) -> None:
+    """Say what would happen; changes nothing."""
+    answer: dict[str, Any] = {
+        "dry_run": True,
+        "kind": request.kind,
+        "rows": choice.rows,
+        "reasons": choice.reasons,
+        "more": choice.left_out,
+    }
+    if request.kind == "replay" and choice.rows:
+        from sluiceway.job.replay import try_rows  # noqa: PLC0415
+
+        tried = try_rows(config, rows.log, rows.fold, choice.ranges)
+        answer |= {"outcome": asdict(tried.counts), "still_dirty": tried.dirty_reasons}
+    if output == "json":
+        sys.stdout.write(json.dumps(answer) + "\n")
+        return
+    write = sys.stdout.write
+    write(f"{request.kind} of {choice.rows:,} open rows{_by(choice.reasons)}\n")
+    if "outcome" in answer:
+        counts, still = answer["outcome"], answer["still_dirty"]
+        write(f"clean now: {counts['written']:,}; dirty again: {counts['dirty']:,}{_by(still)}\n")
+        if counts["filtered"] or counts["skipped"]:
+            write(f"left out: {counts['filtered']:,} filtered, {counts['skipped']:,} skipped\n")
+    if choice.left_out:
+        write("more rows are meant than one request holds; repeat it when it is done\n")
+    write("nothing was changed\n")
+
+
+def _by(reasons: dict[str, int]) -> str:
+    if not reasons:
+        return ""
+    most = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
+    return f" ({', '.join(f'{name} {rows:,}' for name, rows in most)})"
+
+
+def carry_out_and_tell(
+    config: "RouteConfig",
+    rows: "DirtyRows",
+    choice: "Choice",
+    request: "LaneRequest",
+    output: str,
+) -> None:
+    """Have lanes that an earlier call has left open done, then this one.
+
+    Raises:
+        RequestRefusedError: It cannot be done; says why.
+        SluicewayError: As at a driver's start, or as a commit.
+    """
+    from sluiceway.job.replay import carry_out, follow  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    log, watch = stderr_log(level="warning"), _Progress()
+    done = [
+        follow(config, rows.log, lane.lane, watch, log)
+        for lane in rows.fold.lanes.open_lanes()
+        if lane.kind == request.kind
+    ]
+    if choice.rows:
+        done.append(carry_out(config, rows.log, request, watch, log))
+    watch.end()
+    if output == "json":
+        lanes = [{"lane": each.lane, "slot": each.seq, **asdict(each.counts)} for each in done]
+        sys.stdout.write(json.dumps({"kind": request.kind, "lanes": lanes}) + "\n")
+        return
+    for lane in done:
+        _tell_lane(lane)
+    if not done:
+        sys.stdout.write("nothing to do: no open row is meant\n")
+    elif choice.left_out:
+        sys.stdout.write("more rows are meant than one request holds; repeat the command\n")
+
+
+def _tell_lane(lane: "LaneState") -> None:
+    counts = lane.counts
+    became = f"{counts.purged:,} given up"
+    if lane.kind == "replay":
+        became = f"{counts.written:,} written, {counts.dirty:,} dirty again"
+        if counts.filtered or counts.skipped:
+            became += f", {counts.filtered:,} filtered, {counts.skipped:,} skipped"
+    sys.stdout.write(f"done: lane {lane.lane[:8]}, {counts.read:,} rows: {became}\n")
+
+
+class _Progress:
+    """One line on a terminal; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._shown = ""
+
+    def __call__(self, lane: "LaneState | None", elsewhere: bool) -> None:
+        who = "the running driver" if elsewhere else "this process"
+        text = f"waiting for {who}"
+        if lane is not None:
+            text = f"{lane.counts.read:,} of {lane.rows:,} rows, by {who}"
+        if sys.stderr.isatty() and text != self._shown:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+            self._shown = text
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            self._shown = ""

@@ -1,0 +1,1 @@
+"""Change logs of databases: JSON envelopes around rows before and after."""

@@ -1,0 +1,189 @@
+"""Change-log messages -> typed columns: plain changes by columns, all others one by one."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluiceway.formats.changes.envelopes import Envelope
+from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
+from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.formats.contract import Decoded, RowDecoder
+from sluiceway.formats.json.arrow_blocks import BlockReader
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.json.exact_rows import parse_object, reads_bad_text_anywhere
+from sluiceway.formats.json.fast_rows import FastPath
+from sluiceway.formats.json.json_values import JsonObject
+from sluiceway.formats.json.native_blocks import NativeReader
+from sluiceway.formats.options import known_options
+from sluiceway.formats.tombstones import settle_tombstones
+from sluiceway.types.arrow_types import arrow_schema
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.schema import Field, Schema, StringType, inner_settings
+
+# With fewer of a batch's messages in the form that was tried, the next one begins with the other.
+_HALF = 2
+TOMBSTONE = "tombstone"
+_WRAPPED = Field("$unwrapped", StringType())
+
+
+class ChangeLogDecoder(RowDecoder):
+    """Decodes messages of a change log, one row each. Created once per task, by one thread.
+
+    Args:
+        envelope: The kind of change log.
+        schema: The table's columns. A path that begins with `$` starts at the message, any other
+            at the row that was changed.
+        options: `other`: what happens to messages that change no row; `tombstones`.
+        exact_only: Decide every message on its own; the outcome is the same.
+
+    Raises:
+        ValueError: Options or columns that cannot be.
+    """
+
+    def __init__(
+        self,
+        envelope: Envelope,
+        schema: Schema,
+        options: Mapping[str, str],
+        *,
+        exact_only: bool = False,
+    ) -> None:
+        known = {"other": ("dirty", "skip"), "tombstones": envelope.tombstones}
+        chosen = known_options(envelope.name, options, known)
+        if not schema.fields:
+            raise ValueError("the table has no column to read")
+        self._skips_other = chosen["other"] == "skip"
+        self._skips_tombstones = chosen["tombstones"] == "skip"
+        self._schema = arrow_schema(schema)
+        schema = Schema(tuple(inner_settings(field) for field in schema.fields))
+        wrappers: list[tuple[str, ...]] = [()]
+        if envelope.wrapper:
+            wrappers.append((envelope.wrapper,))
+        self._envelope = envelope
+        self._forms = [MessageForm(schema, envelope, wrapper) for wrapper in wrappers]
+        self._lenient = reads_bad_text_anywhere(schema)
+        fast = [_fast_form(form, schema, envelope) for form in self._forms]
+        self._fast = [] if exact_only else [one for one in fast if one is not None]
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """See `RowDecoder.arrow_schema`."""
+        return self._schema
+
+    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
+        """See `RowDecoder.decode`."""
+        collected = CollectedRows(self._schema)
+        rows = settle_tombstones(payloads, collected, skipped=self._skips_tombstones)
+        held = [payload for payload in payloads if payload]
+        if collected.skipped:
+            collected.notes[TOMBSTONE] += collected.skipped
+        left = np.arange(len(held))
+        for fast in tuple(self._fast):
+            if len(left):
+                found = fast.read([held[row] for row in left.tolist()], rows[left], collected)
+                if _HALF * len(found) < len(left):
+                    self._fast = self._fast[::-1]
+                left = np.delete(left, found)
+        self._decode_exactly([held[row] for row in left.tolist()], rows[left].tolist(), collected)
+        return collected.decoded()
+
+    def _decode_exactly(
+        self, payloads: list[bytes], rows: list[int], collected: CollectedRows
+    ) -> None:
+        values: list[list[object]] = []
+        clean: list[int] = []
+        for row, payload in zip(rows, payloads, strict=True):
+            try:
+                try:
+                    values.append(self._read(payload))
+                    clean.append(row)
+                except OtherMessageError as other:
+                    self._settle_other(other.kind, collected)
+            except DirtyValueError as error:
+                collected.dirty.append(error.row(row))
+        collected.add_values(values, clean)
+
+    def _settle_other(self, kind: str, collected: CollectedRows) -> None:
+        """Skip and count a message that changes no row, or make it dirty."""
+        if kind == TOMBSTONE:
+            if not self._skips_tombstones:
+                raise DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
+        elif not self._skips_other:
+            message = f"a message of the kind {kind} changes no row"
+            raise DirtyValueError(DirtyReason.NOT_A_CHANGE, message, stage="decode")
+        collected.skipped += 1
+        collected.notes[kind] += 1
+
+    def _read(self, payload: bytes) -> list[object]:
+        found = parse_object(payload, lenient=self._lenient)
+        wrapper, marker = self._envelope.wrapper, self._envelope.marker[0]
+        wrapped = bool(wrapper) and wrapper in found and found.get(marker) is None
+        if wrapped and found[wrapper] is None and not isinstance(found, JsonObject):
+            raise OtherMessageError(TOMBSTONE)
+        return self._forms[wrapped].read(found)
+
+
+class _FastForm:
+    """Reads plain changes of one form by columns.
+
+    Args:
+        path: Reads the columns, then the marker, and then what may not be there.
+        form: Which columns are of the row.
+        envelope: Which markers are plain.
+        schema: Of the table.
+    """
+
+    def __init__(
+        self, path: FastPath, form: MessageForm, envelope: Envelope, schema: pa.Schema
+    ) -> None:
+        self._path = path
+        self._plain = pa.array(sorted(envelope.plain), pa.string())
+        self._row_columns = [place for place, of_row in enumerate(form.reads_rows) if of_row]
+        if all(path == () for path in envelope.images.values()):
+            self._row_columns = []
+        self._schema = schema
+
+    def read(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> Rows:
+        """Take the changes that are vouched for; positions of them among the payloads."""
+        taken: list[Rows] = []
+        for block in self._path.read(payloads):
+            for batch, places in zip(block.batches, block.rows, strict=True):
+                sound = self._plain_changes(batch)
+                columns = batch.columns[: len(self._schema)]
+                found = pa.RecordBatch.from_arrays(columns, schema=self._schema).filter(sound)
+                kept = places[sound.to_numpy(zero_copy_only=False)]
+                collected.add(found, rows[kept])
+                taken.append(kept)
+        return np.concatenate(taken) if taken else np.empty(0, np.int64)
+
+    def _plain_changes(self, batch: pa.RecordBatch) -> pa.Array:
+        """Which rows of a batch are what they look like."""
+        width = len(self._schema)
+        sound = pc.is_in(batch.column(width), self._plain)
+        if batch.num_columns > width + 1:
+            sound = pc.and_(sound, batch.column(width + 1).is_null())
+        if self._row_columns:
+            # Where none of them has a value, the row as a whole may not be there.
+            held = batch.column(self._row_columns[0]).is_valid()
+            for place in self._row_columns[1:]:
+                held = pc.or_(held, batch.column(place).is_valid())
+            sound = pc.and_(sound, held)
+        return sound
+
+
+def _fast_form(form: MessageForm, schema: Schema, envelope: Envelope) -> _FastForm | None:
+    (image,) = {envelope.images[marker] for marker in envelope.plain}
+    fields = [*form.fields(schema, image), form.marker_field]
+    if form.wrapper:
+        # A message that has a marker outside of the wrapper is none that is wrapped.
+        fields.append(Field(_WRAPPED.name, StringType(), path=envelope.marker))
+    numbered = Schema(
+        tuple(
+            Field(f"c{n}", f.type, f.required, f.path, f.time_unit, f.policy)
+            for n, f in enumerate(fields)
+        )
+    )
+    path: FastPath | None = NativeReader.for_schema(numbered) or BlockReader.for_schema(numbered)
+    return None if path is None else _FastForm(path, form, envelope, arrow_schema(schema))

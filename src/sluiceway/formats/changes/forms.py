@@ -1,0 +1,134 @@
+"""How the columns of a table are read from a change log's messages: full paths, one by one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from sluiceway.formats.changes.envelopes import Envelope, Message
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.json.exact_values import compile_field
+from sluiceway.types.dirty import DirtyReason, shown
+from sluiceway.types.schema import Field, Schema, StringType
+
+ENVELOPE_PREFIX = "$"
+"""First key of a column's path that begins at the message, and not at the row in it."""
+
+_MARKER = Field("$marker", StringType())
+_Read = Callable[[Mapping[str, object]], object]
+
+
+class OtherMessageError(Exception):
+    """A message that changes no row, of a known kind. Never leaves this package."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """The reading of rows under one path.
+
+    Attributes:
+        path: From the payload's top.
+        readers: One a column.
+    """
+
+    path: tuple[str, ...]
+    readers: tuple[_Read, ...]
+
+
+class MessageForm:
+    """One way in which messages come: with or without a wrapper. Created once a task.
+
+    Args:
+        schema: The table's columns.
+        envelope: The kind of change log.
+        wrapper: Keys around the message.
+
+    Raises:
+        ValueError: JSON cannot carry a column's type, or a path leads nowhere.
+    """
+
+    def __init__(self, schema: Schema, envelope: Envelope, wrapper: tuple[str, ...]) -> None:
+        self._envelope = envelope
+        self.wrapper = wrapper
+        self.reads_rows = [not _from_message(field) for field in schema.fields]
+        self._marker_path = (*wrapper, *envelope.marker)
+        self._marker = compile_field(_MARKER, self._marker_path)
+        fields = {path: self.fields(schema, path) for path in set(envelope.images.values())}
+        self._images = {
+            marker: _Image(
+                (*wrapper, *path),
+                tuple(compile_field(field, field.path) for field in fields[path]),
+            )
+            for marker, path in envelope.images.items()
+        }
+
+    def fields(self, schema: Schema, image: tuple[str, ...]) -> list[Field]:
+        """The columns with their paths from the payload's top, rows being under `image`."""
+        return [replace(field, path=self._path(field, image)) for field in schema.fields]
+
+    @property
+    def marker_field(self) -> Field:
+        """A column that reads the marker."""
+        return replace(_MARKER, path=self._marker_path)
+
+    def _path(self, field: Field, image: tuple[str, ...]) -> tuple[str, ...]:
+        if _from_message(field):
+            if len(field.path) == 1:
+                raise ValueError(f"the path of {field.name} names nothing of the message")
+            return (*self.wrapper, *field.path[1:])
+        return (*self.wrapper, *image, *(field.path or (field.name,)))
+
+    def read(self, payload: Mapping[str, object]) -> list[object]:
+        """Convert one payload.
+
+        Args:
+            payload: Its object.
+
+        Returns:
+            One value a column.
+
+        Raises:
+            DirtyValueError: It is dirty.
+            OtherMessageError: It changes no row.
+        """
+        marker = self._marker(payload)
+        image = self._images.get(str(marker)) if marker is not None else None
+        if image is None:
+            raise self._other(payload, marker)
+        if any(self.reads_rows) and image.path:
+            self._check_image(payload, image, str(marker))
+        return [read(payload) for read in image.readers]
+
+    def _check_image(self, payload: Mapping[str, object], image: _Image, marker: str) -> None:
+        found: object = payload
+        for key in image.path:
+            found = found.get(key) if isinstance(found, dict) else None
+        if not isinstance(found, dict) and not (
+            found is None and marker in self._envelope.may_lack_image
+        ):
+            message = f"a message {shown(marker)} has its row there, as an object"
+            raise DirtyValueError(DirtyReason.NOT_A_CHANGE, message, stage="decode").under(
+                *image.path
+            )
+
+    def _other(self, payload: Mapping[str, object], marker: object) -> Exception:
+        message: object = payload
+        for key in self.wrapper:
+            message = message.get(key) if isinstance(message, dict) else None
+        kind = self._envelope.other_kind(_message(message))
+        if kind is not None:
+            return OtherMessageError(kind)
+        what = "none" if marker is None else shown(str(marker))
+        path = ".".join(self._marker_path)
+        text = f"{path} is {what}, which is no change that {self._envelope.name} writes"
+        return DirtyValueError(DirtyReason.NOT_A_CHANGE, text, stage="decode")
+
+
+def _message(found: object) -> Message:
+    return found if isinstance(found, dict) else {}
+
+
+def _from_message(field: Field) -> bool:
+    return field.path[:1] == (ENVELOPE_PREFIX,)

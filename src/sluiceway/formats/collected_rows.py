@@ -1,0 +1,58 @@
+"""What a decoder gathers of one batch, piece by piece, and puts into payload order."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sluiceway.formats.contract import Decoded, DirtyRow
+
+Rows = npt.NDArray[np.int64]
+
+
+class CollectedRows:
+    """Clean and dirty rows of a batch, gathered block by block.
+
+    Args:
+        schema: Of the clean rows.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.dirty: list[DirtyRow] = []
+        self.skipped = 0
+        self.notes: Counter[str] = Counter()
+        self._schema = schema
+        self._batches: list[pa.RecordBatch] = []
+        self._rows: list[Rows] = []
+
+    def add(self, batch: pa.RecordBatch, rows: Rows) -> None:
+        """Take clean rows and their positions in the batch."""
+        self._batches.append(batch)
+        self._rows.append(rows)
+
+    def add_values(self, values: Sequence[Sequence[object]], rows: Sequence[int]) -> None:
+        """Take clean rows one by one, as lists of values for `pa.array`, and their positions."""
+        if not values:
+            return
+        arrays = [
+            pa.array(column, field.type)
+            for column, field in zip(zip(*values, strict=True), self._schema, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        self.add(batch, np.array(rows, np.int64))
+
+    def decoded(self) -> Decoded:
+        """Put everything into payload order."""
+        dirty = tuple(sorted(self.dirty, key=lambda row: row.index))
+        if not self._batches:
+            arrays = [pa.array([], field.type) for field in self._schema]
+            batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+            return Decoded(batch, pa.array([], pa.int64()), dirty, self.skipped, dict(self.notes))
+        rows = np.concatenate(self._rows)
+        batch = pa.concat_batches(self._batches) if len(self._batches) > 1 else self._batches[0]
+        if not np.all(rows[:-1] < rows[1:]):
+            order = np.argsort(rows)
+            batch, rows = batch.take(pa.array(order)), rows[order]
+        return Decoded(batch, pa.array(rows), dirty, self.skipped, dict(self.notes))

@@ -1,0 +1,1 @@
+"""Delimited text: one line of fields a payload."""

@@ -1,0 +1,115 @@
+"""One line -> its fields, decided exactly: RFC 4180, or with backslashes."""
+
+import re
+
+from sluiceway.formats.csv.layout import Layout
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.types.dirty import DirtyReason
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_LINE_END = re.compile(r"\r?\n\Z")
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "b": "\b", "0": "\0", "\\": "\\"}
+_PAIR = re.compile(r"\\(.)", re.DOTALL)
+
+
+class LineReader:
+    """Splits single lines. Created once a task.
+
+    Args:
+        layout: How they are written.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        mark, quote = re.escape(layout.delimiter), re.escape(layout.quote)
+        # Possessive, so that a long line is looked at once.
+        taken = r"\\\r\n" if layout.backslash else r"\r\n"
+        if len(layout.delimiter) == 1:
+            one = f"[^{taken}{quote}{mark}]++"
+        else:
+            one = f"(?!{mark})[^{taken}{quote}]"
+        plain = rf"(?:{one}{_or_pair(layout)})*+"
+        kept, escaped = (rf"\\{quote}", r"\\.") if layout.backslash else (quote, quote * 2)
+        inner = rf"(?:[^{kept}]++|{escaped})*+"
+        quoted = rf"{quote}({inner}){quote}|" if layout.quote else "()(?!)|"
+        self._field = re.compile(rf"(?:{quoted}({plain}))({mark}|\Z)", re.DOTALL)
+        self._escapes = {**_ESCAPED, layout.delimiter[0]: layout.delimiter[0]}
+        if layout.quote:
+            self._escapes[layout.quote] = layout.quote
+
+    def text(self, payload: bytes, *, lenient: bool) -> str:
+        """The line without the line end that it may have at its end.
+
+        Args:
+            payload: The record's value.
+            lenient: Bytes that are no UTF-8 become low surrogates.
+
+        Raises:
+            DirtyValueError: It is not UTF-8.
+        """
+        if payload.startswith(BYTE_ORDER_MARK):
+            raise _undecodable(DirtyReason.ENCODING, "the payload starts with a byte order mark")
+        try:
+            text = payload.decode("utf-8", "surrogateescape" if lenient else "strict")
+        except UnicodeDecodeError as error:
+            message = f"the payload is not UTF-8: {error.reason} at byte {error.start}"
+            raise _undecodable(DirtyReason.ENCODING, message) from error
+        return _LINE_END.sub("", text)
+
+    def fields(self, line: str) -> list[str | None]:
+        """Fields of a line; None for a null.
+
+        Called for each line that has more than fields and delimiters in it.
+
+        Raises:
+            DirtyValueError: It is no line of this layout, or more than one.
+        """
+        layout, found, end = self._layout, list[str | None](), 0
+        # Not by a search, which would try every place behind a fault, each to the line's end.
+        while match := self._field.match(line, end):
+            end = match.end()
+            quoted, plain, mark = match.groups()
+            if quoted is not None:
+                found.append(self._unquoted(quoted))
+            elif plain == layout.null_text:
+                found.append(None)
+            else:
+                found.append(self._unescaped(plain) if layout.backslash else plain)
+            if not mark:
+                return found
+        raise _broken(line, end)
+
+    def _unquoted(self, text: str) -> str:
+        if self._layout.backslash:
+            return self._unescaped(text)
+        quote = self._layout.quote
+        return text.replace(quote * 2, quote)
+
+    def _unescaped(self, text: str) -> str:
+        return _PAIR.sub(self._one, text) if "\\" in text else text
+
+    def _one(self, match: re.Match[str]) -> str:
+        found = self._escapes.get(match[1])
+        if found is None:
+            message = "a backslash stands before a character that needs none"
+            raise _undecodable(DirtyReason.BROKEN, message)
+        return found
+
+
+def _or_pair(layout: Layout) -> str:
+    return r"|\\." if layout.backslash else ""
+
+
+def _broken(line: str, end: int) -> DirtyValueError:
+    rest = line[end:]
+    first = re.search(r'[\r\n"]', rest)
+    if first and first[0] in "\r\n":
+        message = f"a line end outside of quotes at character {end + first.start()}"
+        return _undecodable(DirtyReason.BROKEN, f"{message}: one payload is one line")
+    message = f"a quote that opens, closes or escapes nothing, in the field at character {end}"
+    return _undecodable(DirtyReason.BROKEN, message)
+
+
+def _undecodable(reason: DirtyReason, message: str) -> DirtyValueError:
+    return DirtyValueError(reason, message, stage="decode")

@@ -1,0 +1,124 @@
+"""Columns of texts -> typed columns, with what to doubt: the fast half of exact conversions.
+
+A value is vouched for when it is written in a plain way that Arrow reads exactly; all others are
+marked, and decided by the conversions that JSON strings have.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluiceway.formats.json.arrow_columns import Marks, compile_column
+from sluiceway.types.arrow_types import arrow_type
+from sluiceway.types.schema import (
+    BooleanType,
+    DecimalType,
+    Field,
+    FloatType,
+    IntegerType,
+    LocalTimestampType,
+    TimestampType,
+)
+
+ConvertTexts = Callable[[pa.Array, Marks], pa.Array]
+
+# So many digits fit into 64 bits whatever they are; into a float without a power of ten's error.
+_INTEGER = r"^-?[0-9]{1,18}$"
+_FLOAT = r"^-?[0-9]{1,15}(?:\.[0-9]{1,15})?$"
+_COLUMN = "v"
+
+
+def compile_texts(field: Field) -> ConvertTexts:
+    """Make the reading of one column from its texts. Called once a column and task.
+
+    Args:
+        field: The column, of a type that is no list, map or struct.
+
+    Returns:
+        A function from texts to values; what it marks is not vouched for.
+    """
+    match field.type:
+        case BooleanType():
+            return _booleans if field.policy.format is None else _nothing(field)
+        case IntegerType() | FloatType() | DecimalType():
+            pattern, read = _pattern(field), arrow_type(field.type)
+        case TimestampType() | LocalTimestampType() if field.time_unit is not None:
+            pattern, read = _INTEGER, pa.int64()
+        case _ if field.time_unit is not None:
+            return _nothing(field)
+        case _:
+            return _as_parsed(field)
+    finish = _as_parsed(field)
+
+    def convert(texts: pa.Array, marks: Marks) -> pa.Array:
+        plain = pc.match_substring_regex(texts, pattern)
+        numbers = _cast(_only(texts, plain, marks), read, marks)
+        return finish(numbers, marks)
+
+    return convert
+
+
+def _pattern(field: Field) -> str:
+    match field.type:
+        case DecimalType(precision, scale):
+            whole = f"[0-9]{{1,{precision - scale}}}" if precision > scale else "0"
+            places = f"(?:\\.[0-9]{{1,{scale}}})?" if scale else ""
+            return f"^-?{whole}{places}$"
+        case FloatType():
+            return _FLOAT
+        case _:
+            return _INTEGER
+
+
+def _cast(texts: pa.Array, target: pa.DataType, marks: Marks) -> pa.Array:
+    try:
+        return texts.cast(target)
+    except pa.ArrowInvalid:
+        # A number is beyond the type: found by reading the wider one.
+        wide = texts.cast(pa.int64())
+        low = -(1 << (target.bit_width - 1))
+        fits = pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, -low - 1))
+        return _only(wide, fits, marks).cast(target)
+
+
+def _booleans(texts: pa.Array, marks: Marks) -> pa.Array:
+    yes = pc.equal(texts, "true")
+    return _only(yes, pc.or_(yes, pc.equal(texts, "false")), marks)
+
+
+def _nothing(field: Field) -> ConvertTexts:
+    """Vouch for nothing but nulls."""
+    target = arrow_type(field.type)
+
+    def convert(texts: pa.Array, marks: Marks) -> pa.Array:
+        marks.suspect(_positions(texts.is_valid()))
+        return pa.nulls(len(texts), target)
+
+    return convert
+
+
+def _as_parsed(field: Field) -> ConvertTexts:
+    """The reading of a column from what JSON's parser would have made of it."""
+    read = compile_column(replace(field, name=_COLUMN, path=(), required=False))
+
+    def convert(values: pa.Array, marks: Marks) -> pa.Array:
+        return read(pa.table({_COLUMN: values}), marks)
+
+    return convert
+
+
+def _only(values: pa.Array, fits: pa.Array, marks: Marks) -> pa.Array:
+    """Mark the positions that do not fit and make them null."""
+    if fits.true_count + fits.null_count == len(values):
+        return values
+    marks.suspect(_positions(pc.invert(fits)))
+    return pc.if_else(fits, values, pa.scalar(None, values.type))
+
+
+def _positions(mask: pa.Array) -> npt.NDArray[np.int64]:
+    found: npt.NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy().astype(np.int64)
+    return found

@@ -1,0 +1,154 @@
+"""Keys that no column reads: dirty, or kept in a column of their own."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from sluiceway.formats.json.dirty_value import DirtyValueError, path_text
+from sluiceway.formats.json.exact_values import Convert, compile_value
+from sluiceway.formats.json.json_values import JsonObject
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.schema import (
+    DataType,
+    Field,
+    ListType,
+    MapType,
+    Schema,
+    StringType,
+    StructType,
+)
+
+ExtraRule = Literal["ignore", "dirty", "keep"]
+
+_KEPT_IN = (StringType(), MapType(StringType(), StringType()))
+_Step = str | int
+
+
+@dataclass(slots=True)
+class _Known:
+    """What of a value is read.
+
+    Attributes:
+        everything: All that may be in it.
+        keys: Of an object; empty where it is none.
+        items: Of the items of a list, or the values of a map.
+    """
+
+    everything: bool = False
+    keys: dict[str, "_Known"] = field(default_factory=dict)
+    items: "_Known | None" = None
+
+
+class ExtraKeys:
+    """Settles keys that no column reads, on the slow path. Created once a task.
+
+    Args:
+        schema: Columns that are read by key.
+        column: The one that keeps the others' keys; None: they make the row dirty.
+
+    Raises:
+        ValueError: The column is of another type, or required.
+    """
+
+    def __init__(self, schema: Schema, column: Field | None) -> None:
+        self._known = _known_of(schema)
+        self._keep = None if column is None else _keeper(column)
+
+    def settle(self, holder: Mapping[str, object]) -> object:
+        """What the column holds for a payload, None where there is none or no other key.
+
+        Called once per payload.
+
+        Args:
+            holder: The payload's object.
+
+        Raises:
+            DirtyValueError: There is such a key, and no column for it; or one came twice.
+        """
+        found: dict[str, object] = {}
+        for steps, value, doubled in _unread(holder, self._known, ()):
+            if self._keep is None:
+                message = "no column reads this key"
+                raise DirtyValueError(DirtyReason.UNEXPECTED_FIELD, message).under(*steps)
+            name = path_text(steps)
+            if doubled or name in found:
+                message = "the key came more than once"
+                raise DirtyValueError(DirtyReason.DUPLICATE_KEY, message).under(*steps)
+            found[name] = value
+        return self._keep(found) if found and self._keep is not None else None
+
+
+def kept_column(schema: Schema, rule: ExtraRule, name: str) -> Field | None:
+    """The column that keeps other keys. Called where a decoder is made.
+
+    Args:
+        schema: All columns.
+        rule: What happens to such keys.
+        name: As the option says; may be empty.
+
+    Raises:
+        ValueError: `keep` without such a column, or a column without `keep`.
+    """
+    if rule != "keep":
+        if name:
+            raise ValueError("extra_column goes with extra: keep")
+        return None
+    found = [column for column in schema.fields if column.name == name]
+    if not found:
+        raise ValueError(
+            "extra: keep needs extra_column: the name of a column of type map<string,string> or "
+            "string"
+        )
+    return found[0]
+
+
+def _keeper(column: Field) -> Convert:
+    if column.type not in _KEPT_IN or column.required:
+        kind = format_hive_type(column.type)
+        raise ValueError(
+            f"extra_column is a map<string,string> or string that is not required, and "
+            f"{column.name} is {'required' if column.required else kind}"
+        )
+    return compile_value(column.type, None, replace(column.policy, on_lossy="text"))
+
+
+def _known_of(schema: Schema) -> _Known:
+    top = _Known()
+    for column in schema.fields:
+        known = top
+        for key in column.path or (column.name,):
+            known = known.keys.setdefault(key, _Known())
+        _add(known, column.type)
+    return top
+
+
+def _add(known: _Known, data_type: DataType) -> None:
+    match data_type:
+        case ListType(inner) | MapType(_, inner):
+            known.items = known.items or _Known()
+            _add(known.items, inner)
+        case StructType(fields):
+            for one in fields:
+                _add(known.keys.setdefault(one.name, _Known()), one.type)
+        case _:
+            known.everything = True
+
+
+def _unread(
+    value: object, known: _Known, steps: tuple[_Step, ...]
+) -> Iterator[tuple[tuple[_Step, ...], object, bool]]:
+    """Values under keys that are not read, with their paths, and whether the key came twice."""
+    if known.everything:
+        return
+    if isinstance(value, list) and known.items is not None:
+        for place, item in enumerate(value):
+            yield from _unread(item, known.items, (*steps, place))
+    elif isinstance(value, dict):
+        doubled = value.doubled if isinstance(value, JsonObject) else ()
+        for key, item in value.items():
+            below = known.items or known.keys.get(key)
+            if below is None:
+                yield (*steps, key), item, key in doubled
+            else:
+                yield from _unread(item, below, (*steps, key))

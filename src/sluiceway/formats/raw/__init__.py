@@ -1,0 +1,1 @@
+"""Raw: a payload as it is, in one column."""

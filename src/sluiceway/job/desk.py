@@ -1,0 +1,116 @@
+"""Where a route's background work asks for records: one writer puts them, between two epochs.
+
+Nothing but the driver's own thread writes the log (commit rule 2). Work that goes on beside the
+epochs, as a compaction does, hands in how to make its record from the fold, and waits for its slot.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import Protocol
+
+from sluiceway.errors import SluicewayError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import Body
+
+Build = Callable[[Fold], Body | None]
+"""A record from the fold of all records before its slot; None when it does not hold any more.
+
+Called by the driver's thread, again after each lost slot; it reads and changes nothing else.
+"""
+
+
+class RouteDesk:
+    """Between the background work of one route and its driver's thread.
+
+    Args:
+        log: Of the route.
+        closed: Prefixes that are closed in its ledger.
+
+    Attributes:
+        log: To read.
+    """
+
+    def __init__(self, log: LedgerLog, closed: Iterable[str]) -> None:
+        self.log = log
+        self._asked: deque[tuple[Build, Future[int | None]]] = deque()
+        self._closed = frozenset(closed)
+        self._ended: SluicewayError | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, build: Build) -> "Future[int | None]":
+        """Have a record put. Returns at once; any thread may ask.
+
+        Returns:
+            Its slot, when it has landed and all files that it names are published; None when
+            there was nothing to put. Raises what has ended the route.
+        """
+        answer: Future[int | None] = Future()
+        with self._lock:
+            if self._ended is None:
+                self._asked.append((build, answer))
+            else:
+                answer.set_exception(self._ended)
+        return answer
+
+    def close_prefix(self, prefix: str) -> None:
+        """Rows that epochs find from now on for what is below reach it by the late policy only.
+
+        An epoch that is in flight was planned before and still writes there. The prefix is closed
+        in the ledger by the first record of an epoch that was planned after (commit rule 6).
+        """
+        with self._lock:
+            self._closed |= {prefix}
+
+    def closed(self) -> tuple[str, ...]:
+        """All prefixes that are closed, here or in the ledger, in order."""
+        with self._lock:
+            return tuple(sorted(self._closed))
+
+    def is_waited_for(self, fold: Fold) -> bool:
+        """Whether a record is asked for. Called by the driver's thread between two epochs."""
+        with self._lock:
+            return bool(self._asked) or not self._closed <= fold.closed.keys()
+
+    def serve(self, put: Callable[[Build], int | None]) -> None:
+        """Put all that is asked for. Called by the driver's thread between two epochs.
+
+        Args:
+            put: Lands a record and publishes its files; None when there was nothing to put.
+
+        Raises:
+            SluicewayError: As `put`; whoever asked is told too.
+        """
+        while True:
+            with self._lock:
+                if not self._asked:
+                    return
+                build, answer = self._asked.popleft()
+            try:
+                slot = put(build)
+            except SluicewayError as error:
+                answer.set_exception(error)
+                raise
+            answer.set_result(slot)
+
+    def end(self, error: SluicewayError) -> None:
+        """Nothing is put any more. Safe to repeat."""
+        with self._lock:
+            self._ended = self._ended or error
+            waiting = [answer for _, answer in self._asked]
+            self._asked.clear()
+        for answer in waiting:
+            answer.set_exception(error)
+
+
+class BackgroundWork(Protocol):
+    """What goes on beside the epochs of a route, in threads of its own."""
+
+    def close(self) -> None:
+        """End it: its route is left. Waits a few seconds at most."""
+
+
+BEGIN: tuple[Callable[[RouteDesk], BackgroundWork], ...] = ()
+"""What begins with each route, once it has recovered, and ends with it."""

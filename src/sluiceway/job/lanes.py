@@ -1,0 +1,310 @@
+"""Lanes of one route while its driver lives: requests are taken in, dirty rows read once more.
+
+Everything goes through the driver's one ordered writer, between epochs of the stream (rule 14,
+P8). An epoch of a lane is short and runs in the driver's own process. One that cannot be read or
+written waits and keeps nobody from reading the stream.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+
+from sluiceway.errors import (
+    InvariantError,
+    Retriable,
+    SluicewayError,
+    StorageUnavailableError,
+    TaskFailedError,
+    UnknownOutcome,
+)
+from sluiceway.job.prepare import check_staged_files, placed_lane
+from sluiceway.job.requests import MOST_RANGES, LaneRequest, Letter, letters, put_answer
+from sluiceway.job.takeover import OwnedLedger
+from sluiceway.ledger.dirty_files import find_dirty_files
+from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold_lanes import check_opening
+from sluiceway.ledger.lane_records import (
+    NO_LANE_ROWS,
+    PURGE,
+    LaneCounts,
+    LaneDataRecord,
+    LaneRange,
+    LaneSpan,
+)
+from sluiceway.ledger.lane_state import LaneState
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.records import EpochRecord
+from sluiceway.observe.log import Log
+from sluiceway.observe.steps import Observer, Step
+from sluiceway.sources.contract import SourcePartition, Split
+from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.lane_task import run_lane_task
+from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult
+
+_LOOK_EVERY_S = 5.0
+_EPOCH_S = 2.0
+_RANGES_AT_ONCE = 200
+_FIRST_PAUSE_S = 2.0
+_LONGEST_PAUSE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHooks:
+    """What the route's session lends.
+
+    Attributes:
+        next_epoch: Takes the next number of an epoch; those of lanes and of the stream are one row.
+        publish: Gives a committed record's files their final names, however long it takes.
+        applied: Told the first slot whose partitions the catalog has to get.
+    """
+
+    observe: Observer
+    next_epoch: Callable[[], int]
+    publish: Callable[[EpochRecord | ReplaceRecord], None]
+    applied: Callable[[int], None]
+
+
+class Lanes:
+    """A route's lanes. Used by whichever thread works for the route, never by two at once.
+
+    Attributes:
+        pressing: Whether a turn has something to do now; read by the loop's thread.
+        trouble: Why the last turn could not go on; None when it did.
+    """
+
+    def __init__(self, owned: OwnedLedger, plan: RoutePlan, hooks: LaneHooks, log: Log) -> None:
+        self._owned = owned
+        self._plan = plan
+        self._hooks = hooks
+        self._log = log
+        self._letters: list[Letter] = []
+        self._next_look = 0.0
+        self._next_try = 0.0
+        self._pause_s = _FIRST_PAUSE_S
+        self.trouble: SluicewayError | None = None
+        self.pressing = bool(owned.fold.lanes.open_lanes())
+
+    @property
+    def look_due(self) -> bool:
+        """Whether it is time to look for requests again."""
+        return time.monotonic() >= self._next_look
+
+    def look(self) -> None:
+        """Look for requests now and then; a store that fails is asked again later."""
+        if not self.look_due:
+            return
+        self._next_look = time.monotonic() + _LOOK_EVERY_S
+        try:
+            self._letters = list(letters(self._owned.storage, self._owned.layout))
+        except UnknownOutcome as error:
+            self.trouble = error
+            self._log.info("requests_not_seen", error=str(error))
+        self._note_pressing()
+
+    def turn(self) -> None:
+        """Answer requests, then run one epoch of the oldest open lane, if any.
+
+        Called when nothing of the route is in flight.
+
+        Raises:
+            FencedError: Another driver has taken over.
+            SluicewayError: As a commit; what landed stays.
+        """
+        self.trouble = None
+        self.look()
+        try:
+            self._answer_all()
+            lane = next(iter(self._owned.fold.lanes.open_lanes()), None)
+            record = None if lane is None or self._waiting() else self._run(lane)
+        except (Retriable, UnknownOutcome) as error:
+            self._wait(error)
+            return
+        if record is not None:
+            self._land(record)
+            self._pause_s = _FIRST_PAUSE_S
+        self._note_pressing()
+
+    def state(self, lane: str) -> LaneState | None:
+        """A lane as it is committed; None when it was never opened."""
+        return self._owned.fold.lanes.lanes.get(lane)
+
+    def pause_s(self) -> float:
+        """Seconds until the lanes are tried again."""
+        return max(0.0, self._next_try - time.monotonic())
+
+    # Requests
+
+    def _answer_all(self) -> None:
+        while self._letters:
+            self._answer(self._letters[0])
+            self._letters.pop(0)
+
+    def _answer(self, letter: Letter) -> None:
+        owned = self._owned
+        if letter.name in owned.fold.lanes.lanes:
+            # Taken in before; its driver died before it took the request away.
+            owned.storage.remove(owned.layout.request(letter.name))
+            return
+        problem = letter.problem or self._problem(letter.request)
+        if problem or letter.request is None:
+            self._log.warning("request_refused", request=letter.name, reason=problem)
+            put_answer(owned.storage, owned.layout, letter.name, problem)
+            return
+        committed = owned.writer.commit(letter.request.record())
+        self._hooks.observe(Step.PINNED)
+        lane = owned.fold.lanes.lanes[letter.name]
+        self._log.info(
+            "lane_opened",
+            seq=committed.seq,
+            lane=lane.lane,
+            kind=lane.kind,
+            rows=lane.rows,
+            operator=letter.request.operator,
+        )
+        owned.storage.remove(owned.layout.request(letter.name))
+
+    def _problem(self, request: LaneRequest | None) -> str:
+        """Why a request cannot be carried out; empty when it can."""
+        if request is None or len(request.ranges) > MOST_RANGES:
+            return f"it names more than {MOST_RANGES} ranges of rows"
+        fold = self._owned.fold
+        try:
+            check_opening(fold, request.record(), fold.next_seq)
+        except InvariantError as error:
+            return error.message
+        sources = {each.source: DirtySource.parse(each.source) for each in request.ranges}
+        found = find_dirty_files(self._owned.log, sources.values())
+        for each in request.ranges:
+            file = found.get(sources[each.source])
+            if file is None:
+                return f"no record has committed {each.source}"
+            if each.stop > file.rows:
+                return f"{each.source} has {file.rows} rows, asked for are rows up to {each.stop}"
+        return ""
+
+    # Epochs of a lane
+
+    def _run(self, lane: LaneState) -> LaneDataRecord:
+        """One epoch of a lane, up to before its commit."""
+        ranges = list(islice(lane.left(), _RANGES_AT_ONCE))
+        epoch = self._hooks.next_epoch()
+        if lane.kind == PURGE:
+            return self._purged(lane, epoch, ranges)
+        files = find_dirty_files(self._owned.log, map(_source, ranges))
+        result = self._replay(epoch, ranges, files)
+        check_staged_files(self._owned.storage, self._owned.layout, [result])
+        self._hooks.observe(Step.PREPARED)
+        return self._record(lane, result)
+
+    def _replay(
+        self, epoch: int, ranges: Sequence[LaneRange], files: dict[DirtySource, FileRecord]
+    ) -> TaskResult:
+        plan = lane_plan(self._plan, epoch, ranges)
+        paths = [self._owned.layout.final(files[_source(each)].final) for each in ranges]
+        try:
+            return run_lane_task(plan, self._owned.storage, paths)
+        except SluicewayError:
+            raise
+        except Exception as error:
+            raise TaskFailedError(
+                f"{type(error).__name__}: {str(error)[:300]}",
+                hint="a bug, or rows that this version cannot take; nothing was committed of them",
+            ) from error
+
+    def _purged(self, lane: LaneState, epoch: int, ranges: list[LaneRange]) -> LaneDataRecord:
+        rows = BigInt(sum(each.stop - each.start for each in ranges))
+        spans = tuple(LaneSpan(each.source, each.start, each.stop) for each in ranges)
+        counts = replace(NO_LANE_ROWS, read=rows, purged=rows)
+        version = self._plan.schema_version
+        return LaneDataRecord(lane.lane, epoch, spans, (), (), counts, version, {}, {}, ())
+
+    def _record(self, lane: LaneState, result: TaskResult) -> LaneDataRecord:
+        counts = result.counts
+        if not result.moved():
+            raise StorageUnavailableError(
+                "the dirty file has fewer rows than were committed",
+                where=result.splits[0].topic,
+                hint="`sluiceway verify --deep` tells what is wrong with it",
+            )
+        return LaneDataRecord(
+            lane=lane.lane,
+            epoch=result.epoch,
+            ranges=tuple(
+                LaneSpan(split.topic, split.start, split.end)
+                for split in result.splits
+                if split.end > split.start
+            ),
+            files=result.files,
+            dirty_files=result.dirty_files,
+            counts=LaneCounts(
+                read=counts.read,
+                written=counts.written,
+                dirty=counts.dirty,
+                filtered=counts.filtered,
+                skipped=counts.skipped,
+                purged=BigInt(0),
+            ),
+            schema=self._plan.schema_version,
+            dirty_reasons=result.dirty_reasons,
+            timings_ms=result.timings_ms,
+            late_in=(),
+        )
+
+    def _land(self, record: LaneDataRecord) -> None:
+        owned, observe = self._owned, self._hooks.observe
+        before = owned.fold.next_seq
+        # Its partitions may have moved, or been closed, since its rows were read.
+        committed = owned.writer.commit(partial(placed_lane, record))
+        observe(Step.COMMITTED)
+        landed = owned.fold.unpublished.get(committed.seq)
+        if landed is not None:
+            self._hooks.publish(landed)
+        owned.writer.note_published()
+        observe(Step.PUBLISHED)
+        self._hooks.applied(before)
+        lane = owned.fold.lanes.lanes[record.lane]
+        self._log.info(
+            "lane_committed",
+            seq=committed.seq,
+            epoch=record.epoch,
+            lane=record.lane,
+            read=record.counts.read,
+            written=record.counts.written,
+            dirty=record.counts.dirty,
+            purged=record.counts.purged,
+            left=lane.rows - lane.counts.read,
+        )
+
+    # Waiting
+
+    def _waiting(self) -> bool:
+        return time.monotonic() < self._next_try
+
+    def _wait(self, error: SluicewayError) -> None:
+        """Leave the lanes alone for a while; the stream goes on."""
+        self.trouble = error
+        self._next_try = time.monotonic() + self._pause_s
+        self._log.warning(
+            "lane_waits", code=error.code, error=str(error), retry_in_s=round(self._pause_s, 1)
+        )
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        self._note_pressing()
+
+    def _note_pressing(self) -> None:
+        busy = bool(self._letters) or bool(self._owned.fold.lanes.open_lanes())
+        self.pressing = busy and not self._waiting()
+
+
+def lane_plan(plan: RoutePlan, epoch: int, ranges: Sequence[LaneRange]) -> TaskPlan:
+    """What the task of a lane's epoch has to read: dirty files as logs of their own."""
+    splits = tuple(
+        Split(SourcePartition(each.source, 0), int(each.start), int(each.stop)) for each in ranges
+    )
+    return TaskPlan(route=plan, epoch=epoch, task=0, splits=splits, deadline_s=_EPOCH_S)
+
+
+def _source(each: LaneRange) -> DirtySource:
+    return DirtySource.parse(each.source)

@@ -1,0 +1,164 @@
+"""Partitions that have moved: read back again for a day, and their old folders removed.
+
+A call of a driver that died may still change the metastore, which has no fencing. And whoever
+reads the table may have asked it where a partition is just before it moved (commit rule 16).
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sluiceway.catalog.locations import same_location
+from sluiceway.errors import InvariantError, StorageUnavailableError
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.observe.log import Log
+from sluiceway.sinks.contract import DesiredPartition, TableSink
+
+READERS_GRACE_S = 3600.0
+"""How long an old folder stays after the metastore was seen to show the new one."""
+
+_LOOK_EVERY_S = 60.0
+_LOOK_FOR_S = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class OldFolder:
+    """A folder that a partition has left.
+
+    Attributes:
+        folder: Relative to the table.
+        seq: Slot of the REPLACE that names its files.
+        now: How the partition has to be shown.
+    """
+
+    folder: str
+    seq: int
+    now: DesiredPartition
+
+
+@dataclass(slots=True)
+class _Waiting:
+    old: OldFolder
+    shown_since: float | None = None
+
+
+class MovedPartitions:
+    """Of one route, while its driver lives.
+
+    The driver's thread tells what has moved; the thread that applies effects does the rest.
+    """
+
+    def __init__(self, ledger_log: LedgerLog, log: Log) -> None:
+        self._ledger_log = ledger_log
+        self._storage = ledger_log.storage
+        self._log = log
+        self._watched: dict[tuple[str, ...], tuple[DesiredPartition, float]] = {}
+        self._waiting: dict[str, _Waiting] = {}
+        self._gone: set[str] = set()
+        self._looked = time.monotonic()
+        self._lock = threading.Lock()
+
+    def take(self, moved: Sequence[DesiredPartition], old: Sequence[OldFolder]) -> None:
+        """Note what has moved. Called by the driver's thread, at START and after each record.
+
+        Args:
+            moved: Partitions as they have to be shown now; those that never moved are ignored.
+            old: All folders that were left and may still be there.
+        """
+        until = time.monotonic() + _LOOK_FOR_S
+        with self._lock:
+            for each in moved:
+                if each.first:
+                    self._watched[each.values] = (each, until)
+            for left in old:
+                known = self._waiting.get(left.folder)
+                if known is None:
+                    self._waiting[left.folder] = _Waiting(left)
+                elif known.old.now != left.now:
+                    known.old, known.shown_since = left, None
+
+    def take_gone(self) -> set[str]:
+        """Old folders that were removed since it was last asked. For the driver's thread."""
+        with self._lock:
+            gone, self._gone = self._gone, set()
+        return gone
+
+    def pause_s(self) -> float | None:
+        """Seconds until somebody has to look; None when nothing has moved."""
+        with self._lock:
+            if not self._watched and not self._waiting:
+                return None
+        return max(0.0, self._looked + _LOOK_EVERY_S - time.monotonic())
+
+    def due(self) -> list[DesiredPartition]:
+        """What has to be compared with the metastore again, now; empty before its time."""
+        if self.pause_s() != 0.0:
+            return []
+        self._looked = now = time.monotonic()
+        with self._lock:
+            self._watched = {
+                values: (each, until)
+                for values, (each, until) in self._watched.items()
+                if until > now
+            }
+            return [each for each, _ in self._watched.values()] + [
+                each.old.now for each in self._waiting.values()
+            ]
+
+    def sweep(self, sink: TableSink) -> None:
+        """Look where readers are sent, and remove old folders that nobody has seen for long.
+
+        Called after a look by the thread that applies effects.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: The table was dropped or created again.
+        """
+        with self._lock:
+            waiting = list(self._waiting.values())
+        if not waiting:
+            return
+        shown = sink.shown([each.old.now for each in waiting])
+        if shown is None:
+            return
+        for each in waiting:
+            if not _is_shown(each.old.now, shown):
+                each.shown_since = None
+            elif each.shown_since is None:
+                each.shown_since = time.monotonic()
+            elif time.monotonic() >= each.shown_since + READERS_GRACE_S:
+                self._remove(each.old)
+
+    def _remove(self, old: OldFolder) -> None:
+        """Remove the files that the REPLACE names, and the folder when nothing else is in it."""
+        try:
+            self._remove_files(old)
+        except StorageUnavailableError as error:
+            self._log.info("garbage_left", path=old.folder, error=str(error))
+            return
+        with self._lock:
+            del self._waiting[old.folder]
+            self._gone.add(old.folder)
+
+    def _remove_files(self, old: OldFolder) -> None:
+        found = self._ledger_log.read_slot(old.seq)
+        body = None if found is None else found[0].body
+        if not isinstance(body, ReplaceRecord):
+            raise InvariantError(f"slot {old.seq} is no REPLACE, {old.folder} stays")
+        folder = self._ledger_log.layout.final(old.folder)
+        listed = {status.path for status in self._storage.list(folder)}
+        named = {f"{folder}/{file.name}" for file in body.removed}
+        for path in sorted(listed & named):
+            self._storage.remove(path)
+        if listed <= named:
+            self._storage.remove(folder)
+        self._log.info("old_folder_removed", folder=old.folder, files=len(listed & named))
+
+
+def _is_shown(wanted: DesiredPartition, shown: Mapping[tuple[str, ...], str]) -> bool:
+    found = shown.get(wanted.values)
+    if found is None or not wanted.exists:
+        return found is None and not wanted.exists
+    return same_location(found, wanted.location)

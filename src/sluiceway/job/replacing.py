@@ -1,0 +1,136 @@
+"""Moves a partition to a new folder with other files: what compaction does, in its own thread.
+
+The epochs go on meanwhile. Files that they commit before the REPLACE has its slot are carried over
+into the new folder as they are; when they come faster than that, the work is given up.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sluiceway.errors import FileLostError, SluicewayError
+from sluiceway.job.desk import RouteDesk
+from sluiceway.job.partition_bodies import abandon_body, intent_body, replace_body
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import PartitionState
+from sluiceway.ledger.live_files import live_files
+from sluiceway.ledger.partition_records import IntentRecord, ReplaceRecord
+from sluiceway.ledger.places import intent_folder
+
+_MOST_ROUNDS = 4
+_COPY_BYTES = 1 << 20
+
+Rewrite = Callable[[str, Sequence[FileRecord]], Sequence[FileRecord]]
+"""Writes the rows of these files to new ones in a staged folder, an absolute path that exists.
+
+Their staged names begin with the folder's own name, as those of an attempt do.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    seq: int
+    uuid: str
+    state: PartitionState
+
+
+def move_partition(
+    desk: RouteDesk, choose: Callable[[Fold], str | None], rewrite: Rewrite
+) -> int | None:
+    """Replace a partition's files by others with the same rows, in a new folder.
+
+    Called in a thread of its own; waits for the driver's thread between two epochs.
+
+    Args:
+        desk: Of the route.
+        choose: Names the partition, from the fold of that moment; None does nothing.
+        rewrite: Makes the new files.
+
+    Returns:
+        Slot of the REPLACE; None when nothing was done or it was given up.
+
+    Raises:
+        SluicewayError: The route has ended, or the store failed and the work was given up.
+    """
+    work = _begin(desk, choose)
+    if work is None:
+        return None
+    try:
+        slot = _replace(desk, work, rewrite)
+    except SluicewayError as error:
+        _give_up(desk, work, str(error))
+        raise
+    if slot is None:
+        _give_up(desk, work, "files come faster than they are carried over")
+    return slot
+
+
+def _begin(desk: RouteDesk, choose: Callable[[Fold], str | None]) -> _Work | None:
+    begun: list[tuple[IntentRecord, PartitionState]] = []
+
+    def build(fold: Fold) -> IntentRecord | None:
+        partition = choose(fold)
+        body = None if partition is None else intent_body(fold, partition, "compact")
+        if body is not None:
+            begun.append((body, replace(fold.partitions[body.partition])))
+        return body
+
+    seq = desk.ask(build).result()
+    if seq is None:
+        return None
+    body, state = begun[-1]
+    return _Work(seq, body.uuid, state)
+
+
+def _replace(desk: RouteDesk, work: _Work, rewrite: Rewrite) -> int | None:
+    storage, layout = desk.log.storage, desk.log.layout
+    folder = layout.attempt(intent_folder(work.seq, work.uuid))
+    live = live_files(desk.log, work.state)
+    storage.make_folders(folder)
+    added = list(rewrite(folder, live))
+    for _ in range(_MOST_ROUNDS):
+        storage.sync_folder(folder)
+        slot, state = _put(desk, work, live, added)
+        if slot is not None:
+            return slot
+        now = live_files(desk.log, state)
+        added += [_carry_over(desk, folder, file) for file in now[len(live) :]]
+        live = now
+    return None
+
+
+def _put(
+    desk: RouteDesk, work: _Work, live: Sequence[FileRecord], added: Sequence[FileRecord]
+) -> tuple[int | None, PartitionState]:
+    """The slot of the REPLACE, or None; and the partition as it was before."""
+    found = work.state
+
+    def build(fold: Fold) -> ReplaceRecord | None:
+        nonlocal found
+        found = replace(fold.partitions[work.state.folder])
+        return replace_body(fold, work.seq, live, added)
+
+    slot = desk.ask(build).result()
+    return slot, found
+
+
+def _carry_over(desk: RouteDesk, folder: str, file: FileRecord) -> FileRecord:
+    """A copy of a live file, unchanged, in the staged folder."""
+    storage, layout = desk.log.storage, desk.log.layout
+    name = file.final.rpartition("/")[2]
+    writer = storage.create_staged(f"{folder}/{name}")
+    try:
+        with storage.open_read(layout.final(file.final)) as source:
+            while block := source.read(_COPY_BYTES):
+                writer.handle().write(block)
+        seal = writer.seal()
+    except BaseException:
+        writer.abort()
+        raise
+    if (seal.size_bytes, seal.crc32c) != (file.size_bytes, file.crc32c):
+        raise FileLostError("it is not the file that was committed", where=file.final)
+    return replace(file, staged=f"{folder.rpartition('/')[2]}/{name}")
+
+
+def _give_up(desk: RouteDesk, work: _Work, reason: str) -> None:
+    desk.ask(lambda fold: abandon_body(fold, work.seq, reason)).result()

@@ -1,0 +1,190 @@
+"""`dirty replay` and `dirty purge`: ask the route's driver, or be it for a short while (P8)."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sluiceway.errors import LeaseHeldError, RequestRefusedError
+from sluiceway.host.process import is_alive
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.lanes import lane_plan
+from sluiceway.job.offset_reports import OffsetReports
+from sluiceway.job.requests import LaneRequest, put_request, take_answer
+from sluiceway.job.route_parts import RouteParts
+from sluiceway.job.route_plan import LedgerTerm, table_plan
+from sluiceway.job.route_session import RouteSession
+from sluiceway.job.run import open_sink, open_source, reaching
+from sluiceway.ledger.dirty_files import find_dirty_files
+from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_records import LaneRange
+from sluiceway.ledger.lane_state import LaneState
+from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import NO_ROWS, RowCounts
+from sluiceway.observe.log import Log
+from sluiceway.observe.progress import Progress
+from sluiceway.observe.steps import ignore_step
+from sluiceway.worker.lane_task import run_lane_task
+from sluiceway.worker.row_files import NoFiles
+
+_POLL_S = 0.3
+_TRIES = 4
+
+Watch = Callable[[LaneState | None, bool], None]
+"""Told how far a lane is, None while it is not opened, and whether another driver runs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """What would become of rows if they were replayed now."""
+
+    counts: RowCounts
+    dirty_reasons: dict[str, int]
+
+
+def try_rows(config: RouteConfig, log: LedgerLog, fold: Fold, ranges: Sequence[LaneRange]) -> Tried:
+    """Decode dirty rows with the job file as it is now. Writes nothing.
+
+    Raises:
+        TableMismatchError: The table's columns cannot be filled as the job file says.
+        JobFileError: The declared columns cannot.
+        StorageUnavailableError: The store failed, or a dirty file is gone.
+    """
+    sink = open_sink(config)
+    try:
+        state = sink.open()
+    finally:
+        sink.close()
+    ledger = fold.first_fence.ledger if fold.first_fence is not None else ""
+    plan = table_plan(config, state, LedgerTerm(ledger, fold.term, log.layout))
+    sources = [DirtySource.parse(each.source) for each in ranges]
+    files = find_dirty_files(log, sources)
+    counts, reasons = NO_ROWS, dict[str, int]()
+    for each, source in zip(ranges, sources, strict=True):
+        left = each
+        while left.start < left.stop:
+            task = lane_plan(plan, 0, [left])
+            result = run_lane_task(
+                task, log.storage, [log.layout.final(files[source].final)], NoFiles()
+            )
+            end = result.splits[0].end
+            if end == left.start:
+                break
+            left = LaneRange(left.source, end, left.stop)
+            counts = counts.plus(result.counts)
+            for reason, rows in result.dirty_reasons.items():
+                reasons[reason] = reasons.get(reason, 0) + rows
+    return Tried(counts, reasons)
+
+
+def carry_out(
+    config: RouteConfig, ledger: LedgerLog, request: LaneRequest, watch: Watch, log: Log
+) -> LaneState:
+    """Have a request carried out, by the live driver if there is one, else here.
+
+    Safe to end anywhere and to repeat: the lane goes on at its committed end.
+
+    Args:
+        config: The route.
+        ledger: Its log.
+        request: What is asked for.
+        watch: Told of the progress.
+        log: Of this process, when it is the driver.
+
+    Returns:
+        The lane, all of its rows consumed.
+
+    Raises:
+        RequestRefusedError: It cannot be done; says why.
+        SluicewayError: As at a driver's start, or as a commit.
+    """
+    fold = ledger.fold()
+    if request.id not in fold.lanes.lanes:
+        # What an earlier try was told may be so no more.
+        take_answer(ledger.storage, ledger.layout, request.id)
+        put_request(ledger.storage, ledger.layout, request)
+    return follow(config, ledger, request.id, watch, log)
+
+
+def follow(config: RouteConfig, ledger: LedgerLog, lane: str, watch: Watch, log: Log) -> LaneState:
+    """Wait for a lane that is asked for or open, or run it here when no driver lives.
+
+    Raises:
+        RequestRefusedError: As in `carry_out`.
+        SluicewayError: As in `carry_out`.
+    """
+    fold, beats = ledger.fold(), _Heartbeat()
+    while True:
+        # Asked first: a driver takes a request away only when the ledger or an answer says why.
+        asked = ledger.storage.status(ledger.layout.request(lane)) is not None
+        ledger.advance(fold)
+        found = fold.lanes.lanes.get(lane)
+        if found is not None and found.finished:
+            return found
+        refused = take_answer(ledger.storage, ledger.layout, lane)
+        if refused is not None:
+            raise RequestRefusedError(
+                refused, hint="nothing was changed; look again with `sluiceway dirty list`"
+            )
+        if found is None and not asked:
+            raise RequestRefusedError(
+                "the request is gone, and the ledger does not have it",
+                where=ledger.layout.request(lane),
+                hint="somebody removed it; nothing was changed. Ask again",
+            )
+        lives = beats.heard(read_lease(ledger.storage, ledger.layout.lease))
+        watch(found, lives)
+        if lives:
+            time.sleep(_POLL_S)
+            continue
+        try:
+            _run_here(config, lane, watch, log)
+        except LeaseHeldError:
+            # One was started meanwhile: it carries the request out.
+            beats = _Heartbeat()
+
+
+class _Heartbeat:
+    """Whether a driver lives, as far as its lease tells."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, int] | None = None
+        self._since = 0.0
+
+    def heard(self, lease: Lease | None) -> bool:
+        if lease is None or lease.released or is_alive(lease.process()) is False:
+            return False
+        beat = (lease.driver, lease.counter)
+        if beat != self._seen:
+            self._seen, self._since = beat, time.monotonic()
+        return time.monotonic() - self._since < DEAD_AFTER_S
+
+
+def _run_here(config: RouteConfig, lane: str, watch: Watch, log: Log) -> None:
+    """Fence as a driver would, and turn the lanes until this one is done or refused."""
+    source = open_source(config)
+    reports = OffsetReports(source, log)
+    observe = reaching(ignore_step, log)
+    parts = RouteParts(source, reports, open_sink(config), log, observe, Progress())
+    session = RouteSession(config, parts)
+    try:
+        session.start()
+        tries = 0
+        while True:
+            session.lanes.turn()
+            found = session.lanes.state(lane)
+            trouble = session.lanes.trouble
+            tries = tries + 1 if trouble is not None else 0
+            if trouble is not None and tries >= _TRIES:
+                raise trouble
+            if trouble is None and (found is None or found.finished):
+                break
+            watch(found, False)  # noqa: FBT003 - no other driver
+            if trouble is not None:
+                time.sleep(session.lanes.pause_s())
+        session.settle()
+    finally:
+        session.leave()
+        reports.close()
+        source.close()

@@ -1,0 +1,134 @@
+"""Requests of tools to the driver that runs a route (P8): exclusive puts under `requests/`.
+
+They are mail, never truth. A request's name is made of what it asks for, so that asking again is
+the same request; what was done of it stands in the ledger.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sluiceway.ledger.lane_records import LaneRange, LaneRecord
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import StrictJsonError, decode, encode
+
+REQUEST_VERSION = 1
+MOST_RANGES = 10_000
+_ANSWER = ".answer.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRequest:
+    """Dirty rows to be replayed or purged.
+
+    Attributes:
+        version: Of this form.
+        ledger: Uuid of the ledger that the rows are of.
+        kind: `replay` or `purge`.
+        operator: `user@host`.
+        reason: In the operator's words.
+    """
+
+    version: int
+    ledger: str
+    kind: str
+    operator: str
+    reason: str
+    ranges: tuple[LaneRange, ...]
+
+    @property
+    def id(self) -> str:
+        """The same for the same rows and kind, whoever asks."""
+        asked = replace(self, operator="", reason="")
+        return hashlib.sha256(encode(asked)).hexdigest()[:32]
+
+    def record(self) -> LaneRecord:
+        """What opens its lane."""
+        return LaneRecord(self.id, self.kind, self.operator, self.reason, self.ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Why a driver does not do what was asked for."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A request file.
+
+    Attributes:
+        name: Id of the request, by the file's name.
+        request: None when it cannot be read.
+    """
+
+    name: str
+    request: LaneRequest | None
+    problem: str = ""
+
+
+def put_request(storage: Storage, layout: LedgerLayout, request: LaneRequest) -> None:
+    """Ask the route's driver. Safe to repeat.
+
+    Raises:
+        StorageUnavailableError: The store failed; repeat.
+    """
+    storage.make_folders(layout.requests)
+    storage.make_folders(layout.stage)
+    path = layout.request(request.id)
+    storage.put_if_absent(path, encode(request), tmp_folder=layout.stage)
+
+
+def letters(storage: Storage, layout: LedgerLayout) -> Iterator[Letter]:
+    """All requests that lie there now, in name order.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    for status in storage.list(layout.requests):
+        file = status.path.rpartition("/")[2]
+        if status.is_dir or not file.endswith(".json") or file.endswith(_ANSWER):
+            continue
+        raw = storage.read(status.path)
+        if raw is not None:
+            yield _letter(file.removesuffix(".json"), raw)
+
+
+def _letter(name: str, raw: bytes) -> Letter:
+    try:
+        request = decode(raw, LaneRequest)
+    except StrictJsonError as error:
+        return Letter(name, None, f"it cannot be read: {error}")
+    if request.version != REQUEST_VERSION:
+        return Letter(name, None, f"it is of version {request.version}, not {REQUEST_VERSION}")
+    if request.id != name:
+        return Letter(name, None, "its name is not that of what it asks for")
+    return Letter(name, request)
+
+
+def put_answer(storage: Storage, layout: LedgerLayout, name: str, message: str) -> None:
+    """Refuse a request: say why, then take it away.
+
+    Raises:
+        StorageUnavailableError: The store failed; repeat.
+    """
+    storage.overwrite(layout.answer(name), encode(Answer(message)))
+    storage.remove(layout.request(name))
+
+
+def take_answer(storage: Storage, layout: LedgerLayout, name: str) -> str | None:
+    """Why a request was refused; None when it was not. The answer is taken away.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    raw = storage.read(layout.answer(name))
+    if raw is None:
+        return None
+    storage.remove(layout.answer(name))
+    try:
+        return decode(raw, Answer).message
+    except StrictJsonError as error:
+        return f"the answer cannot be read: {error}"

@@ -1,0 +1,63 @@
+"""Dirty files by the slots that committed them."""
+
+from collections.abc import Iterable
+
+from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import EpochRecord, Record
+
+
+def dirty_sources(ledger: str, record: Record) -> dict[DirtySource, FileRecord]:
+    """The dirty files that a record commits, as sources of lanes."""
+    if not isinstance(record.body, EpochRecord):
+        return {}
+    return {
+        DirtySource(ledger, record.seq, file.final.rpartition("/")[2]): file
+        for file in record.body.dirty_files
+    }
+
+
+def find_dirty_files(
+    log: LedgerLog, sources: Iterable[DirtySource]
+) -> dict[DirtySource, FileRecord]:
+    """Look sources up in the records of their slots; those that are none are left out.
+
+    Slots of one pack are read in one go.
+
+    Raises:
+        LedgerCorruptError: A slot or pack holds something else.
+        StorageUnavailableError: The store failed.
+    """
+    wanted = set(sources)
+    ledgers = {each.ledger for each in wanted}
+    found: dict[DirtySource, FileRecord] = {}
+    seqs = sorted({each.seq for each in wanted})
+    at = 0
+    while at < len(seqs):
+        # Behind a slot that is asked for, others follow soon, or are in the same folder.
+        folder = log.layout.folder_of(seqs[at])
+        last = at
+        while last + 1 < len(seqs) and log.layout.folder_of(seqs[last + 1]) == folder:
+            last += 1
+        for record in _records(log, seqs[at : last + 1]):
+            for ledger in ledgers:
+                found |= dirty_sources(ledger, record)
+        at = last + 1
+    return {source: file for source, file in found.items() if source in wanted}
+
+
+def _records(log: LedgerLog, seqs: list[int]) -> Iterable[Record]:
+    """Records of slots of one folder, rising."""
+    if not log.packs.covers(seqs[0]):
+        for seq in seqs:
+            slot = log.read_slot(seq)
+            if slot is not None:
+                yield slot[0]
+        return
+    asked = set(seqs)
+    for record, _ in log.records(seqs[0]):
+        if record.seq in asked:
+            yield record
+        if record.seq >= seqs[-1]:
+            return

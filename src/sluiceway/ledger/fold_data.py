@@ -1,0 +1,79 @@
+"""DATA: an epoch that follows the committed ends, and whose rows all are accounted for."""
+
+from collections.abc import Iterable
+
+from sluiceway.ledger import fold_partitions
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold_rules import is_contained, require
+from sluiceway.ledger.fold_state import FoldState
+from sluiceway.ledger.records import DataRecord, RangeRecord, Record
+
+
+def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
+    """Refuse an epoch that does not follow, or does not add up."""
+    slot = f"slot {record.seq}"
+    require(
+        body.epoch > fold.last_epoch,
+        "I9",
+        f"{slot} has epoch {body.epoch} after {fold.last_epoch}",
+    )
+    for span in body.ranges:
+        check_range(fold, span, slot)
+    keys = {(span.topic, span.partition) for span in body.ranges}
+    require(len(keys) == len(body.ranges), "I2", f"{slot} names a source partition twice")
+    _check_sums(body, slot)
+    check_own_files((*body.files, *body.dirty_files), record.term, body.epoch, slot)
+    fold_partitions.check_places(fold, body, record)
+
+
+def check_own_files(files: Iterable[FileRecord], term: int, epoch: int, slot: str) -> None:
+    """Refuse files that another epoch staged, or whose final names leave the table."""
+    own = f"{term}-{epoch}-"
+    for file in files:
+        own_folder = file.staged.startswith(own) and file.staged.count("/") == 1
+        require(own_folder and is_contained(file.staged), "I9", f"{slot} names {file.staged}")
+        require(is_contained(file.final), "I4", f"{slot} names {file.final}")
+
+
+def check_range(fold: FoldState, span: RangeRecord, slot: str) -> None:
+    """Refuse a range that does not begin at the committed end of its own log."""
+    where = f"{slot}: {span.topic}[{span.partition}]"
+    known = fold.sources.get((span.topic, span.partition))
+    require(known is not None and not known.retired, "rule 5", f"{where} is not pinned")
+    if known is None:
+        return
+    same = (known.cluster_id, known.topic_id) == (span.cluster_id, span.topic_id)
+    require(same, "P7", f"{where} is another log of the same name")
+    require(
+        span.start == known.end,
+        "I2",
+        f"{where} starts at {span.start}, the committed end is {known.end}",
+    )
+    require(
+        span.end >= span.start and span.end - span.start == span.rows + span.gaps,
+        "P6",
+        f"{where} [{span.start}, {span.end}) has {span.rows} rows and {span.gaps} gaps",
+    )
+
+
+def _check_sums(body: DataRecord, slot: str) -> None:
+    counts = body.counts
+    require(counts.balanced(), "P6", f"{slot} does not balance: {counts}")
+    read = sum(span.rows for span in body.ranges)
+    require(read == counts.read, "P6", f"{slot} read {counts.read}, its ranges {read}")
+    written = sum(file.rows for file in body.files)
+    require(written == counts.written, "P6", f"{slot} wrote {counts.written}, files {written}")
+    dirty = sum(file.rows for file in body.dirty_files)
+    require(dirty == counts.dirty, "P6", f"{slot} has {counts.dirty} dirty, files {dirty}")
+
+
+def take_data(fold: FoldState, body: DataRecord, record: Record) -> None:
+    """Its ends are committed, and its files are in their partitions."""
+    fold.last_epoch = body.epoch
+    fold.data_seq = record.seq
+    for span in body.ranges:
+        fold.sources[(span.topic, span.partition)].advance(span)
+    fold_partitions.take_places(fold, body, record)
+    fold.counts = fold.counts.plus(body.counts)
+    fold.unpublished[record.seq] = body
+    fold.data_records += 1

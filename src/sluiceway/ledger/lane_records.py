@@ -1,0 +1,109 @@
+"""Records of lanes: dirty rows that are read once more, or given up (commit rule 14)."""
+
+from dataclasses import dataclass
+
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.types.strict_json import BigInt
+
+REPLAY = "replay"
+PURGE = "purge"
+LANE_KINDS = (REPLAY, PURGE)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRange:
+    """Rows `[start, stop)` of one dirty file.
+
+    Attributes:
+        source: A `DirtySource` as text.
+    """
+
+    source: str
+    start: BigInt
+    stop: BigInt
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRecord:
+    """A lane is opened: these rows are its own from here on, and no other lane's ever.
+
+    Attributes:
+        lane: Its id, made of what was asked for; the same request never opens a second one.
+        kind: `replay` (through the job file as it is now) or `purge` (given up, no output).
+        operator: `user@host`.
+        reason: In the operator's words.
+    """
+
+    lane: str
+    kind: str
+    operator: str
+    reason: str
+    ranges: tuple[LaneRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSpan:
+    """Rows `[start, end)` that one epoch of a lane consumed; there are no gaps in a file."""
+
+    source: str
+    start: BigInt
+    end: BigInt
+
+
+@dataclass(frozen=True, slots=True)
+class LaneCounts:
+    """Where a lane's rows went: `read = written + dirty + filtered + skipped + purged` (P6)."""
+
+    read: BigInt
+    written: BigInt
+    dirty: BigInt
+    filtered: BigInt
+    skipped: BigInt
+    purged: BigInt
+
+    def balanced(self) -> bool:
+        """Whether every row read is accounted for."""
+        return self.read == (self.written + self.dirty + self.filtered + self.skipped + self.purged)
+
+    def plus(self, other: "LaneCounts") -> "LaneCounts":
+        """Sum by class."""
+        return LaneCounts(
+            BigInt(self.read + other.read),
+            BigInt(self.written + other.written),
+            BigInt(self.dirty + other.dirty),
+            BigInt(self.filtered + other.filtered),
+            BigInt(self.skipped + other.skipped),
+            BigInt(self.purged + other.purged),
+        )
+
+
+NO_LANE_ROWS = LaneCounts(*(BigInt(0),) * 6)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneDataRecord:
+    """DATA of a lane: what one of its epochs consumed, and what became of it.
+
+    It moves the ends of its lane alone: no committed end of a source partition, no watermark and
+    no reported offset.
+
+    Attributes:
+        dirty_files: Rows that are dirty again; a later lane may replay them.
+        late_in: Closed prefixes that rows have reached by the late policy.
+    """
+
+    lane: str
+    epoch: int
+    ranges: tuple[LaneSpan, ...]
+    files: tuple[FileRecord, ...]
+    dirty_files: tuple[FileRecord, ...]
+    counts: LaneCounts
+    schema: str
+    dirty_reasons: dict[str, int]
+    timings_ms: dict[str, int]
+    late_in: tuple[str, ...]
+
+    @property
+    def closed(self) -> tuple[str, ...]:
+        """A lane closes nothing."""
+        return ()

@@ -1,0 +1,128 @@
+"""Records about whole partitions of the table: where their files are, and what was announced.
+
+Only the driver that holds the fence puts them, between two epochs, through its one writer. Each
+file of a partition that they speak of is at its final name by then (commit rule 2).
+"""
+
+from dataclasses import dataclass
+
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.types.strict_json import BigInt
+
+
+@dataclass(frozen=True, slots=True)
+class IntentRecord:
+    """Background work on a partition begins; its staged folder has the name of this slot.
+
+    Attributes:
+        partition: Folder that the partition's first rows went to: its name for ever.
+        version: Of the partition that is read.
+        uuid: Made for this work; part of the names of all its folders.
+        purpose: What the work is, `compact`.
+    """
+
+    partition: str
+    version: int
+    uuid: str
+    purpose: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonRecord:
+    """The work of an INTENT has ended without a REPLACE; nothing will ever name its files.
+
+    Attributes:
+        intent: Slot of the INTENT.
+    """
+
+    intent: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedFile:
+    """A file that is not live any more; relative to the folder that the partition leaves."""
+
+    name: str
+    rows: BigInt
+    size_bytes: BigInt
+    crc32c: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceRecord:
+    """A partition goes on in another folder, with the same rows in other files.
+
+    Attributes:
+        intent: Slot of the INTENT that the files were staged for.
+        version: Of the partition afterwards.
+        folder: Where it is afterwards, relative to the table; never used before.
+        removed: All files that were live.
+        added: All that are live afterwards; some may be copies of removed ones.
+    """
+
+    intent: int
+    partition: str
+    version: int
+    folder: str
+    removed: tuple[RemovedFile, ...]
+    added: tuple[FileRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyPartition:
+    """A partition that is announced, as it is then."""
+
+    partition: str
+    version: int
+    rows: BigInt
+    files: BigInt
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRecord:
+    """All partitions below a prefix are complete (commit rule 30a).
+
+    Attributes:
+        prefix: Folder, `dt=20261120/hr=08`; a partition of its own or above several.
+        version: 1, and one more each time that late rows have come since.
+        as_of_seq: Last slot that changed what is below.
+        whole: Whether rows, files and partitions are all that there are. Not so when a partition
+            may have been forgotten before it came again.
+        partitions: In name order; none when the time has no rows.
+    """
+
+    prefix: str
+    version: int
+    as_of_seq: int
+    rows: BigInt
+    files: BigInt
+    whole: bool
+    partitions: tuple[ReadyPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredPartition:
+    """A partition that its owner has dropped.
+
+    Attributes:
+        rows: That it had.
+        next_folder: Where rows go that come for it later; never used before.
+    """
+
+    partition: str
+    rows: BigInt
+    files: BigInt
+    next_folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireRecord:
+    """Partitions that are not this ledger's any more; their files may be gone.
+
+    Attributes:
+        reason: Who dropped them, in words.
+    """
+
+    reason: str
+    partitions: tuple[ExpiredPartition, ...]

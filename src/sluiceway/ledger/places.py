@@ -1,0 +1,77 @@
+"""Names of the folders that a partition's files move through.
+
+A partition is named for ever by the folder of its first rows, `dt=20261120/hr=08`. Where it is
+now is another question: a REPLACE or EXPIRE gives it a folder that no other slot can name, beside
+the first one. Those begin with `_`, so that nobody takes them for partitions (MSCK, listings).
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+
+_MOVED = "_sluiceway-"
+_MOVED_NAME = re.compile(r"_sluiceway-(?P<seq>\d+)-(?P<uuid>[0-9a-f]{32})")
+_INTENT = re.compile(r"i(?P<seq>\d+)-(?P<uuid>[0-9a-f]{32})")
+_UUID = re.compile(r"[0-9a-f]{32}")
+_SUM_BITS = 128
+
+
+def is_uuid(text: str) -> bool:
+    """Whether it is a uuid as these names have it: 32 hex digits."""
+    return _UUID.fullmatch(text) is not None
+
+
+def moved_folder(partition: str, seq: int, uuid: str) -> str:
+    """Folder that a partition moves to, relative to the table.
+
+    Args:
+        partition: Its name.
+        seq: Slot of the INTENT or EXPIRE that makes the folder's name unique.
+        uuid: Of the same work.
+    """
+    return f"{moved_prefix(partition)}{seq}-{uuid}"
+
+
+def moved_prefix(partition: str) -> str:
+    """What the names of all folders begin with that a partition may have moved to."""
+    parent = partition.rpartition("/")[0]
+    return f"{parent}/{_MOVED}" if parent else _MOVED
+
+
+def is_moved_folder(folder: str) -> bool:
+    """Whether rows were sent there by a REPLACE or EXPIRE, and by no first row."""
+    return _MOVED_NAME.fullmatch(folder.rpartition("/")[2]) is not None
+
+
+def intent_folder(seq: int, uuid: str) -> str:
+    """Staged folder of an INTENT, relative to stage/."""
+    return f"i{seq}-{uuid}"
+
+
+def intent_of(name: str) -> int | None:
+    """Slot of the INTENT that a staged folder belongs to; None for any other name."""
+    found = _INTENT.fullmatch(name)
+    return int(found["seq"]) if found else None
+
+
+def prefixes(partition: str) -> Iterator[str]:
+    """The folders above a partition, from the table down, and itself."""
+    parts = partition.split("/")
+    for count in range(1, len(parts) + 1):
+        yield "/".join(parts[:count])
+
+
+def is_below(partition: str, prefix: str) -> bool:
+    """Whether a prefix stands for this partition, alone or among others."""
+    return partition == prefix or partition.startswith(f"{prefix}/")
+
+
+def file_sum(name: str, rows: int, size_bytes: int, crc32c: str) -> int:
+    """What a file adds to its partition's sum, which does not depend on the order."""
+    text = f"{name}\0{rows}\0{size_bytes}\0{crc32c}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[: _SUM_BITS // 8])
+
+
+def add_sums(one: int, other: int) -> int:
+    """Of two disjoint sets of files."""
+    return (one + other) % (1 << _SUM_BITS)

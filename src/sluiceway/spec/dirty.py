@@ -1,0 +1,93 @@
+"""The block `dirty` of a job file: what a route does about its dirty rows."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from sluiceway.spec.block import Block
+from sluiceway.spec.values import duration, not_yet, wrong
+
+REASONS = (
+    *("broken", "encoding", "empty", "not_an_object", "duplicate_key", "missing", "null"),
+    *("wrong_type", "not_integral", "overflow", "scale", "too_long", "trailing_blanks"),
+    *(
+        "bad_text",
+        "bad_time",
+        "not_a_change",
+        "unrepresentable",
+        "unexpected_field",
+        "too_deep",
+        "bad_partition_value",
+    ),
+)
+"""Reason codes of dirty rows, as `types.dirty` has them."""
+
+_MOST_ROWS = 1_000_000_000
+
+
+def _check_ratio(ratio: float) -> float:
+    if not 0 <= ratio < 1:
+        raise wrong("a share from 0 up to but not 1, such as 0.01", "choose one")
+    return ratio
+
+
+def _parse_rows(value: object) -> object:
+    """Values below keys of the user's own come as they are written."""
+    return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
+
+
+def _check_store(value: object) -> object:
+    if value in ("table", "topic"):
+        raise not_yet(f"the store `{value}`", "write beside")
+    return value
+
+
+def _check_rows(rows: int) -> int:
+    if not 0 <= rows <= _MOST_ROWS:
+        raise wrong(f"a number of rows, 0 to {_MOST_ROWS}", "choose one")
+    return rows
+
+
+def _check_reasons(limits: Mapping[str, int]) -> Mapping[str, int]:
+    if limits.keys() - set(REASONS):
+        raise wrong("reasons of dirty rows and numbers", f"write some of: {', '.join(REASONS)}")
+    return limits
+
+
+Rows = Annotated[int, AfterValidator(_check_rows)]
+
+
+class MaxRateSpec(Block):
+    """The greatest share of dirty rows.
+
+    Attributes:
+        ratio: Of the rows read.
+        window_ms: Over which time.
+        min_rows: The share of fewer rows than this is not judged.
+    """
+
+    ratio: Annotated[float, AfterValidator(_check_ratio)]
+    window_ms: Annotated[int, *duration("10s", "1d")] = Field(default=600_000, alias="window")
+    min_rows: Rows = 100
+
+
+class DirtySpec(Block):
+    """What happens about dirty rows.
+
+    Attributes:
+        store: Where they are kept: beside the ledger.
+        max_rate: The route halts with a greater share.
+        max_rows: The route halts with more rows within `window`.
+        reasons: Reason -> the same for rows of that reason.
+        window_ms: Over which time `max_rows` and `reasons` count.
+    """
+
+    store: Annotated[Literal["beside"], BeforeValidator(_check_store)] = "beside"
+    max_rate: MaxRateSpec | None = None
+    max_rows: Rows | None = None
+    reasons: Annotated[
+        Mapping[str, Annotated[Rows, BeforeValidator(_parse_rows)]],
+        AfterValidator(_check_reasons),
+    ] = Field(default_factory=dict)
+    window_ms: Annotated[int, *duration("10s", "1d")] = Field(default=600_000, alias="window")

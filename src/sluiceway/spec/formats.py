@@ -1,0 +1,123 @@
+"""The block `format` as frozen values: how payloads are read."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from sluiceway.plugins import PluginGroup
+from sluiceway.spec.block import Block
+from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.values import ColumnName, Line
+
+TombstoneRule = Literal["skip", "dirty"]
+
+
+class JsonFormat(Block):
+    """JSON objects.
+
+    Attributes:
+        extra: What happens to keys that no column reads.
+        extra_column: The column that keeps them.
+        tombstones: What happens to records without a value.
+        engine: What reads payloads before the slow path decides what is left; equal outcomes.
+    """
+
+    extra: Literal["ignore", "dirty", "keep"] = "ignore"
+    tombstones: TombstoneRule = "dirty"
+    engine: Literal["auto", "native", "library"] = "auto"
+    extra_column: ColumnName | None = None
+
+
+class RawFormat(Block):
+    """Payloads as they are, in one column.
+
+    Attributes:
+        tombstones: What happens to records without a value; `null` makes them rows.
+    """
+
+    NULL_WORDS = frozenset({"tombstones"})
+    tombstones: Literal["dirty", "skip", "null"] = "dirty"
+
+
+class CsvFormat(Block):
+    """Delimited lines, one a payload.
+
+    Attributes:
+        delimiter: Between fields.
+        quote: Around fields; `none` where there is none.
+        escape: `doubled` quotes, or a backslash.
+        null_text: Of a field without quotes that is null.
+        fields: Names of the fields with commas between; else columns find them by order or number.
+        missing: What happens to lines with fewer fields.
+        extra: What happens to lines with more fields.
+        tombstones: What happens to records without a value.
+    """
+
+    NULL_WORDS = frozenset({"missing"})
+    delimiter: str = ","
+    quote: str = '"'
+    escape: Literal["doubled", "\\"] = "doubled"
+    null_text: str = ""
+    fields: Line | None = None
+    missing: Literal["dirty", "null"] = "dirty"
+    extra: Literal["dirty", "ignore"] = "dirty"
+    tombstones: TombstoneRule = "dirty"
+
+
+class DebeziumFormat(Block):
+    """Change events of Debezium, with or without their schema.
+
+    Attributes:
+        other: What happens to messages that change no row.
+        tombstones: What happens to records without a value.
+    """
+
+    other: TombstoneRule = "dirty"
+    tombstones: TombstoneRule = "skip"
+
+
+class ChangeLogFormat(Block):
+    """Messages of Canal or Maxwell.
+
+    Attributes:
+        other: What happens to messages that change no row.
+        tombstones: What happens to records without a value.
+    """
+
+    other: TombstoneRule = "dirty"
+    tombstones: TombstoneRule = "dirty"
+
+
+class FormatSpec(PluginBlock):
+    """How payloads are read; exactly one format is given."""
+
+    LATER = frozenset({"avro", "protobuf"})
+    ONE_OF = ("json", "raw", "csv", "debezium", "canal", "maxwell")
+    PLUGINS = (PluginGroup.FORMATS,)
+    json_: JsonFormat | None = Field(default=None, alias="json")
+    raw: RawFormat | None = None
+    csv: CsvFormat | None = None
+    debezium: DebeziumFormat | None = None
+    canal: ChangeLogFormat | None = None
+    maxwell: ChangeLogFormat | None = None
+
+    @property
+    def built_in(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """Name and options of the format, as texts in the order of its keys.
+
+        JSON for a block that names none, which the loader refuses. Not to be asked where there
+        is a `plugin`.
+        """
+        for name, info in type(self).model_fields.items():
+            block = getattr(self, name)
+            if block is not None:
+                return info.alias or name, _texts(block)
+        return "json", _texts(JsonFormat())
+
+
+def _texts(block: Block) -> tuple[tuple[str, str], ...]:
+    return tuple((name, _text(value)) for name, value in block if value is not None)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,84 @@
+"""Cuts rows into those of each partition; where these are many, many batches at once."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Values = tuple[str | None, ...]
+Write = Callable[[Values, pa.RecordBatch], None]
+
+# With more runs of rows for one partition than this, sorting the batch costs less than the slices.
+_RUNS_PER_VALUE = 4
+# Pieces smaller than this cost more than their rows do: then batches are gathered first.
+MIN_PIECE_ROWS = 256
+GATHERED_BYTES = 64 << 20
+
+
+class RowSorter:
+    """Hands rows on by partition, those of one source partition in their order. One thread.
+
+    Args:
+        write: Takes the rows of one partition.
+        gathered_bytes: So much is kept back at most; a single batch may be larger.
+    """
+
+    def __init__(self, write: Write, *, gathered_bytes: int = GATHERED_BYTES) -> None:
+        self._write = write
+        self._gathered_bytes = gathered_bytes
+        self._held: list[pa.RecordBatch] = []
+        self._held_codes: list[NDArray[np.int32]] = []
+        self._held_bytes = 0
+        self._codes: dict[Values, int] = {}
+
+    def add(self, rows: pa.RecordBatch, codes: NDArray[np.int32], values: Sequence[Values]) -> None:
+        """Take a batch.
+
+        Args:
+            rows: At least one.
+            codes: Of each row, its place in `values`.
+            values: Of the partitions.
+
+        Raises:
+            StorageUnavailableError: The store failed; the attempt is thrown away.
+        """
+        if not self._held and rows.num_rows >= MIN_PIECE_ROWS * len(values):
+            self._cut(rows, codes, values)
+            return
+        numbers = [self._codes.setdefault(one, len(self._codes)) for one in values]
+        self._held.append(rows)
+        self._held_codes.append(np.array(numbers, np.int32)[codes])
+        self._held_bytes += rows.nbytes
+        if self._held_bytes >= self._gathered_bytes:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on what is kept back.
+
+        Raises:
+            StorageUnavailableError: The store failed; the attempt is thrown away.
+        """
+        if not self._held:
+            return
+        rows, codes = pa.concat_batches(self._held), np.concatenate(self._held_codes)
+        values = list(self._codes)
+        self._held, self._held_codes, self._held_bytes, self._codes = [], [], 0, {}
+        self._cut(rows, codes, values)
+
+    def _cut(
+        self, rows: pa.RecordBatch, codes: NDArray[np.int32], values: Sequence[Values]
+    ) -> None:
+        starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
+        if len(starts) <= _RUNS_PER_VALUE * len(values):
+            # Rows that follow each other go to one place: slices do, nothing is copied.
+            for begin, end in zip(starts, [*starts[1:], len(codes)], strict=True):
+                self._write(values[codes[begin]], rows.slice(begin, end - begin))
+            return
+        # Stable, so rows of one source partition keep their order in each file.
+        order = np.argsort(codes, kind="stable")
+        ordered = rows.take(pa.array(order))
+        cuts = np.searchsorted(codes[order], np.arange(len(values) + 1))
+        for value, begin, end in zip(values, cuts[:-1], cuts[1:], strict=True):
+            if end > begin:
+                self._write(value, ordered.slice(begin, end - begin))

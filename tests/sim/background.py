@@ -1,0 +1,117 @@
+"""Background work of a driver: partitions are rewritten, closed, announced and let go.
+
+The requests go the product's own way (`job.desk`, `job.replacing`); what a compaction would do to
+the rows is simulated: all of them into one file.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sim.tasks import RowsFile
+from sluiceway.errors import SluicewayError
+from sluiceway.job.desk import RouteDesk
+from sluiceway.job.partition_bodies import expire_body, ready_body
+from sluiceway.job.replacing import move_partition
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord
+from sluiceway.types.strict_json import BigInt
+
+if TYPE_CHECKING:
+    from sim.world import World
+
+_PAUSE_S = 6.0
+
+
+class SimBackground:
+    """Of one route of one driver, in a thread of its process."""
+
+    def __init__(self, world: "World", desk: RouteDesk) -> None:
+        self._world = world
+        self._desk = desk
+        self._rng = world.scheduler.rng
+        self._closed = False
+        process = world.scheduler.alive().process
+        world.scheduler.spawn(process, self._run, "background")
+
+    def close(self) -> None:
+        """Let the thread end; it may be in the middle of something."""
+        self._closed = True
+
+    def _run(self) -> None:
+        doings = (self._move, self._move, self._announce, self._expire)
+        weights = (8, 8, 6, 1)
+        while True:
+            self._world.scheduler.wait(None, self._rng.random() * _PAUSE_S)
+            if self._closed:
+                return
+            (act,) = self._rng.choices(doings, weights)
+            try:
+                act()
+            except SluicewayError as error:
+                self._world.note(f"background: {act.__name__} ends with {error.code} {error}")
+                if error.code.startswith("SW45"):
+                    return
+
+    def _choose(self, fold: Fold) -> str | None:
+        names = sorted(name for name, each in fold.partitions.items() if each.files)
+        return self._rng.choice(names) if names else None
+
+    def _move(self) -> None:
+        slot = move_partition(self._desk, self._choose, self._rewrite)
+        self._world.seen["moved"] += slot is not None
+
+    def _rewrite(self, folder: str, live: Sequence[FileRecord]) -> Sequence[FileRecord]:
+        storage, layout = self._desk.log.storage, self._desk.log.layout
+        rows: list[tuple[int, int]] = []
+        for file in live:
+            with storage.open_read(layout.final(file.final)) as stream:
+                text = stream.read().decode()
+            pairs = (line.split(":") for line in text.split())
+            rows += [(int(partition), int(offset)) for partition, offset in pairs]
+        attempt = folder.rpartition("/")[2]
+        name = f"{layout.route}-{attempt}.parquet"
+        writer = RowsFile(storage.create_staged(f"{folder}/{name}"))
+        writer.write(rows)
+        seal = writer.close().seal
+        if self._rng.random() < 0.5:
+            self._world.scheduler.wait(None, self._rng.random() * 4)
+        first = live[0]
+        sizes = (BigInt(len(rows)), BigInt(seal.size_bytes))
+        return [FileRecord(f"{attempt}/{name}", name, first.values, *sizes, seal.crc32c, {})]
+
+    def _announce(self) -> None:
+        chosen: list[str] = []
+
+        def choose(fold: Fold) -> None:
+            open_ones = [name for name in fold.partitions if name not in fold.closed]
+            names = sorted(fold.closed) + sorted(open_ones)
+            if names:
+                chosen.append(self._rng.choice(names))
+
+        self._desk.ask(choose).result()
+        if not chosen:
+            return
+        self._desk.close_prefix(chosen[0])
+
+        def build(fold: Fold) -> ReadyRecord | None:
+            return ready_body(fold, chosen[0])
+
+        for _ in range(5):
+            if self._desk.ask(build).result() is not None:
+                self._world.seen["ready"] += 1
+                return
+            self._world.scheduler.wait(None, self._rng.random() * 2)
+
+    def _expire(self) -> None:
+        """The owner has a partition let go, drops it and removes its files some time."""
+        chosen: list[str] = []
+
+        def build(fold: Fold) -> ExpireRecord | None:
+            name = self._choose(fold)
+            chosen.append(name or "")
+            return expire_body(fold, [name] if name else [], "the owner has dropped it")
+
+        if self._desk.ask(build).result() is not None:
+            self._world.seen["expired"] += 1
+            self._world.owner_removes(chosen[-1])

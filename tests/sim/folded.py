@@ -1,0 +1,59 @@
+"""What the records of a ledger add up to, for the monitor: plain state."""
+
+from dataclasses import dataclass, field
+
+from sim.lane_monitor import Lanes
+from sim.places import Places
+
+Row = tuple[int, int]
+
+
+@dataclass(slots=True)
+class NamedFile:
+    """A file that a DATA record names."""
+
+    seq: int
+    staged: str
+    final: str
+    content: bytes
+    visible: bool = False
+    dead: str = ""
+
+
+@dataclass(slots=True)
+class Source:
+    """A source partition in the monitor's fold.
+
+    Attributes:
+        passages: Log and range that each earlier generation has read.
+    """
+
+    topic_id: str
+    start: int
+    end: int
+    how: str
+    had_rows: bool = False
+    generation: int = 0
+    passages: list[tuple[str, int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Folded:
+    """What the records add up to."""
+
+    records: list[bytes] = field(default_factory=list)
+    term: int = 0
+    epoch: int = -1
+    published_through: int = 0
+    snapshot_through: int = 0
+    after_fence: bool = False
+    sources: dict[int, Source] = field(default_factory=dict)
+    files: dict[str, NamedFile] = field(default_factory=dict)
+    staged: dict[str, NamedFile] = field(default_factory=dict)
+    places: Places = field(default_factory=Places)
+    lanes: Lanes = field(default_factory=Lanes)
+
+
+def file_rows(content: bytes) -> list[Row]:
+    """Rows of a simulated data file."""
+    return [(int(p), int(o)) for p, o in (line.split(":") for line in content.decode().split())]

@@ -1,0 +1,109 @@
+"""Wrong variants of partitions that move, close, are announced or expire.
+
+In most of them the fold tests nothing either: it would halt, and hide what goes wrong then.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sluiceway.job import desired, partition_bodies, prepare
+from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
+from sluiceway.job.route_session import RouteSession
+from sluiceway.job.side_records import put_asked
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState
+from sluiceway.ledger.garbage import Decided, Decision, Staged
+from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
+from sluiceway.ledger.places import moved_prefix
+from sluiceway.ledger.records import DataRecord
+from sluiceway.sinks.contract import DesiredPartition
+
+
+def placed_as_planned(record: DataRecord, fold: Fold) -> DataRecord:
+    """Files keep the folder that they were planned with, wherever the partition is by then."""
+    return replace(prepare.placed(record, fold), files=record.files)
+
+
+def replace_what_was_read(
+    fold: Fold, intent: int, live: Sequence[FileRecord], added: Iterable[FileRecord]
+) -> ReplaceRecord | None:
+    """What has come since it was read is left behind."""
+    opened = fold.intents.get(intent)
+    if opened is None:
+        return None
+    state = replace(fold.partitions[opened.partition], files=len(live))
+    as_read = replace(fold, partitions={**fold.partitions, opened.partition: state})
+    return partition_bodies.replace_body(as_read, intent, live, added)
+
+
+def same_folder(partition: str, seq: int, uuid: str) -> str:
+    """One folder for all moves of a partition."""
+    del seq, uuid
+    return f"{moved_prefix(partition)}0-{'0' * 32}"
+
+
+def ready_when_asked(fold: Fold, prefix: str) -> ReadyRecord | None:
+    """Announce what the planner has closed, though epochs of before are in flight."""
+    known = fold.closed.get(prefix, ClosedPrefix(max(fold.next_seq - 1, 0)))
+    return partition_bodies.ready_body(replace(fold, closed={**fold.closed, prefix: known}), prefix)
+
+
+def closed_or_not(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:
+    """The fold takes READY for what is open."""
+    del where
+    below = [state.last_seq for state in fold.below(prefix)]
+    return fold.closed.setdefault(prefix, ClosedPrefix(max([0, *below])))
+
+
+def serve_before_publishing(publish: Callable[..., None]) -> Callable[..., None]:
+    """Background work has its records put before the epoch's files have their names."""
+
+    def early(session: RouteSession, record: Any) -> None:
+        if isinstance(record, DataRecord) and session._held is not None:
+            fold = session._held.owned.fold
+            before, fold.published_through = fold.published_through, fold.next_seq
+            put_asked(session._held, lambda body: publish(session, body))
+            fold.published_through = before
+        publish(session, record)
+
+    return early
+
+
+def recover_from_the_start(session: RouteSession) -> None:
+    """All records are published again, whatever has become of their files."""
+    owned = session._now.owned
+    for record, _ in owned.log.records():
+        if isinstance(record.body, DataRecord):
+            session._now.publisher.publish(record.body)
+    _RECOVER(session)
+
+
+_RECOVER = RouteSession._recover
+
+
+def remove_at_once(
+    moved: MovedPartitions, wanted: Sequence[DesiredPartition], old: Sequence[OldFolder]
+) -> None:
+    """Old folders go as soon as the REPLACE has its slot."""
+    _TAKE(moved, wanted, old)
+    for each in list(moved._waiting.values()):
+        moved._remove(each.old)
+
+
+_TAKE = MovedPartitions.take
+
+
+def shown_for_ever(state: PartitionState, layout: Any) -> DesiredPartition:
+    """A partition that was let go is still wanted."""
+    return replace(_DESIRED(state, layout), exists=True)
+
+
+_DESIRED = desired.desired_partition
+
+
+def intent_over(decided: Decided, item: Staged) -> Decision:
+    """Staged files of background work go while it goes on."""
+    del decided
+    return Decision(item.name, removable=True, reason="it is old")

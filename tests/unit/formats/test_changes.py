@@ -1,0 +1,256 @@
+"""Change logs: rows of inserts, updates and deletes; all other messages skipped or dirty."""
+
+import json
+import random
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from sluiceway.formats.changes.decoder import ChangeLogDecoder
+from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
+from sluiceway.formats.contract import Decoded
+from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.schema import Field, Schema
+
+SOURCE = {"version": "2.7", "connector": "mysql", "db": "shop", "table": "t", "pos": 154, "row": 0}
+AFTER = {"id": 7, "name": "n", "price": "1.50"}
+BEFORE = {"id": 7, "name": "m", "price": "1.20"}
+
+
+def column(name: str, kind: str, path: str = "", *, required: bool = False) -> Field:
+    return Field(name, parse_hive_type(kind), required, tuple(path.split(".")) if path else ())
+
+
+DEBEZIUM_SCHEMA = Schema(
+    (
+        column("op", "string", "$.op"),
+        column("pos", "bigint", "$.source.pos"),
+        column("id", "bigint", required=True),
+        column("price", "decimal(9,2)"),
+        column("price_before", "decimal(9,2)", "$.before.price"),
+    )
+)
+MAXWELL_SCHEMA = Schema(
+    (
+        column("kind", "string", "$.type"),
+        column("xid", "bigint", "$.xid"),
+        column("id", "bigint", required=True),
+        column("price", "decimal(9,2)"),
+        column("price_before", "decimal(9,2)", "$.old.price"),
+    )
+)
+ROWS = "array<struct<id:bigint,price:decimal(9,2)>>"
+CANAL_SCHEMA = Schema(
+    (
+        column("type", "string"),
+        column("es", "bigint"),
+        column("rows", ROWS, "data", required=True),
+        column("old", "array<map<string,string>>"),
+    )
+)
+
+
+def debezium(op: str, *, wrapped: bool = False, **changed: Any) -> bytes:
+    images = {"d": (BEFORE, None), "u": (BEFORE, AFTER)}.get(op, (None, AFTER))
+    message = {"before": images[0], "after": images[1], "source": SOURCE, "op": op, "ts_ms": 5}
+    message = {**message, **changed}
+    whole = {"schema": {"type": "struct"}, "payload": message} if wrapped else message
+    return json.dumps(whole).encode()
+
+
+def maxwell(kind: str, **changed: Any) -> bytes:
+    message = {"database": "shop", "table": "t", "type": kind, "ts": 5, "xid": 23, "commit": True}
+    return json.dumps({**message, "data": AFTER, **changed}).encode()
+
+
+def canal(kind: str, **changed: Any) -> bytes:
+    data = [{"id": "7", "price": "1.50"}, {"id": "8", "price": None}]
+    message = {"data": data, "database": "shop", "es": 5, "id": 1, "isDdl": False, "old": None}
+    return json.dumps({**message, "table": "t", "ts": 6, "type": kind, **changed}).encode()
+
+
+CASES = {
+    "debezium": (DEBEZIUM, DEBEZIUM_SCHEMA),
+    "maxwell": (MAXWELL, MAXWELL_SCHEMA),
+    "canal": (CANAL, CANAL_SCHEMA),
+}
+
+
+def decode(
+    name: str, *payloads: bytes | None, schema: Schema | None = None, **options: str
+) -> Decoded:
+    """Both paths, which have to agree."""
+    envelope, own = CASES[name]
+    found = [
+        ChangeLogDecoder(envelope, schema or own, options, exact_only=exact_only).decode(payloads)
+        for exact_only in (False, True)
+    ]
+    assert found[0].rows.to_pylist() == found[1].rows.to_pylist()
+    assert found[0] == found[1]
+    return found[0]
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(
+    ("op", "price", "before"),
+    [("c", "1.50", None), ("r", "1.50", None), ("u", "1.50", "1.20"), ("d", "1.20", "1.20")],
+)
+def test_debezium_change_is_the_row_after_or_of_a_delete_before(
+    op: str, price: str, before: str | None, *, wrapped: bool
+) -> None:
+    many = [debezium(op, wrapped=wrapped)] * 40
+    decoded = decode("debezium", *many)
+    assert decoded.dirty == ()
+    assert decoded.rows.to_pylist()[39] == {
+        "op": op,
+        "pos": 154,
+        "id": 7,
+        "price": Decimal(price),
+        "price_before": Decimal(before) if before else None,
+    }
+
+
+@pytest.mark.parametrize("kind", ["insert", "update", "delete", "bootstrap-insert"])
+def test_maxwell_change_is_its_data(kind: str) -> None:
+    decoded = decode("maxwell", *[maxwell(kind, old={"price": 1.2})] * 40)
+    assert decoded.rows.to_pylist()[39] == {
+        "kind": kind,
+        "xid": 23,
+        "id": 7,
+        "price": Decimal("1.50"),
+        "price_before": Decimal("1.20"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["INSERT", "UPDATE", "DELETE"])
+def test_canal_message_is_one_row_with_all_its_rows(kind: str) -> None:
+    decoded = decode("canal", *[canal(kind, old=[{"price": "1.20"}, {}])] * 40)
+    assert decoded.rows.to_pylist()[39] == {
+        "type": kind,
+        "es": 5,
+        "rows": [{"id": 7, "price": Decimal("1.50")}, {"id": 8, "price": None}],
+        "old": [[("price", "1.20")], []],
+    }
+
+
+OTHERS = [
+    ("debezium", debezium("t"), "truncate"),
+    ("debezium", debezium("m", wrapped=True), "message"),
+    ("debezium", b'{"ts_ms":5}', "heartbeat"),
+    ("debezium", b'{"status":"BEGIN","id":"571","event_count":null}', "transaction"),
+    ("debezium", b'{"source":{},"databaseName":"x","ddl":"ALTER TABLE t"}', "schema_change"),
+    ("maxwell", maxwell("bootstrap-start", data={}), "bootstrap"),
+    ("maxwell", maxwell("table-alter", data=None, sql="x"), "ddl"),
+    ("maxwell", maxwell("database-create"), "ddl"),
+    ("canal", canal("ALTER", isDdl=True, data=None, sql="ALTER TABLE t"), "ddl"),
+    ("canal", canal("QUERY", data=None), "query"),
+]
+
+
+@pytest.mark.parametrize(("name", "payload", "kind"), OTHERS)
+def test_message_that_changes_no_row_is_dirty_or_skipped_and_counted(
+    name: str, payload: bytes, kind: str
+) -> None:
+    (dirty,) = decode(name, payload).dirty
+    assert (dirty.stage, dirty.reason) == ("decode", "not_a_change")
+    assert kind in dirty.message
+    decoded = decode(name, payload, payload, other="skip")
+    assert (decoded.dirty, decoded.skipped, decoded.notes) == ((), 2, {kind: 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "payload", "reason", "path"),
+    [
+        ("debezium", b'{"id":7,"name":"n"}', "not_a_change", ""),
+        ("debezium", debezium("x"), "not_a_change", ""),
+        ("debezium", debezium("c", after=None), "not_a_change", "after"),
+        ("debezium", debezium("u", wrapped=True, after=[1]), "not_a_change", "payload.after"),
+        ("debezium", debezium("c", after={"name": "n"}), "missing", "after.id"),
+        ("debezium", debezium("d", wrapped=True, before={}), "missing", "payload.before.id"),
+        ("debezium", debezium("d", before=None), "null", "before.id"),
+        ("debezium", b'{"op":"c","op":"d","after":{"id":1}}', "duplicate_key", "op"),
+        ("debezium", b'{"op":5,"after":{"id":1}}', "wrong_type", "op"),
+        ("debezium", b'{"payload":3}', "wrong_type", "payload"),
+        ("debezium", b'{"payload":{"op":"c"},"payload":null}', "duplicate_key", "payload"),
+        ("debezium", b"[]", "not_an_object", ""),
+        ("debezium", b'{"op":', "broken", ""),
+        ("maxwell", maxwell("insert", data=None), "not_a_change", "data"),
+        ("maxwell", maxwell("upsert"), "not_a_change", ""),
+        ("maxwell", maxwell("insert", data={"id": 2**63}), "overflow", "data.id"),
+        ("canal", canal("INSERT", data=[{"id": "x"}]), "bad_text", "data[0].id"),
+        ("canal", canal("INSERT", data=None), "null", "data"),
+        ("canal", canal("UPSERT"), "not_a_change", ""),
+    ],
+)  # fmt: skip
+def test_message_that_is_none_is_dirty_whatever_is_skipped(
+    name: str, payload: bytes, reason: str, path: str
+) -> None:
+    for other in ("dirty", "skip"):
+        (dirty,) = decode(name, payload, other=other).dirty
+        assert (dirty.reason, dirty.path) == (reason, path)
+
+
+def test_tombstones_of_debezium_are_skipped_and_counted_unless_told_otherwise() -> None:
+    payloads = (debezium("d"), None, b"", b'{"schema":null,"payload":null}')
+    decoded = decode("debezium", *payloads)
+    assert (len(decoded.rows), decoded.skipped, decoded.notes) == (1, 3, {"tombstone": 3})
+    dirty = decode("debezium", *payloads, tombstones="dirty").dirty
+    assert [(row.index, row.reason) for row in dirty] == [(1, "empty"), (2, "empty"), (3, "empty")]
+    assert len(decode("maxwell", None).dirty) == 1
+
+
+def test_columns_of_the_message_alone_need_no_row() -> None:
+    schema = Schema((column("op", "string", "$.op"), column("before", "string", "$.source.db")))
+    decoded = decode("debezium", debezium("c", after=None), schema=schema)
+    assert decoded.rows.to_pylist() == [{"op": "c", "before": "shop"}]
+
+
+def test_path_that_names_nothing_and_unknown_option_are_refused() -> None:
+    with pytest.raises(ValueError, match="names nothing"):
+        ChangeLogDecoder(DEBEZIUM, Schema((column("x", "string", "$"),)), {})
+    with pytest.raises(ValueError, match="no option"):
+        ChangeLogDecoder(MAXWELL, MAXWELL_SCHEMA, {"ddl": "skip"})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_mixed_batches_are_decided_as_each_message_alone(name: str) -> None:
+    pick = random.Random(name)  # noqa: S311
+    makers: dict[str, list[bytes]] = {
+        "debezium": [debezium(op, wrapped=w) for op in "curdtm" for w in (False, True)],
+        "maxwell": [maxwell(kind) for kind in ("insert", "update", "delete", "table-drop")],
+        "canal": [canal(kind) for kind in ("INSERT", "UPDATE", "DELETE", "CREATE")],
+    }
+    known = [*makers[name], *(payload for of, payload, _ in OTHERS if of == name)]
+    payloads: list[bytes | None] = []
+    for _ in range(1500):
+        payload = pick.choice(known)
+        if pick.random() < 0.1:
+            place = pick.randrange(len(payload))
+            payload = (
+                payload[:place]
+                + pick.choice((b"", b"}", b'"', b"1", b"\xff"))
+                + payload[place + 1 :]
+            )
+        payloads.append(payload)
+    envelope, schema = CASES[name]
+    fast = ChangeLogDecoder(envelope, schema, {"other": "skip"})
+    assert _whole(fast, payloads[:500]) + _whole(fast, payloads[500:]) == _alone(
+        envelope, schema, payloads
+    )
+
+
+def _whole(decoder: ChangeLogDecoder, payloads: list[bytes | None]) -> list[Any]:
+    decoded = decoder.decode(payloads)
+    found: list[Any] = ["skipped"] * len(payloads)
+    for index, row in zip(decoded.indices.to_pylist(), decoded.rows.to_pylist(), strict=True):
+        found[index] = row
+    for one in decoded.dirty:
+        found[one.index] = (one.reason, one.path, one.message)
+    assert found.count("skipped") == decoded.skipped == sum(decoded.notes.values())
+    return found
+
+
+def _alone(envelope: Envelope, schema: Schema, payloads: list[bytes | None]) -> list[Any]:
+    decoder = ChangeLogDecoder(envelope, schema, {"other": "skip"}, exact_only=True)
+    return [one for payload in payloads for one in _whole(decoder, [payload])]

@@ -1,0 +1,335 @@
+"""Partitions that move, close, are announced and expire: what the fold takes and refuses."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluiceway.errors import InvariantError
+from sluiceway.job.partition_bodies import (
+    abandon_body,
+    expire_body,
+    intent_body,
+    ready_body,
+    replace_body,
+)
+from sluiceway.job.prepare import placed
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.partition_records import (
+    AbandonRecord,
+    ExpireRecord,
+    IntentRecord,
+    ReadyRecord,
+    ReplaceRecord,
+)
+from sluiceway.ledger.places import moved_folder
+from sluiceway.ledger.records import Body, DataRecord, decode_record, encode_record
+from sluiceway.ledger.snapshot import load_snapshot, write_side_file
+from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import BigInt
+from tools.ledger_records import data, fence, fold_of, record, sources, span, staged
+
+HOUR = "dt=20261120/hr=08"
+UUID = "0123456789abcdef0123456789abcdef"
+
+
+def put(fold: Fold, body: Body | None, *, published: bool = True) -> int:
+    """Through the codec into the fold; returns the slot."""
+    assert body is not None
+    if published:
+        fold.check_published_through(fold.next_seq)
+    made = record(fold, body)
+    raw = encode_record(made)
+    fold.apply(decode_record(raw, "slot"), raw)
+    return made.seq
+
+
+def rows(fold: Fold, start: int, end: int, *, closed: tuple[str, ...] = ()) -> DataRecord:
+    """The next epoch, as its writer would put it."""
+    base = data(fold.term, fold.last_epoch + 1, span(0, start, end))
+    return placed(replace(base, closed=(*fold.closed, *closed)), fold)
+
+
+def hour_of_rows() -> tuple[Fold, tuple[FileRecord, ...]]:
+    """A partition of two files with seven rows, and those files."""
+    fold = fold_of(fence(), sources(0))
+    first, second = rows(fold, 0, 4), None
+    put(fold, first)
+    second = rows(fold, 4, 7)
+    put(fold, second)
+    fold.check_published_through(fold.next_seq)
+    return fold, (*first.files, *second.files)
+
+
+def moving() -> tuple[Fold, tuple[FileRecord, ...], int]:
+    fold, live = hour_of_rows()
+    return fold, live, put(fold, intent_body(fold, HOUR, "compact"))
+
+
+def replacing() -> tuple[Fold, ReplaceRecord]:
+    fold, live, intent = moving()
+    body = replace_body(fold, intent, live, staged(fold, intent, 7))
+    assert body is not None
+    return fold, body
+
+
+def moved() -> tuple[Fold, ReplaceRecord]:
+    fold, body = replacing()
+    put(fold, body)
+    fold.check_published_through(fold.next_seq)
+    return fold, body
+
+
+def closed() -> Fold:
+    fold, _ = hour_of_rows()
+    put(fold, rows(fold, 7, 7, closed=(HOUR,)))
+    fold.check_published_through(fold.next_seq)
+    return fold
+
+
+def test_replace_moves_a_partition_and_its_next_rows_follow_it() -> None:
+    fold, body = moved()
+    state = fold.partitions[HOUR]
+    assert (state.location, state.version, state.rows, state.files) == (body.folder, 1, 7, 1)
+    assert body.folder.startswith("dt=20261120/_sluiceway-")
+    assert fold.intents == {}
+    assert list(fold.left) == [HOUR]
+    late = rows(fold, 7, 9)
+    assert {file.final.rpartition("/")[0] for file in late.files} == {body.folder}
+    put(fold, late)
+    assert (state.rows, state.files) == (9, 2)
+
+
+def test_rows_for_the_folder_that_a_partition_has_left_are_refused() -> None:
+    fold, _ = moved()
+    planned_before = data(fold.term, fold.last_epoch + 1, span(0, 7, 9))
+    with pytest.raises(InvariantError, match="rule 4"):
+        put(fold, planned_before)
+
+
+def test_rows_for_a_folder_that_was_left_long_ago_are_refused() -> None:
+    fold, body = moved()
+    intent = put(fold, intent_body(fold, HOUR, "compact"))
+    put(fold, replace_body(fold, intent, body.added, staged(fold, intent, 7)))
+    fold.check_published_through(fold.next_seq)
+    stale = rows(fold, 7, 9)
+    files = tuple(
+        replace(file, final=f"{body.folder}/{file.final.rpartition('/')[2]}")
+        for file in stale.files
+    )
+    with pytest.raises(InvariantError, match="rule 4"):
+        put(fold, replace(stale, files=files))
+
+
+def test_files_that_came_since_they_were_read_are_carried_over_or_nothing_moves() -> None:
+    fold, live, intent = moving()
+    more = rows(fold, 7, 9)
+    put(fold, more)
+    fold.check_published_through(fold.next_seq)
+    assert replace_body(fold, intent, live, staged(fold, intent, 7)) is None
+    carried = replace_body(fold, intent, (*live, *more.files), staged(fold, intent, 7, 2))
+    put(fold, carried)
+    assert fold.partitions[HOUR].rows == 9
+
+
+REPLACES: dict[str, tuple[str, Callable[[ReplaceRecord], ReplaceRecord]]] = {
+    "another intent": ("rule 2", lambda body: replace(body, intent=body.intent - 1)),
+    "another partition": ("rule 2", lambda body: replace(body, partition="dt=1/hr=1")),
+    "a version twice": ("rule 4", lambda body: replace(body, version=0)),
+    "a folder that was used": ("rule 4", lambda body: replace(body, folder=HOUR)),
+    "a file left out": ("rule 2", lambda body: replace(body, removed=body.removed[1:])),
+    "a file twice": ("rule 2", lambda body: replace(body, removed=body.removed * 2)),
+    "a file of another size": (
+        "rule 2",
+        lambda body: replace(
+            body, removed=(replace(body.removed[0], size_bytes=BigInt(9)), *body.removed[1:])
+        ),
+    ),
+    "fewer rows": (
+        "P6",
+        lambda body: replace(body, added=(replace(body.added[0], rows=BigInt(6)),)),
+    ),
+    "no file": ("P6", lambda body: replace(body, added=())),
+    "a file elsewhere": (
+        "I4",
+        lambda body: replace(body, added=(replace(body.added[0], final=f"{HOUR}/x.parquet"),)),
+    ),
+    "a staged file of another": (
+        "I9",
+        lambda body: replace(body, added=(replace(body.added[0], staged="1-0-x/x.parquet"),)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("rule", "spoil"), REPLACES.values(), ids=list(REPLACES))
+def test_unlawful_replace_is_refused_and_changes_nothing(
+    rule: str, spoil: Callable[[ReplaceRecord], ReplaceRecord]
+) -> None:
+    fold, body = replacing()
+    before = replace(fold.partitions[HOUR])
+    with pytest.raises(InvariantError, match=rule):
+        put(fold, spoil(body))
+    assert fold.partitions[HOUR] == before
+    put(fold, body)
+
+
+def test_nothing_speaks_of_files_that_are_not_published() -> None:
+    fold, live, intent = moving()
+    more = rows(fold, 7, 9, closed=(HOUR,))
+    put(fold, more)
+    body = replace_body(fold, intent, (*live, *more.files), staged(fold, intent, 9))
+    for each in (body, ready_body(fold, HOUR)):
+        with pytest.raises(InvariantError, match="rule 2"):
+            put(fold, each, published=False)
+    put(fold, abandon_body(fold, intent, "test"), published=False)
+    with pytest.raises(InvariantError, match="rule 2"):
+        put(fold, expire_body(fold, [HOUR], "test"), published=False)
+
+
+def test_work_on_a_partition_is_begun_once_and_ended_once() -> None:
+    fold, _, intent = moving()
+    assert intent_body(fold, HOUR, "compact") is None
+    with pytest.raises(InvariantError, match="worked on"):
+        put(fold, IntentRecord(HOUR, 0, UUID, "compact"))
+    put(fold, abandon_body(fold, intent, "test"))
+    assert abandon_body(fold, intent, "test") is None
+    with pytest.raises(InvariantError, match="not open"):
+        put(fold, AbandonRecord(intent, "test"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        IntentRecord("dt=1/hr=1", 0, UUID, "compact"),
+        IntentRecord(HOUR, 1, UUID, "compact"),
+        IntentRecord(HOUR, 0, "../x", "compact"),
+    ],
+    ids=["unknown partition", "another version", "no uuid"],
+)
+def test_unlawful_intent_is_refused(body: IntentRecord) -> None:
+    fold, _ = hour_of_rows()
+    with pytest.raises(InvariantError):
+        put(fold, body)
+
+
+def test_closed_partition_takes_rows_only_when_they_are_called_late() -> None:
+    fold = closed()
+    late = rows(fold, 7, 9)
+    assert late.late_in == (HOUR,)
+    for spoilt in (replace(late, late_in=()), replace(late, late_in=("dt=20261120",))):
+        with pytest.raises(InvariantError, match="I7"):
+            put(fold, spoilt)
+    put(fold, late)
+    with pytest.raises(InvariantError, match="closes again"):
+        put(fold, replace(rows(fold, 9, 9), closed=(HOUR,)))
+
+
+def test_rows_of_an_epoch_that_was_planned_before_a_partition_was_closed_are_refused() -> None:
+    fold = closed()
+    planned_before = data(fold.term, fold.last_epoch + 1, span(0, 7, 9))
+    with pytest.raises(InvariantError, match="I7"):
+        put(fold, placed(planned_before, fold))
+
+
+def test_ready_announces_all_below_a_prefix_and_again_only_after_late_rows() -> None:
+    fold = fold_of(fence(), sources(0))
+    put(fold, rows(fold, 0, 4))
+    put(fold, rows(fold, 4, 4, closed=("dt=20261120",)))
+    fold.check_published_through(fold.next_seq)
+    body = ready_body(fold, "dt=20261120")
+    put(fold, body)
+    assert body is not None
+    assert (body.version, body.rows, body.files, body.as_of_seq) == (1, 4, 1, 3)
+    assert [each.partition for each in body.partitions] == [HOUR]
+    assert ready_body(fold, "dt=20261120") is None
+    put(fold, rows(fold, 4, 6))
+    fold.check_published_through(fold.next_seq)
+    again = ready_body(fold, "dt=20261120")
+    put(fold, again)
+    assert again is not None
+    assert (again.version, again.rows) == (2, 6)
+
+
+def test_hour_without_rows_is_announced_empty() -> None:
+    fold = fold_of(fence(), sources(0))
+    put(fold, rows(fold, 0, 0, closed=(HOUR,)))
+    body = ready_body(fold, HOUR)
+    put(fold, body)
+    assert body is not None
+    assert (body.rows, body.partitions) == (0, ())
+
+
+READIES: dict[str, Callable[[ReadyRecord], ReadyRecord]] = {
+    "an open prefix": lambda body: replace(body, prefix="dt=20261120"),
+    "a version left out": lambda body: replace(body, version=2),
+    "rows of its own": lambda body: replace(body, rows=BigInt(8)),
+    "a partition left out": lambda body: replace(body, partitions=()),
+    "an earlier state": lambda body: replace(body, as_of_seq=body.as_of_seq - 1),
+}
+
+
+@pytest.mark.parametrize("spoil", READIES.values(), ids=list(READIES))
+def test_unlawful_ready_is_refused(spoil: Callable[[ReadyRecord], ReadyRecord]) -> None:
+    fold = closed()
+    body = ready_body(fold, HOUR)
+    assert body is not None
+    with pytest.raises(InvariantError):
+        put(fold, spoil(body))
+    put(fold, body)
+
+
+def test_partition_that_its_owner_dropped_begins_anew_elsewhere() -> None:
+    fold, _ = hour_of_rows()
+    body = expire_body(fold, [HOUR, "dt=1/hr=1"], "the owner")
+    seq = put(fold, body)
+    state = fold.partitions[HOUR]
+    assert (state.expired, state.rows, state.files) == (True, 0, 0)
+    assert expire_body(fold, [HOUR], "the owner") is None
+    put(fold, rows(fold, 7, 9))
+    assert (state.expired, state.rows, state.placed_seq) == (False, 2, seq + 1)
+    assert state.location != HOUR
+
+
+EXPIRES: dict[str, Callable[[ExpireRecord], ExpireRecord]] = {
+    "nothing": lambda body: replace(body, partitions=()),
+    "one twice": lambda body: replace(body, partitions=body.partitions * 2),
+    "other rows": lambda body: replace(
+        body, partitions=(replace(body.partitions[0], rows=BigInt(6)),)
+    ),
+    "a folder of another slot": lambda body: replace(
+        body, partitions=(replace(body.partitions[0], next_folder=moved_folder(HOUR, 1, UUID)),)
+    ),
+    "the folder that it has": lambda body: replace(
+        body, partitions=(replace(body.partitions[0], next_folder=HOUR),)
+    ),
+}
+
+
+@pytest.mark.parametrize("spoil", EXPIRES.values(), ids=list(EXPIRES))
+def test_unlawful_expire_is_refused(spoil: Callable[[ExpireRecord], ExpireRecord]) -> None:
+    fold, _ = hour_of_rows()
+    body = expire_body(fold, [HOUR], "the owner")
+    assert body is not None
+    with pytest.raises(InvariantError):
+        put(fold, spoil(body))
+    put(fold, body)
+
+
+def test_fold_with_all_of_it_is_kept_in_a_side_file(tmp_path: Path) -> None:
+    fold, _ = moved()
+    put(fold, intent_body(fold, HOUR, "compact"))
+    put(fold, rows(fold, 7, 7, closed=("dt=20261121",)))
+    put(fold, ready_body(fold, "dt=20261121"))
+    fold.check_published_through(fold.next_seq)
+    storage, layout = LocalStorage(), LedgerLayout(str(tmp_path), "orders")
+    storage.make_folders(layout.stage)
+    body = write_side_file(storage, layout, fold)
+    assert load_snapshot(storage, layout, record(fold, body)) == fold
+
+
+def test_partition_that_is_worked_on_does_not_expire() -> None:
+    fold, _, _ = moving()
+    assert expire_body(fold, [HOUR], "the owner") is None

@@ -1,0 +1,65 @@
+"""Columns of what the queue has beside the payload."""
+
+from collections.abc import Sequence
+
+from sluiceway.sources.contract import (
+    UNREADABLE_HEADERS,
+    Headers,
+    RawRecord,
+    SourceBatch,
+    SourcePartition,
+)
+from sluiceway.worker.meta_columns import META_TYPES, MetaValues, meta_fields, meta_values
+from sluiceway.worker.plan import MetaColumn
+
+LOG = SourcePartition("orders", 3)
+
+
+class Batch(SourceBatch):
+    """Records as a source has them that knows no faster way to keys and headers."""
+
+    def __init__(self, records: Sequence[tuple[bytes | None, Headers]]) -> None:
+        self.split_index = 0
+        self.values = [b"{}"] * len(records)
+        self.offsets = list(range(len(records)))
+        self._records = records
+
+    def timestamps_ms(self) -> list[int | None]:
+        return [None] * len(self.values)
+
+    def record(self, row: int) -> RawRecord:
+        return RawRecord(LOG, row, None, self._records[row][0], b"{}", self._records[row][1])
+
+
+def read(kind: str, *batches: Batch) -> MetaValues:
+    return meta_values([MetaColumn(kind, f"_{kind}")], batches, [LOG])
+
+
+def test_keys_are_bytes_or_texts() -> None:
+    batches = (Batch([(b"k1", ()), (None, ())]), Batch([(b"\xff", ()), ("北".encode(), ())]))
+    assert read("key", *batches).arrays[0].to_pylist() == [b"k1", None, b"\xff", "北".encode()]
+    texts = read("key_text", *batches)
+    assert texts.arrays[0].to_pylist() == ["k1", None, None, "北"]
+    assert [(row.index, row.reason, row.path) for row in texts.dirty] == [
+        (2, "encoding", "_key_text")
+    ]
+
+
+def test_headers_keep_order_duplicates_and_nulls() -> None:
+    headers: Headers = (("a", b"1"), ("b", None), ("a", b""))
+    (found,) = read("headers", Batch([(None, headers), (None, ())])).arrays
+    assert found.to_pylist() == [[{"name": n, "value": v} for n, v in headers], []]
+    (texts,) = read("headers_text", Batch([(None, headers)])).arrays
+    assert [one["value"] for one in texts.to_pylist()[0]] == ["1", None, ""]
+
+
+def test_headers_that_are_no_texts_make_the_row_dirty() -> None:
+    batch = Batch([(None, (("a", b"\xff"),)), (None, UNREADABLE_HEADERS), (None, (("n\0", b"x"),))])
+    assert [row.index for row in read("headers_text", batch).dirty] == [0, 1, 2]
+    assert [row.index for row in read("headers", batch).dirty] == [1, 2]
+
+
+def test_fields_have_the_types_of_the_values() -> None:
+    columns = [MetaColumn(kind, kind) for kind in META_TYPES]
+    found = meta_values(columns, [Batch([(b"k", (("a", b"1"),))])], [LOG])
+    assert [array.type for array in found.arrays] == [field.type for field in meta_fields(columns)]

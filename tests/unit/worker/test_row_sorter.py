@@ -1,0 +1,85 @@
+"""Rows reach their partitions whole and in order, however many partitions there are."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sluiceway.worker.row_sorter import MIN_PIECE_ROWS, RowSorter, Values
+
+
+class _Taken:
+    """What was handed on: pieces, and the rows of each partition."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[Values, int]] = []
+        self.rows: dict[Values, list[int]] = {}
+
+    def __call__(self, values: Values, rows: pa.RecordBatch) -> None:
+        self.pieces.append((values, rows.num_rows))
+        self.rows.setdefault(values, []).extend(rows.column("id").to_pylist())
+
+
+def _add(sorter: RowSorter, first: int, count: int, partitions: int) -> None:
+    """A batch of `count` rows, dealt out to the partitions in turn; they are named anew in each."""
+    ids = np.arange(first, first + count)
+    values: list[Values] = [(str(number),) for number in range(partitions)]
+    values = values[first % partitions :] + values[: first % partitions]
+    places = {value: place for place, value in enumerate(values)}
+    codes = np.array([places[(str(one % partitions),)] for one in ids], np.int32)
+    sorter.add(pa.record_batch({"id": pa.array(ids)}), codes, values)
+
+
+def _expected(count: int, partitions: int) -> dict[Values, list[int]]:
+    return {(str(number),): list(range(number, count, partitions)) for number in range(partitions)}
+
+
+def test_rows_for_few_partitions_are_handed_on_at_once() -> None:
+    taken = _Taken()
+    sorter = RowSorter(taken)
+    _add(sorter, 0, 4 * MIN_PIECE_ROWS, 4)
+    assert taken.rows == _expected(4 * MIN_PIECE_ROWS, 4)
+    assert len(taken.pieces) == 4
+
+
+def test_rows_for_many_partitions_are_gathered_and_cut_once() -> None:
+    taken = _Taken()
+    sorter = RowSorter(taken)
+    for number in range(5):
+        _add(sorter, number * 210, 210, 100)
+    assert taken.pieces == []
+    sorter.flush()
+    assert taken.rows == _expected(1050, 100)
+    assert len(taken.pieces) == 100
+    sorter.flush()
+    assert len(taken.pieces) == 100
+
+
+def test_rows_behind_gathered_ones_stay_behind_them() -> None:
+    taken = _Taken()
+    sorter = RowSorter(taken)
+    _add(sorter, 0, 10, 2)
+    # Large enough for its two partitions to be handed on at once, were nothing kept back.
+    _add(sorter, 10, 2 * MIN_PIECE_ROWS, 2)
+    sorter.flush()
+    assert taken.rows == _expected(10 + 2 * MIN_PIECE_ROWS, 2)
+
+
+@pytest.mark.parametrize("most", [1, 8 * 100, 8 * 1000])
+def test_gathered_rows_are_bounded(most: int) -> None:
+    taken = _Taken()
+    sorter = RowSorter(taken, gathered_bytes=most)
+    for number in range(30):
+        _add(sorter, number * 100, 100, 50)
+        handed_on = sum(rows for _, rows in taken.pieces)
+        assert (number + 1) * 100 - handed_on < max(most // 8, 1)
+    sorter.flush()
+    assert taken.rows == _expected(3000, 50)
+
+
+def test_runs_of_one_partition_are_cut_without_a_copy() -> None:
+    taken: list[pa.RecordBatch] = []
+    rows = pa.record_batch({"id": pa.array(range(1000))})
+    codes = np.repeat(np.array([0, 1], np.int32), 500)
+    RowSorter(lambda _, piece: taken.append(piece)).add(rows, codes, [("a",), ("b",)])
+    addresses = {piece.column("id").buffers()[1].address for piece in taken}
+    assert addresses == {rows.column("id").buffers()[1].address}
