@@ -44,9 +44,8 @@ def test_replay_by_a_driver_that_is_killed_has_every_row_once(
         writer.write(topic, rows[partition::2], partition=partition)
     servers = {"bootstrap_servers": bootstrap_servers, "metastore_uri": metastore_uri}
     job = write_job(tmp_path, topic=topic, columns=_STRICT, **servers)
-    with DriverProcess(job, tmp_path, "--until-caught-up") as driver:
-        assert driver.wait().exit_code == 0
     run = RouteRun(job)
+    run.catch_up()
     assert (len(run.rows()), len(run.dirty())) == (1800, 200)
     job.path.write_text(job.path.read_text().replace(_STRICT, COLUMNS))
 
@@ -67,8 +66,7 @@ def test_replay_by_a_driver_that_is_killed_has_every_row_once(
     epochs = [body for body in bodies if isinstance(body, LaneDataRecord)]
     assert sum(int(body.counts.read) for body in epochs) == 200
 
-    with DriverProcess(job, tmp_path, "--until-caught-up") as driver:
-        assert driver.wait().exit_code == 0
+    run.catch_up()
     assert_verified(job)
     expectation = tmp_path / "expectation.json"
     expectation.write_text('{"required": ["id", "ts"]}')

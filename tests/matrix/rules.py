@@ -148,7 +148,8 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
     ("lease.release", (_driver(),)),
     ("publish.file", (_driver("*", 1, 2, 4),)),
     ("publish.drop", (_driver(),)),
-    ("effects.appl*", (_START, _driver("*", 2))),
+    # How often depends on how many records the thread finds at once; the first time is sure.
+    ("effects.appl*", (_START,)),
     ("run.settle", (_driver(),)),
 )
 """Pattern of points, with or without their side; the first match counts."""

@@ -41,7 +41,7 @@ def replace_what_was_read(
 def same_folder(partition: str, seq: int, uuid: str) -> str:
     """One folder for all moves of a partition."""
     del seq, uuid
-    return f"{moved_prefix(partition)}0-{'0' * 32}"
+    return f"{moved_prefix(partition)}0-{'0' * 32}/{partition.rpartition('/')[2]}"
 
 
 def ready_when_asked(fold: Fold, prefix: str) -> ReadyRecord | None:

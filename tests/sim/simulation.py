@@ -9,6 +9,7 @@ from sim.actors import ACTORS
 from sim.places import ViolationError
 from sim.scheduler import KilledError, Process, StuckError
 from sim.substitutes import running
+from sim.weather import Rates
 from sim.world import TOPIC, Life, World, enter, leave
 
 _MOST_STEPS = 60_000
@@ -37,6 +38,7 @@ class _Run:
     def __init__(self, world: World) -> None:
         self._world = world
         self._scheduler = world.scheduler
+        self._arrived = 0
         self._drawn = [actor for actor in ACTORS for _ in range(actor.weight)]
 
     def trouble(self) -> None:
@@ -77,6 +79,7 @@ class _Run:
             self._wake(sleepers)
             world.broker.heal()
             last = self._read_the_rest()
+        last = self._look_again() or last
         world.check_halts()
         if world.is_another_log or world.monitor.reset_into_nothing:
             return
@@ -87,6 +90,18 @@ class _Run:
         self._check()
         world.power_cut()
         world.monitor.check_end(world.all_files(), world.table.partitions)
+
+    def _look_again(self) -> Life | None:
+        """Start once more when something arrived while the last driver ran; None when nothing did.
+
+        A metastore call of long ago may have come after that driver's last look; the next looks.
+        """
+        weather, last = self._world.weather, None
+        while self._arrived != weather.arrived:
+            weather.rates = Rates()
+            weather.deliver(everything=True)
+            last = self._read_the_rest()
+        return last
 
     def _wake(self, chosen: Iterable[Process]) -> None:
         """Let processes go on to their end."""
@@ -99,6 +114,7 @@ class _Run:
     def _read_the_rest(self) -> Life:
         """Run a driver to the ends of the logs."""
         for _ in range(_MOST_STARTS):
+            self._arrived = self._world.weather.arrived
             last = self._world.start_driver(bounded=True)
             self._until_ended([last.process])
             if [code for code, _ in last.halts] != ["SW452"]:

@@ -13,6 +13,7 @@ from sluiceway.catalog.locations import same_location
 from sluiceway.errors import InvariantError, StorageUnavailableError
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.places import folder_to_remove
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 
@@ -153,7 +154,7 @@ class MovedPartitions:
         for path in sorted(listed & named):
             self._storage.remove(path)
         if listed <= named:
-            self._storage.remove(folder)
+            self._storage.remove(self._ledger_log.layout.final(folder_to_remove(old.folder)))
         self._log.info("old_folder_removed", folder=old.folder, files=len(listed & named))
 
 

@@ -272,7 +272,8 @@ def check_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
         busy = any(intent.partition == each.partition for intent in fold.intents.values())
         require(not busy, "rule 2", f"{where} is being worked on")
         folder, prefix = each.next_folder, f"{moved_prefix(each.partition)}{record.seq}-"
-        own = folder.startswith(prefix) and is_moved_folder(folder)
+        uuid = folder.removeprefix(prefix).partition("/")[0]
+        own = is_uuid(uuid) and folder == moved_folder(each.partition, record.seq, uuid)
         require(own and folder not in fold.moved, "rule 4", f"{where} goes on in {folder}")
     folders = {each.next_folder for each in body.partitions}
     require(len(folders) == len(names), "rule 4", f"{slot} names a folder twice")

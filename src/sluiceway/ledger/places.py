@@ -1,8 +1,10 @@
 """Names of the folders that a partition's files move through.
 
 A partition is named for ever by the folder of its first rows, `dt=20261120/hr=08`. Where it is
-now is another question: a REPLACE or EXPIRE gives it a folder that no other slot can name, beside
-the first one. Those begin with `_`, so that nobody takes them for partitions (MSCK, listings).
+now is another question: a REPLACE or EXPIRE gives it a folder that no other slot can name,
+`dt=20261120/_sluiceway-17-<uuid>/hr=08`. The `_` hides it from all who look for partitions by
+listing (MSCK). It stands a level above, since Hadoop's text readers refuse a location whose own
+name begins so.
 """
 
 import hashlib
@@ -29,7 +31,7 @@ def moved_folder(partition: str, seq: int, uuid: str) -> str:
         seq: Slot of the INTENT or EXPIRE that makes the folder's name unique.
         uuid: Of the same work.
     """
-    return f"{moved_prefix(partition)}{seq}-{uuid}"
+    return f"{moved_prefix(partition)}{seq}-{uuid}/{partition.rpartition('/')[2]}"
 
 
 def moved_prefix(partition: str) -> str:
@@ -40,7 +42,13 @@ def moved_prefix(partition: str) -> str:
 
 def is_moved_folder(folder: str) -> bool:
     """Whether rows were sent there by a REPLACE or EXPIRE, and by no first row."""
-    return _MOVED_NAME.fullmatch(folder.rpartition("/")[2]) is not None
+    above = folder.rpartition("/")[0].rpartition("/")[2]
+    return _MOVED_NAME.fullmatch(above) is not None
+
+
+def folder_to_remove(folder: str) -> str:
+    """What goes when a folder that a partition has left is empty: what was made for it alone."""
+    return folder.rpartition("/")[0] if is_moved_folder(folder) else folder
 
 
 def intent_folder(seq: int, uuid: str) -> str:

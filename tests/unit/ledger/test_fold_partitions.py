@@ -25,7 +25,7 @@ from sluiceway.ledger.partition_records import (
     ReadyRecord,
     ReplaceRecord,
 )
-from sluiceway.ledger.places import moved_folder
+from sluiceway.ledger.places import folder_to_remove, moved_folder
 from sluiceway.ledger.records import Body, DataRecord, decode_record, encode_record
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.storage.local import LocalStorage
@@ -95,6 +95,8 @@ def test_replace_moves_a_partition_and_its_next_rows_follow_it() -> None:
     state = fold.partitions[HOUR]
     assert (state.location, state.version, state.rows, state.files) == (body.folder, 1, 7, 1)
     assert body.folder.startswith("dt=20261120/_sluiceway-")
+    # Text readers of Hadoop take a location whose own name begins with `_` for hidden.
+    assert body.folder.endswith("/hr=08")
     assert fold.intents == {}
     assert list(fold.left) == [HOUR]
     late = rows(fold, 7, 9)
@@ -333,3 +335,9 @@ def test_fold_with_all_of_it_is_kept_in_a_side_file(tmp_path: Path) -> None:
 def test_partition_that_is_worked_on_does_not_expire() -> None:
     fold, _, _ = moving()
     assert expire_body(fold, [HOUR], "the owner") is None
+
+
+def test_folder_of_a_moved_partition_goes_with_what_was_made_around_it() -> None:
+    folder = moved_folder(HOUR, 7, UUID)
+    assert folder_to_remove(folder) == folder.removesuffix("/hr=08")
+    assert folder_to_remove(HOUR) == HOUR

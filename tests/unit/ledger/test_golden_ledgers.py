@@ -19,13 +19,13 @@ _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _HEADS = {
     1: "b3eb9357e335b62fbda30ebf0eb5fa25deeaa721e7137dad58f449077aea7058",
     2: "e26439caf39d394afeea4d307392ebb7546d6177ea096c1599710e72ce7d2bd8",
-    3: "a29a3691cee31cf9864a46ef17e9ba3f4d1e4832badba387ce48a4338034f9e0",
+    3: "43e709d79633dbe448c3b7c8630a0e03968c8ee7a7e152a778a1bebbd77ade99",
 }
 
 
-def _fold(number: int) -> Fold:
+def _fold(number: int, slots: int | None = None) -> Fold:
     fold = Fold()
-    for path in sorted((_GOLDEN / f"ledger-format-{number}").iterdir()):
+    for path in sorted((_GOLDEN / f"ledger-format-{number}").iterdir())[:slots]:
         raw = path.read_bytes()
         fold.apply(decode_record(raw, path.name), raw)
     return fold
@@ -84,14 +84,26 @@ def test_golden_ledger_of_format_2_goes_on_where_that_of_format_1_ends() -> None
 
 
 def test_golden_ledger_of_format_3_goes_on_where_that_of_format_2_ends() -> None:
-    fold = _fold(3)
+    fold = _fold(3, 20)
     assert (fold.term, fold.next_seq, fold.format) == (5, 20, 3)
     assert fold.sources == _fold(2).sources
     state = fold.partitions["dt=20251120/hr=08"]
     assert (state.version, state.expired, state.rows) == (2, True, 0)
-    assert state.location == f"dt=20251120/_sluiceway-19-{'6' * 32}"
+    assert state.location == f"dt=20251120/_sluiceway-19-{'6' * 32}/hr=08"
     assert (fold.closed[state.folder].version, fold.intents) == (1, {})
     assert list(fold.left) == [state.folder]
+
+
+def test_golden_ledger_of_format_3_has_replayed_its_dirty_row_into_a_closed_partition() -> None:
+    before, fold = _fold(3, 20), _fold(3)
+    assert (fold.next_seq, fold.last_epoch, fold.sources) == (22, 1, before.sources)
+    assert (before.dirty_rows_open, fold.dirty_rows_open) == (1, 0)
+    (lane,) = fold.lanes.lanes.values()
+    assert (lane.kind, lane.rows, lane.finished, list(lane.left())) == ("replay", 1, True, [])
+    (taken,) = fold.lanes.taken.values()
+    assert taken == [(0, 1)]
+    state = fold.partitions["dt=20251120/hr=08"]
+    assert (state.version, state.expired, state.rows) == (2, False, 1)
 
 
 def test_engine_of_today_takes_over_a_ledger_of_format_1_and_goes_on_in_its_own() -> None:
