@@ -3,6 +3,7 @@
 Spark reads all of them in one session: a start is dear.
 """
 
+import gzip
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 from pyarrow import orc
 from pymetastore.hive_metastore import ttypes
 
+from sluiceway.observe.steps import Step
 from tools import typed_rows as typed
-from tools.job_files import write_job
+from tools.job_files import event, write_job
 from tools.lab_fixture import TopicFactory
 from tools.raw_metastore import raw_client, storage
+from tools.route_faults import Crash, CrashAt, NewRun
 from tools.route_runs import RouteRun
 from tools.table_proofs import spark_sql
 from tools.topic_writer import TopicWriter
