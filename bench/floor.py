@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sluiceway.formats.registry import open_decoder
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
-from sluiceway.sinks.hive.parquet_file import ROW_GROUP_BYTES, dictionary_columns
+from sluiceway.sinks.files.parquet_file import ROW_GROUP_BYTES, dictionary_columns
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.native_consumer import NativeConsumer, native_consumer
 from sluiceway.sources.kafka.settings import consumer_settings

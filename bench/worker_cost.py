@@ -25,6 +25,7 @@ from bench.workloads import WORKLOADS, Workload, workload_events
 from sluiceway.formats.registry import JSON
 from sluiceway.host.native_module import native_module
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourceBatch, SourcePartition, Split
 from sluiceway.sources.kafka.fetched import LogRows
 from sluiceway.sources.kafka.message_fetch import MessageRows
@@ -59,7 +60,7 @@ def task_plan(root: Path, workload: Workload) -> TaskPlan:
         meta=META,
         event_time=EventTimeRule(("ts",), "ms", "UTC"),
         partitions=by_value if workload.values else by_hour,
-        compression="zstd",
+        files=PARQUET_FILES,
     )
     splits = tuple(Split(SourcePartition(TOPIC, log), 0, None) for log in range(LOGS))
     return TaskPlan(route, 1, 0, splits, deadline_s=600.0)

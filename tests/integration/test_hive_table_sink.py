@@ -157,7 +157,7 @@ def test_open_without_columns_takes_those_of_the_table(
     ("changes", "word"),
     [
         ({"tableType": "VIRTUAL_VIEW", "viewOriginalText": "x"}, "VIRTUAL_VIEW"),
-        ({"format_name": "orc"}, "not a Parquet table"),
+        ({"format_name": "rcfile"}, "no format that is written here"),
         ({"numBuckets": 4, "bucketCols": ["id"]}, "bucketed"),
         ({"sortCols": [ttypes.Order("id", 1)]}, "sorted by id"),
         ({"columns": COLUMNS[:2]}, "column _timestamp timestamp is missing"),

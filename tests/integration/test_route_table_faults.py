@@ -219,7 +219,7 @@ def test_store_that_fails_while_a_partition_is_added_delays_it_only(
 
 
 UNFIT: dict[str, tuple[dict[str, Any], str]] = {
-    "orc": ({"format_name": "orc"}, "not a Parquet table"),
+    "rcfile": ({"format_name": "rcfile"}, "no format that is written here"),
     "columns missing": ({"columns": COLUMNS[1:]}, "column id bigint is missing"),
     "meta columns missing": ({"columns": COLUMNS[:4]}, "column _offset bigint is missing"),
     "another type": ({"columns": [("id", "int"), *COLUMNS[1:]]}, "column id is int"),

@@ -16,7 +16,7 @@ from sluiceway.formats.contract import Decoded
 from sluiceway.formats.csv.decoder import CsvDecoder
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.host.native_module import native_module
-from sluiceway.sinks.hive.parquet_file import ParquetStagedFile
+from sluiceway.sinks.files.parquet_file import ParquetStagedFile
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.matrix import MATRIX, Cell, ColumnKind, JsonKind, Outcome

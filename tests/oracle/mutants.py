@@ -25,7 +25,7 @@ from sluiceway.formats.json import (
 )
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.json_values import KINDS, NonFiniteText, NumberText, object_of_pairs
-from sluiceway.sinks.hive import parquet_file
+from sluiceway.sinks.files import parquet_file
 from sluiceway.types import iso_time, policy
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.matrix import JsonKind

@@ -71,7 +71,7 @@ class SimBackground:
             rows += [(int(partition), int(offset)) for partition, offset in pairs]
         attempt = folder.rpartition("/")[2]
         name = f"{layout.route}-{attempt}.parquet"
-        writer = RowsFile(storage.create_staged(f"{folder}/{name}"), None, compression="zstd")
+        writer = RowsFile(storage.create_staged(f"{folder}/{name}"))
         writer.write(rows)
         seal = writer.close().seal
         if self._rng.random() < 0.5:

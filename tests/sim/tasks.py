@@ -34,13 +34,34 @@ class WrittenRows:
     column_bounds: tuple[tuple[str, tuple[str, str]], ...] = ()
 
 
+class RowsFormat:
+    """Stands in for a file format."""
+
+    extension = ".parquet"
+
+    def __init__(self, schema: object, choice: object) -> None:
+        del schema, choice
+
+    def new_file(self, writer: StagedWriter) -> "RowsFile":
+        return RowsFile(writer)
+
+    def check(self, storage: Storage, path: str, *, size_bytes: int, rows: int) -> None:
+        """Look at a closed file through a fresh handle."""
+        try:
+            with storage.open_read(path) as stream:
+                content = stream.read()
+        except OSError as error:
+            raise StorageUnavailableError("it cannot be read", where=path) from error
+        if len(content) != size_bytes or content.count(b"\n") != rows:
+            raise TaskFailedError("the file is not what was written", where=path)
+
+
 class RowsFile:
     """Stands in for a Parquet file: one line `partition:offset` a row."""
 
     buffered_bytes = 0
 
-    def __init__(self, writer: StagedWriter, schema: object, *, compression: str) -> None:
-        del schema, compression
+    def __init__(self, writer: StagedWriter) -> None:
         self._writer = writer
         self._rows: list[tuple[int, int]] = []
 
@@ -54,17 +75,6 @@ class RowsFile:
 
     def abort(self) -> None:
         self._writer.abort()
-
-
-def verify_rows(storage: Storage, path: str, size_bytes: int, rows: int) -> None:
-    """Look at a closed file through a fresh handle."""
-    try:
-        with storage.open_read(path) as stream:
-            content = stream.read()
-    except OSError as error:
-        raise StorageUnavailableError("it cannot be read", where=path) from error
-    if len(content) != size_bytes or content.count(b"\n") != rows:
-        raise TaskFailedError("the file is not what was written", where=path)
 
 
 class Cluster(Protocol):

@@ -19,7 +19,7 @@ from sim.places import ViolationError
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
-from sim.tasks import RowsFile, SimRunner, run_lane_task, verify_rows
+from sim.tasks import RowsFormat, SimRunner, run_lane_task
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
@@ -435,9 +435,8 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
-    (staged_files, "ParquetStagedFile", RowsFile),
+    (staged_files, "open_format", RowsFormat),
     (staged_files, "CLOSERS", 1),
-    (staged_files, "verify_staged", verify_rows),
     (log, "decode_record", _decode_once),
     (writer, "decode_record", _decode_once),
     (packs, "decode_record", _decode_once),

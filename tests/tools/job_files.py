@@ -47,6 +47,8 @@ def write_job(  # noqa: PLR0913 - a test names what it changes
     partition_by: str = '[{name: dt, event_time: "yyyyMMdd"}, {name: hr, event_time: "HH"}]',
     event_time: str = "{field: ts, unit: ms}",
     tombstones: str = "skip",
+    hive: str = "",
+    meta: str = "[topic, partition, offset, timestamp]",
     dirty: str = "{}",
 ) -> JobFile:
     name = table or f"ods.{topic.replace('-', '_')}"
@@ -59,11 +61,11 @@ connections:
 source: {{connection: main, topics: [{topic}], start: {start}}}
 format: {{json: {{tombstones: {tombstones}}}}}
 table:
-  hive: {{connection: hms, name: {name}}}
+  hive: {{connection: hms, name: {name}{hive}}}
   columns:
 {columns}
   partition_by: {partition_by}
-  meta: [topic, partition, offset, timestamp]
+  meta: {meta}
 {f"event_time: {event_time}" if event_time else ""}
 dirty: {dirty}
 run: {{interval: {interval}, master: "local[2]"}}

@@ -19,6 +19,16 @@ FORMATS = {
         f"{_PARQUET}MapredParquetInputFormat",
         f"{_PARQUET}MapredParquetOutputFormat",
     ),
+    "rcfile": (
+        "org.apache.hadoop.hive.serde2.columnar.LazyBinaryColumnarSerDe",
+        "org.apache.hadoop.hive.ql.io.RCFileInputFormat",
+        "org.apache.hadoop.hive.ql.io.RCFileOutputFormat",
+    ),
+    "text": (
+        "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
+        "org.apache.hadoop.mapred.TextInputFormat",
+        "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
+    ),
     "orc": (f"{_ORC}OrcSerde", f"{_ORC}OrcInputFormat", f"{_ORC}OrcOutputFormat"),
 }
 

@@ -10,6 +10,7 @@ import duckdb
 from sluiceway.audit.open_table import OpenTable, open_table
 from sluiceway.audit.pick_route import job_routes, pick_route
 from sluiceway.audit.run_verify import verify_route
+from sluiceway.audit.verify import VerifyReport
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.run import Eyes, run_routes
@@ -117,8 +118,13 @@ class RouteRun:
 
     def assert_verified(self) -> None:
         """`sluiceway verify --deep` finds nothing."""
+        self.verified()
+
+    def verified(self) -> VerifyReport:
+        """What `sluiceway verify --deep` says of a table in which it finds nothing wrong."""
         report = verify_route(self.config(), deep=True)
         assert report.problems == []
+        return report
 
     def _folders(self) -> list[str]:
         if not self.config().partitions:

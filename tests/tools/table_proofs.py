@@ -41,21 +41,23 @@ def read_independently(
     return found
 
 
-def spark_sql(metastore_uri: str, *statements: str) -> list[list[list[Any]]]:
+def spark_sql(
+    metastore_uri: str, *statements: str, timeout_s: float = _TIMEOUT_S
+) -> list[list[list[Any]]]:
     """Rows of each statement, by Spark in a process of its own."""
-    done = _run("-c", _SPARK_SQL, metastore_uri, *statements)
+    done = _run("-c", _SPARK_SQL, metastore_uri, *statements, timeout_s=timeout_s)
     assert done.returncode == 0, done.stderr
     found: list[list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
+def _run(*command: str, timeout_s: float = _TIMEOUT_S) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command],
         cwd=_TESTS,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=_TIMEOUT_S,
+        timeout=timeout_s,
         check=False,
     )

@@ -11,6 +11,7 @@ from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
+    file_choice,
     match_schema,
     schema_of,
 )
@@ -63,6 +64,7 @@ def table_state(table: HiveTable, config: RouteConfig) -> TableState:
     check_definition(table, config.hive)
     wanted = config.hive.schema
     schema = schema_of(table) if wanted is None else match_schema(table, wanted)[0]
+    files = file_choice(table, config.hive, schema)
     return TableState(
         identity=TableIdentity(
             config.hive.metastore,
@@ -74,4 +76,5 @@ def table_state(table: HiveTable, config: RouteConfig) -> TableState:
         schema=schema,
         partition_columns=tuple(column.name for column in table.partition_columns),
         ledger=table.parameters.get(LEDGER_PROPERTY),
+        files=files,
     )

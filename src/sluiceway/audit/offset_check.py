@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import DataRecord
+from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
+from sluiceway.sinks.files.reading import read_columns
 from sluiceway.storage.contract import Storage
 
 DIRTY_COLUMNS = ("topic", "partition", "offset")
@@ -47,6 +48,7 @@ def offset_problems(
     record: DataRecord,
     columns: OriginColumns,
     paths: Mapping[str, str],
+    choice: FileChoice = PARQUET_FILES,
 ) -> list[str]:
     """Source partitions whose rows in the files are not those that were read.
 
@@ -57,6 +59,7 @@ def offset_problems(
         record: The epoch.
         columns: Where a row's origin is kept.
         paths: Final name of a file (as in the record) -> where it is now.
+        choice: How the table's files are written.
 
     Returns:
         One message a source partition; empty when all is right.
@@ -71,7 +74,7 @@ def offset_problems(
     columns_of += [(file, list(DIRTY_COLUMNS)) for file in record.dirty_files]
     for file, names in columns_of:
         try:
-            add_origins(found, file_origins(storage, paths[file.final], names))
+            add_origins(found, file_origins(storage, paths[file.final], names, choice))
         except (pa.ArrowException, ValueError, KeyError) as error:
             problems.append(f"{file.final}: {', '.join(names)} cannot be read: {error}")
     for span in record.ranges:
@@ -86,11 +89,11 @@ def offset_problems(
 
 
 def file_origins(
-    storage: Storage, path: str, names: list[str]
+    storage: Storage, path: str, names: list[str], choice: FileChoice = PARQUET_FILES
 ) -> Iterable[tuple[str, int, NDArray[np.int64]]]:
     """(topic, partition, offsets) of a file's rows."""
     with storage.open_read(path) as stream:
-        table = pq.read_table(stream, columns=names, partitioning=None)
+        table = read_columns(path, stream, names, choice)
     return table_origins(table, names)
 
 

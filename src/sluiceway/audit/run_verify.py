@@ -9,11 +9,13 @@ from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.catalog.hive_table import HivePartition
 from sluiceway.catalog.locations import normalise_location
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import SluicewayError, TableMismatchError
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.run import open_source
+from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.hive.partition_path import metastore_values, partition_folder
+from sluiceway.sinks.hive.table_check import file_choice, schema_of
 from sluiceway.spec.models import JobSpec
 from sluiceway.storage.registry import open_storage
 
@@ -65,6 +67,7 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
             deep=deep,
             origin=origin_columns({column.kind: column.column for column in table.config.meta}),
             columns=[rule.name for rule in config.partitions],
+            choice=_file_choice(table),
         )
         verifier.check_table()
         for where, message in identity_problems(
@@ -80,6 +83,15 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
     finally:
         table.metastore.close()
     return verifier.report
+
+
+def _file_choice(table: OpenTable) -> FileChoice:
+    """How the table's files are written; what is wrong with the table is told elsewhere."""
+    try:
+        wanted = table.config.hive.schema or schema_of(table.table)
+        return file_choice(table.table, table.config.hive, wanted)
+    except TableMismatchError:
+        return PARQUET_FILES
 
 
 def _check_partitions(table: OpenTable, verifier: Verifier) -> None:

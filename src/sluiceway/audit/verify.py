@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
@@ -19,6 +18,8 @@ from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
+from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
+from sluiceway.sinks.files.reading import count_rows, format_by_name, has_footer
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.checksum import stream_crc32c
@@ -93,6 +94,7 @@ class Verifier:
         deep: bool = False,
         origin: OriginColumns | None = None,
         columns: Sequence[str] = (),
+        choice: FileChoice = PARQUET_FILES,
     ) -> None:
         self._storage = storage
         self._layout = layout
@@ -103,6 +105,8 @@ class Verifier:
         self._live: dict[str, list[FileRecord]] = {}
         self._missing: dict[str, str] = {}
         self._uncompared = 0
+        self._uncounted = 0
+        self._choice = choice
         self._lanes = LaneCheck(storage)
         self.report = VerifyReport(deep=deep)
         self.fold = Fold(forgotten={})
@@ -131,6 +135,11 @@ class Verifier:
             report.unchecked.append(
                 f"{epochs}: the offsets in the files, as rows were skipped or "
                 "filtered, or the table does not keep topic, partition and offset"
+            )
+        if self._uncounted:
+            report.unchecked.append(
+                f"rows of {self._uncounted} files of text, JSON or CSV, which have no footer: "
+                "--deep counts them"
             )
         report.records = self.fold.next_seq
         for final, message in self._missing.items():
@@ -229,7 +238,9 @@ class Verifier:
         if self._origin is None or not in_files:
             self._uncompared += 1
             return
-        for message in offset_problems(self._storage, record, self._origin, self._places):
+        for message in offset_problems(
+            self._storage, record, self._origin, self._places, self._choice
+        ):
             self.report.add("offsets", f"epoch {record.epoch}", message)
 
     def _check_file(self, file: FileRecord) -> None:
@@ -257,18 +268,26 @@ class Verifier:
 
     def _check_content(self, file: FileRecord, path: str) -> None:
         try:
-            with self._storage.open_read(path) as stream:
-                rows = pq.ParquetFile(stream).metadata.num_rows
-        except (pa.ArrowException, OSError) as error:
-            self.report.add("file_changed", path, f"is no readable Parquet file: {error}")
+            rows = self._rows_in(path)
+        except (pa.ArrowException, ValueError, OSError) as error:
+            kind = format_by_name(path) or "data"
+            self.report.add("file_changed", path, f"is no readable {kind} file: {error}")
             return
-        if rows != file.rows:
+        if rows not in (None, file.rows):
             self.report.add("file_changed", path, f"has {rows} rows, committed {file.rows}")
             return
         if self.report.deep and (found := self._crc32c(path)) != file.crc32c:
             self.report.add("file_changed", path, f"has crc32c {found}, committed {file.crc32c}")
             return
         self._places[file.final] = path
+
+    def _rows_in(self, path: str) -> int | None:
+        """Rows that a file has; None for lines, which are counted in a deep check only."""
+        if not (self.report.deep or has_footer(path)):
+            self._uncounted += 1
+            return None
+        with self._storage.open_read(path) as stream:
+            return count_rows(path, stream)
 
     def _crc32c(self, path: str) -> str:
         with self._storage.open_read(path) as stream:

@@ -25,6 +25,7 @@ from sluiceway.catalog.hive_table import (
 )
 from sluiceway.catalog.locations import same_location
 from sluiceway.catalog.refused_location import location_refusals
+from sluiceway.catalog.server_version import ask_version, major_version
 from sluiceway.catalog.thrift_values import (
     STATS_ACCURATE,
     partition_value,
@@ -78,6 +79,19 @@ class MetastoreClient:
         """
         raw = self._raw_table(database, table)
         return None if raw is None else table_value(raw)
+
+    def major_version(self) -> int:
+        """The server's major version, as far as it tells; every one before 4 is 3, or 0.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        try:
+            # Asked where a table is read, so the failpoint of that stands for both.
+            text = self._connection.call("read table (the server's version)", ask_version)
+        except MethodMissingError:
+            return 0
+        return major_version(text)
 
     def create_database_if_missing(self, database: str) -> str:
         """Create the database where the metastore puts it by default; its location.

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import open_decoder
 from sluiceway.job.choices import ReadColumns, problems_of, row_columns, unread_policies
-from sluiceway.job.compile import format_choice, revealed, source_access, why_no_rows
+from sluiceway.job.compile import format_choice, revealed, source_access, why_no_files, why_no_rows
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
 from sluiceway.spec.columns import ColumnSpec
@@ -115,6 +115,10 @@ def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[Prob
 def _route_problems(job: LoadedJob) -> Iterator[Problem]:
     for number, route in enumerate(job.spec.routes):
         yield from _wrong_options(job, number, route)
+        hive = route.table.hive
+        if hive.parquet_timestamps is not None and hive.file_format not in (None, "parquet"):
+            place = ("table", "hive", "parquet_timestamps")
+            yield job.wrong_value(place, "it for Parquet only", "remove it", route=number)
         for choice in unread_policies(route):
             yield job.wrong_value(choice.path, choice.expected, choice.todo, route=number)
 
@@ -129,6 +133,11 @@ def _unfit_rows(job: LoadedJob) -> Iterator[Problem]:
         if why is not None:
             at = job.positions[number].key(("table",))
             yield Problem(at, f"expected columns that rows can be made of: {why}", "change them")
+            continue
+        why = why_no_files(route)
+        if why is not None:
+            at = job.positions[number].value(("table", "hive", "file_format"))
+            yield Problem(at, f"expected a format that holds the rows: {why}", "change one of them")
 
 
 def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> Problem | None:

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
+
 if TYPE_CHECKING:
-    from sluiceway.spec.models import JobSpec, RouteSpec, TableSpec
+    from sluiceway.spec.models import HiveTable, JobSpec, RouteSpec, TableSpec
     from sluiceway.spec.problems import Problem
 
 app = typer.Typer()
@@ -125,7 +127,7 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
     rows = {
         "route": f"{route.route or 'one for each table'}, {commits}",
         "topics": f"{topics or ', '.join(route.source.names)} from {route.source.start_at}",
-        "table": f"{name}, {created}, {hive.file_format} {hive.compression}",
+        "table": f"{name}, {created}, {_files(hive)}",
         "columns": _columns(route.table),
         "partitions": _partitions(route),
     }
@@ -134,6 +136,13 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
 
 def _line(name: str, text: str) -> str:
     return f"{name:<12}{text}"
+
+
+def _files(hive: "HiveTable") -> str:
+    if hive.file_format is None and hive.create == "never":
+        return "in its own format"
+    file_format = hive.file_format or PARQUET
+    return f"{file_format} {hive.compression or COMPRESSIONS[file_format][0]}"
 
 
 def _columns(table: "TableSpec") -> str:

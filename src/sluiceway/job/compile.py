@@ -9,7 +9,9 @@ from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
 from sluiceway.job.schema_formats import avro_options, protobuf_options
+from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
+from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
@@ -120,6 +122,17 @@ def why_no_rows(spec: RouteSpec) -> str | None:
     )
 
 
+def why_no_files(spec: RouteSpec) -> str | None:
+    """Why no file of the route's table could hold its rows, as far as the job file tells; or None.
+
+    Called when a job file is checked, beside `why_no_rows`. A table that exists decides by itself
+    when the job file names no format.
+    """
+    if spec.table.hive.file_format is None:
+        return None
+    return creation_problem(_hive_options(spec, row_columns(spec)))
+
+
 def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
     dirty = spec.dirty
     limits = DirtyLimits(
@@ -205,8 +218,15 @@ def _hive_options(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> Hiv
         ),
         create=spec.table.hive.create == "if_missing",
         location=spec.table.hive.location,
+        file_format=_file_format(spec),
         compression=spec.table.hive.compression,
+        parquet_timestamps=spec.table.hive.parquet_timestamps,
     )
+
+
+def _file_format(spec: RouteSpec) -> FileFormat | None:
+    named = spec.table.hive.file_format
+    return None if named is None else FileFormat(named)
 
 
 def _table_schema(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> Schema | None:

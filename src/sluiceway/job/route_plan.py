@@ -63,7 +63,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         meta=config.meta,
         event_time=config.event_time,
         partitions=config.partitions,
-        compression=state.compression,
+        files=state.files,
         choices=config.choices,
     )
 

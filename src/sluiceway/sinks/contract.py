@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.types.schema import Schema
 
 
@@ -38,7 +39,7 @@ class TableState:
         schema: Data columns, without partition columns.
         partition_columns: Names, in path order.
         ledger: Value of the table property `sluiceway.ledger`; None when absent.
-        compression: Of new files: the table's own property, else the job file's.
+        files: How new files are written: as the table's own properties say, else the job file.
         warnings: What a person should know of the table, in words.
     """
 
@@ -46,7 +47,7 @@ class TableState:
     schema: Schema
     partition_columns: tuple[str, ...]
     ledger: str | None
-    compression: str = "zstd"
+    files: FileChoice = PARQUET_FILES
     warnings: tuple[str, ...] = ()
 
 

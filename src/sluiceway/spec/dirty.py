@@ -24,6 +24,7 @@ REASONS = (
         "bad_text",
         "bad_time",
         "not_a_change",
+        "unrepresentable",
         "unexpected_field",
         "too_deep",
         "bad_partition_value",

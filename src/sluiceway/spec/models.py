@@ -180,16 +180,18 @@ class HiveTable(Block):
         name: `database.table`; may hold groups of the topic pattern, as `ods.app_{1}`.
         create: Whether a missing table is created.
         location: Root folder of a table that is created.
+        file_format: Of a table that is created; one that exists must have it.
+        compression: Where the table's own properties name none.
+        parquet_timestamps: How Parquet files keep timestamps; None: by the metastore's version.
     """
 
     connection: str
     name: TableName
     create: Literal["if_missing", "never"] = "if_missing"
     location: Location | None = None
-    file_format: Annotated[
-        Literal["parquet"], _later("orc", "text", "textfile", todo="write parquet")
-    ] = "parquet"
-    compression: Literal["zstd", "snappy", "gzip"] = "zstd"
+    file_format: Literal["parquet", "orc", "text", "json", "csv", "avro"] | None = None
+    compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] | None = None
+    parquet_timestamps: Literal["int96", "micros"] | None = None
 
     @property
     def is_template(self) -> bool:

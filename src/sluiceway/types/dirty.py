@@ -36,6 +36,7 @@ class DirtyReason(StrEnum):
     UNEXPECTED_FIELD = "unexpected_field"
     TOO_DEEP = "too_deep"
     BAD_PARTITION_VALUE = "bad_partition_value"
+    UNREPRESENTABLE = "unrepresentable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class DirtyRow:
 
     Attributes:
         index: Position in the batch that was handed over, from 0.
-        stage: `decode`, `convert`, `event_time` or `partition`.
+        stage: `decode`, `convert`, `event_time`, `partition` or `write`.
         reason: Stable code.
         path: Field, as `geo.tags[3]`; empty when the whole payload is meant.
         message: For people; never longer than 300 characters.

@@ -152,4 +152,12 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         '`""` in a column that rows are partitioned by',
         "partition by a computed column that says what an odd value becomes",
     ),
+    DirtyReason.UNREPRESENTABLE: ReasonPage(
+        "write",
+        "the table's file format cannot hold the value so that readers find it again",
+        "a null in CSV; NaN in JSON; a line break in text without `escape.delim`; a day before "
+        "1582-10-15 in ORC; microseconds in Avro",
+        "see [table-files.md](table-files.md): give the table an escape, the column a `default`, "
+        "or take another format",
+    ),
 }

@@ -20,6 +20,7 @@ from sluiceway.formats.registry import open_decoder
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
+from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.partition_path import partition_value_problem
 from sluiceway.sources.contract import RawRecord, SourceBatch
 from sluiceway.storage.contract import Storage
@@ -119,6 +120,7 @@ class RowPipeline:
         self._kept = [i for i, name in enumerate(names) if name.lower() not in left_out]
         kept_fields = [row_schema.field(i) for i in self._kept]
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
+        self._format = open_format(self._file_schema, route.files)
         self._files = files or StagedFiles(storage, plan, self._file_schema)
         self._sorter = RowSorter(self._files.write)
         self._lane = lane
@@ -153,8 +155,9 @@ class RowPipeline:
         self._read_event_times(rows, dirty)
         converted_at = time.monotonic()
         codes, values = self._assign(rows, dirty)
-        self._note_event_times(rows, bounds, batches)
         clean = self._with_meta(rows, meta, bounds[-1])
+        clean, codes = self._fit_for_files(rows, clean, codes, dirty)
+        self._note_event_times(rows, bounds, batches)
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
         size_bytes = clean.nbytes + (0 if rejected is None else rejected.nbytes)
@@ -263,6 +266,17 @@ class RowPipeline:
         everything = fetched == len(rows.indices)
         columns += [array if everything else array.take(rows.indices) for array in meta.arrays]
         return pa.RecordBatch.from_arrays(columns, schema=self._file_schema)
+
+    def _fit_for_files(
+        self,
+        rows: _Rows,
+        clean: pa.RecordBatch,
+        codes: NDArray[np.int32],
+        dirty: list[DirtyRow],
+    ) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
+        """What is written of the rows: those that files of the table's format can hold."""
+        kept = _drop(rows, self._format.unfit_rows(clean), dirty)
+        return (clean, codes) if kept is None else (clean.filter(pa.array(kept)), codes[kept])
 
     def _write(
         self,

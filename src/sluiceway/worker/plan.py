@@ -7,6 +7,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import RowCounts
+from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.types.schema import Field, Schema
@@ -89,6 +90,7 @@ class RoutePlan:
         schema: Columns that come from the payload.
         choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
+        files: How clean rows are written; dirty ones always as Parquet.
     """
 
     ledger: str
@@ -101,7 +103,7 @@ class RoutePlan:
     meta: tuple[MetaColumn, ...]
     event_time: EventTimeRule | None
     partitions: tuple[PartitionRule, ...]
-    compression: str
+    files: FileChoice
     choices: RowChoices = NO_CHOICES
 
     @property

@@ -8,7 +8,8 @@ from uuid import uuid4
 import pyarrow as pa
 
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.sinks.hive.parquet_file import ParquetStagedFile, verify_staged
+from sluiceway.sinks.files.contract import PARQUET_FILES, TableFile, TableFormat
+from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
@@ -26,7 +27,7 @@ Values = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    file: ParquetStagedFile
+    file: TableFile
     writer: LateWriter
 
 
@@ -45,7 +46,8 @@ class StagedFiles:
         route = plan.route
         self._storage = storage
         self._plan = plan
-        self._schema = schema
+        self._rows_format = open_format(schema, route.files)
+        self._dirty_format = open_format(DIRTY_SCHEMA, PARQUET_FILES)
         self._names = tuple(rule.name for rule in route.partitions)
         # Made inside the attempt, so that two attempts at one task never share a folder.
         self.attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
@@ -66,7 +68,7 @@ class StagedFiles:
         """
         of = self._open.get(values)
         if of is None:
-            of = self._open[values] = self._new_file(self._schema)
+            of = self._open[values] = self._new_file(self._rows_format)
         self._append(of, rows)
         self._note_begun(values, of)
         self._bound_memory()
@@ -78,7 +80,7 @@ class StagedFiles:
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
         if self._dirty is None:
-            self._dirty = self._new_file(DIRTY_SCHEMA)
+            self._dirty = self._new_file(self._dirty_format)
         self._append(self._dirty, rows)
         self._bound_memory()
 
@@ -96,7 +98,7 @@ class StagedFiles:
         dirty: tuple[FileRecord, ...] = ()
         if self._dirty is not None:
             last, self._dirty = self._dirty, None
-            dirty = (self._close(last.file, None),)
+            dirty = (self._close(self._dirty_format, last.file, None),)
         if self._made_folder:
             self._storage.sync_folder(self._folder)
             self._storage.sync_folder(self._plan.route.layout.stage)
@@ -124,41 +126,46 @@ class StagedFiles:
             idle, _ = self._begun.popitem(last=False)
             closed = self._open.pop(idle)
             self._buffered_bytes -= closed.file.buffered_bytes
-            self._records.append(self._close(closed.file, idle))
+            self._records.append(self._close(self._rows_format, closed.file, idle))
 
     def _close_all(self) -> None:
         """Close the partitions' files; each that fails is dropped, and the first error raised."""
         if CLOSERS == 1 or len(self._open) <= 1:
             while self._open:
                 values, of = self._open.popitem(last=False)
-                self._records.append(self._close(of.file, values))
+                self._records.append(self._close(self._rows_format, of.file, values))
             return
         waiting = list(self._open.items())
         self._open.clear()
         with ThreadPoolExecutor(CLOSERS, thread_name_prefix="close") as pool:
-            closing = [pool.submit(self._close, of.file, values) for values, of in waiting]
+            closing = [
+                pool.submit(self._close, self._rows_format, of.file, values)
+                for values, of in waiting
+            ]
         self._records += [done.result() for done in closing]
 
-    def _new_file(self, schema: pa.Schema) -> _Open:
+    def _new_file(self, table_format: TableFormat) -> _Open:
         if not self._made_folder:
             self._storage.make_folders(self._folder)
             self._made_folder = True
         plan = self._plan
         name = (
             f"{plan.route.layout.route}-{plan.route.term}-{plan.epoch}-{plan.task}-"
-            f"{uuid4().hex}.parquet"
+            f"{uuid4().hex}{table_format.extension}"
         )
         writer = LateWriter(self._storage, f"{self._folder}/{name}")
-        return _Open(ParquetStagedFile(writer, schema, compression=plan.route.compression), writer)
+        return _Open(table_format.new_file(writer), writer)
 
-    def _close(self, file: ParquetStagedFile, values: Values | None) -> FileRecord:
+    def _close(
+        self, table_format: TableFormat, file: TableFile, values: Values | None
+    ) -> FileRecord:
         try:
             written = file.close()
         except BaseException:
             file.abort()
             raise
         size = written.seal.size_bytes
-        verify_staged(self._storage, written.path, size, written.rows)
+        table_format.check(self._storage, written.path, size_bytes=size, rows=written.rows)
         name = written.path.rpartition("/")[2]
         return FileRecord(
             staged=f"{self.attempt}/{name}",

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
-from sluiceway.sinks.hive.parquet_file import (
+from sluiceway.sinks.files.contract import FileChoice
+from sluiceway.sinks.files.parquet_file import (
+    ParquetFormat,
     ParquetStagedFile,
     dictionary_columns,
-    verify_staged,
 )
 from sluiceway.storage.local import LocalStorage
 
@@ -33,6 +34,7 @@ SCHEMA = pa.schema(
         ("none", pa.int32()),
     ]
 )
+FORMAT = ParquetFormat(SCHEMA, FileChoice())
 
 
 def row(number: int) -> dict[str, Any]:
@@ -86,7 +88,7 @@ def test_staged_file_rows_read_back_equal(tmp_path: Path, compression: str) -> N
     footer = pq.ParquetFile(written.path)
     assert footer.metadata.row_group(0).column(0).compression == compression.upper()
     assert footer.schema.column(3).physical_type == "INT96"
-    verify_staged(
+    FORMAT.check(
         LocalStorage(), written.path, size_bytes=written.seal.size_bytes, rows=written.rows
     )
 
@@ -145,7 +147,7 @@ def test_staged_file_without_rows_is_a_whole_file(tmp_path: Path) -> None:
     written = file.close()
     assert written.rows == 0
     assert written.column_bounds == {}
-    verify_staged(LocalStorage(), written.path, size_bytes=written.seal.size_bytes, rows=0)
+    FORMAT.check(LocalStorage(), written.path, size_bytes=written.seal.size_bytes, rows=0)
 
 
 def test_staged_file_abort_leaves_nothing(tmp_path: Path) -> None:
@@ -177,14 +179,14 @@ def test_staged_file_full_disk_is_a_storage_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size_change", "row_change"), [(1, 0), (0, 1)])
-def test_verify_staged_wrong_numbers_fail_the_task(
+def test_check_wrong_numbers_fail_the_task(
     tmp_path: Path, size_change: int, row_change: int
 ) -> None:
     file = new_file(tmp_path)
     file.write(batch_of([row(1)]))
     written = file.close()
     with pytest.raises(TaskFailedError, match="expected"):
-        verify_staged(
+        FORMAT.check(
             LocalStorage(),
             written.path,
             size_bytes=written.seal.size_bytes + size_change,
@@ -192,17 +194,17 @@ def test_verify_staged_wrong_numbers_fail_the_task(
         )
 
 
-def test_verify_staged_damaged_footer_fails_the_task(tmp_path: Path) -> None:
+def test_check_damaged_footer_fails_the_task(tmp_path: Path) -> None:
     file = new_file(tmp_path)
     file.write(batch_of([row(1)]))
     written = file.close()
     path = Path(written.path)
     path.write_bytes(path.read_bytes()[:-4] + b"XXXX")
     with pytest.raises(TaskFailedError, match="footer"):
-        verify_staged(LocalStorage(), str(path), size_bytes=written.seal.size_bytes, rows=1)
+        FORMAT.check(LocalStorage(), str(path), size_bytes=written.seal.size_bytes, rows=1)
     path.unlink()
     with pytest.raises(TaskFailedError, match="found None"):
-        verify_staged(LocalStorage(), str(path), size_bytes=written.seal.size_bytes, rows=1)
+        FORMAT.check(LocalStorage(), str(path), size_bytes=written.seal.size_bytes, rows=1)
 
 
 def test_dictionary_columns_follow_the_share_of_distinct_values() -> None:

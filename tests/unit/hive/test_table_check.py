@@ -10,7 +10,7 @@ from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
-    compression_of,
+    file_choice,
     match_schema,
     schema_of,
     table_to_create,
@@ -76,6 +76,7 @@ def with_parameter(key: str, value: str) -> HiveTable:
         (with_layout(sort_columns=("id",)), "sorted by id"),
         (with_layout(skewed_columns=("id",)), "skewed by id"),
         (with_layout(serde="org.apache.hadoop.hive.ql.io.orc.OrcSerde"), "OrcSerde"),
+        (with_layout(serde="org.apache.hadoop.hive.serde2.RegexSerDe"), "RegexSerDe"),
         (with_layout(location="file:wh/t"), "not absolute"),
         (with_parameter("parquet.column.index.access", "true"), "by position"),
     ],
@@ -148,5 +149,10 @@ def test_warnings_of_managed_table_says_what_drop_does() -> None:
 
 
 def test_compression_of_follows_the_table_where_it_can() -> None:
-    assert compression_of(with_parameter("parquet.compression", "SNAPPY"), "zstd") == "snappy"
-    assert compression_of(with_parameter("parquet.compression", "LZO"), "gzip") == "gzip"
+    own = file_choice(with_parameter("parquet.compression", "SNAPPY"), OPTIONS, SCHEMA)
+    assert own.compression == "snappy"
+    ours = replace(OPTIONS, compression="gzip")
+    assert (
+        file_choice(with_parameter("parquet.compression", "LZO"), ours, SCHEMA).compression
+        == "gzip"
+    )

@@ -168,7 +168,7 @@ def test_what_is_each_routes_own_is_refused_for_all_of_them() -> None:
 
 
 def test_problem_of_the_file_is_told_once_and_of_a_route_for_each() -> None:
-    shared = SHARED.replace("snappy", "lz4").replace("name: many", "nmae: many")
+    shared = SHARED.replace("snappy", "lzo").replace("name: many", "nmae: many")
     shared = shared.replace("  partition_by: [{name: dt, event_time: yyyyMMdd}]\n", "")
     lines = problems_of("{topics: [a], table: o.a}", "{topics: [b], table: o.b}", shared=shared)
     assert [line.split(":")[0] for line in lines] == ["2", "9", "13", "+0"]

@@ -9,6 +9,7 @@ import pytest
 from sluiceway.formats.registry import JSON
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.plugins import PluginGroup, declared_plugins
+from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.types.schema import Field, IntegerType, Schema
@@ -91,7 +92,7 @@ def plan(root: Path, route: str, does: str) -> TaskPlan:
         meta=(),
         event_time=None,
         partitions=(),
-        compression="zstd",
+        files=PARQUET_FILES,
     )
     return TaskPlan(shared, 1, 0, (Split(SourcePartition(route, 0), 0, 1),), deadline_s=30.0)
 

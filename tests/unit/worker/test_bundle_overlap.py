@@ -10,6 +10,7 @@ import pytest
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.formats.registry import JSON
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import (
     RawRecord,
     SourceBatch,
@@ -80,7 +81,7 @@ def _plan(root: Path) -> TaskPlan:
         meta=(),
         event_time=None,
         partitions=(PartitionRule("app", None, "app"),),
-        compression="zstd",
+        files=PARQUET_FILES,
     )
     return TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, 12),), deadline_s=600.0)
 

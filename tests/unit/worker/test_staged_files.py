@@ -9,6 +9,7 @@ import pytest
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.formats.registry import JSON
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.storage.contract import StagedWriter
@@ -54,7 +55,7 @@ def _files(root: Path) -> tuple[StagedFiles, _Watched]:
         meta=(),
         event_time=None,
         partitions=(PartitionRule("app", None, "app"),),
-        compression="zstd",
+        files=PARQUET_FILES,
     )
     plan = TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, 12),), deadline_s=1.0)
     storage = _Watched()

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.types.schema import Schema
 
 
@@ -27,7 +28,10 @@ class HiveTableOptions:
         create: Create database and table when missing.
         location: Where a created table lies; None: where the metastore puts it. A table that
             exists must lie there.
-        compression: `zstd`, `snappy` or `gzip`, for a created table.
+        file_format: Of a created table, which one that exists must have; None: Parquet, or
+            what the table has.
+        compression: Where the table's own properties name none; None: the format's default.
+        parquet_timestamps: `int96` or `micros`; None: by the metastore's version.
         timeout_s: Longest wait for an answer of the metastore.
     """
 
@@ -38,5 +42,7 @@ class HiveTableOptions:
     partition_columns: tuple[PartitionColumn, ...]
     create: bool = True
     location: str | None = None
-    compression: str = "zstd"
+    file_format: FileFormat | None = None
+    compression: str | None = None
+    parquet_timestamps: str | None = None
     timeout_s: float = 60.0

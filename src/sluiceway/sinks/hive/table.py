@@ -1,6 +1,7 @@
 """The driver's view of a Hive table: found or created, checked, its partitions kept equal."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sluiceway.catalog.hive_table import HivePartition, HiveTable, NewPartition, PartitionChange
 from sluiceway.catalog.locations import (
@@ -24,6 +25,7 @@ from sluiceway.sinks.contract import (
     TableSink,
     TableState,
 )
+from sluiceway.sinks.files.parquet_file import INT96, MICROS
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.hive.partition_path import (
     metastore_values,
@@ -31,23 +33,31 @@ from sluiceway.sinks.hive.partition_path import (
     partition_name_problem,
 )
 from sluiceway.sinks.hive.table_check import (
-    COMPRESSIONS,
     check_definition,
     check_writable,
-    compression_of,
+    file_choice,
     match_schema,
     schema_of,
     table_not_found,
     table_to_create,
     warnings_of,
 )
+from sluiceway.sinks.hive.table_format import (
+    FileSettings,
+    creation_problem,
+    file_settings,
+    format_warnings,
+)
+from sluiceway.spec.file_formats import compression_problem
 from sluiceway.storage.registry import open_storage
+from sluiceway.types.schema import LocalTimestampType, Schema, TimestampType, leaves
 
 LEDGER_PROPERTY = "sluiceway.ledger"
+_READS_MICROS = 4
 
 
 class HiveTableSink(TableSink):
-    """A Hive table of Parquet files. Used on the driver, by one thread at a time.
+    """A Hive table of files. Used on the driver, by one thread at a time.
 
     Args:
         options: The table.
@@ -62,6 +72,7 @@ class HiveTableSink(TableSink):
         self._client = MetastoreClient(options.metastore, options.timeout_s)
         self._identity: TableIdentity | None = None
         self._ledger: str | None = None
+        self._settings: FileSettings | None = None
 
     def open(self) -> TableState:
         """See `TableSink.open`."""
@@ -75,15 +86,17 @@ class HiveTableSink(TableSink):
             schema = schema_of(table)
         else:
             schema, unfilled = match_schema(table, self._options.schema)
+        files = file_choice(table, self._with_timestamps(schema), schema)
         self._identity = self._identity_of(table)
         self._ledger = table.parameters.get(LEDGER_PROPERTY)
+        self._settings = file_settings(table.layout, table.parameters)
         return TableState(
             identity=self._identity,
             schema=schema,
             partition_columns=tuple(column.name for column in table.partition_columns),
             ledger=self._ledger,
-            compression=compression_of(table, self._options.compression),
-            warnings=warnings_of(table, unfilled),
+            files=files,
+            warnings=(*warnings_of(table, unfilled), *format_warnings(files)),
         )
 
     def mark_ledger(self, state: TableState, ledger: str) -> None:
@@ -147,6 +160,14 @@ class HiveTableSink(TableSink):
         """See `TableSink.close`."""
         self._client.close()
 
+    def _with_timestamps(self, schema: Schema) -> HiveTableOptions:
+        """The options with the form of Parquet's timestamps; Hive reads INT64 ones from 4 on."""
+        options = self._options
+        if options.parquet_timestamps is not None or not _has_timestamps(schema):
+            return options
+        new = self._client.major_version() >= _READS_MICROS
+        return replace(options, parquet_timestamps=MICROS if new else INT96)
+
     def _create(self) -> HiveTable:
         options = self._options
         where = f"{options.database}.{options.table}"
@@ -159,6 +180,9 @@ class HiveTableSink(TableSink):
             )
         if not options.create or options.schema is None:
             raise table_not_found(options)
+        problem = creation_problem(options)
+        if problem is not None:
+            raise JobFileError(problem, where=where, hint="change table.hive in the job file")
         self._client.create_database_if_missing(options.database)
         return self._client.create_table(table_to_create(options, options.schema))
 
@@ -186,6 +210,8 @@ class HiveTableSink(TableSink):
             change = f"was created again at {table.created_at_s}, not {identity.created_at_s}"
         elif not same_location(table.layout.location, identity.location):
             change = f"was moved from {identity.location} to {table.layout.location}"
+        elif self._settings != file_settings(table.layout, table.parameters):
+            change = "has another SerDe, format or delimiters than it had"
         elif self._ledger is not None and table.parameters.get(LEDGER_PROPERTY) != self._ledger:
             change = f"has lost its property {LEDGER_PROPERTY}: it was created again or altered"
         if table is None or change:
@@ -238,15 +264,19 @@ class HiveTableSink(TableSink):
 
 def _check_options(options: HiveTableOptions) -> None:
     where = f"{options.database}.{options.table}"
-    if options.compression not in COMPRESSIONS:
-        raise JobFileError(
-            f"expected compression {', '.join(COMPRESSIONS)}, got {options.compression}",
-            where=where,
-        )
+    if options.file_format is not None and options.compression is not None:
+        problem = compression_problem(options.file_format, options.compression)
+        if problem is not None:
+            raise JobFileError(problem, where=where, hint="change table.hive.compression")
     if options.location is not None and not is_absolute_location(
         normalise_location(options.location)
     ):
         raise JobFileError(f"the location {options.location!r} is not absolute", where=where)
+
+
+def _has_timestamps(schema: Schema) -> bool:
+    kinds = (kind for field in schema.fields for kind, _ in leaves(field.type, field.policy))
+    return any(isinstance(kind, TimestampType | LocalTimestampType) for kind in kinds)
 
 
 def _name(table: HiveTable, values: tuple[str, ...]) -> str:
@@ -259,6 +289,10 @@ def _parking_reason(found: HivePartition, desired: DesiredPartition, table: Hive
     here = same_location(found.layout.location, desired.location)
     if not here and not _was_ours(found, desired):
         reasons.append(f"location is {found.layout.location}, expected {desired.location}")
+    if not reasons and file_settings(found.layout, table.parameters) != file_settings(
+        table.layout, table.parameters
+    ):
+        reasons.append("its SerDe has other delimiters or another schema than the table's")
     return "; ".join(reasons)
 
 

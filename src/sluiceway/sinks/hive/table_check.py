@@ -3,24 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sluiceway.catalog.hive_table import (
-    PARQUET_INPUT_FORMAT,
-    PARQUET_OUTPUT_FORMAT,
-    PARQUET_SERDE,
-    HiveColumn,
-    HiveLayout,
-    HiveTable,
-)
+from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
 from sluiceway.catalog.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.errors import TableMismatchError, TableNotFoundError
+from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.hive.table_format import (
+    files_of,
+    format_of,
+    has_tables_columns,
+    layout_to_create,
+    refused_format,
+)
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import DataType, Field, Schema
 
-COMPRESSIONS = ("zstd", "snappy", "gzip")
-_COMPRESSION_KEY = "parquet.compression"
 _PLAIN_KINDS = ("EXTERNAL_TABLE", "MANAGED_TABLE")
-_SPARK_PROVIDERS = ("", "hive", "parquet")
+_SPARK_PROVIDERS = ("", "hive", "parquet", "orc")
 
 
 def table_not_found(options: HiveTableOptions) -> TableNotFoundError:
@@ -37,31 +36,28 @@ def table_not_found(options: HiveTableOptions) -> TableNotFoundError:
 
 
 def table_to_create(options: HiveTableOptions, schema: Schema) -> HiveTable:
-    """The EXTERNAL Parquet table that a route asks for, so that DROP leaves files and ledger."""
+    """The EXTERNAL table that a route asks for, so that DROP leaves files and ledger."""
     columns = tuple(
         HiveColumn(field.name.lower(), format_hive_type(field.type)) for field in schema.fields
+    )
+    layout, properties = layout_to_create(
+        options, HiveLayout(options.location or "", "", "", "", columns)
     )
     return HiveTable(
         database=options.database,
         name=options.table,
         kind="EXTERNAL_TABLE",
-        layout=HiveLayout(
-            location=options.location or "",
-            serde=PARQUET_SERDE,
-            input_format=PARQUET_INPUT_FORMAT,
-            output_format=PARQUET_OUTPUT_FORMAT,
-            columns=columns,
-        ),
+        layout=layout,
         partition_columns=tuple(
             HiveColumn(column.name.lower(), column.hive_type)
             for column in options.partition_columns
         ),
-        parameters={"EXTERNAL": "TRUE", _COMPRESSION_KEY: options.compression.upper()},
+        parameters={"EXTERNAL": "TRUE", **properties},
     )
 
 
 def check_writable(table: HiveTable) -> None:
-    """Refuse a table whose readers need more than Parquet files in partition folders.
+    """Refuse a table whose readers need more than files in partition folders.
 
     Raises:
         TableMismatchError: Says which property and what to do.
@@ -74,7 +70,7 @@ def check_writable(table: HiveTable) -> None:
 
 def _refused_kind(table: HiveTable) -> tuple[str, str] | None:
     parameters = {key.lower(): value for key, value in table.parameters.items()}
-    other_table = "name a plain Parquet table, or a new one"
+    other_table = "name a plain table, or a new one"
     if table.kind not in _PLAIN_KINDS:
         return f"it is a {table.kind}, not a table with files", other_table
     if parameters.get("transactional", "").lower() == "true":
@@ -91,22 +87,14 @@ def _refused_kind(table: HiveTable) -> tuple[str, str] | None:
 
 def _refused_layout(table: HiveTable) -> tuple[str, str] | None:
     layout = table.layout
-    format_found = (layout.serde, layout.input_format, layout.output_format)
-    if format_found != (PARQUET_SERDE, PARQUET_INPUT_FORMAT, PARQUET_OUTPUT_FORMAT):
-        return (
-            f"it is not a Parquet table: SerDe {layout.serde}, input format "
-            f"{layout.input_format}, output format {layout.output_format}",
-            "this version writes STORED AS PARQUET only",
-        )
+    if refusal := refused_format(table):
+        return refusal
     if layout.bucket_count > 0:
         return f"it is bucketed into {layout.bucket_count}", "create it without CLUSTERED BY"
     if layout.sort_columns:
         return f"it is sorted by {', '.join(layout.sort_columns)}", "create it without SORTED BY"
     if layout.skewed_columns:
         return f"it is skewed by {', '.join(layout.skewed_columns)}", "create it without SKEWED BY"
-    by_index = "parquet.column.index.access"
-    if {**table.parameters, **layout.serde_parameters}.get(by_index, "").lower() == "true":
-        return f"it has {by_index}=true: columns would be found by position", "unset it"
     if not is_absolute_location(normalise_location(layout.location)):
         return (
             f"its location {layout.location!r} is not absolute",
@@ -195,10 +183,14 @@ def warnings_of(table: HiveTable, unfilled: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def compression_of(table: HiveTable, default: str) -> str:
-    """Compression of new files: the table's own, if it names one that is written here."""
-    named = table.parameters.get(_COMPRESSION_KEY, default).lower()
-    return named if named in COMPRESSIONS else default
+def file_choice(table: HiveTable, options: HiveTableOptions, written: Schema) -> FileChoice:
+    """How new files of a table are written; see `files_of`.
+
+    Raises:
+        TableMismatchError: Not as the job file says, or not so that rows are read back.
+    """
+    by_place = has_tables_columns(format_of(table.layout))
+    return files_of(table, options, written, schema_of(table) if by_place else written)
 
 
 def _field_of(table: HiveTable, column: HiveColumn) -> Field:

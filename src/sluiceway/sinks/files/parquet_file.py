@@ -2,56 +2,76 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from decimal import Decimal
 from math import isfinite
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
-from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
+from sluiceway.sinks.files.column_bounds import bound_text, has_bounds, instant_text
+from sluiceway.sinks.files.contract import (
+    FileChoice,
+    TableFile,
+    TableFormat,
+    WrittenFile,
+)
+from sluiceway.storage.contract import StagedWriter
 
 ROW_GROUP_BYTES = 64 << 20
 _ZSTD_LEVEL = 1
 _SAMPLE_ROWS = 2_000
+TIMESTAMPS = "timestamps"
+INT96 = "int96"
+MICROS = "micros"
 # Above this share of distinct values a dictionary is built only to be given up.
 _DICTIONARY_SHARE = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A staged file that was closed and made durable.
+class ParquetFormat(TableFormat):
+    """Parquet.
 
-    Attributes:
-        path: Where it is staged.
-        rows: In it.
-        seal: Size and checksum.
-        column_bounds: Least and greatest value, as text, of top-level columns of integer,
-            float, decimal, date or timestamp type; columns of nulls only are left out.
-            Timestamps and dates in ISO 8601; NaN is outside of bounds.
+    Args:
+        schema: Of every batch.
+        choice: Compression, and with the setting `timestamps` as `micros` INT64 timestamps.
     """
 
-    path: str
-    rows: int
-    seal: FileSeal
-    column_bounds: dict[str, tuple[str, str]]
+    extension = ".parquet"
+
+    def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
+        self._schema = schema
+        self._choice = choice
+
+    def new_file(self, writer: StagedWriter) -> "ParquetStagedFile":
+        """See `TableFormat.new_file`."""
+        return ParquetStagedFile(
+            writer,
+            self._schema,
+            compression=self._choice.compression,
+            int96=self._choice.setting(TIMESTAMPS) != MICROS,
+        )
+
+    def footer_rows(self, handle: BinaryIO) -> int:
+        """See `TableFormat.footer_rows`."""
+        rows: int = pq.ParquetFile(handle).metadata.num_rows
+        return rows
 
 
-class ParquetStagedFile:
+class ParquetStagedFile(TableFile):
     """One Parquet file being written inside a task, by one thread.
 
     Batches are kept until a row group is full, so memory is `buffered_bytes`; `flush` frees it.
-    Timestamps are written as INT96, which Hive, Spark and Presto all read alike.
 
     Args:
         writer: Where it goes; owned from here on.
         schema: Of every batch.
         compression: `zstd`, `snappy` or `gzip`.
         row_group_bytes: Arrow bytes of a row group, before encoding.
+        int96: Timestamps as INT96, which Hive, Spark and Presto of all ages read alike; else
+            as INT64 of microseconds in UTC, which Hive reads from version 4 on.
     """
 
     def __init__(
@@ -61,9 +81,12 @@ class ParquetStagedFile:
         *,
         compression: str = "zstd",
         row_group_bytes: int = ROW_GROUP_BYTES,
+        int96: bool = True,
     ) -> None:
         self._writer = writer
         self._schema = schema
+        self._int96 = int96
+        self._file_schema = schema if int96 else _instants(schema)
         self._compression = compression
         self._row_group_bytes = row_group_bytes
         self._batches: list[pa.RecordBatch] = []
@@ -119,7 +142,8 @@ class ParquetStagedFile:
             return
         try:
             table = pa.Table.from_batches(self._batches, schema=self._schema)
-            self._opened(table).write_table(table, row_group_size=max(table.num_rows, 1))
+            stored = table if self._int96 else table.cast(self._file_schema)
+            self._opened(table).write_table(stored, row_group_size=max(table.num_rows, 1))
             self._widen_time_bounds(table)
         except pa.ArrowException as error:
             raise self._failure(error) from error
@@ -147,11 +171,11 @@ class ParquetStagedFile:
             raise TaskFailedError(f"{self.path}: footer has {footer.num_rows}, took {self._rows}")
         seal = self._writer.seal()
         bounds = {
-            name: (_bound_text(low), _bound_text(high))
+            name: (bound_text(low), bound_text(high))
             for name, (low, high) in _footer_bounds(footer, self._schema).items()
         }
         for name, (low, high) in self._time_bounds.items():
-            bounds[name] = (_instant_text(low), _instant_text(high))
+            bounds[name] = (instant_text(low), instant_text(high))
         return WrittenFile(path=self.path, rows=self._rows, seal=seal, column_bounds=bounds)
 
     def abort(self) -> None:
@@ -168,12 +192,12 @@ class ParquetStagedFile:
         if self._parquet is None:
             self._parquet = pq.ParquetWriter(
                 self._writer.handle(),
-                self._schema,
+                self._file_schema,
                 compression=self._compression,
                 compression_level=_ZSTD_LEVEL if self._compression == "zstd" else None,
                 use_dictionary=dictionary_columns(sample) or False,
                 write_statistics=True,
-                use_deprecated_int96_timestamps=True,
+                use_deprecated_int96_timestamps=self._int96,
                 store_schema=False,
                 metadata_collector=self._footers,
             )
@@ -252,7 +276,7 @@ def _footer_bounds(footer: Any, schema: pa.Schema) -> dict[str, tuple[Any, Any]]
             chunk = footer.row_group(group).column(index)
             name = chunk.path_in_schema
             position = schema.get_field_index(name)
-            if position < 0 or not _has_bounds(schema.field(position).type):
+            if position < 0 or not has_bounds(schema.field(position).type):
                 continue
             found = chunk.statistics
             if found is None or not found.has_min_max:
@@ -267,52 +291,24 @@ def _footer_bounds(footer: Any, schema: pa.Schema) -> dict[str, tuple[Any, Any]]
     return {name: pair for name, pair in bounds.items() if name not in unknown}
 
 
-def _has_bounds(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_date(kind)
-    )
-
-
 def _is_simple(value: Any) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int | Decimal | date)
 
 
-def _bound_text(value: Any) -> str:
-    return value.isoformat() if isinstance(value, date) else str(value)
+def _instants(schema: pa.Schema) -> pa.Schema:
+    """The schema with every timestamp as an instant: Parquet's `isAdjustedToUTC`."""
+    return pa.schema([pa.field(field.name, _instant_type(field.type)) for field in schema])
 
 
-def _instant_text(micros: int) -> str:
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
-    except OverflowError:
-        return f"{micros}us"
-    return moment.isoformat().replace("+00:00", "Z")
-
-
-def verify_staged(storage: Storage, path: str, size_bytes: int, rows: int) -> None:
-    """Check a closed file through a fresh handle: its size, its footer, its number of rows.
-
-    Called by the task that wrote it, before it reports.
-
-    Raises:
-        TaskFailedError: The file is not as it was written; throw the attempt away.
-        StorageUnavailableError: The store failed.
-    """
-    status = storage.status(path)
-    found_bytes = status.size_bytes if status else None
-    if found_bytes != size_bytes:
-        raise TaskFailedError(f"{path}: expected {size_bytes} bytes, found {found_bytes}")
-    try:
-        with storage.open_read(path) as handle:
-            found_rows = pq.ParquetFile(handle).metadata.num_rows
-    except pa.ArrowException as error:
-        raise TaskFailedError(f"{path}: its footer cannot be read: {error}") from error
-    except OSError as error:
-        raise StorageUnavailableError(f"cannot read {path}: {error}") from error
-    if found_rows != rows:
-        raise TaskFailedError(f"{path}: expected {rows} rows, its footer says {found_rows}")
+def _instant_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit, tz="UTC")
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _instant_type(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_instant_type(kind.key_type), _instant_type(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(_instant_type(kind.value_type))
+    return kind

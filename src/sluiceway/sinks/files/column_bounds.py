@@ -1,0 +1,72 @@
+"""Least and greatest values of columns, for formats whose footers do not tell them."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+class ColumnBounds:
+    """Bounds over all batches of a file.
+
+    Args:
+        schema: Of the batches.
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._columns = [
+            (index, field)
+            for index, field in enumerate(schema)
+            if pa.types.is_timestamp(field.type) or has_bounds(field.type)
+        ]
+        self._found: dict[str, tuple[Any, Any]] = {}
+
+    def widen(self, rows: pa.RecordBatch) -> None:
+        """Take note of a batch."""
+        for index, field in self._columns:
+            values = rows.column(index)
+            if pa.types.is_timestamp(field.type):
+                values = values.cast(pa.timestamp("us", tz=field.type.tz), safe=False)
+                values = values.cast(pa.int64())
+            elif pa.types.is_floating(field.type):
+                values = values.filter(pc.is_finite(values))
+            found = pc.min_max(values).as_py()
+            low, high = found["min"], found["max"]
+            if low is not None:
+                before = self._found.get(field.name, (low, high))
+                self._found[field.name] = (min(low, before[0]), max(high, before[1]))
+
+    def texts(self) -> dict[str, tuple[str, str]]:
+        """Bounds of each column, as a record of the ledger holds them."""
+        instants = {field.name for _, field in self._columns if pa.types.is_timestamp(field.type)}
+        return {
+            name: (instant_text(low), instant_text(high))
+            if name in instants
+            else (bound_text(low), bound_text(high))
+            for name, (low, high) in self._found.items()
+        }
+
+
+def has_bounds(kind: pa.DataType) -> bool:
+    """Whether columns of a type that is no timestamp have bounds."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_date(kind)
+    )
+
+
+def bound_text(value: Any) -> str:
+    """A bound that is no timestamp."""
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def instant_text(micros: int) -> str:
+    """A bound of a timestamp column, from microseconds since 1970."""
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
+    except OverflowError:
+        return f"{micros}us"
+    return moment.isoformat().replace("+00:00", "Z")

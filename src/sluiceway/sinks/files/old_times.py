@@ -1,0 +1,33 @@
+"""Days and moments of the Julian calendar, which some readers take for others.
+
+Readers in Java count days before 1582-10-15 by the Julian calendar in files that do not say by
+which they were written: ORC and Avro of Hive.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluiceway.sinks.files.row_masks import Mask
+
+MICROS = 1_000_000
+_FIRST_DAY = -141_427
+_FIRST_MICROS = _FIRST_DAY * 86_400 * MICROS
+
+
+def before_gregorian(values: Any) -> Mask | None:
+    """Which days or moments lie before 1582-10-15; None: none of them, or of another type."""
+    if pa.types.is_date(values.type):
+        return _below(values.cast(pa.int32()), _FIRST_DAY)
+    if pa.types.is_timestamp(values.type):
+        return _below(values.cast(pa.int64()), _FIRST_MICROS)
+    return None
+
+
+def _below(numbers: Any, first: int) -> Mask | None:
+    least = pc.min(numbers).as_py()
+    if least is None or least >= first:
+        return None
+    return np.asarray(np.asarray(pc.fill_null(numbers, 0)) < first)
