@@ -31,7 +31,7 @@ def offsets(run: RouteRun) -> list[object]:
 def test_leader_that_does_not_answer_keeps_only_its_own_routes_waiting(
     lab_in: LabStarter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.route_session._FIRST_RETRY_S", 0.5)
+    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.5)
     monkeypatch.setattr("sluiceway.job.run._REQUEST_TIMEOUT_S", 4.0)
     with lab_in(tmp_path / "lab") as lab, second_broker(lab, tmp_path / "second") as broker:
         servers = lab.endpoints().bootstrap_servers

@@ -161,6 +161,7 @@ def _nan_becomes_null(patch: pytest.MonkeyPatch) -> None:
         object_pairs_hook=object_of_pairs,
     )
     patch.setattr(exact_rows, "_PARSER", parser)
+    patch.setattr(exact_rows, "_SCAN", parser.scan_once)  # type: ignore[attr-defined]
 
 
 @mutant("double")
@@ -296,6 +297,7 @@ def _last_of_two_keys_wins(patch: pytest.MonkeyPatch) -> None:
         parse_constant=NonFiniteText,
     )
     patch.setattr(exact_rows, "_PARSER", parser)
+    patch.setattr(exact_rows, "_SCAN", parser.scan_once)  # type: ignore[attr-defined]
 
 
 @mutant("int", "decimal")

@@ -30,7 +30,7 @@ from tools.process_runner import ProcessRunner
 
 _POLL_S = 0.02
 PAUSES_S = {
-    "sluiceway.job.route_session._FIRST_RETRY_S": 0.1,
+    "sluiceway.job.patience.FIRST_RETRY_S": 0.1,
     "sluiceway.job.effects._RETRY_S": 0.3,
     "sluiceway.job.takeover._LOST_FENCE_PAUSE_S": 0.1,
     "sluiceway.ledger.lease.RENEW_INTERVAL_S": 0.2,

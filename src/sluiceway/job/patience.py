@@ -1,7 +1,7 @@
 """How long a route goes on trying, and when it has tried enough."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluiceway.errors import Fatal, SluicewayError, TaskFailedError
 
@@ -19,7 +19,7 @@ class Patience:
     """
 
     in_doubt: bool = False
-    _retry_s: float = FIRST_RETRY_S
+    _retry_s: float = field(default_factory=lambda: FIRST_RETRY_S)
     _failed_epochs: int = 0
 
     def judge(self, failures: Sequence[SluicewayError], *, landed: bool) -> None:

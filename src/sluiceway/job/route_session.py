@@ -20,7 +20,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.job import desk
+from sluiceway.job import desk, patience
 from sluiceway.job.ahead import fold_after, follows
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
@@ -34,7 +34,7 @@ from sluiceway.job.housekeeping import Housekeeper, keep_log_short
 from sluiceway.job.lanes import LaneHooks, Lanes
 from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.job.open_transactions import OpenTransactions
-from sluiceway.job.patience import FIRST_RETRY_S, LONGEST_RETRY_S, Patience
+from sluiceway.job.patience import Patience
 from sluiceway.job.planner import (
     PlannedEpoch,
     check_described,
@@ -406,7 +406,7 @@ class RouteSession:
     def _publish(self, record: EpochRecord | ReplaceRecord) -> None:
         """Publish, however long the store takes: the record has landed."""
         held = self._now
-        pause_s = FIRST_RETRY_S
+        pause_s = patience.FIRST_RETRY_S
         while True:
             try:
                 held.publisher.publish(record)
@@ -419,7 +419,7 @@ class RouteSession:
                 self.trouble = error
                 self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
             time.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, LONGEST_RETRY_S)
+            pause_s = min(pause_s * 1.5, patience.LONGEST_RETRY_S)
         self.trouble = None
         layout, term = held.owned.layout, held.owned.writer.term
         results = layout.results(term, record.epoch) if isinstance(record, EpochRecord) else ""
