@@ -72,6 +72,12 @@ class Dirty:
         assert run_command(["dirty", *arguments, "-o", "json"]) == code
         return [json.loads(line) for line in self.capsys.readouterr().out.splitlines()]
 
+    def shown(self, *arguments: str) -> str:
+        """What `dirty show` prints for people."""
+        self.capsys.readouterr()
+        assert run_command(["dirty", "show", self.job, *arguments]) == 0
+        return self.capsys.readouterr().out
+
     def lanes(self, *arguments: str) -> list[dict[str, int]]:
         (answer,) = self(*arguments)
         lanes: list[dict[str, int]] = answer["lanes"]
@@ -152,6 +158,11 @@ def test_rows_of_a_replay_keep_where_they_came_from(make_dirty: MakeDirty) -> No
     assert [row["offset"] for row in before] == list(range(0, 40, 4))
     assert all(json.loads(row["value"]) for row in before if row["reason"] == "missing")
     assert "value" not in dirty("show", dirty.job)[0]
+    assert dirty.shown("--limit", "9").endswith(
+        "more rows are meant than 9 rows; --limit shows more\n"
+    )
+    assert "more rows" not in dirty.shown("--limit", "10")
+    assert dirty.shown("--field", "nothing").startswith("no open row is meant; ")
     dirty.repair()
     dirty.lanes("replay", dirty.job, "--reason", "missing")
     wanted = sorted(

@@ -91,9 +91,7 @@ def list_rows(
 
 def _print_list(route: str, rows: "DirtyRows", groups: "Sequence[DirtyGroup]") -> None:
     write = sys.stdout.write
-    write(
-        f"{route}: {_rows(rows.fold.dirty_rows_open)} open, in {len(rows.files):,} files in all\n"
-    )
+    write(f"{route}: {_rows(rows.fold.dirty_rows_open)} open; dirty files: {len(rows.files):,}\n")
     if groups:
         _print_table([_HEADS, *(_cells(each) for each in groups)])
     for lane in rows.lanes:
@@ -178,9 +176,16 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
     wanted = replace(wanted, offsets=frozenset(offset or ()), states=frozenset(states))
     rows = _read(_only_route(job_file, route))
     found = (row for each in matching(rows, wanted) for row in whole_rows(rows.log, each))
+    shown = 0
     for row in islice(found, limit):
         plain = _plain(row, values=values)
         sys.stdout.write(json.dumps(plain) + "\n" if output == "json" else _row_text(plain))
+        shown += 1
+    if output == "table" and not shown:
+        what = "dirty" if state == "all" else state
+        sys.stdout.write(f"no {what} row is meant; `sluiceway dirty list` counts all of them\n")
+    elif output == "table" and next(found, None) is not None:
+        sys.stdout.write(f"more rows are meant than {_rows(shown)}; --limit shows more\n")
 
 
 def _plain(row: dict[str, object], *, values: bool) -> dict[str, Any]:
@@ -292,7 +297,10 @@ def _lane(  # noqa: PLR0913 - what both commands have
         return
     if choice.rows and not yes:
         if not sys.stdin.isatty():
-            raise typer.BadParameter("nobody can be asked here", param_hint="--yes")
+            raise typer.BadParameter(
+                "nobody can be asked here; repeat it with --yes, or look with --dry-run",
+                param_hint="--yes",
+            )
         typer.confirm(f"give up {_rows(choice.rows)}?", abort=True)
     carry_out_and_tell(config, rows, choice, request, output)
 
@@ -343,7 +351,10 @@ def _slots(text: str) -> tuple[int, int | None]:
     first = int(found[1])
     if found[2] is None:
         return first, first
-    return first, None if found[3] is None else int(found[3])
+    last = None if found[3] is None else int(found[3])
+    if last is not None and last < first:
+        raise typer.BadParameter("expected A-B, with A not behind B", param_hint="--slots")
+    return first, last
 
 
 def _before_ms(text: str) -> int:

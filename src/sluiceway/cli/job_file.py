@@ -146,13 +146,19 @@ def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> Problem | 
     if columns is None:
         # What the columns are is known only once the table is open.
         return None
-    choice = format_choice(route)
+    positions = job.positions[number]
+    try:
+        choice = format_choice(route)
+    except JobFileError as error:
+        # Only a descriptor set is read from a file of its own.
+        place = ("format", "protobuf", "descriptor_set")
+        text = f"{error.message}, got {positions.came(place)}"
+        return Problem(positions.value(place), text, error.hint or "correct it")
     try:
         open_decoder(choice, Schema(payload_fields(columns)))
     except ValueError as error:
-        todo = f"correct it: {error}"
-        place = ("format", choice.name)
-        return job.wrong_value(place, "a format that reads the columns", todo, route=number)
+        at = positions.value(("format", choice.name))
+        return Problem(at, f"expected a format that reads the columns: {error}", "correct it")
     return None
 
 

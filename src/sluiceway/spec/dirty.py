@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from sluiceway.spec.block import Block
+from sluiceway.spec.problems import quoted
 from sluiceway.spec.values import duration, not_yet, wrong
 
 REASONS = (
@@ -59,8 +60,10 @@ def _check_rows(rows: int) -> int:
 
 
 def _check_reasons(limits: Mapping[str, int]) -> Mapping[str, int]:
-    if limits.keys() - set(REASONS):
-        raise wrong("reasons of dirty rows and numbers", f"write some of: {', '.join(REASONS)}")
+    unknown = sorted(limits.keys() - set(REASONS))
+    if unknown:
+        todo = f"{', '.join(map(quoted, unknown))} is none; write some of: {', '.join(REASONS)}"
+        raise wrong("reasons of dirty rows and numbers", todo)
     return limits
 
 

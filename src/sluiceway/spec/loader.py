@@ -32,6 +32,8 @@ from sluiceway.spec.values import NOT_YET
 _EXPECTED = {
     "string_type": ("text", "put it into quotes"),
     "int_type": ("a whole number", "write digits only"),
+    "float_type": ("a number", "write digits without quotes, such as 0.01"),
+    "float_parsing": ("a number", "write digits without quotes, such as 0.01"),
     "bool_type": ("true or false", "write it without quotes"),
     "tuple_type": ("a list", "write [a, b], or items that begin with `-`"),
     "mapping_type": ("a mapping", "write keys and values"),

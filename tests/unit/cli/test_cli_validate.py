@@ -100,6 +100,38 @@ def test_all_expressions_are_told_beside_whatever_else_is_wrong(
     assert len(problems) > len(bad.splitlines()) + 1
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("run: {", "dirty: {max_rate: {ratio: 5%}}\nrun: {", "expected a number, got `5%`; write"),
+        ("run: {", 'dirty: {max_rate: {ratio: "1"}}\nrun: {', "write digits without quotes"),
+        (
+            "run: {",
+            "dirty: {reasons: {brokn: 1}}\nrun: {",
+            "`brokn` is none; write some of: broken",
+        ),
+        (
+            "{json: {extra: ignore}}",
+            "{protobuf: {descriptor_set: /no/such.desc, message: shop.Order}}",
+            "12:37: expected a file of at most 16777216 bytes, got `/no/such.desc`; write it:",
+        ),
+        (
+            "{json: {extra: ignore}}",
+            "{avro: {schema: one}}",
+            "12:16: expected a format that reads the columns: the schema is not JSON",
+        ),
+    ],
+)
+def test_problem_says_where_it_is_and_what_to_write(
+    old: str, new: str, problem: str, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(changed((old, new)))
+    assert run_command(["validate", str(job)]) == 3
+    shown = capsys.readouterr().err
+    assert f"  {job}:" in shown
+    assert problem in shown
+
+
 def test_expression_over_a_column_that_is_wrong_is_not_blamed_for_it(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

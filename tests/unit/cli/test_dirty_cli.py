@@ -15,6 +15,7 @@ from sluiceway.cli.app import run_command
         (("show", "--partition", ":1"), "TOPIC:NUMBER"),
         (("show", "--limit", "0"), "--limit"),
         (("replay", "--slots", "7-x"), "a slot"),
+        (("show", "--slots", "9-2"), "A not behind B"),
         (("replay", "--older-than", "30 days"), "12h or 30d"),
         (("purge", "--older-than", "-1d"), "12h or 30d"),
         (("purge", "--why", "two\nlines"), "one line"),

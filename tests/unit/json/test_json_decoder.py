@@ -268,6 +268,18 @@ def test_json_dirty_row_names_the_place() -> None:
     assert row.message == "the string 'x' -> int: it is not a number"
 
 
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (b'{"v":"one', "not JSON: Unterminated string starting at character 5"),
+        (b'{"v":', "not JSON: Expecting value at character 5"),
+    ],
+)
+def test_message_of_a_broken_payload_names_the_character(payload: bytes, message: str) -> None:
+    (row,) = JsonDecoder(Schema((Field("v", parse_hive_type("int")),))).decode([payload]).dirty
+    assert row.message == message
+
+
 @pytest.mark.parametrize("text", ["{}", '{"a":null}', '{"a":{}}', '{"a":{"b":null}}'])
 def test_json_missing_way_to_a_column_is_null(text: str) -> None:
     schema = Schema((Field("v", parse_hive_type("int"), path=("a", "b", "c")),))

@@ -3,7 +3,13 @@
 from collections import defaultdict
 from pathlib import Path
 
-from sluiceway.errors import FencedError, JobFileError, UnhealthyEnvironmentError, WrongUsageError
+from sluiceway.errors import (
+    DirtyLimitError,
+    FencedError,
+    JobFileError,
+    UnhealthyEnvironmentError,
+    WrongUsageError,
+)
 
 UNIT = Path(__file__).parents[3] / "examples" / "sluiceway@.service"
 
@@ -20,7 +26,8 @@ def settings() -> dict[str, list[str]]:
 def test_unit_does_not_restart_what_a_person_has_to_look_at() -> None:
     unit = settings()
     (prevented,) = unit["RestartPreventExitStatus"]
-    codes = {WrongUsageError.exit_code, JobFileError.exit_code, FencedError.exit_code}
+    looked_at = (WrongUsageError, JobFileError, DirtyLimitError, FencedError)
+    codes = {error.exit_code for error in looked_at}
     assert set(map(int, prevented.split())) == codes
     assert UnhealthyEnvironmentError.exit_code not in codes
     assert unit["Restart"] == ["on-failure"]

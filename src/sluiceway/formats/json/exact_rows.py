@@ -195,7 +195,9 @@ def _usual_spelling(found: re.Match[str]) -> str:
 
 
 def _not_json(error: json.JSONDecodeError) -> DirtyValueError:
-    return _undecodable(DirtyReason.BROKEN, f"not JSON: {error.msg} at character {error.pos}")
+    # One of the parser's messages ends with "at" already.
+    what = error.msg.removesuffix(" at")
+    return _undecodable(DirtyReason.BROKEN, f"not JSON: {what} at character {error.pos}")
 
 
 def _undecodable(reason: DirtyReason, message: str) -> DirtyValueError:
