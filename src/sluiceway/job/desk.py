@@ -90,7 +90,8 @@ class RouteDesk:
                 build, answer = self._asked.popleft()
             try:
                 slot = put(build)
-            except SluicewayError as error:
+            except BaseException as error:
+                # Whoever asked waits without a limit: told of a bug too.
                 answer.set_exception(error)
                 raise
             answer.set_result(slot)

@@ -117,7 +117,8 @@ class DirtyWatch:
             if found is None:
                 return
             body = found[0].body
-            if not isinstance(body, DataRecord):
+            if not isinstance(body, DataRecord) or not body.ranges:
+                # One that only closes prefixes has read nothing and tells no time.
                 continue
             # One of an older version does not tell its time, and neither do those before it.
             if body.timings_ms.get(PREPARED_AT, 0) < oldest:
@@ -127,6 +128,7 @@ class DirtyWatch:
     def note(self, record: DataRecord) -> None:
         """Take in what was committed."""
         if self.limits.window_ms:
+            self._drop_old(self.clock_ms())
             self._epochs.append(_epoch(record))
 
     def checked(self, record: DataRecord, results: Sequence[TaskResult], where: str) -> DataRecord:
@@ -149,8 +151,7 @@ class DirtyWatch:
         record = replace(record, timings_ms={**record.timings_ms, PREPARED_AT: now_ms})
         if not record.counts.dirty or not self.limits.window_ms:
             return record
-        while self._epochs and self._epochs[0].at_ms < now_ms - self.limits.window_ms:
-            self._epochs.popleft()
+        self._drop_old(now_ms)
         own = _epoch(record)
         breach = next(iter(self._breaches(own, now_ms)), None)
         if breach is None:
@@ -164,6 +165,10 @@ class DirtyWatch:
             hint="repair the producer or the columns in the job file, or raise the limit; the rows "
             "are read again when the job is started again",
         ).with_report(_evidence(breach, own, samples), _COMMANDS)
+
+    def _drop_old(self, now_ms: int) -> None:
+        while self._epochs and self._epochs[0].at_ms < now_ms - self.limits.window_ms:
+            self._epochs.popleft()
 
     def _breaches(self, own: _Epoch, now_ms: int) -> Iterable[_Breach]:
         limits = self.limits

@@ -13,6 +13,7 @@ from itertools import islice
 
 from sluiceway.errors import (
     InvariantError,
+    LedgerCorruptError,
     Retriable,
     SluicewayError,
     StorageUnavailableError,
@@ -83,7 +84,9 @@ class Lanes:
         self._letters: list[Letter] = []
         self._next_look = 0.0
         self._next_try = 0.0
+        self._next_answer = 0.0
         self._pause_s = _FIRST_PAUSE_S
+        self._put_off: set[str] = set()
         self.trouble: SluicewayError | None = None
         self.pressing = bool(owned.fold.lanes.open_lanes())
 
@@ -115,11 +118,13 @@ class Lanes:
         """
         self.trouble = None
         self.look()
+        self._answer_all()
+        lane = self._next_lane()
         try:
-            self._answer_all()
-            lane = next(iter(self._owned.fold.lanes.open_lanes()), None)
             record = None if lane is None or self._waiting() else self._run(lane)
         except (Retriable, UnknownOutcome) as error:
+            if lane is not None:
+                self._put_off.add(lane.lane)
             self._wait(error)
             return
         if record is not None:
@@ -132,15 +137,25 @@ class Lanes:
         return self._owned.fold.lanes.lanes.get(lane)
 
     def pause_s(self) -> float:
-        """Seconds until the lanes are tried again."""
-        return max(0.0, self._next_try - time.monotonic())
+        """Seconds until the lanes, or requests that could not be answered, are tried again."""
+        due = max(self._next_try, self._next_answer if self._letters else 0.0)
+        return max(0.0, due - time.monotonic())
 
     # Requests
 
     def _answer_all(self) -> None:
-        while self._letters:
-            self._answer(self._letters[0])
-            self._letters.pop(0)
+        """Answer what can be answered; what cannot waits, and keeps nothing else from going on."""
+        if time.monotonic() < self._next_answer:
+            return
+        waiting, self._letters = self._letters, []
+        for letter in waiting:
+            try:
+                self._answer(letter)
+            except (Retriable, UnknownOutcome) as error:
+                self._letters.append(letter)
+                self._next_answer = time.monotonic() + _LOOK_EVERY_S
+                self.trouble = error
+                self._log.warning("request_waits", request=letter.name, error=str(error))
 
     def _answer(self, letter: Letter) -> None:
         owned = self._owned
@@ -176,7 +191,11 @@ class Lanes:
         except InvariantError as error:
             return error.message
         sources = {each.source: DirtySource.parse(each.source) for each in request.ranges}
-        found = find_dirty_files(self._owned.log, sources.values())
+        try:
+            found = find_dirty_files(self._owned.log, sources.values())
+        except LedgerCorruptError as error:
+            # An old record that no epoch and no start reads: it does not halt the route.
+            return f"its rows cannot be looked up: {error.message}"
         for each in request.ranges:
             file = found.get(sources[each.source])
             if file is None:
@@ -186,6 +205,15 @@ class Lanes:
         return ""
 
     # Epochs of a lane
+
+    def _next_lane(self) -> LaneState | None:
+        """The oldest open lane; behind all others those that could not go on when tried last."""
+        lanes = self._owned.fold.lanes.open_lanes()
+        found = next((lane for lane in lanes if lane.lane not in self._put_off), None)
+        if found is None:
+            self._put_off.clear()
+            found = next(iter(lanes), None)
+        return found
 
     def _run(self, lane: LaneState) -> LaneDataRecord:
         """One epoch of a lane, up to before its commit."""
@@ -294,8 +322,9 @@ class Lanes:
         self._note_pressing()
 
     def _note_pressing(self) -> None:
-        busy = bool(self._letters) or bool(self._owned.fold.lanes.open_lanes())
-        self.pressing = busy and not self._waiting()
+        asked = bool(self._letters) and time.monotonic() >= self._next_answer
+        goes_on = bool(self._owned.fold.lanes.open_lanes()) and not self._waiting()
+        self.pressing = asked or goes_on
 
 
 def lane_plan(plan: RoutePlan, epoch: int, ranges: Sequence[LaneRange]) -> TaskPlan:

@@ -418,11 +418,11 @@ class JobLoop:
         # A put may have to wait for the store; the other routes do not.
         self._settle(_COMMIT_GRACE_S, pinning)
         for seat in seen:
+            planned.pop(id(seat), None)  # Planned ahead: what was put since took later numbers.
             if seat.work is not None or seat.state is not RouteState.RUNNING:
                 continue
             try:
-                view = views[seat.session.config.source]
-                epoch = seat.session.plan(view, bounded=self._bounded)
+                epoch = seat.session.plan(views[seat.session.config.source], bounded=self._bounded)
             except SluicewayError as error:
                 self._react(seat, error)
                 continue

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sluiceway.catalog.locations import same_location
-from sluiceway.errors import InvariantError, StorageUnavailableError
+from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import folder_to_remove
@@ -136,7 +136,8 @@ class MovedPartitions:
         """Remove the files that the REPLACE names, and the folder when nothing else is in it."""
         try:
             self._remove_files(old)
-        except StorageUnavailableError as error:
+        except (StorageUnavailableError, LedgerCorruptError) as error:
+            # A damaged old record keeps the folder; `verify` says so, and no epoch reads it.
             self._log.info("garbage_left", path=old.folder, error=str(error))
             return
         with self._lock:

@@ -7,7 +7,7 @@ into the new folder as they are; when they come faster than that, the work is gi
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sluiceway.errors import FileLostError, SluicewayError
+from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.partition_bodies import abandon_body, intent_body, replace_body
 from sluiceway.ledger.file_records import FileRecord
@@ -88,6 +88,7 @@ def _replace(desk: RouteDesk, work: _Work, rewrite: Rewrite) -> int | None:
     live = live_files(desk.log, work.state)
     storage.make_folders(folder)
     added = list(rewrite(folder, live))
+    _check_rows(live, added, work.state.folder)
     for _ in range(_MOST_ROUNDS):
         storage.sync_folder(folder)
         slot, state = _put(desk, work, live, added)
@@ -97,6 +98,13 @@ def _replace(desk: RouteDesk, work: _Work, rewrite: Rewrite) -> int | None:
         added += [_carry_over(desk, folder, file) for file in now[len(live) :]]
         live = now
     return None
+
+
+def _check_rows(live: Sequence[FileRecord], added: Sequence[FileRecord], where: str) -> None:
+    """Refuse work that has gained or lost rows, before the fold would halt the route for it."""
+    before, after = (sum(int(file.rows) for file in files) for files in (live, added))
+    if before != after:
+        raise TaskFailedError(f"{before} rows were rewritten as {after}", where=where)
 
 
 def _put(

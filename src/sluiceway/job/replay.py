@@ -174,11 +174,13 @@ def _run_here(config: RouteConfig, lane: str, watch: Watch, log: Log) -> None:
         while True:
             session.lanes.turn()
             found = session.lanes.state(lane)
+            if found is not None and found.finished:
+                break
             trouble = session.lanes.trouble
             tries = tries + 1 if trouble is not None else 0
             if trouble is not None and tries >= _TRIES:
                 raise trouble
-            if trouble is None and (found is None or found.finished):
+            if trouble is None and found is None:
                 break
             watch(found, False)  # noqa: FBT003 - no other driver
             if trouble is not None:

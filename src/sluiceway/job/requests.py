@@ -5,17 +5,20 @@ the same request; what was done of it stands in the ledger.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from sluiceway.errors import StorageRefusedError
 from sluiceway.ledger.lane_records import LaneRange, LaneRecord
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.storage.contract import Storage
+from sluiceway.storage.contract import FileStatus, Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
 REQUEST_VERSION = 1
 MOST_RANGES = 10_000
-_ANSWER = ".answer.json"
+_MOST_BYTES = 16 << 20
+_NAME = re.compile(r"(?P<name>[0-9a-f]{32})\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +85,30 @@ def put_request(storage: Storage, layout: LedgerLayout, request: LaneRequest) ->
 
 
 def letters(storage: Storage, layout: LedgerLayout) -> Iterator[Letter]:
-    """All requests that lie there now, in name order.
+    """All requests that lie there now, in name order. Other files there are nobody's mail.
 
     Raises:
         StorageUnavailableError: The store failed.
     """
     for status in storage.list(layout.requests):
-        file = status.path.rpartition("/")[2]
-        if status.is_dir or not file.endswith(".json") or file.endswith(_ANSWER):
+        named = _NAME.fullmatch(status.path.rpartition("/")[2])
+        if named is None or status.is_dir:
             continue
+        letter = _opened(storage, status, named["name"])
+        if letter is not None:
+            yield letter
+
+
+def _opened(storage: Storage, status: FileStatus, name: str) -> Letter | None:
+    """A request file; None when it is gone."""
+    if status.size_bytes > _MOST_BYTES:
+        return Letter(name, None, f"it has {status.size_bytes:,} bytes")
+    try:
         raw = storage.read(status.path)
-        if raw is not None:
-            yield _letter(file.removesuffix(".json"), raw)
+    except StorageRefusedError as error:
+        # One that may not be read keeps nobody from reading the others.
+        return Letter(name, None, f"it cannot be read: {error.message}")
+    return None if raw is None else _letter(name, raw)
 
 
 def _letter(name: str, raw: bytes) -> Letter:

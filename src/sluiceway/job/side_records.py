@@ -11,6 +11,7 @@ from functools import partial
 from sluiceway.job.desk import Build
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.prepare import placed
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.partition_records import AbandonRecord, ReplaceRecord
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord
 
@@ -35,7 +36,7 @@ def put_asked(held: HeldRoute, publish: Publish) -> None:
 def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:
     """Close in the ledger what no epoch closes, as nothing is read now.
 
-    Called when no epoch is in flight.
+    Called when no epoch is in flight. Puts nothing when all is closed there already.
 
     Args:
         held: The route.
@@ -46,7 +47,12 @@ def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:
         FencedError: Another driver has taken over.
     """
     closing = replace(_NOTHING_READ, epoch=epoch, closed=held.desk.closed())
-    _put(held, publish, partial(placed, closing))
+
+    def build(fold: Fold) -> DataRecord | None:
+        made = placed(closing, fold)
+        return made if made.closed else None
+
+    _put(held, publish, build)
 
 
 def abandon_left(held: HeldRoute) -> None:

@@ -11,6 +11,8 @@ BigInt = NewType("BigInt", int)
 
 T = TypeVar("T")
 
+_MOST_DIGITS = 100
+
 
 class StrictJsonError(ValueError):
     """The bytes are not exactly what the dataclass says."""
@@ -34,17 +36,21 @@ def decode(raw: bytes, kind: type[T]) -> T:
 
 
 def loads(raw: bytes) -> Any:
-    """Parse JSON; duplicate keys, NaN and non-UTF-8 are refused.
+    """Parse JSON; duplicate keys, NaN, non-UTF-8 and halves of surrogate pairs are refused.
 
     Raises:
         StrictJsonError: As above, or nesting beyond the parser's depth.
     """
     try:
-        return json.loads(
+        found = json.loads(
             raw.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
         )
+        if b"\\u" in raw:
+            # An escaped half of a pair is text that no bytes can say again.
+            json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise StrictJsonError(f"not strict JSON: {error}") from error
+    return found
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -130,7 +136,8 @@ def _dataclass_from_plain(plain: Any, kind: type, where: str) -> Any:
 def _big_int(plain: Any, where: str) -> int:
     _expect(plain, str, where)
     digits = plain.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()) or str(int(plain)) != plain:
+    is_number = len(digits) <= _MOST_DIGITS and digits.isascii() and digits.isdigit()
+    if not is_number or str(int(plain)) != plain:
         raise StrictJsonError(f"{where}: not an integer in text: {plain[:40]!r}")
     return int(plain)
 

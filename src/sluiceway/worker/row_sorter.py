@@ -14,6 +14,9 @@ _RUNS_PER_VALUE = 4
 # Pieces smaller than this cost more than their rows do: then batches are gathered first.
 MIN_PIECE_ROWS = 256
 GATHERED_BYTES = 64 << 20
+# A slice keeps the whole batch in memory until it is written. Those of small partitions wait long
+# for that, and would hold the rows of large ones that are written already: they are copied.
+_LARGEST_PER_PIECE = 8
 
 
 class RowSorter:
@@ -72,13 +75,19 @@ class RowSorter:
         starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
         if len(starts) <= _RUNS_PER_VALUE * len(values):
             # Rows that follow each other go to one place: slices do, nothing is copied.
-            for begin, end in zip(starts, [*starts[1:], len(codes)], strict=True):
-                self._write(values[codes[begin]], rows.slice(begin, end - begin))
+            self._hand_on(rows, [values[codes[begin]] for begin in starts], [*starts, len(codes)])
             return
         # Stable, so rows of one source partition keep their order in each file.
         order = np.argsort(codes, kind="stable")
         ordered = rows.take(pa.array(order))
         cuts = np.searchsorted(codes[order], np.arange(len(values) + 1))
+        self._hand_on(ordered, values, cuts.tolist())
+
+    def _hand_on(self, rows: pa.RecordBatch, values: Sequence[Values], cuts: Sequence[int]) -> None:
+        largest = int(np.diff(cuts).max())
         for value, begin, end in zip(values, cuts[:-1], cuts[1:], strict=True):
-            if end > begin:
-                self._write(value, ordered.slice(begin, end - begin))
+            if (end - begin) * _LARGEST_PER_PIECE < largest:
+                if end > begin:
+                    self._write(value, rows.take(pa.array(np.arange(begin, end))))
+            else:
+                self._write(value, rows.slice(begin, end - begin))

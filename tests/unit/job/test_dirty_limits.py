@@ -144,6 +144,25 @@ def test_window_is_read_back_from_the_ledger_and_no_further() -> None:
         watch.checked(_epoch(10, scale=1), (), TABLE)
 
 
+def test_record_that_has_read_nothing_does_not_end_the_window() -> None:
+    clock = _Clock()
+    dirty = replace(_epoch(10, overflow=4), timings_ms={PREPARED_AT: clock.now_ms - 1_000})
+    log = _Log(dirty, data(1, 0))
+    watch = _watch(clock, rows=3)
+    watch.recall(cast("Any", log), 2)
+    with pytest.raises(DirtyLimitError, match=r"5 of the 20 rows"):
+        watch.checked(_epoch(10, scale=1), (), TABLE)
+
+
+def test_epochs_behind_the_window_are_let_go_though_none_is_dirty() -> None:
+    clock = _Clock()
+    watch = _watch(clock, rows=3, rows_window_ms=60_000)
+    for _ in range(100):
+        clock.now_ms += 10_000
+        _commit(watch, _epoch(10))
+    assert len(watch._epochs) <= 7
+
+
 def test_start_reads_a_bounded_number_of_records_and_none_without_limits() -> None:
     clock = _Clock()
     record = replace(_epoch(10, broken=1), timings_ms={PREPARED_AT: clock.now_ms})

@@ -2,15 +2,20 @@
 
 import io
 import json
+from concurrent.futures import Future
+from threading import Event
 from typing import Any, cast
 
 import pytest
 
 from sluiceway.errors import SourceUnavailableError, TableMismatchError
+from sluiceway.job import loop as loop_module
 from sluiceway.job.loop import JobLoop, LoopParts
+from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.seat import Seat
 from sluiceway.job.status import RouteState
 from sluiceway.job.stop import StopSignal
+from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import LogFormat, stderr_log
 from tools.board_sessions import placed_session
 
@@ -34,4 +39,41 @@ def test_halt_keeps_its_own_reason_while_brokers_are_away(monkeypatch: pytest.Mo
     assert "retry_failed" not in halted
     assert "no broker answers" in tried["retry_failed"]
     assert tried["retry_in_s"] > halted["retry_in_s"]
+    loop._pool.close()
+
+
+def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop_module, "_COMMIT_GRACE_S", 0.01)
+    nothing = cast("Any", None)
+    loop = JobLoop((), LoopParts({}, nothing, StopSignal(), stderr_log(), nothing, nothing))
+    commit, put = Future[None](), Event()
+    seat = Seat(nothing, RouteState.RUNNING, work=commit, ahead=Fold())
+    loop._seats.append(seat)
+
+    class Session:
+        config = type("Config", (), {"source": "main", "route": "a"})
+        trouble = None
+
+        def due_sources(self, view: Any, ahead: Any = None) -> None:
+            return None
+
+        def plan(self, view: Any, **_: Any) -> PlannedEpoch:
+            # The commit that it is planned ahead of lands just now.
+            commit.set_result(None)
+            return PlannedEpoch(1, [], ahead=True)
+
+        def is_asked(self) -> bool:
+            return True
+
+        def pin(self, due: Any) -> None:
+            # Takes the number behind that of the epoch, which may then not land any more.
+            put.wait(30)
+
+    seat.session = cast("Any", Session())
+    views = cast("Any", {"main": None})
+    assert loop._plan([seat], views) == {}
+    assert seat.work is not None
+    put.set()
     loop._pool.close()

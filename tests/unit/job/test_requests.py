@@ -62,6 +62,8 @@ def test_answer_takes_the_request_away_and_is_read_once(layout: LedgerLayout) ->
         (b"", "cannot be read"),
         (b"{}", "cannot be read"),
         (b'{"version":1', "cannot be read"),
+        (b'{"ledger":"\\ud800"}', "cannot be read"),
+        (b"x" * ((16 << 20) + 1), "16,777,217 bytes"),
         (None, "of version 2, not 1"),
     ],
 )

@@ -83,3 +83,35 @@ def test_runs_of_one_partition_are_cut_without_a_copy() -> None:
     RowSorter(lambda _, piece: taken.append(piece)).add(rows, codes, [("a",), ("b",)])
     addresses = {piece.column("id").buffers()[1].address for piece in taken}
     assert addresses == {rows.column("id").buffers()[1].address}
+
+
+def _skewed(number: int) -> tuple[pa.RecordBatch, np.ndarray]:
+    """Twenty thousand rows, four of them for the second partition."""
+    ids = np.arange(number * 20_000, (number + 1) * 20_000)
+    codes = np.zeros(len(ids), np.int32)
+    codes[::5000] = 1
+    return pa.record_batch(
+        {"id": pa.array(ids), "text": pa.array([f"{i:0100}" for i in ids])}
+    ), codes
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_rows_of_a_small_partition_do_not_keep_those_of_a_large_one_in_memory(
+    *, runs: bool
+) -> None:
+    waiting: list[pa.RecordBatch] = []
+
+    def write(values: Values, rows: pa.RecordBatch) -> None:
+        # The large partition's are written at once.
+        if values == ("small",):
+            waiting.append(rows)
+
+    sorter = RowSorter(write)
+    for number in range(5):
+        rows, codes = _skewed(number)
+        sorter.add(rows, np.sort(codes) if runs else codes, [("large",), ("small",)])
+    sorter.flush()
+    assert sum(rows.num_rows for rows in waiting) == 20
+    assert sum(rows.get_total_buffer_size() for rows in waiting) < 20 * 1000
+    ids = [one for rows in waiting for one in rows.column("id").to_pylist()]
+    assert ids == sorted(ids)
