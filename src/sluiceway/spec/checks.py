@@ -21,7 +21,7 @@ from sluiceway.spec.topic_pattern import (
     missing_groups,
 )
 from sluiceway.spec.type_text import event_time_units, is_nested, may_hold_times, struct_field
-from sluiceway.spec.values import MAX_PATH_KEYS
+from sluiceway.spec.values import MAX_PATH_KEYS, parse_duration_ms
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 # Offsets, isolation and addresses are the product's to decide; the rest runs code in a task.
@@ -77,6 +77,7 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     """
     yield from _check_connections(data, positions)
     yield from _check_registry(data, positions)
+    yield from _check_unknown_wait(data, positions)
     yield from _check_options(data, positions)
     yield from _check_names(data, positions)
     yield from _check_columns(data, positions)
@@ -129,6 +130,30 @@ def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[P
             text = f"expected the name of a schema_registry connection, got {quoted(wanted)}"
             todo = f"write one of: {', '.join(fitting)}" if fitting else "add such a connection"
             yield Problem(positions.value(("format", kind, "registry")), text, todo)
+
+
+def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """An id that the registry does not know is given up well before its task is."""
+    for kind in sorted(_SCHEMA_FORMATS):
+        block = _mapping(data, "format", kind)
+        run = _mapping(data, "run")
+        wait_ms = _duration_ms(block.get("unknown_wait", "30s"))
+        patience_ms = _duration_ms(run.get("straggler_timeout", "60s"))
+        if "registry" not in block or not wait_ms or not patience_ms or 2 * wait_ms <= patience_ms:
+            continue
+        own = "unknown_wait" in block
+        path = ("format", kind, "unknown_wait") if own else ("run", "straggler_timeout")
+        text = f"expected format.{kind}.unknown_wait to be half of run.straggler_timeout at most"
+        got = f"got {block.get('unknown_wait', '30s')} and {run.get('straggler_timeout', '60s')}"
+        yield Problem(positions.value(path), f"{text}, {got}", "lower the one or raise the other")
+
+
+def _duration_ms(text: object) -> int | None:
+    """A duration; None for what is told where it stands."""
+    try:
+        return parse_duration_ms(text)
+    except PydanticCustomError:
+        return None
 
 
 def _is_reported(connection: object, kinds: Set[str]) -> bool:

@@ -12,6 +12,7 @@ from sluiceway.sources.contract import Origins, RawRecord, SourceBatch, SourcePa
 from sluiceway.storage.contract import Storage
 
 _ROWS_AT_ONCE = 1000
+_BYTES_AT_ONCE = 16 << 20
 
 
 class DirtyBatch(SourceBatch):
@@ -64,7 +65,7 @@ def read_dirty_rows(
     stop: int,
     columns: Sequence[str] | None = None,
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Rows `[start, stop)` of a dirty file, a thousand at the most at a time.
+    """Rows `[start, stop)` of a dirty file, a thousand at the most at a time, about 16 MiB.
 
     Args:
         storage: Of the table.
@@ -105,10 +106,17 @@ def _read(
         return
     wanted = None if columns is None else list(columns)
     at = first
-    for batch in file.iter_batches(_ROWS_AT_ONCE, row_groups=groups, columns=wanted):
+    for batch in file.iter_batches(_rows_at_once(file, groups), row_groups=groups, columns=wanted):
         low, high = max(start, at), min(stop, at + batch.num_rows)
         if low < high:
             yield low, batch.slice(low - at, high - low)
         at += batch.num_rows
         if at >= stop:
             return
+
+
+def _rows_at_once(file: pq.ParquetFile, groups: Sequence[int]) -> int:
+    """How many rows to hold: fewer of those that are large, as large payloads are."""
+    found = [file.metadata.row_group(group) for group in groups]
+    mean_bytes: int = max(group.total_byte_size // max(group.num_rows, 1) for group in found)
+    return max(1, min(_ROWS_AT_ONCE, _BYTES_AT_ONCE // max(mean_bytes, 1)))

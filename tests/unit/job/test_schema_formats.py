@@ -81,6 +81,7 @@ def test_descriptor_set_is_read_by_the_driver(tmp_path: Path) -> None:
         ("{avro: {}}", REGISTRY, "exactly one of registry, schema, schemas"),
         ("{avro: {registry: reg, schema: x}}", REGISTRY, "exactly one of registry, schema"),
         ("{avro: {registry: reg, unknown_wait: 1h}}", REGISTRY, "from 0s to 5m"),
+        ("{avro: {registry: reg, unknown_wait: 31s}}", REGISTRY, "half of run.straggler_timeout"),
         ("{protobuf: {}}", REGISTRY, "exactly one of registry, descriptor_set, schema"),
         ("{avro: {registry: reg}}", "{url: 'ftp://h'}", "http://host:port"),
         ("{avro: {registry: reg}}", "{url: 'http://ann:word@h'}", "without a login"),
@@ -88,7 +89,7 @@ def test_descriptor_set_is_read_by_the_driver(tmp_path: Path) -> None:
         ("{avro: {registry: reg}}", "{url: 'http://h', token: x}", "from a reference"),
         ("{avro: {registry: reg}}", "{url: 'http://h', colour: x}", "unknown key `colour`"),
     ],
-    ids=range(11),
+    ids=range(12),
 )
 def test_what_is_wrong_is_told(tmp_path: Path, payload: str, registry: str, told: str) -> None:
     with pytest.raises(JobFileError) as error:
