@@ -13,6 +13,8 @@ Write = Callable[[Values, pa.RecordBatch], None]
 _RUNS_PER_VALUE = 4
 # Pieces smaller than this cost more than their rows do: then batches are gathered first.
 MIN_PIECE_ROWS = 256
+# With so few partitions in a batch that does not matter, and rows are not kept back.
+FEW_PARTITIONS = 32
 GATHERED_BYTES = 64 << 20
 # A slice keeps the whole batch in memory until it is written. Those of small partitions wait long
 # for that, and would hold the rows of large ones that are written already: they are copied.
@@ -46,7 +48,8 @@ class RowSorter:
         Raises:
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
-        if not self._held and rows.num_rows >= MIN_PIECE_ROWS * len(values):
+        few = len(values) <= FEW_PARTITIONS
+        if not self._held and (few or rows.num_rows >= MIN_PIECE_ROWS * len(values)):
             self._cut(rows, codes, values)
             return
         numbers = [self._codes.setdefault(one, len(self._codes)) for one in values]

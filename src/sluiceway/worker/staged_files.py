@@ -18,6 +18,8 @@ from sluiceway.worker.late_writer import LateWriter
 from sluiceway.worker.plan import TaskPlan
 
 MAX_OPEN_FILES = 64
+# So many are begun with their first rows, so that what a store refuses is known early.
+EARLY_FILES = 32
 MAX_BUFFERED_BYTES = 512 << 20
 # Files that are closed at once: each waits for the disk, and the waits are shared.
 CLOSERS = 8
@@ -69,6 +71,8 @@ class StagedFiles:
         of = self._open.get(values)
         if of is None:
             of = self._open[values] = self._new_file(self._rows_format)
+            if len(self._begun) < EARLY_FILES:
+                of.writer.handle()
         self._append(of, rows)
         self._note_begun(values, of)
         self._bound_memory()
