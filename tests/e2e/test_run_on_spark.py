@@ -265,13 +265,12 @@ def test_run_writes_nothing_but_log_lines_and_leaves_no_process(by_city: Story) 
     assert by_city.ended["first"].error_lines() == []
     assert by_city.noted["stdout"] == ""
     assert by_city.noted["orphans"] == {}
-    assert [line["event"] for line in by_city.noted["events"]] == [
-        "spark_started",
-        "fenced",
-        "sources_pinned",
-        "stopping",
-        "committed",
-    ]
+    events = [line["event"] for line in by_city.noted["events"]]
+    # Some of the refused rows are shown behind the commit that keeps them.
+    shown = events.count("dirty_row")
+    assert 0 < shown <= 2 * len(REFUSED)
+    committed = ["spark_started", "fenced", "sources_pinned", "stopping", "committed"]
+    assert events == [*committed, *["dirty_row"] * shown]
 
 
 def test_run_keeps_its_local_state_in_the_temporary_folder(by_city: Story) -> None:
