@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sim.tasks import RowsFile
-from sluiceway.errors import SluicewayError
+from sluiceway.errors import SluicewayError, StorageUnavailableError
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.partition_bodies import expire_body, ready_body
 from sluiceway.job.replacing import move_partition
@@ -65,8 +65,12 @@ class SimBackground:
         storage, layout = self._desk.log.storage, self._desk.log.layout
         rows: list[tuple[int, int]] = []
         for file in live:
-            with storage.open_read(layout.final(file.final)) as stream:
-                text = stream.read().decode()
+            path = layout.final(file.final)
+            try:
+                with storage.open_read(path) as stream:
+                    text = stream.read().decode()
+            except OSError as error:
+                raise StorageUnavailableError(f"cannot read: {error}", where=path) from error
             pairs = (line.split(":") for line in text.split())
             rows += [(int(partition), int(offset)) for partition, offset in pairs]
         attempt = folder.rpartition("/")[2]

@@ -44,6 +44,8 @@ class Monitor:
         self.fold = Folded()
         self.acknowledged = 0
         self.reset_into_nothing = False
+        # Of any fence that ever stood, also where a power cut took it again.
+        self.greatest_term = 0
         # A task takes back what it could not finish, and then says nothing of it.
         self.by_task: Callable[[], bool] = lambda: False
         self.snapshots = self.packs = 0
@@ -197,6 +199,7 @@ class Monitor:
         if kind == "FENCE":
             _require(plain["term"] == fold.term + 1, "I3", f"slot {seq} fences {plain['term']}")
             fold.term, fold.epoch = plain["term"], -1
+            self.greatest_term = max(self.greatest_term, fold.term)
             fold.lanes.ledger = body["ledger"]
         _require(plain["term"] == fold.term, "I3", f"slot {seq} is of term {plain['term']}")
         if kept is None:

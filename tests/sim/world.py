@@ -318,7 +318,7 @@ class World:
             for code, error in new:
                 self.seen[f"halts_{code}"] += 1
                 # A zombie may find rows expired that its successor has committed.
-                replaced = life.term < self.monitor.fold.term
+                replaced = life.term < self.monitor.greatest_term
                 gone = self.ever_recreated or self.monitor.reset_into_nothing
                 lost = code == "SW455" and (gone or replaced)
                 if lost or (code in _HALTS_ALLOWED and (code != "SW451" or replaced)):
