@@ -125,7 +125,7 @@ def test_partition_moves_is_announced_and_let_go_while_its_route_runs(
     run.assert_verified()
 
     monkeypatch.setattr(moved_partitions, "READERS_GRACE_S", 0.2)
-    monkeypatch.setattr(moved_partitions, "_LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr(moved_partitions, "_LOOK_EVERY_S", 0.5)
     beside(monkeypatch, run, lambda _: wait_for(lambda: not old.exists()))
     assert run.rows() == [(0, n) for n in range(30)]
     run.assert_verified()

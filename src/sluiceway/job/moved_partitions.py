@@ -22,6 +22,8 @@ READERS_GRACE_S = 3600.0
 
 _LOOK_EVERY_S = 60.0
 _LOOK_FOR_S = 24 * 3600.0
+# Between looks that are further apart anybody may have moved readers, and back.
+_LOOKS_APART = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,15 @@ class OldFolder:
 class _Waiting:
     old: OldFolder
     shown_since: float | None = None
+    shown_last: float = 0.0
+
+    def shown(self, now: float) -> float:
+        """Note that the new folder is shown; for how long it has been at every look."""
+        if self.shown_since is None or now > self.shown_last + _LOOKS_APART * _LOOK_EVERY_S:
+            # A driver that stood still, perhaps replaced since, begins to wait anew.
+            self.shown_since = now
+        self.shown_last = now
+        return now - self.shown_since
 
 
 class MovedPartitions:
@@ -127,9 +138,7 @@ class MovedPartitions:
         for each in waiting:
             if not _is_shown(each.old.now, shown):
                 each.shown_since = None
-            elif each.shown_since is None:
-                each.shown_since = time.monotonic()
-            elif time.monotonic() >= each.shown_since + READERS_GRACE_S:
+            elif each.shown(time.monotonic()) >= READERS_GRACE_S:
                 self._remove(each.old)
 
     def _remove(self, old: OldFolder) -> None:

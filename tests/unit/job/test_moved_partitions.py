@@ -34,7 +34,16 @@ def test_old_folder_stays_when_the_record_that_names_its_files_is_damaged(
     moved.take([], [OldFolder("dt=20261120", 3, NOW)])
     sink = cast("Any", SimpleNamespace(shown=lambda _: {NOW.values: NOW.location}))
     moved.sweep(sink)
-    seconds[0] += READERS_GRACE_S + 1
-    moved.sweep(sink)
+    for _ in range(62):
+        seconds[0] += 60.0
+        moved.sweep(sink)
+    assert seconds[0] > 1000.0 + READERS_GRACE_S
     assert (old / "a.parquet").exists()
     assert moved.take_gone() == set()
+
+
+def test_driver_that_stood_still_waits_for_readers_anew() -> None:
+    waiting = moved_partitions._Waiting(OldFolder("dt=20261120", 3, NOW))
+    assert [waiting.shown(float(at)) for at in (0, 60, 120, 240)] == [0.0, 60.0, 120.0, 240.0]
+    # Whoever has replaced it meanwhile may have sent readers back to the old folder.
+    assert [waiting.shown(float(at)) for at in (4_000, 4_060)] == [0.0, 60.0]
