@@ -129,7 +129,7 @@ class AvroStagedFile(TableFile):
         schema: dict[str, Any],
         codec: str,
     ) -> None:
-        self._writer = writer
+        super().__init__(writer)
         self._arrangement = arrangement
         self._schema = schema
         self._parsed = fastavro.parse_schema(schema)
@@ -138,7 +138,6 @@ class AvroStagedFile(TableFile):
         self._sync = secrets.token_bytes(SYNC_BYTES)
         self._block = BytesIO()
         self._block_rows = 0
-        self._rows = 0
         self._begun = False
         named = {field["name"].lower(): field for field in schema["fields"]}
         fields = [named[name.lower()] for name in arrangement.schema.names]
@@ -149,24 +148,9 @@ class AvroStagedFile(TableFile):
         ]
 
     @property
-    def path(self) -> str:
-        """See `TableFile.path`."""
-        return self._writer.path
-
-    @property
-    def rows(self) -> int:
-        """See `TableFile.rows`."""
-        return self._rows
-
-    @property
     def buffered_bytes(self) -> int:
         """See `TableFile.buffered_bytes`."""
         return self._block.tell()
-
-    @property
-    def written_bytes(self) -> int:
-        """See `TableFile.written_bytes`."""
-        return self._writer.handle().tell()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `TableFile.write`."""

@@ -70,17 +70,25 @@ class WrittenFile:
 
 
 class TableFile(ABC):
-    """One file being written inside a task, by one thread."""
+    """One file being written inside a task, by one thread.
+
+    Args:
+        writer: Where it goes; owned from here on.
+    """
+
+    def __init__(self, writer: StagedWriter) -> None:
+        self._writer = writer
+        self._rows = 0
 
     @property
-    @abstractmethod
     def path(self) -> str:
         """Where the file is staged."""
+        return self._writer.path
 
     @property
-    @abstractmethod
     def rows(self) -> int:
         """Rows taken so far."""
+        return self._rows
 
     @property
     @abstractmethod
@@ -88,9 +96,9 @@ class TableFile(ABC):
         """Bytes in memory that `flush` would free."""
 
     @property
-    @abstractmethod
     def written_bytes(self) -> int:
         """Bytes handed to the storage so far, without what is buffered."""
+        return self._writer.handle().tell()
 
     @abstractmethod
     def write(self, batch: pa.RecordBatch) -> None:

@@ -41,32 +41,16 @@ class LineStagedFile(TableFile):
     def __init__(
         self, writer: StagedWriter, arrangement: Arrangement, lines: Lines, compression: str
     ) -> None:
-        self._writer = writer
+        super().__init__(writer)
         self._arrangement = arrangement
         self._lines = lines
         self._packer = _packer(compression)
         self._bounds = ColumnBounds(arrangement.schema)
-        self._rows = 0
-
-    @property
-    def path(self) -> str:
-        """See `TableFile.path`."""
-        return self._writer.path
-
-    @property
-    def rows(self) -> int:
-        """See `TableFile.rows`."""
-        return self._rows
 
     @property
     def buffered_bytes(self) -> int:
         """See `TableFile.buffered_bytes`; the codec's window is not counted."""
         return 0
-
-    @property
-    def written_bytes(self) -> int:
-        """See `TableFile.written_bytes`."""
-        return self._writer.handle().tell()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `TableFile.write`."""

@@ -105,34 +105,18 @@ class OrcStagedFile(TableFile):
     """
 
     def __init__(self, writer: StagedWriter, arrangement: Arrangement, codec: str) -> None:
-        self._writer = writer
+        super().__init__(writer)
         self._arrangement = arrangement
         self._codec = codec
         self._batches: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
-        self._rows = 0
         self._bounds = ColumnBounds(arrangement.schema)
         self._orc: Any = None
-
-    @property
-    def path(self) -> str:
-        """See `TableFile.path`."""
-        return self._writer.path
-
-    @property
-    def rows(self) -> int:
-        """See `TableFile.rows`."""
-        return self._rows
 
     @property
     def buffered_bytes(self) -> int:
         """See `TableFile.buffered_bytes`."""
         return self._buffered_bytes
-
-    @property
-    def written_bytes(self) -> int:
-        """See `TableFile.written_bytes`."""
-        return self._writer.handle().tell()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `TableFile.write`."""

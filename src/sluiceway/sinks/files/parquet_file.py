@@ -83,7 +83,7 @@ class ParquetStagedFile(TableFile):
         row_group_bytes: int = ROW_GROUP_BYTES,
         int96: bool = True,
     ) -> None:
-        self._writer = writer
+        super().__init__(writer)
         self._schema = schema
         self._int96 = int96
         self._file_schema = schema if int96 else _instants(schema)
@@ -91,30 +91,14 @@ class ParquetStagedFile(TableFile):
         self._row_group_bytes = row_group_bytes
         self._batches: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
-        self._rows = 0
         self._parquet: Any = None
         self._footers: list[Any] = []
         self._time_bounds: dict[str, tuple[int, int]] = {}
 
     @property
-    def path(self) -> str:
-        """Where the file is staged."""
-        return self._writer.path
-
-    @property
-    def rows(self) -> int:
-        """Rows taken so far."""
-        return self._rows
-
-    @property
     def buffered_bytes(self) -> int:
         """Arrow bytes that wait for their row group."""
         return self._buffered_bytes
-
-    @property
-    def written_bytes(self) -> int:
-        """Bytes handed to the storage so far, without what is buffered."""
-        return self._writer.handle().tell()
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Take a batch; writes a row group when enough has come.
