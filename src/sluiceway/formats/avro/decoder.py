@@ -1,6 +1,7 @@
 """Avro payloads -> typed columns: each by the schema it was written with, all in one batch."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,18 +17,16 @@ from sluiceway.formats.avro.writer_schemas import (
 )
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
+from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
-from sluiceway.formats.tombstones import settle_tombstones
 from sluiceway.formats.typed_rows import TypedRows, check_columns
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import Schema, inner_settings
 
-Framed = tuple[int, bytes, int]
-"""Position of a payload in its batch, the payload, where its record begins."""
 SCHEMA_OPTION = "schema"
 SCHEMAS_OPTION = "schemas."
 
@@ -82,24 +81,17 @@ class AvroDecoder(RowDecoder):
             SchemaRegistryRefusedError: It refuses to answer.
         """
         collected = CollectedRows(self._schema)
-        rows = settle_tombstones(payloads, collected, skipped=self._skips_tombstones)
-        groups: dict[int, list[Framed]] = {}
-        for row in rows.tolist():
-            payload = payloads[row] or b""
-            try:
-                key, begin = self._frame(payload)
-            except DirtyValueError as error:
-                collected.dirty.append(error.row(row))
-            else:
-                groups.setdefault(key, []).append((row, payload, begin))
-        for key, writer in self._schemas.of(groups).items() if groups else ():
-            if isinstance(writer, DirtyValueError):
-                collected.dirty += [writer.row(row) for row, _, _ in groups[key]]
-            else:
-                self._read(writer, groups[key], collected)
+        read_by_schema(
+            payloads,
+            collected,
+            skips_tombstones=self._skips_tombstones,
+            frame=self._frame,
+            readers=self._schemas.of,
+            read=partial(self._read, collected),
+        )
         return collected.decoded()
 
-    def _read(self, writer: WriterSchema, group: list[Framed], collected: CollectedRows) -> None:
+    def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
         for block in _blocks(group):
             left = block
             fast = self._fast_columns(writer, len(block))
@@ -108,20 +100,10 @@ class AvroDecoder(RowDecoder):
                 batch, kept, doubted = fast.read(payloads, begins)
                 collected.add(batch, np.asarray(rows, np.int64)[kept])
                 left = [block[place] for place in doubted.tolist()]
-            self._read_exactly(writer, left, collected)
+            read_rows(partial(self._read_row, writer), left, collected)
 
-    def _read_exactly(
-        self, writer: WriterSchema, group: list[Framed], collected: CollectedRows
-    ) -> None:
-        values, clean = [], []
-        for row, payload, begin in group:
-            try:
-                values.append(self._rows.row(_record(writer, Cursor(payload, begin))))
-            except DirtyValueError as error:
-                collected.dirty.append(error.row(row))
-            else:
-                clean.append(row)
-        collected.add_values(values, clean)
+    def _read_row(self, writer: WriterSchema, payload: bytes, begin: int) -> list[object]:
+        return self._rows.row(_record(writer, Cursor(payload, begin)))
 
     def _fast_columns(self, writer: WriterSchema, rows: int) -> FastColumns | None:
         if self._fast_rows is None or rows < self._fast_rows:

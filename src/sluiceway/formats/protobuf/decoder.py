@@ -3,16 +3,16 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
 from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
 from sluiceway.formats.protobuf.message_schemas import (
     GivenMessage,
-    Key,
     MessageSchemas,
     RegistryMessages,
 )
@@ -24,7 +24,6 @@ from sluiceway.formats.protobuf.well_known import well_known_files
 from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
-from sluiceway.formats.tombstones import settle_tombstones
 from sluiceway.formats.typed_rows import TypedRows, check_columns
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.schema import Schema
@@ -66,36 +65,21 @@ class ProtobufDecoder(RowDecoder):
             SchemaRegistryRefusedError: It refuses to answer.
         """
         collected = CollectedRows(self._schema)
-        rows = settle_tombstones(payloads, collected, skipped=self._skips_tombstones)
-        groups: dict[Key, list[tuple[int, bytes, int]]] = {}
-        for row in rows.tolist():
-            payload = payloads[row] or b""
-            try:
-                key, begin = self._messages.frame(payload)
-            except DirtyValueError as error:
-                collected.dirty.append(error.row(row))
-            else:
-                groups.setdefault(key, []).append((row, payload, begin))
-        for key, reader in self._messages.of(groups).items() if groups else ():
-            if isinstance(reader, DirtyValueError):
-                collected.dirty += [reader.row(row) for row, _, _ in groups[key]]
-            else:
-                self._read(reader, groups[key], collected)
+        read_by_schema(
+            payloads,
+            collected,
+            skips_tombstones=self._skips_tombstones,
+            frame=self._messages.frame,
+            readers=self._messages.of,
+            read=partial(self._read, collected),
+        )
         return collected.decoded()
 
-    def _read(
-        self, reader: MessageReader, group: list[tuple[int, bytes, int]], collected: CollectedRows
-    ) -> None:
-        values, clean = [], []
-        for row, payload, begin in group:
-            try:
-                message = reader.read(Wire(payload, begin), len(payload))
-                values.append(self._rows.row(message))
-            except DirtyValueError as error:
-                collected.dirty.append(error.row(row))
-            else:
-                clean.append(row)
-        collected.add_values(values, clean)
+    def _read(self, collected: CollectedRows, reader: MessageReader, group: list[Framed]) -> None:
+        read_rows(partial(self._read_row, reader), group, collected)
+
+    def _read_row(self, reader: MessageReader, payload: bytes, begin: int) -> list[object]:
+        return self._rows.row(reader.read(Wire(payload, begin), len(payload)))
 
 
 def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:

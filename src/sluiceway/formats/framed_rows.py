@@ -1,0 +1,75 @@
+"""Payloads that name the schema they were written by: read group by group, put back in order."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.tombstones import settle_tombstones
+
+Key = TypeVar("Key")
+Reader = TypeVar("Reader")
+
+Framed = tuple[int, bytes, int]
+"""Position of a payload in its batch, the payload, where what was written begins."""
+
+
+def read_by_schema(
+    payloads: Sequence[bytes | None],
+    collected: CollectedRows,
+    *,
+    skips_tombstones: bool,
+    frame: Callable[[bytes], tuple[Key, int]],
+    readers: Callable[[Collection[Key]], Mapping[Key, Reader | DirtyValueError]],
+    read: Callable[[Reader, list[Framed]], None],
+) -> None:
+    """Read a batch; every payload ends in `collected`.
+
+    Called once per batch.
+
+    Args:
+        payloads: As they came.
+        collected: Takes the outcome.
+        skips_tombstones: Whether a payload that is None or has no bytes is skipped or dirty.
+        frame: What a payload names, and where it begins behind that; raises DirtyValueError.
+        readers: What reads payloads of each name, or why nothing does.
+        read: Reads the payloads of one name into `collected`.
+    """
+    rows = settle_tombstones(payloads, collected, skipped=skips_tombstones)
+    groups: dict[Key, list[Framed]] = {}
+    for row in rows.tolist():
+        payload = payloads[row] or b""
+        try:
+            key, begin = frame(payload)
+        except DirtyValueError as error:
+            collected.dirty.append(error.row(row))
+        else:
+            groups.setdefault(key, []).append((row, payload, begin))
+    for key, reader in readers(groups).items() if groups else ():
+        if isinstance(reader, DirtyValueError):
+            collected.dirty += [reader.row(row) for row, _, _ in groups[key]]
+        else:
+            read(reader, groups[key])
+
+
+def read_rows(
+    read: Callable[[bytes, int], Sequence[object]],
+    group: Sequence[Framed],
+    collected: CollectedRows,
+) -> None:
+    """Read payloads one by one.
+
+    Args:
+        read: From a payload and where it begins to the values of its row; raises DirtyValueError.
+        group: The payloads.
+        collected: Takes the outcome.
+    """
+    values, clean = [], []
+    for row, payload, begin in group:
+        try:
+            values.append(read(payload, begin))
+        except DirtyValueError as error:
+            collected.dirty.append(error.row(row))
+        else:
+            clean.append(row)
+    collected.add_values(values, clean)
