@@ -20,6 +20,7 @@ from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.ready import ReadySpec
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
@@ -47,7 +48,6 @@ from sluiceway.spec.values import (
     TimeZone,
     TopicName,
     duration,
-    not_yet,
     wrong,
 )
 
@@ -160,17 +160,6 @@ class SourceSpec(Block):
     def names(self) -> tuple[str, ...]:
         """The listed topics; none when there is a pattern."""
         return () if isinstance(self.topics, str) else self.topics
-
-
-def _later(*values: str, todo: str) -> BeforeValidator:
-    """Validator that names values of a later version as such."""
-
-    def check(value: object) -> object:
-        if isinstance(value, str) and value in values:
-            raise not_yet(f"`{value}`", todo)
-        return value
-
-    return BeforeValidator(check)
 
 
 class HiveTable(Block):
@@ -299,13 +288,6 @@ class RunSpec(Block):
     master: Master = "local"
     spark_conf: Mapping[str, Option] = Field(default_factory=dict)
     health_port: Port | None = None
-
-
-class ReadySpec(Block):
-    """When partitions become visible."""
-
-    LATER = frozenset({"lateness", "success_file", "webhook", "counts"})
-    visible: Annotated[Literal["on_commit"], _later("on_ready", todo="write on_commit")]
 
 
 class JobBlocks(Block):
