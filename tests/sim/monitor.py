@@ -14,8 +14,9 @@ from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
 from sim.catalog import Shown
 from sim.folded import Folded, NamedFile, Row, Source, file_rows
 from sim.held import Held, Look, lines_of
-from sim.places import ViolationError
+from sim.places import Place, ViolationError
 from sim.places import require as _require
+from sim.readiness import Seen, Timed, minute_of
 
 
 def _number(topic_id: str) -> int:
@@ -40,6 +41,7 @@ class Monitor:
         self._log = held.log
         self.stage = f"{self._system}/stage/"
         self._broker = broker
+        self.seen = Seen(broker)
         self._shown = shown
         self.fold = Folded()
         self.acknowledged = 0
@@ -234,8 +236,19 @@ class Monitor:
         for place in self.fold.places.by_name.values():
             folder = f"{self.root}/{place.folder}"
             owed = place.expired or place.since >= plain["effects_through"]
+            is_new = self._is_hidden(place) or place.announced >= plain["effects_through"]
+            owed = owed or (self.timed is not None and is_new)
             there = owed or self._shown.ever(place.value, folder)
             _require(there, "rule 16", f"slot {seq} calls partition {place.value} applied")
+
+    @property
+    def timed(self) -> Timed | None:
+        """How the route announces; None when nobody asked for that."""
+        return self.seen.timed
+
+    def _is_hidden(self, place: Place) -> bool:
+        """Whether readers may not see it yet, or need not."""
+        return self.timed is not None and self.timed.on_ready and place.announced < 0
 
     def _partitions(
         self, kind: str, body: dict[str, Any], seq: int, kept: dict[str, bytes] | None
@@ -336,6 +349,7 @@ class Monitor:
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
+        fold.marks.data(body, fold.sources, seq, self.seen)
         fold.places.data(body, clean, seq, self.root)
         if kept is not None:
             return
@@ -405,11 +419,16 @@ class Monitor:
         self.fold.files[final] = self.fold.staged[staged] = file
         return file, plain["values"][0] if plain["values"] else ""
 
-    @staticmethod
-    def _fits(files: list[tuple[NamedFile, str]], wanted: list[Row], optional: int) -> bool:
+    def _value(self, row: Row) -> str:
+        return hour(*row) if self.timed is None else minute_of(*row)
+
+    def _fits(self, files: list[tuple[NamedFile, str]], wanted: list[Row], optional: int) -> bool:
         rows = [row for file, _ in files for row in file_rows(file.content)]
         apart = all(
-            hour(*row) == value for file, value in files if value for row in file_rows(file.content)
+            self._value(row) == value
+            for file, value in files
+            if value
+            for row in file_rows(file.content)
         )
         exact = sorted(rows) == sorted(wanted)
         subset = optional and len(set(rows)) == len(rows) and set(rows) <= set(wanted)
@@ -450,7 +469,13 @@ class Monitor:
         self.fold.lanes.check_end(Counter(wanted[DIRTY]), _require)
         wanted[CLEAN] += self.fold.lanes.written.elements()
         wanted[DIRTY] += self.fold.lanes.again.elements()
-        self.fold.places.check_shown(partitions, self.root)
+        self.fold.places.check_shown(partitions, self.root, self._is_hidden)
+        self.fold.marks.check_end(self.fold.places, self.timed)
+        hidden = {
+            f"{self.root}/{place.folder}"
+            for place in self.fold.places.by_name.values()
+            if self._is_hidden(place)
+        }
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}
         for path in all_files:
@@ -460,7 +485,7 @@ class Monitor:
             if path in self.fold.files and self.fold.files[path].dead:
                 continue
             is_dirty = path.startswith(f"{self._system}/dirty/")
-            seen = is_dirty or path.rpartition("/")[0] in folders
+            seen = is_dirty or path.rpartition("/")[0] in {*folders, *hidden}
             _require(seen, "end", f"no partition shows {path}")
             found[DIRTY if is_dirty else CLEAN] += file_rows(content)
         expired = {CLEAN: self.fold.places.expired_rows, DIRTY: Counter[Row]()}

@@ -1,12 +1,13 @@
 """Tasks: real staged files, answers and results; simulated reading; attempts that die or last."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from sim.broker import CLEAN, DIRTY, Broker, hour, outcome, repaired
+from sim.broker import CLEAN, DIRTY, Broker, outcome, repaired
+from sim.readiness import event_time_us
 from sim.scheduler import Process, Scheduler
 from sim.weather import Weather
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
@@ -84,7 +85,12 @@ class Cluster(Protocol):
     weather: Weather
     broker: Broker
 
+    @property
+    def is_timed(self) -> bool: ...
+
     def storage(self) -> Storage: ...
+
+    def value(self, partition: int, offset: int) -> str: ...
 
 
 @dataclass(slots=True)
@@ -158,6 +164,12 @@ class Attempt:
         # Between two rows nobody knows how far a hole goes.
         reading.end = until if until == end else found[-1] + 1 if found else reading.end
 
+    def _split(self, reading: _Reading) -> SplitResult:
+        found = _split_result(reading)
+        if not self._cluster.is_timed:
+            return found
+        return replace(found, max_event_time_us=_newest(reading))
+
     def _write(self, plan: TaskPlan, storage: Storage, readings: list[_Reading]) -> TaskResult:
         files: Any = StagedFiles(storage, plan, None)
         counts = dict.fromkeys(("clean", "dirty", "filtered", "skipped"), 0)
@@ -167,7 +179,7 @@ class Attempt:
                 kind = outcome(number, offset)
                 counts[kind] += 1
                 if kind == CLEAN:
-                    files.write((hour(number, offset),), [(number, offset)])
+                    files.write((self._cluster.value(number, offset),), [(number, offset)])
                 elif kind == DIRTY:
                     files.write_dirty([(number, offset)])
         clean, dirty = files.close()
@@ -177,7 +189,7 @@ class Attempt:
             epoch=plan.epoch,
             task=plan.task,
             attempt=files.attempt,
-            splits=tuple(_split_result(reading) for reading in readings),
+            splits=tuple(map(self._split, readings)),
             files=clean,
             dirty_files=dirty,
             counts=RowCounts(
@@ -193,6 +205,14 @@ class Attempt:
             consumer_reused=False,
             failure=None,
         )
+
+
+def _newest(reading: _Reading) -> BigInt | None:
+    """Greatest event time of what was written."""
+    number = reading.split.partition.partition
+    written = (each for each in reading.offsets if outcome(number, each) == CLEAN)
+    times = [event_time_us(number, each) for each in written]
+    return BigInt(max(times)) if times else None
 
 
 def _split_result(reading: _Reading) -> SplitResult:
@@ -229,7 +249,7 @@ def run_lane_task(
             kind = repaired(number, offset)
             counts[kind] += 1
             if kind == CLEAN:
-                files.write((hour(number, offset),), [(number, offset)])
+                files.write((cluster.value(number, offset),), [(number, offset)])
             else:
                 files.write_dirty([(number, offset)])
         reading = _Reading(split, list(range(start, end)), end)
