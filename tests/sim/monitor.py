@@ -16,7 +16,7 @@ from sim.folded import Folded, NamedFile, Row, Source, file_rows
 from sim.held import Held, Look, lines_of
 from sim.places import Place, ViolationError
 from sim.places import require as _require
-from sim.readiness import Seen, Timed, minute_of
+from sim.readiness import Seen, minute_of
 
 
 def _number(topic_id: str) -> int:
@@ -237,18 +237,14 @@ class Monitor:
             folder = f"{self.root}/{place.folder}"
             owed = place.expired or place.since >= plain["effects_through"]
             is_new = self._is_hidden(place) or place.announced >= plain["effects_through"]
-            owed = owed or (self.timed is not None and is_new)
+            owed = owed or (self.seen.timed is not None and is_new)
             there = owed or self._shown.ever(place.value, folder)
             _require(there, "rule 16", f"slot {seq} calls partition {place.value} applied")
 
-    @property
-    def timed(self) -> Timed | None:
-        """How the route announces; None when nobody asked for that."""
-        return self.seen.timed
-
     def _is_hidden(self, place: Place) -> bool:
         """Whether readers may not see it yet, or need not."""
-        return self.timed is not None and self.timed.on_ready and place.announced < 0
+        timed = self.seen.timed
+        return timed is not None and timed.on_ready and place.announced < 0
 
     def _partitions(
         self, kind: str, body: dict[str, Any], seq: int, kept: dict[str, bytes] | None
@@ -420,7 +416,7 @@ class Monitor:
         return file, plain["values"][0] if plain["values"] else ""
 
     def _value(self, row: Row) -> str:
-        return hour(*row) if self.timed is None else minute_of(*row)
+        return hour(*row) if self.seen.timed is None else minute_of(*row)
 
     def _fits(self, files: list[tuple[NamedFile, str]], wanted: list[Row], optional: int) -> bool:
         rows = [row for file, _ in files for row in file_rows(file.content)]
@@ -470,7 +466,7 @@ class Monitor:
         wanted[CLEAN] += self.fold.lanes.written.elements()
         wanted[DIRTY] += self.fold.lanes.again.elements()
         self.fold.places.check_shown(partitions, self.root, self._is_hidden)
-        self.fold.marks.check_end(self.fold.places, self.timed)
+        self.fold.marks.check_end(self.fold.places, self.seen.timed)
         hidden = {
             f"{self.root}/{place.folder}"
             for place in self.fold.places.by_name.values()

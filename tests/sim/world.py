@@ -4,26 +4,27 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
+from sim.announcing import ready_rule, timed
 from sim.background import SimBackground
 from sim.broker import Broker, SimSource, hour
 from sim.catalog import SCHEMA, Shown, SimSink, SimTable
 from sim.held import Held, Look
+from sim.lives import Life, SimLog
 from sim.monitor import Monitor
 from sim.operators import Command
 from sim.places import ViolationError
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
-from sim.readiness import IDLE_AFTER_US, OUT_OF_ORDERNESS_US, Timed, minute_of
+from sim.readiness import minute_of
 from sim.remote import Objects, RemoteStorage
-from sim.scheduler import Process, Scheduler
+from sim.scheduler import Scheduler
 from sim.tasks import RowsFormat, SimRunner, run_lane_task
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
-from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
@@ -45,7 +46,6 @@ from sluiceway.job import (
 from sluiceway.job.config import CompiledJob, RouteConfig
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
-from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.job.run import Eyes
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger import forgetting, layout, lease, log, packs, records, upkeep, writer
@@ -66,23 +66,7 @@ if TYPE_CHECKING:
 ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
 _HALTS_ALLOWED = {"SW103", "SW420", "SW451", "SW452"}
-_TOLD = {
-    "fenced": "FENCE",
-    "committed": "DATA",
-    "sources_pinned": "SOURCES",
-    "snapshot": "SNAPSHOT",
-    "lane_opened": "LANE",
-    "lane_committed": "LANE_DATA",
-}
 _worlds: list["World"] = []
-
-
-def _timed(seed: int) -> Timed | None:
-    """Every third seed announces what it closes; the others go as they always did."""
-    if seed % 3:
-        return None
-    kind = seed // 3
-    return Timed(on_ready=kind % 2 == 0, hold=kind % 5 == 0, lateness_us=kind % 4 // 3 * 60_000_000)
 
 
 class WatchedLocalStorage(local.LocalStorage):
@@ -96,59 +80,6 @@ class WatchedLocalStorage(local.LocalStorage):
         if result is PutResult.CREATED:
             self._promised(path)
         return result
-
-
-class SimLog:
-    """Takes log lines into the trace, and halts to the world."""
-
-    def __init__(
-        self, life: "Life", note: Callable[[str], None], told: Callable[[int, str, int], None]
-    ) -> None:
-        self._life = life
-        self._note = note
-        self._told = told
-
-    def bind(self, **fields: object) -> "SimLog":
-        del fields
-        return self
-
-    def debug(self, event: str, **fields: object) -> None:
-        self._note(f"{self._life.process.name}: [{event}] {fields}")
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.debug(event, **fields)
-        if event == "old_records_damaged":
-            # Nobody damages records here but the product.
-            self._life.halts.append((str(fields["code"]), str(fields["error"])))
-
-    def info(self, event: str, **fields: object) -> None:
-        self.debug(event, **fields)
-        if event == "fenced":
-            self._life.term = cast("int", fields["term"])
-        if event == "epoch_thrown_away" or fields.get("ahead"):
-            self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
-        self._life.seen["old_folders_removed"] += event == "old_folder_removed"
-        if event in _TOLD:
-            self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
-
-    def error(self, event: str, **fields: object) -> None:
-        self.debug(event, **fields)
-        if event in ("route_halted", "table_gone"):
-            self._life.halts.append((str(fields.get("code", event)), str(fields.get("error"))))
-
-
-@dataclass(eq=False, slots=True)
-class Life:
-    """A driver from its start to its end."""
-
-    process: Process
-    stop: StopSignal
-    runner: SimRunner
-    seen: Counter[str]
-    halts: list[tuple[str, str]] = field(default_factory=list)
-    halts_seen: int = 0
-    term: int = 0
-    ended: bool = False
 
 
 class World:
@@ -170,7 +101,7 @@ class World:
         shown = Shown(self.table, self._by_owner)
         self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown)
         self.monitor.by_task = self._in_task
-        self.timed = self.monitor.seen.timed = _timed(seed)
+        self.timed = self.monitor.seen.timed = timed(seed)
         self.files = FileSystem(self.scheduler, self.monitor, self.weather)
         self.objects = Objects(self.monitor)
         self.lives: list[Life] = []
@@ -272,23 +203,10 @@ class World:
         """Of the partition column, for a row."""
         return minute_of(partition, offset) if self.is_timed else hour(partition, offset)
 
-    def _ready(self) -> ReadyRule | None:
-        if self.timed is None:
-            return None
-        return ReadyRule(
-            watermark=WatermarkRule(OUT_OF_ORDERNESS_US, IDLE_AFTER_US, self.timed.hold),
-            columns=(("hr", "yyyyMMddHHmm"),),
-            timezone="UTC",
-            whole_key=True,
-            lateness_us=self.timed.lateness_us,
-            on_ready=self.timed.on_ready,
-            reopen_every_s=5.0,
-        )
-
     def route(self) -> RouteConfig:
         """The route of every driver."""
         return RouteConfig(
-            ready=self._ready(),
+            ready=ready_rule(self.timed),
             job="job",
             route=ROUTE,
             topics=(TOPIC,),
