@@ -46,8 +46,9 @@ class Monitor:
         self.reset_into_nothing = False
         # Of any fence that ever stood, also where a power cut took it again.
         self.greatest_term = 0
-        # A task takes back what it could not finish, and then says nothing of it.
-        self.by_task: Callable[[], bool] = lambda: False
+        # Staged files that their writer has not sealed -> the process that writes them.
+        self._unsealed: dict[str, object] = {}
+        self.acting: Callable[[], object] = lambda: None
         self.snapshots = self.packs = 0
         self.broken = ""
         self._seen: set[str] = set()
@@ -99,8 +100,8 @@ class Monitor:
             _require(self.fold.files[path].dead, "I8", f"published file {path} was removed")
             seen = self._shown.now(path.rpartition("/")[0])
             _require(not seen, "rule 16", f"{path} was removed, readers are sent there")
-        if path.startswith(self.stage) and path.endswith(".parquet") and not self.by_task():
-            over = self._is_over(path[len(self.stage) :])
+        if path.startswith(self.stage) and path.endswith(".parquet"):
+            over = self._is_over(path[len(self.stage) :]) or self._is_taken_back(path)
             _require(over, "garbage", f"{path} is gone, a record may still name it")
         file = self.fold.staged.get(path)
         if file is not None and not file.dead:
@@ -113,6 +114,21 @@ class Monitor:
             return int(name[1:].partition("-")[0]) in self.fold.places.ended
         term, epoch = map(int, name.split("-")[:2])
         return term < self.fold.term or (term == self.fold.term and epoch <= self.fold.epoch)
+
+    def writes(self, path: str) -> None:
+        """A staged file is begun. Only one that was sealed is ever told, and so named."""
+        self._unsealed[path] = self.acting()
+
+    def sealed(self, path: str) -> None:
+        """Its writer was told that it is closed."""
+        self._unsealed.pop(path, None)
+
+    def _is_taken_back(self, path: str) -> bool:
+        """Whether its own writer, who could not finish it, removes it; perhaps as its last act."""
+        if path not in self._unsealed:
+            return False
+        acting = self.acting()
+        return acting is None or acting is self._unsealed[path]
 
     def acknowledge(self, path: str) -> None:
         """The store has promised a record to its writer."""
