@@ -1,11 +1,11 @@
-"""The simulation's monitor: whose staged file may go, and when."""
+"""The simulation's monitor: what may go and come back, by whose hand, and when."""
 
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from sim.folded import Folded
+from sim.folded import Folded, NamedFile
 from sim.held import Held
 from sim.monitor import Monitor
 from sim.watched import WatchedLocalStorage
@@ -25,6 +25,17 @@ class _Acting:
         return self.process
 
 
+class _Shown:
+    """The driver that holds the fence acts; readers are sent elsewhere."""
+
+    def by_owner(self) -> bool:
+        return True
+
+    def now(self, folder: str) -> bool:
+        del folder
+        return False
+
+
 @pytest.fixture
 def acting() -> _Acting:
     return _Acting()
@@ -33,8 +44,8 @@ def acting() -> _Acting:
 @pytest.fixture
 def monitor(acting: _Acting) -> Monitor:
     """Of a ledger in its first term, no epoch of it committed yet."""
-    nobody = cast("Any", None)
-    made = Monitor(ROOT, "orders", Held(f"{ROOT}/_sluiceway/orders", 4), nobody, nobody)
+    held, nobody = Held(f"{ROOT}/_sluiceway/orders", 4), cast("Any", None)
+    made = Monitor(ROOT, "orders", held, nobody, cast("Any", _Shown()))
     made.acting = acting
     made.fold = Folded(term=1, epoch=-1)
     return made
@@ -107,3 +118,16 @@ def test_storage_tells_of_a_seal_only_when_its_caller_knows(
     assert monitor.broken == ""
     monitor.unnamed(f"{folder}/whole.parquet")
     assert monitor.broken.startswith("garbage")
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_replaced_file_comes_back_only_when_it_was_gone(monitor: Monitor, *, gone: bool) -> None:
+    """A copy that arrives a second time, before the old folder goes or after."""
+    final = f"{ROOT}/hr=00/f.parquet"
+    monitor.fold.files[final] = NamedFile(3, "staged", final, b"1:0\n", visible=True)
+    monitor.named(final, b"1:0\n")
+    monitor.fold.files[final].dead = "replaced"
+    if gone:
+        monitor.unnamed(final)
+    monitor.named(final, b"1:0\n")
+    assert monitor.broken == ("I5: " + final + " comes back, it was replaced" if gone else "")

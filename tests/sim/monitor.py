@@ -100,6 +100,7 @@ class Monitor:
             _require(self.fold.files[path].dead, "I8", f"published file {path} was removed")
             seen = self._shown.now(path.rpartition("/")[0])
             _require(not seen, "rule 16", f"{path} was removed, readers are sent there")
+            self.fold.files[path].gone = True
         if path.startswith(self.stage) and path.endswith(".parquet"):
             over = self._is_over(path[len(self.stage) :]) or self._is_taken_back(path)
             _require(over, "garbage", f"{path} is gone, a record may still name it")
@@ -176,9 +177,10 @@ class Monitor:
             for final, file in self.fold.files.items():
                 file.visible = final in visible
         for file in self.fold.files.values():
-            if file.dead:
-                continue
             found = self.look.content(file.final)
+            if file.dead:
+                file.gone = found is None
+                continue
             file.visible = found is not None
             whole = file.content in (found, self.look.content(file.staged))
             _require(whole, "I8", f"{file.final} of slot {file.seq} is lost")
@@ -438,11 +440,11 @@ class Monitor:
         if file is None:
             raise ViolationError(f"I4: readers see {path}, which no record names")
         _require(content == file.content, "I4", f"{path} is not the file of slot {file.seq}")
-        if file.dead:
+        if file.dead and file.gone:
             # A request that was under way may still arrive, where nobody reads.
             own = self._shown.by_owner() or self._shown.now(path.rpartition("/")[0])
             _require(not own, "I5", f"{path} comes back, it was {file.dead}")
-        file.visible = True
+        file.visible, file.gone = True, False
 
     # The end
 
