@@ -56,6 +56,7 @@ from sluiceway.ledger.writer import Committed, LedgerWriter
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.types.strict_json import encode
+from sluiceway.worker import answers
 from sluiceway.worker.plan import TaskPlan
 
 Patch = tuple[Any, str, Any]
@@ -249,6 +250,8 @@ MUTANTS = (
            ((local._LocalStagedWriter, "seal", store.seal_without_sync),)),
     Mutant("attempt-not-synced", "a task does not fsync its attempt's folder",
            ((local.LocalStorage, "sync_folder", _nothing),)),
+    Mutant("result-taken-back", "a task whose result has no answer removes what it has staged",
+           ((answers, "put_result", store.put_result_or_take_back),)),
     Mutant("publish-renames", "a file is published by rename",
            ((local.LocalStorage, "publish", store.publish_by_rename),)),
     Mutant("publish-not-synced", "the staged name goes before the final one is durable",

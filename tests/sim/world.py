@@ -20,6 +20,7 @@ from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFormat, SimRunner, run_lane_task
+from sim.watched import WatchedLocalStorage
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
@@ -53,7 +54,7 @@ from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local
-from sluiceway.storage.contract import PutResult, Storage
+from sluiceway.storage.contract import Storage
 from sluiceway.worker import staged_files
 from sluiceway.worker.plan import PartitionRule
 
@@ -72,19 +73,6 @@ _TOLD = {
     "lane_committed": "LANE_DATA",
 }
 _worlds: list["World"] = []
-
-
-class WatchedLocalStorage(local.LocalStorage):
-    """The product's own, on the simulated file system; says what it has promised."""
-
-    def __init__(self, promised: Callable[[str], None]) -> None:
-        self._promised = promised
-
-    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
-        result = super().put_if_absent(path, content, tmp_folder=tmp_folder)
-        if result is PutResult.CREATED:
-            self._promised(path)
-        return result
 
 
 class SimLog:
@@ -158,7 +146,7 @@ class World:
         held = Held(f"{ROOT}/_sluiceway/{ROUTE}", self.records_per_folder)
         shown = Shown(self.table, self._by_owner)
         self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown)
-        self.monitor.by_task = self._in_task
+        self.monitor.acting = self._acting
         self.files = FileSystem(self.scheduler, self.monitor, self.weather)
         self.objects = Objects(self.monitor)
         self.lives: list[Life] = []
@@ -194,7 +182,7 @@ class World:
     def storage(self) -> Storage:
         """A storage of its own for each that opens it, as in the product."""
         if self.store == "local":
-            return WatchedLocalStorage(self.monitor.acknowledge)
+            return WatchedLocalStorage(self.monitor)
         return RemoteStorage(self.objects, self.weather, renames=self.store == "hdfs")
 
     @property
@@ -222,12 +210,10 @@ class World:
         """Names of all files of the table."""
         return self.files.files(ROOT) if self.store == "local" else list(self.objects.held)
 
-    def _in_task(self) -> bool:
-        """Whether what happens now is no doing of a driver's epochs."""
+    def _acting(self) -> Process | None:
+        """Whose call this is; None when it comes after its sender has died, or from outside."""
         thread = self.scheduler.current
-        if thread is None or thread.name == "background":
-            return True
-        return thread.process.name.startswith("task ")
+        return None if thread is None else thread.process
 
     def _by_owner(self) -> bool:
         """Whether the driver acts now that holds the fence."""

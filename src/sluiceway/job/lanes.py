@@ -21,7 +21,14 @@ from sluiceway.errors import (
     UnknownOutcome,
 )
 from sluiceway.job.prepare import check_staged_files, placed_lane
-from sluiceway.job.requests import MOST_RANGES, LaneRequest, Letter, letters, put_answer
+from sluiceway.job.requests import (
+    MOST_RANGES,
+    LaneRequest,
+    Letter,
+    drop_answers,
+    letters,
+    put_answer,
+)
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.ledger.dirty_files import find_dirty_files
 from sluiceway.ledger.dirty_sources import DirtySource
@@ -82,6 +89,7 @@ class Lanes:
         self._hooks = hooks
         self._log = log
         self._letters: list[Letter] = []
+        self._looked = False
         self._next_look = 0.0
         self._next_try = 0.0
         self._next_answer = 0.0
@@ -100,6 +108,9 @@ class Lanes:
         if not self.look_due:
             return
         self._next_look = time.monotonic() + _LOOK_EVERY_S
+        if not self._looked:
+            self._looked = True
+            self._drop_answers()
         try:
             self._letters = list(letters(self._owned.storage, self._owned.layout))
         except UnknownOutcome as error:
@@ -142,6 +153,16 @@ class Lanes:
         return max(0.0, due - time.monotonic())
 
     # Requests
+
+    def _drop_answers(self) -> None:
+        """Clear away what an earlier driver has answered and nobody has read."""
+        try:
+            dropped = drop_answers(self._owned.storage, self._owned.layout)
+        except UnknownOutcome as error:
+            self._log.info("answers_left", error=str(error))
+            return
+        if dropped:
+            self._log.info("answers_dropped", answers=dropped)
 
     def _answer_all(self) -> None:
         """Answer what can be answered; what cannot waits, and keeps nothing else from going on."""
