@@ -1,6 +1,7 @@
 """Wrong variants of several tasks reading one source partition, a piece each."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sluiceway.job import pieces, prepare
@@ -26,7 +27,7 @@ def prolonged_blindly(before: RangeRecord, piece: RangeRecord) -> RangeRecord:
 
 def _moved(piece: RangeRecord, start: Any) -> RangeRecord:
     hole = int(piece.start - start)
-    return prepare.replace(piece, start=start, gaps=type(start)(piece.gaps + hole))
+    return replace(piece, start=start, gaps=type(start)(piece.gaps + hole))
 
 
 _PROLONGED = prepare._prolonged
@@ -42,8 +43,8 @@ def append_overlapping(
     """A piece begins at the last offset of the one before."""
     _APPEND(chains, epoch, partition, piece, task)
     (rest,) = epoch.by_task[task]
-    split = prepare.replace(rest.split, start_offset=rest.split.start_offset - 1)
-    changed: Mapping[int, Any] = {task: (prepare.replace(rest, split=split),)}
+    split = replace(rest.split, start_offset=rest.split.start_offset - 1)
+    changed: Mapping[int, Any] = {task: (replace(rest, split=split),)}
     epoch.by_task = {**epoch.by_task, **changed}
 
 
