@@ -45,6 +45,7 @@ from sluiceway.ledger.lane_records import (
 from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
+from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sources.contract import SourcePartition, Split
@@ -184,9 +185,11 @@ class Lanes:
             # Taken in before; its driver died before it took the request away.
             owned.storage.remove(owned.layout.request(letter.name))
             return
+        reach("lane.answer", letter.name)
         problem = letter.problem or self._problem(letter.request)
         if problem or letter.request is None:
             self._log.warning("request_refused", request=letter.name, reason=problem)
+            reach("lane.refuse", letter.name)
             put_answer(owned.storage, owned.layout, letter.name, problem)
             return
         committed = owned.writer.commit(letter.request.record())
@@ -240,6 +243,7 @@ class Lanes:
         """One epoch of a lane, up to before its commit."""
         ranges = list(islice(lane.left(), _RANGES_AT_ONCE))
         epoch = self._hooks.next_epoch()
+        reach("lane.read", lane.lane)
         if lane.kind == PURGE:
             return self._purged(lane, epoch, ranges)
         files = find_dirty_files(self._owned.log, map(_source, ranges))
