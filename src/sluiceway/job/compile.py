@@ -104,6 +104,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
+        dirty_topic=_dirty_topic(spec),
         rolling=_file_rules(spec),
         memory_bytes=spec.run.memory_per_task_bytes,
     )
@@ -136,6 +137,18 @@ def why_no_files(spec: RouteSpec) -> str | None:
     if spec.table.hive.file_format is None:
         return None
     return creation_problem(_hive_options(spec, row_columns(spec)))
+
+
+def _dirty_topic(spec: RouteSpec) -> str | None:
+    if spec.dirty.store is None:
+        return None
+    if spec.source_connection.plugin is not None:
+        raise JobFileError(
+            "dirty rows go to a topic of the source's own cluster, and the source is not Kafka",
+            where="dirty.store",
+            hint="write `store: beside`",
+        )
+    return spec.dirty.store.topic
 
 
 def _dirty_limits(spec: RouteSpec) -> DirtyLimits:

@@ -40,6 +40,7 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
+        dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
         rolling: How a task cuts rows into files.
         memory_bytes: What a task may hold of rows.
     """
@@ -62,6 +63,7 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
+    dirty_topic: str | None = None
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
 

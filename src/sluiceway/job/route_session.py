@@ -20,7 +20,7 @@ from sluiceway.errors import (
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.job import desk, patience
+from sluiceway.job import desk, dirty_feed, patience
 from sluiceway.job.ahead import fold_after, follows
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
@@ -170,6 +170,7 @@ class RouteSession:
         self._want_partitions(owned.fold.effects_through, anew=True)
         housekeeper.tidy(owned.fold)
         self._held.background.extend(begin(place) for begin in desk.BEGIN)
+        self._held.background.extend(dirty_feed.begin(self.config, owned, self._log))
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:
