@@ -85,6 +85,8 @@ MARKS: Final[tuple[str, ...]] = (
     "effects.apply",
     "effects.applied",
     "run.settle",
+    "rewrite.file",
+    "rewrite.done",
 )
 """Points between calls; an error raised there is a bug's."""
 

@@ -3,7 +3,7 @@
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -44,7 +44,7 @@ class LineStagedFile(TableFile):
         super().__init__(writer)
         self._arrangement = arrangement
         self._lines = lines
-        self._packer = _packer(compression)
+        self._packer = line_packer(compression)
         self._bounds = ColumnBounds(arrangement.schema)
 
     @property
@@ -89,6 +89,16 @@ class LineStagedFile(TableFile):
             self._writer.handle().write(content)
         except OSError as error:
             raise StorageUnavailableError(f"cannot write {self.path}: {error}") from error
+
+
+class LinePacker(Protocol):
+    """Compresses one file's content, piece by piece."""
+
+    def pack(self, content: memoryview) -> bytes | memoryview:
+        """Take content; what can be written by now."""
+
+    def finish(self) -> bytes:
+        """What is still to be written. Called once, after all content."""
 
 
 class _PlainPacker:
@@ -137,7 +147,12 @@ class _HadoopPacker:
         return struct.pack(">II", len(raw), len(packed)) + packed
 
 
-def _packer(compression: str) -> _PlainPacker | _GzipPacker | _HadoopPacker:
+def line_packer(compression: str) -> LinePacker:
+    """What compresses the content of a file of lines.
+
+    Args:
+        compression: `none`, `gzip`, or Hadoop's framing of `snappy` or `lz4`.
+    """
     if compression == "gzip":
         return _GzipPacker()
     if compression in _HADOOP_CODECS:
