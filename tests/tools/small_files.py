@@ -30,6 +30,7 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.plan import FileRules
 from sluiceway.worker.rewrite import RewritePlan, rewrite_files
 
 USUAL = datetime.fromisoformat("2026-11-20T08:09:00.123")
@@ -101,7 +102,7 @@ class SmallFiles:
 
     def rewrite(self, target_bytes: int = 128 << 20) -> tuple[FileRecord, ...]:
         files = tuple(self.files)
-        plan = RewritePlan(self.layout, self.folder(), files, self.choice, target_bytes)
+        plan = RewritePlan(self.layout, self.folder(), files, self.choice, FileRules(target_bytes))
         return rewrite_files(plan, self.storage)
 
     def folder(self) -> str:

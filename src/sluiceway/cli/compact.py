@@ -79,11 +79,10 @@ def _tell_foreseen(
     ledgers: "Sequence[tuple[RouteConfig, OpenLedger]]", names: tuple[str, ...], output: str
 ) -> None:
     from sluiceway.job.compact import foresee  # noqa: PLC0415
-    from sluiceway.job.compaction_choice import TARGET_BYTES  # noqa: PLC0415
 
     shown = {}
     for config, ledger in ledgers:
-        found = foresee(ledger.fold, names, TARGET_BYTES)
+        found = foresee(ledger.fold, names, config.rolling.target_bytes)
         shown[config.route] = [asdict(each) for each in found]
         if output == "table":
             _print_table(config.route, [_foreseen_cells(each) for each in found])

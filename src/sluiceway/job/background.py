@@ -1,7 +1,6 @@
 """What goes on beside the epochs of a route, from its START until it is left."""
 
 from sluiceway.job import desk
-from sluiceway.job.compaction_choice import TARGET_BYTES
 from sluiceway.job.compactor import Compactor
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.rewriting import ProcessRewriter
@@ -15,9 +14,9 @@ def begin_background(held: HeldRoute, log: Log) -> None:
         held: The route.
         log: Bound to it.
     """
-    target = TARGET_BYTES
-    rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, target)
-    compactor = Compactor(held.desk, rewriter, target, log)
+    rules = held.plan.rolling
+    rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, rules)
+    compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
     held.lanes.hand_on = compactor.take
     held.background.append(compactor)
     held.background.extend(begin(held.desk) for begin in desk.BEGIN)

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 from sluiceway.ledger.fold_state import FoldState, PartitionState
 from sluiceway.ledger.places import is_below
 
-TARGET_BYTES = 128 << 20
-
 
 def ideal_files(size_bytes: int, target_bytes: int) -> int:
     """How many files of the target size hold so many bytes; at least one."""

@@ -19,6 +19,7 @@ from sluiceway.errors import TaskFailedError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import FileChoice
+from sluiceway.worker.plan import FileRules
 from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan
 
 MOST_AT_ONCE = 2
@@ -67,18 +68,18 @@ class ProcessRewriter:
     Args:
         layout: Of the route.
         choice: How the table's files are written.
-        target_bytes: Size that new files are to have.
+        rules: Size and names of new files.
     """
 
-    def __init__(self, layout: LedgerLayout, choice: FileChoice, target_bytes: int) -> None:
+    def __init__(self, layout: LedgerLayout, choice: FileChoice, rules: FileRules) -> None:
         self._layout = layout
         self._choice = choice
-        self._target_bytes = target_bytes
+        self._rules = rules
         self._cancelled = threading.Event()
 
     def rewrite(self, folder: str, live: Sequence[FileRecord], *, until: float | None) -> Rewritten:
         """See `Rewriter.rewrite`."""
-        plan = RewritePlan(self._layout, folder, tuple(live), self._choice, self._target_bytes)
+        plan = RewritePlan(self._layout, folder, tuple(live), self._choice, self._rules)
         while not _turns.acquire(timeout=_LOOK_S):
             self._check(until)
         try:

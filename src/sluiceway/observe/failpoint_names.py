@@ -85,6 +85,10 @@ MARKS: Final[tuple[str, ...]] = (
     "effects.apply",
     "effects.applied",
     "run.settle",
+    "lane.answer",
+    "lane.refuse",
+    "lane.read",
+    "lane.close",
     "rewrite.file",
     "rewrite.done",
 )

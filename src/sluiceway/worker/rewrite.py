@@ -24,6 +24,7 @@ from sluiceway.sinks.files.reading import count_rows, file_ending, has_footer
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.plan import FileRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,14 @@ class RewritePlan:
         folder: Where the new files are staged: absolute, and it exists.
         files: To be read, in the order that their rows keep.
         choice: How the table's files are written.
-        target_bytes: Size at which a new file is ended and another one begun.
+        rules: Size at which a new file is ended and another one begun, and how they are named.
     """
 
     layout: LedgerLayout
     folder: str
     files: tuple[FileRecord, ...]
     choice: FileChoice
-    target_bytes: int
+    rules: FileRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +146,12 @@ class _Merge:
             self._sources.append(record)
 
     def _next_path(self) -> str:
-        name = f"{self._plan.layout.route}-{self._attempt}-{len(self._records)}"
+        rules, number = self._plan.rules, len(self._records)
+        name = f"{rules.prefix}{self._plan.layout.route}-{self._attempt}-{number}{rules.suffix}"
         return f"{self._plan.folder}/{name}{file_ending(self._plan.choice)}"
 
     def _is_full(self) -> bool:
-        return self._open is not None and self._open.written_bytes >= self._plan.target_bytes
+        return self._open is not None and self._open.written_bytes >= self._plan.rules.target_bytes
 
     def _end_file(self) -> None:
         if self._open is None:

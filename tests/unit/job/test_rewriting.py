@@ -16,6 +16,7 @@ from sluiceway.host.proc_stat import PPID, PROC, read_stat
 from sluiceway.job import rewriting
 from sluiceway.job.rewriting import MOST_AT_ONCE, ProcessRewriter
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
+from sluiceway.worker.plan import PLAIN_FILES
 from tools.small_files import PARQUET, SmallFiles, row
 
 PATIENCE_S = 240.0
@@ -30,7 +31,7 @@ def table(tmp_path: Path) -> SmallFiles:
 
 
 def rewriter(table: SmallFiles) -> ProcessRewriter:
-    return ProcessRewriter(table.layout, table.choice, 128 << 20)
+    return ProcessRewriter(table.layout, table.choice, PLAIN_FILES)
 
 
 def children() -> list[int]:
