@@ -20,8 +20,9 @@ from sluiceway.errors import (
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.job import desk, dirty_feed, patience
+from sluiceway.job import dirty_feed, patience
 from sluiceway.job.ahead import fold_after, follows
+from sluiceway.job.background import begin_background
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
 from sluiceway.job.desk import RouteDesk
@@ -34,7 +35,6 @@ from sluiceway.job.housekeeping import Housekeeper, keep_log_short
 from sluiceway.job.lanes import LaneHooks, Lanes
 from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.job.open_transactions import OpenTransactions
-from sluiceway.job.patience import Patience
 from sluiceway.job.planner import (
     PlannedEpoch,
     check_described,
@@ -95,7 +95,7 @@ class RouteSession:
         self.trouble: SluicewayError | None = None
         self.read_before: str | None = None
         self._epochs = count()
-        self._patience = Patience()
+        self._patience = patience.Patience()
         self._replaces = parts.replaces
         self._targets: dict[SourcePartition, int] | None = None
         self._demand = Demand(config.interval_s)
@@ -169,7 +169,7 @@ class RouteSession:
         effects.start()
         self._want_partitions(owned.fold.effects_through, anew=True)
         housekeeper.tidy(owned.fold)
-        self._held.background.extend(begin(place) for begin in desk.BEGIN)
+        begin_background(self._held, self._log)
         self._held.background.extend(dirty_feed.begin(self.config, owned, self._log))
 
     def _observe_start(self, step: Step) -> None:
@@ -375,6 +375,7 @@ class RouteSession:
             self._second_look.look(owned.fold, view.bounds)
             plan_splits(owned.fold, view.bounds, None)
             self._parts.observe(Step.PREPARED)
+            put_asked(held, self._publish)
             before = owned.fold.next_seq
             made = partial(placed, replace(record, closed=planned.closed))
             committed = owned.writer.commit(made)
