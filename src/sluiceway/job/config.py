@@ -14,6 +14,7 @@ from sluiceway.spec.routes import default_route_name
 from sluiceway.spec.start import StartAt
 from sluiceway.spec.topic_pattern import render
 from sluiceway.spec.values import is_table_name
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     NO_CHOICES,
@@ -38,6 +39,7 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
+        evolution: What it does when columns change.
     """
 
     job: str
@@ -58,6 +60,7 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
+    evolution: Evolution = Evolution.FAIL
 
     @property
     def group(self) -> str:

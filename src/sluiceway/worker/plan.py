@@ -91,6 +91,7 @@ class RoutePlan:
         choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
         files: How clean rows are written; dirty ones always as Parquet.
+        samples_unknown: Fields that no column reads are told to the driver.
     """
 
     ledger: str
@@ -105,6 +106,7 @@ class RoutePlan:
     partitions: tuple[PartitionRule, ...]
     files: FileChoice
     choices: RowChoices = NO_CHOICES
+    samples_unknown: bool = False
 
     @property
     def owner_token(self) -> str:
@@ -159,6 +161,23 @@ class SplitResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenField:
+    """A field of payloads that no column reads.
+
+    Attributes:
+        column: The struct column that it is inside of; empty for one at the payload's top.
+        path: Keys from there; `[]` stands for the elements of a list.
+        type: Hive type that takes the values that were looked at; empty when none tells.
+        untyped: Why no type takes them; empty when one does.
+    """
+
+    column: str
+    path: tuple[str, ...]
+    type: str
+    untyped: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class DirtySample:
     """A dirty row to show to a person: where it is and why, without its payload."""
 
@@ -203,6 +222,7 @@ class TaskResult:
         consumer_reused: The consumer of an earlier epoch went on.
         dirty_samples: A few dirty rows of each reason.
         notes: What the format has counted besides.
+        unknown_fields: Fields that no column reads, when the route samples them.
     """
 
     ledger: str
@@ -220,6 +240,7 @@ class TaskResult:
     failure: TaskFailure | None
     dirty_samples: tuple[DirtySample, ...] = ()
     notes: dict[str, int] = field(default_factory=dict)
+    unknown_fields: tuple[SeenField, ...] = ()
 
     def moved(self) -> bool:
         """Whether any end moved."""
