@@ -13,6 +13,7 @@ from pymetastore.hive_metastore import ttypes
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import SchemaChangedError
 from sluiceway.job.prepare import prepare_record
+from sluiceway.job.status import decode_status
 from sluiceway.observe.steps import Step
 from sluiceway.sinks.hive.table import HiveTableSink
 from tools.raw_metastore import proxy_that_keeps_types, raw_client
@@ -362,3 +363,17 @@ def test_fail_goes_on_when_a_column_comes_that_the_job_file_does_not_declare(
         running.stop()
     assert len({*schemas(run)}) == 1
     assert offsets(0, range(1)) == run.rows()[:1]
+
+
+def test_fields_that_are_ignored_are_named_in_the_status(
+    new_run: NewRun, writer: TopicWriter
+) -> None:
+    run, topic = new_run(columns=GEO)
+    writer.write(topic, [row(0, newcomer=1, nothing=None, geo={"city": "a", "zip": 1})])
+    run.catch_up()
+    assert run.rows("id") == [(0,)]
+    status = decode_status(
+        (run.root() / "_sluiceway" / run.config().route / "status.json").read_bytes()
+    )
+    assert status is not None
+    assert status.ignored_fields == {"newcomer": 1, "geo.zip": 1}

@@ -12,7 +12,7 @@ from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.evolution import is_extension, with_field
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
-from sluiceway.worker.field_samples import FieldSamples
+from sluiceway.worker.field_samples import DirtySamples, FewSamples, FieldSamples
 
 _NAMES = st.sampled_from(["a", "b", "c1", "Dd"])
 _LEAVES = st.one_of(
@@ -31,7 +31,7 @@ _SCHEMA = Schema((Field("id", parse_hive_type("bigint")),))
 
 
 def _sampled(payloads: list[bytes]) -> FieldSamples:
-    samples = FieldSamples(_SCHEMA)
+    samples = DirtySamples(_SCHEMA)
     dirty = JsonDecoder(_SCHEMA, extra="evolve").decode(payloads).dirty
     samples.take(payloads, dirty)
     return samples
@@ -87,12 +87,33 @@ def test_field_that_is_added_extends_the_type(of: str) -> None:
 
 
 def test_samples_look_at_rows_that_are_dirty_for_a_field_only() -> None:
-    samples = FieldSamples(_SCHEMA)
+    samples = DirtySamples(_SCHEMA)
     dirty = [DirtyRow(0, "convert", DirtyReason.WRONG_TYPE, "id", "")]
     samples.take([b'{"id":"a","x":1}'], dirty)
     assert samples.fields() == ()
 
 
+def test_samples_tell_no_endless_names_and_types() -> None:
+    wide = {f"k{n}": 1 for n in range(1000)}
+    (told,) = _sampled([json.dumps({"a": wide, "b" * 1000: 1}).encode()]).fields()
+    assert (told.name, told.type) == ("a", "")
+    assert "4000 characters" in told.untyped
+
+
 def test_samples_are_bounded() -> None:
     payloads = [json.dumps({f"k{n}": 1}).encode() for n in range(500)]
     assert len(_sampled(payloads).fields()) == 100
+
+
+def test_few_rows_of_all_are_looked_at_where_fields_are_ignored() -> None:
+    samples = FewSamples(_SCHEMA)
+    payloads = [json.dumps({"id": n, "x": n}).encode() for n in range(10_000)]
+    for _ in range(10):
+        samples.take(payloads, ())
+        samples.take([], ())
+        samples.take([None], ())
+    samples.take([b'{"id":1,"rare":true}'], ())
+    found = {each.name: each for each in samples.fields()}
+    assert (found["x"].type, found["rare"].type) == ("bigint", "boolean")
+    assert 20 <= found["x"].rows <= 30
+    assert found["rare"].rows == 1

@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.job.config import RouteConfig
@@ -72,8 +73,15 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         partitions=config.partitions,
         files=state.files,
         choices=config.choices,
-        samples_unknown=config.evolution is Evolution.ADD_COLUMNS,
+        samples=_samples(config),
     )
+
+
+def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
+    if config.evolution is Evolution.ADD_COLUMNS:
+        return "dirty"
+    ignores = ("extra", "ignore") in config.format.options
+    return "few" if config.format.name == "json" and ignores else "none"
 
 
 def with_further_columns(config: RouteConfig, state: TableState) -> RouteConfig:

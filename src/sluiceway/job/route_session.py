@@ -142,7 +142,7 @@ class RouteSession:
         moved = MovedPartitions(owned.log, self._log)
         effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects, moved)
         try:
-            schema = SchemaFollower(self.config, owned, self._parts.sink, self._log)
+            schema = SchemaFollower(self.config, owned, self._parts.sink, self._log, self.meter)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
             place = RouteDesk(owned.log, owned.fold.closed)

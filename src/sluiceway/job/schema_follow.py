@@ -11,19 +11,22 @@ from dataclasses import dataclass, replace
 from sluiceway.errors import InvariantError, SchemaChangedError
 from sluiceway.formats.json.infer_types import UntypedError, common_type, is_field_name
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.ignored_fields import IgnoredFields
+from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_plan import route_plan
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableSink, TableState
+from sluiceway.types.dirty import shown
 from sluiceway.types.evolution import ColumnChanges, Evolution, column_changes, with_field
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import DataType
+from sluiceway.worker.field_samples import MOST_TYPE_CHARS
 from sluiceway.worker.plan import RoutePlan, SeenField, TaskResult
 
 MOST_COLUMNS = 1_000
 """A table that has so many gets no further ones: the keys are data then, not names."""
 
-_MOST_TYPE_CHARS = 4_000
 _MOST_REFUSED = 100
 _COMMANDS = ("sluiceway validate JOB", "sluiceway run JOB")
 
@@ -46,6 +49,7 @@ class SchemaFollower:
         owned: Its ledger, and the table as START has found it.
         sink: The table.
         log: Of the route.
+        meter: Told which fields are ignored.
 
     Attributes:
         plan: For the next epoch to be planned.
@@ -55,15 +59,24 @@ class SchemaFollower:
         JobFileError: The declared columns cannot.
     """
 
-    def __init__(self, config: RouteConfig, owned: OwnedLedger, sink: TableSink, log: Log) -> None:
+    def __init__(
+        self,
+        config: RouteConfig,
+        owned: OwnedLedger,
+        sink: TableSink,
+        log: Log,
+        meter: RouteMeter,
+    ) -> None:
         self.plan: RoutePlan = route_plan(config, owned, owned.state)
         self._config = config
         self._owned = owned
         self._sink = sink
         self._log = log
+        self._meter = meter
         self._state = owned.state
         self._lock = threading.Lock()
         self._refused: set[_Place] = set()
+        self._ignored = IgnoredFields(log)
         # Partitions may lack columns that somebody added while no driver looked.
         self._owes_columns = config.evolution.follows
         self._warn()
@@ -126,6 +139,8 @@ class SchemaFollower:
             MetastoreUnavailableError: It does not answer; the epoch is thrown away.
         """
         fields = _merged(results)
+        if planned.samples == "few":
+            self._meter.ignored_fields = self._ignored.note(list(fields.values()))
         if self._config.evolution is not Evolution.ADD_COLUMNS or not fields:
             return False
         if planned.schema_version != self.plan.schema_version:
@@ -228,8 +243,8 @@ class SchemaFollower:
             raise UntypedError("its key is no name of a column")
         kind = parse_hive_type(seen.type)
         column = self._nested(seen, kind, wanted) if seen.column else self._top(seen, kind, wanted)
-        if len(column.type) > _MOST_TYPE_CHARS:
-            raise UntypedError(f"its type has more than {_MOST_TYPE_CHARS} characters")
+        if len(column.type) > MOST_TYPE_CHARS:
+            raise UntypedError(f"its type has more than {MOST_TYPE_CHARS} characters")
         return column
 
     def _top(self, seen: SeenField, kind: DataType, wanted: dict[str, _Wanted]) -> ColumnToHave:
@@ -260,9 +275,8 @@ class SchemaFollower:
         """Say once that rows with this field stay dirty."""
         if len(self._refused) < _MOST_REFUSED:
             self._refused.add(place)
-            column, path = place
-            name = ".".join([column, *path] if column else path)
-            self._log.warning("field_not_added", field=name[:200], reason=why)
+            name = SeenField(*place, type="").name
+            self._log.warning("field_not_added", field=shown(name, 200)[1:-1], reason=why)
 
 
 def _merged(results: Sequence[TaskResult]) -> dict[_Place, SeenField]:
@@ -276,6 +290,7 @@ def _merged(results: Sequence[TaskResult]) -> dict[_Place, SeenField]:
 
 
 def _both(one: SeenField, other: SeenField) -> SeenField:
+    one = replace(one, rows=one.rows + other.rows)
     untyped = one.untyped or other.untyped
     if untyped or not (one.type and other.type):
         return replace(one, type=one.type or other.type, untyped=untyped)

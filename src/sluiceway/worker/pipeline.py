@@ -28,7 +28,7 @@ from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
-from sluiceway.worker.field_samples import FieldSamples
+from sluiceway.worker.field_samples import open_samples
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.plan import (
     NO_CHOICES,
@@ -109,7 +109,7 @@ class RowPipeline:
         self._route = route
         self._splits = [split.partition for split in plan.splits]
         self._decoder: RowDecoder = open_decoder(route.format, route.schema)
-        self._samples = FieldSamples(route.schema) if route.samples_unknown else None
+        self._samples = open_samples(route.schema, route.samples)
         self._chooser: RowChooser | None = None
         row_schema = self._decoder.arrow_schema
         if route.choices != NO_CHOICES:

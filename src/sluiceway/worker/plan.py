@@ -1,6 +1,7 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from sluiceway import errors
 from sluiceway.formats.registry import FormatChoice
@@ -91,7 +92,8 @@ class RoutePlan:
         choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
         files: How clean rows are written; dirty ones always as Parquet.
-        samples_unknown: Fields that no column reads are told to the driver.
+        samples: Rows in which tasks look for fields that no column reads: those that are dirty for
+            one, a few of all, or none.
     """
 
     ledger: str
@@ -106,7 +108,7 @@ class RoutePlan:
     partitions: tuple[PartitionRule, ...]
     files: FileChoice
     choices: RowChoices = NO_CHOICES
-    samples_unknown: bool = False
+    samples: Literal["none", "dirty", "few"] = "none"
 
     @property
     def owner_token(self) -> str:
@@ -169,12 +171,21 @@ class SeenField:
         path: Keys from there; `[]` stands for the elements of a list.
         type: Hive type that takes the values that were looked at; empty when none tells.
         untyped: Why no type takes them; empty when one does.
+        rows: In which it was seen, of those that were looked at.
     """
 
     column: str
     path: tuple[str, ...]
     type: str
     untyped: str = ""
+    rows: int = 1
+
+    @property
+    def name(self) -> str:
+        """For a person: `geo.lat`, `items[].sku`."""
+        return ".".join([self.column, *self.path] if self.column else self.path).replace(
+            ".[]", "[]"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ import pytest
 
 from sluiceway.errors import SchemaChangedError, TableMismatchError
 from sluiceway.job.compile import compile_route
+from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.schema_follow import MOST_COLUMNS, SchemaFollower
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableIdentity, TableState
@@ -82,7 +83,9 @@ def follower(evolution: str, sink: _Sink) -> tuple[SchemaFollower, _Log]:
         state=sink.state_seen(),
     )
     config = compile_route(evolution_route(f"evolution: {evolution}"))
-    made = SchemaFollower(config, cast("Any", owned), cast("Any", sink), cast("Any", log))
+    made = SchemaFollower(
+        config, cast("Any", owned), cast("Any", sink), cast("Any", log), RouteMeter(1.0)
+    )
     return made, log
 
 
@@ -250,3 +253,28 @@ def test_table_that_is_gone_is_no_refusal() -> None:
     sink.add_columns = gone  # type: ignore[method-assign]
     with pytest.raises(TableMismatchError, match="dropped"):
         schema.take(schema.look(), answer(field("x")))
+
+
+def test_ignored_fields_are_told_once_each_and_counted_for_the_status() -> None:
+    schema, log = follower("fail", _Sink())
+    planned = schema.look()
+    assert planned.samples == "few"
+    first = SeenField("", ("userId",), "bigint", rows=3)
+    nested = SeenField("items", ("[]", "sku"), "", "values are numbers and strings", rows=1)
+    assert not schema.take(planned, [*answer(first), *answer(first, nested)])
+    assert not schema.take(planned, answer(first, field("x\ny")))
+    told = [line["fields"] for line in log.fields("fields_ignored")]
+    assert told == [
+        {"userId": "bigint", "items[].sku": "of no one type"},
+        {"x\\ny": "bigint"},
+    ]
+    counts = schema._meter.read().ignored_fields
+    assert counts == {"userId": 9, "items[].sku": 1, "x\\ny": 1}
+
+
+def test_names_of_ignored_fields_are_bounded() -> None:
+    schema, log = follower("fail", _Sink())
+    for start in range(0, 1000, 100):
+        schema.take(schema.look(), answer(*(field(f"k{n}") for n in range(start, start + 100))))
+    assert len(schema._meter.ignored_fields) == 200
+    assert len(log.fields("fields_ignored")) == 2
