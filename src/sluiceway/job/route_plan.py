@@ -74,6 +74,8 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         files=state.files,
         choices=config.choices,
         samples=_samples(config),
+        rolling=config.rolling,
+        memory_bytes=config.memory_bytes,
     )
 
 
