@@ -18,6 +18,7 @@ from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
 from sluiceway.spec.models import JobSpec, RouteSpec
 from sluiceway.spec.values import Secret
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
     BinaryType,
@@ -105,6 +106,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
         dirty_topic=_dirty_topic(spec),
+        evolution=Evolution(spec.table.evolution),
         rolling=_file_rules(spec),
         memory_bytes=spec.run.memory_per_task_bytes,
     )
@@ -239,7 +241,11 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         return FormatChoice("avro", avro_options(spec, spec.format.avro))
     if spec.format.protobuf is not None:
         return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
-    return FormatChoice(*spec.format.built_in)
+    choice = FormatChoice(*spec.format.built_in)
+    if spec.format.json_ is not None and Evolution(spec.table.evolution).refuses_unknown:
+        options = dict(choice.options) | {"extra": "evolve"}
+        return FormatChoice(choice.name, tuple(options.items()))
+    return choice
 
 
 def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
@@ -262,6 +268,7 @@ def _hive_options(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> Hiv
         file_format=_file_format(spec),
         compression=spec.table.hive.compression,
         parquet_timestamps=spec.table.hive.parquet_timestamps,
+        follows=Evolution(spec.table.evolution).follows,
     )
 
 

@@ -14,6 +14,7 @@ from sluiceway.spec.routes import default_route_name
 from sluiceway.spec.start import StartAt
 from sluiceway.spec.topic_pattern import render
 from sluiceway.spec.values import is_table_name
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     NO_CHOICES,
@@ -41,6 +42,7 @@ class RouteConfig:
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
         dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
+        evolution: What it does when columns change.
         rolling: How a task cuts rows into files.
         memory_bytes: What a task may hold of rows.
     """
@@ -64,6 +66,7 @@ class RouteConfig:
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
     dirty_topic: str | None = None
+    evolution: Evolution = Evolution.FAIL
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
 

@@ -10,9 +10,9 @@ from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.job.publish import Publisher
+from sluiceway.job.schema_follow import SchemaFollower
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.ledger.upkeep import LogUpkeep
-from sluiceway.worker.plan import RoutePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class HeldRoute:
     effects: EffectsApplier
     moved: MovedPartitions
     housekeeper: Housekeeper
-    plan: RoutePlan
+    schema: SchemaFollower
     upkeep: LogUpkeep
     desk: RouteDesk
     lanes: Lanes
@@ -52,4 +52,7 @@ class HeldRoute:
             for folder, left in fold.left.items()
         ]
         self.moved.take(wanted, old)
+        if self.schema.owes_columns():
+            # Also those that no record has changed: readers go by a partition's own columns.
+            wanted += desired_partitions(fold, layout, 0)
         self.effects.want(wanted, fold.next_seq)

@@ -34,9 +34,11 @@ from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
 from sluiceway.job.lanes import LaneHooks, Lanes
 from sluiceway.job.moved_partitions import MovedPartitions
+from sluiceway.job.offset_reports import committed_ends
 from sluiceway.job.open_transactions import OpenTransactions
 from sluiceway.job.planner import (
     PlannedEpoch,
+    Targets,
     check_described,
     check_identities,
     new_partitions,
@@ -47,7 +49,7 @@ from sluiceway.job.prepare import all_files, check_staged_files, placed, prepare
 from sluiceway.job.publish import Publisher
 from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_parts import RouteParts
-from sluiceway.job.route_plan import route_plan
+from sluiceway.job.schema_follow import SchemaFollower
 from sluiceway.job.second_look import SecondLook
 from sluiceway.job.side_records import abandon_left, put_asked, put_closing
 from sluiceway.job.source_view import SourceView
@@ -62,7 +64,6 @@ from sluiceway.ledger.records import EpochRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.steps import Step
-from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 
@@ -97,7 +98,7 @@ class RouteSession:
         self._epochs = count()
         self._patience = patience.Patience()
         self._replaces = parts.replaces
-        self._targets: dict[SourcePartition, int] | None = None
+        self._targets: Targets | None = None
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
         self._second_look = SecondLook()
@@ -137,21 +138,18 @@ class RouteSession:
             table=str(owned.state.identity),
             ledger=owned.owner.ledger,
         )
-        for warning in owned.state.warnings:
-            self._log.warning("table", table=str(owned.state.identity), warning=warning)
         publisher = Publisher(owned.storage, owned.layout, self._log)
         moved = MovedPartitions(owned.log, self._log)
         effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects, moved)
         try:
-            plan = route_plan(self.config, owned)
+            schema = SchemaFollower(self.config, owned, self._parts.sink, self._log, self.meter)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
             place = RouteDesk(owned.log, owned.fold.closed)
-            lanes = Lanes(owned, plan, self._lane_hooks(), self._log)
-            dirty = DirtyWatch(self.config.dirty)
-            dirty.recall(owned.log, owned.fold.next_seq)
+            lanes = Lanes(owned, schema.current, self._lane_hooks(), self._log)
+            dirty = DirtyWatch.recalled(self.config.dirty, owned.log, owned.fold.next_seq)
             self._held = HeldRoute(
-                owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes, dirty
+                owned, publisher, effects, moved, housekeeper, schema, upkeep, place, lanes, dirty
             )
             self._recover()
         except BaseException:
@@ -273,7 +271,9 @@ class RouteSession:
             OffsetsLostError: The source no longer has what the ledger needs.
             SourceUnavailableError: A log ends below its committed end, and is looked at again.
             FencedError: After a failed epoch: another driver has taken over.
+            SchemaChangedError: The table's columns have changed, and the route does not follow.
         """
+        route = self._now.schema.look()
         if self._patience.in_doubt:
             self._now.owned.writer.look()
             self._patience.in_doubt = False
@@ -296,13 +296,15 @@ class RouteSession:
         if not splits:
             return None
         closed = self._now.desk.closed()
-        planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None, closed=closed)
+        planned = PlannedEpoch(
+            next(self._epochs), splits, route, ahead=ahead is not None, closed=closed
+        )
         self._parts.observe(Step.PLANNED)
         return planned
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """Plans of the tasks that the loop has spread the splits over."""
-        return planned.task_plans(self._now.plan, self.config.interval_s)
+        return planned.task_plans(self.config.interval_s)
 
     def _lane_hooks(self) -> LaneHooks:
         epoch, applied = partial(next, self._epochs), self._want_partitions
@@ -364,9 +366,11 @@ class RouteSession:
             self._log.info("epoch_thrown_away", epoch=planned.epoch, reason="planned ahead")
             return
         results = [answer for answer in answers if answer.failure is None]
-        record = prepare_record(
-            owned.fold, planned.epoch, planned.by_task, results, held.plan.schema_version
-        )
+        if held.schema.take(planned.route, results):
+            self._log.info("epoch_thrown_away", epoch=planned.epoch, reason="schema change")
+            return
+        schema = planned.route.schema_version
+        record = prepare_record(owned.fold, planned.epoch, planned.by_task, results, schema)
         if record is not None:
             record = held.dirty.checked(record, results, str(owned.state.identity))
             check_staged_files(owned.storage, owned.layout, results)
@@ -435,12 +439,7 @@ class RouteSession:
 
     def _report(self) -> None:
         """Have lag tools told; no epoch waits for it."""
-        ends = {
-            SourcePartition(topic, number): known.end
-            for (topic, number), known in self._now.owned.fold.sources.items()
-            if not known.retired
-        }
-        self._parts.reports.want(self.config.group, ends)
+        self._parts.reports.want(self.config.group, committed_ends(self._now.owned.fold))
         self._parts.observe(Step.REPORTED)
 
     # END

@@ -254,13 +254,16 @@ class TableSpec(Block):
         columns: Declared columns; None takes them from the table.
         partition_by: Partition columns in path order.
         meta: Columns of what the queue has beside the payload, after the others.
+        evolution: What happens when columns of the table come, go or change while the route runs,
+            and to fields of payloads that no column reads.
     """
 
-    LATER = frozenset({"iceberg", "evolution"})
+    LATER = frozenset({"iceberg"})
     hive: HiveTable
     columns: Annotated[tuple[ColumnSpec, ...] | None, BeforeValidator(_columns)] = None
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
+    evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
 
 
 def _check_field(value: object) -> object:

@@ -29,12 +29,14 @@ from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
+from sluiceway.worker.field_samples import open_samples
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.plan import (
     NO_CHOICES,
     DirtySample,
     EventTimeRule,
     PartitionRule,
+    SeenField,
     TaskPlan,
 )
 from sluiceway.worker.row_choices import RowChooser
@@ -66,6 +68,7 @@ class Written:
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
     dirty_samples: tuple[DirtySample, ...]
+    unknown_fields: tuple[SeenField, ...]
 
 
 @dataclass(slots=True)
@@ -106,6 +109,7 @@ class RowPipeline:
         self._route = route
         self._splits = [split.partition for split in plan.splits]
         self._decoder: RowDecoder = open_decoder(route.format, route.schema)
+        self._samples = open_samples(route.schema, route.samples)
         self._chooser: RowChooser | None = None
         row_schema = self._decoder.arrow_schema
         if route.choices != NO_CHOICES:
@@ -148,9 +152,12 @@ class RowPipeline:
         started = time.monotonic()
         bounds = self._count_rows(batches)
         self._counted.read += bounds[-1]
-        decoded = self._decoder.decode(self._payloads(batches))
+        payloads = self._payloads(batches)
+        decoded = self._decoder.decode(payloads)
         self._counted.skipped += decoded.skipped
         self._counted.notes.update(decoded.notes)
+        if self._samples is not None:
+            self._samples.take(payloads, decoded.dirty)
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
         meta = meta_values(self._route.meta, batches, self._splits)
@@ -232,6 +239,7 @@ class RowPipeline:
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
             dirty_samples=tuple(counted.reasons.samples),
+            unknown_fields=() if self._samples is None else self._samples.fields(),
         )
 
     def abort(self) -> None:
