@@ -10,7 +10,6 @@ from sim.held import Held
 from sim.monitor import Monitor
 from sim.watched import WatchedLocalStorage
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.storage import local
 
 ROOT = "/w/db/orders"
 
@@ -98,7 +97,7 @@ def test_storage_tells_of_a_seal_only_when_its_caller_knows(
     storage = WatchedLocalStorage(monitor)
     folder = tmp_path / f"1-0-{'a' * 32}"
     folder.mkdir()
-    whole = local.Path.rename
+    whole = Path.rename
 
     def lost(path: Any, target: Any) -> None:
         whole(path, target)
@@ -109,7 +108,7 @@ def test_storage_tells_of_a_seal_only_when_its_caller_knows(
     whole_file.seal()
     writer = storage.create_staged(f"{folder}/f.parquet")
     writer.handle().write(b"1")
-    monkeypatch.setattr(local.Path, "rename", lost)
+    monkeypatch.setattr("sluiceway.storage.local.Path.rename", lost)
     with pytest.raises(StorageUnavailableError):
         writer.seal()
     writer.abort()

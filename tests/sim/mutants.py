@@ -14,6 +14,7 @@ from sim import ahead_mutants as fast
 from sim import background
 from sim import lane_mutants as lanes
 from sim import partition_mutants as move
+from sim import piece_mutants as piece
 from sim import store_mutants as store
 from sim import upkeep_mutants as keep
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
@@ -21,6 +22,7 @@ from sluiceway.job import (
     desired,
     ownership,
     partition_bodies,
+    pieces,
     planner,
     prepare,
     replacing,
@@ -32,6 +34,7 @@ from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.loop import JobLoop
 from sluiceway.job.moved_partitions import MovedPartitions
+from sluiceway.job.pieces import Pieces
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
 from sluiceway.job.requests import LaneRequest
@@ -337,6 +340,13 @@ MUTANTS = (
            ((reset_offsets, "record_of", keep.change_at_the_old_end),)),
     Mutant("change-of-end-only", "SOURCE_CHANGE moves the end; the log stays the one it was",
            ((Fold, "apply", keep.apply_without_identity),)),
+    Mutant("piece-behind-hole", "a piece counts, though the one before it was not read to its end",
+           ((Pieces, "join", piece.join_all), (prepare, "_prolonged", piece.prolonged_blindly))),
+    Mutant("piece-behind-hole-checked", "the same, and only the record's maker looks at the ends",
+           ((Pieces, "join", piece.join_all),)),
+    Mutant("pieces-overlap", "a piece begins at the last offset of the one before it",
+           ((pieces, "_append", piece.append_overlapping),
+            (prepare, "_prolonged", piece.prolonged_blindly))),
     Mutant("next-epoch-kept", "an epoch is thrown away, the one planned ahead of it committed",
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always),
             (fold_data, "check_range", _nothing))),

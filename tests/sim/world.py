@@ -31,6 +31,7 @@ from sluiceway.job import (
     lanes,
     loop,
     moved_partitions,
+    pieces,
     prepare,
     replay,
     reset_offsets,
@@ -105,6 +106,7 @@ class SimLog:
         if event == "epoch_thrown_away" or fields.get("ahead"):
             self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
         self._life.seen["old_folders_removed"] += event == "old_folder_removed"
+        self._life.seen["pieces_read_again"] += event == "pieces_read_again"
         if event in _TOLD:
             self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
 
@@ -154,7 +156,7 @@ class World:
         self.wrong: list[str] = []
         self.hosts = self.rng.choice((("a",), ("a", "b")))
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
-        self.slots = self.rng.randint(1, 3)
+        self.slots = self.rng.randint(1, 4)
         self.ever_recreated = False
         self.seen: Counter[str] = Counter()
         if self.store == "local":
@@ -427,6 +429,9 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (writer, "decode_record", _decode_once),
     (packs, "decode_record", _decode_once),
     (forgetting, "MAX_PARTITIONS", 2),
+    (pieces, "LEAST_PIECE", 1),
+    # What lies in a log here is a handful.
+    (pieces.Pieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", 8.0),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (desk, "BEGIN", (_begin_background,)),

@@ -17,7 +17,9 @@ from sluiceway.spec.values import is_table_name
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     NO_CHOICES,
+    PLAIN_FILES,
     EventTimeRule,
+    FileRules,
     MetaColumn,
     PartitionRule,
     RowChoices,
@@ -38,6 +40,8 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
+        rolling: How a task cuts rows into files.
+        memory_bytes: What a task may hold of rows.
     """
 
     job: str
@@ -58,6 +62,8 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
+    rolling: FileRules = PLAIN_FILES
+    memory_bytes: int = 512 << 20
 
     @property
     def group(self) -> str:

@@ -14,6 +14,7 @@ from sluiceway.worker.dirty_reader import DirtyBatch, read_dirty_rows
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import TaskPlan, TaskResult
 from sluiceway.worker.row_files import RowFiles
+from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
 
 
@@ -35,7 +36,7 @@ def run_lane_task(
         StorageUnavailableError: The store failed; the attempt is thrown away.
         TaskFailedError: Rows cannot be written.
     """
-    writes = WriteBehind()
+    writes = WriteBehind(TaskMemory(plan.route.memory_bytes))
     pipeline = RowPipeline(plan, storage, writes.lane(), files)
     times, deadline = TaskTimes(), time.monotonic() + plan.deadline_s
     try:
