@@ -14,7 +14,7 @@ def begin_background(held: HeldRoute, log: Log) -> None:
         held: The route.
         log: Bound to it.
     """
-    rules = held.plan.rolling
+    rules = held.schema.plan.rolling
     rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, rules)
     compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
     held.lanes.hand_on = compactor.take
