@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
+from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
@@ -45,6 +46,7 @@ class RouteConfig:
         evolution: What it does when columns change.
         rolling: How a task cuts rows into files.
         memory_bytes: What a task may hold of rows.
+        ready: When partitions are complete; None announces nothing.
     """
 
     job: str
@@ -69,6 +71,7 @@ class RouteConfig:
     evolution: Evolution = Evolution.FAIL
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
+    ready: ReadyRule | None = None
 
     @property
     def group(self) -> str:
