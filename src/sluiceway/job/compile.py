@@ -16,6 +16,7 @@ from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
+from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
 from sluiceway.spec.values import Secret
 from sluiceway.types.hive_types import format_hive_type
@@ -31,7 +32,10 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     EventTimeRule,
+    LatePolicy,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowColumn,
@@ -102,6 +106,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
+        late=_late_rule(spec),
     )
 
 
@@ -162,6 +167,22 @@ def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
         form=rule.format,
         max_future_us=rule.max_future_ms * 1000,
         min_us=rule.min_time_us,
+    )
+
+
+def _late_rule(spec: RouteSpec) -> LateRule:
+    """Rows of any age are in time unless the job file says something of lateness or readiness."""
+    rule = spec.event_time
+    if rule is None:
+        return IN_TIME_ALWAYS
+    window_ms = rule.archive_window_ms
+    if window_ms is None:
+        asked = rule.late is not None or spec.ready is not None
+        window_ms = DEFAULT_ARCHIVE_WINDOW_MS if asked else UNLIMITED
+    return LateRule(
+        policy=LatePolicy(rule.late or LatePolicy.SIDE),
+        window_us=None if isinstance(window_ms, str) else window_ms * 1000,
+        out_of_orderness_us=rule.out_of_orderness_ms * 1000,
     )
 
 

@@ -16,8 +16,10 @@ from sluiceway.spec.topic_pattern import render
 from sluiceway.spec.values import is_table_name
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     NO_CHOICES,
     EventTimeRule,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowChoices,
@@ -38,6 +40,7 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
+        late: When rows are late and what becomes of them.
     """
 
     job: str
@@ -58,6 +61,7 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
+    late: LateRule = IN_TIME_ALWAYS
 
     @property
     def group(self) -> str:

@@ -65,6 +65,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         partitions=config.partitions,
         files=state.files,
         choices=config.choices,
+        late=config.late,
     )
 
 

@@ -1,11 +1,13 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sluiceway import errors
 from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.files.contract import FileChoice
@@ -63,6 +65,54 @@ class PartitionRule:
     timezone: str | None = None
 
 
+class LatePolicy(StrEnum):
+    """What becomes of late rows (commit rule 17)."""
+
+    SIDE = "side"
+    REDIRECT = "redirect"
+    REOPEN = "reopen"
+    DIRTY = "dirty"
+
+
+@dataclass(frozen=True, slots=True)
+class LateRule:
+    """When rows are late and what becomes of them.
+
+    Attributes:
+        policy: What becomes of them.
+        window_us: A row further behind its source partition's greatest event time is late; None
+            leaves any row in time whose partition is open.
+        out_of_orderness_us: How far the route's watermark stays behind the greatest event times.
+    """
+
+    policy: LatePolicy = LatePolicy.SIDE
+    window_us: int | None = None
+    out_of_orderness_us: int = 0
+
+
+IN_TIME_ALWAYS = LateRule()
+"""Rows are late only when their partition is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTimes:
+    """What an epoch knows of time when it is planned.
+
+    Attributes:
+        clock_us: The driver's clock, never before that of an epoch that is committed (commit
+            rule 23). 0 is the clock of the task's machine.
+        closed: Prefixes that rows reach by the late policy only.
+        late_before_us: By split: a row before it is late; None bounds nothing. One for each split,
+            or none at all.
+        watermark_us: Of the route; None before there is one.
+    """
+
+    clock_us: int = 0
+    closed: tuple[str, ...] = ()
+    late_before_us: tuple[int | None, ...] = ()
+    watermark_us: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class MetaColumn:
     """A column of what the queue has beside the payload; kinds as in `META_TYPES`."""
@@ -116,6 +166,7 @@ class RoutePlan:
         choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
         files: How clean rows are written; dirty ones always as Parquet.
+        late: When rows are late and what becomes of them.
     """
 
     ledger: str
@@ -130,6 +181,7 @@ class RoutePlan:
     partitions: tuple[PartitionRule, ...]
     files: FileChoice
     choices: RowChoices = NO_CHOICES
+    late: LateRule = IN_TIME_ALWAYS
 
     @property
     def owner_token(self) -> str:
@@ -143,8 +195,7 @@ class TaskPlan:
 
     Attributes:
         deadline_s: Reading time from the task's start, on its own monotonic clock.
-        clock_us: The driver's clock when the epoch was planned, never before that of an epoch that
-            is committed (commit rule 23). 0 is the clock of the task's machine.
+        times: What is late, and by which clock rows are read.
     """
 
     route: RoutePlan
@@ -152,7 +203,7 @@ class TaskPlan:
     task: int
     splits: tuple[Split, ...]
     deadline_s: float
-    clock_us: int = 0
+    times: EpochTimes = EpochTimes()
 
     @property
     def result_path(self) -> str:
@@ -231,6 +282,8 @@ class TaskResult:
         consumer_reused: The consumer of an earlier epoch went on.
         dirty_samples: A few dirty rows of each reason.
         notes: What the format has counted besides.
+        late_files: Late rows in their own place.
+        late_rows: All late rows, by what became of them.
     """
 
     ledger: str
@@ -248,6 +301,8 @@ class TaskResult:
     failure: TaskFailure | None
     dirty_samples: tuple[DirtySample, ...] = ()
     notes: dict[str, int] = field(default_factory=dict)
+    late_files: tuple[FileRecord, ...] = ()
+    late_rows: LateRows = NO_LATE_ROWS
 
     def moved(self) -> bool:
         """Whether any end moved."""

@@ -5,6 +5,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.worker.places import Place
+
+WrittenFiles = tuple[tuple[FileRecord, ...], tuple[FileRecord, ...], tuple[FileRecord, ...]]
+"""Clean files, dirty ones, late ones."""
 
 
 class RowFiles(Protocol):
@@ -14,14 +18,14 @@ class RowFiles(Protocol):
     def attempt(self) -> str:
         """Folder of the attempt, under stage/."""
 
-    def write(self, values: tuple[str | None, ...], rows: pa.RecordBatch) -> None:
-        """Take clean rows of one partition."""
+    def write(self, place: Place, rows: pa.RecordBatch) -> None:
+        """Take clean rows of one partition, in time or late."""
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
         """Take dirty rows."""
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
-        """Records of the clean files and of the dirty ones. Called once."""
+    def close(self) -> WrittenFiles:
+        """Records of the clean files, of the dirty and of the late ones. Called once."""
 
     def abort(self) -> None:
         """Drop what is open."""
@@ -32,15 +36,15 @@ class NoFiles:
 
     attempt = ""
 
-    def write(self, values: tuple[str | None, ...], rows: pa.RecordBatch) -> None:
+    def write(self, place: Place, rows: pa.RecordBatch) -> None:
         """See `RowFiles`."""
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
         """See `RowFiles`."""
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
+    def close(self) -> WrittenFiles:
         """See `RowFiles`."""
-        return (), ()
+        return (), (), ()
 
     def abort(self) -> None:
         """See `RowFiles`."""

@@ -8,6 +8,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.layout import is_late_place
 from sluiceway.sinks.files.contract import PARQUET_FILES, TableFile, TableFormat
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.partition_path import partition_folder
@@ -15,7 +16,9 @@ from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
 from sluiceway.worker.late_writer import LateWriter
+from sluiceway.worker.places import LatePlace, Place
 from sluiceway.worker.plan import TaskPlan
+from sluiceway.worker.row_files import WrittenFiles
 
 MAX_OPEN_FILES = 64
 # So many are begun with their first rows, so that what a store refuses is known early.
@@ -23,8 +26,6 @@ EARLY_FILES = 32
 MAX_BUFFERED_BYTES = 512 << 20
 # Files that are closed at once: each waits for the disk, and the waits are shared.
 CLOSERS = 8
-
-Values = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,26 +56,26 @@ class StagedFiles:
         self.attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
         self._folder = route.layout.attempt(self.attempt)
         self._made_folder = False
-        self._open: OrderedDict[Values, _Open] = OrderedDict()
+        self._open: OrderedDict[Place, _Open] = OrderedDict()
         # Of those, the ones with an open file, the one written longest ago first.
-        self._begun: OrderedDict[Values, None] = OrderedDict()
+        self._begun: OrderedDict[Place, None] = OrderedDict()
         self._dirty: _Open | None = None
         self._buffered_bytes = 0
         self._records: list[FileRecord] = []
 
-    def write(self, values: Values, rows: pa.RecordBatch) -> None:
-        """Append rows to the partition's file.
+    def write(self, place: Place, rows: pa.RecordBatch) -> None:
+        """Append rows to the partition's file, or to that of its late rows.
 
         Raises:
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
-        of = self._open.get(values)
+        of = self._open.get(place)
         if of is None:
-            of = self._open[values] = self._new_file(self._rows_format)
+            of = self._open[place] = self._new_file(self._rows_format)
             if len(self._begun) < EARLY_FILES:
                 of.writer.handle()
         self._append(of, rows)
-        self._note_begun(values, of)
+        self._note_begun(place, of)
         self._bound_memory()
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
@@ -88,11 +89,11 @@ class StagedFiles:
         self._append(self._dirty, rows)
         self._bound_memory()
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
+    def close(self) -> WrittenFiles:
         """Close and check every file. Called once.
 
         Returns:
-            Records of the clean files and of the dirty ones.
+            Records of the clean files, of the dirty and of the late ones.
 
         Raises:
             StorageUnavailableError: The store failed; the attempt is thrown away.
@@ -106,7 +107,9 @@ class StagedFiles:
         if self._made_folder:
             self._storage.sync_folder(self._folder)
             self._storage.sync_folder(self._plan.route.layout.stage)
-        return tuple(self._records), dirty
+        clean = tuple(file for file in self._records if not is_late_place(file.final))
+        late = tuple(file for file in self._records if is_late_place(file.final))
+        return clean, dirty, late
 
     def abort(self) -> None:
         """Drop what is open; closed files stay as garbage of this attempt."""
@@ -120,11 +123,11 @@ class StagedFiles:
         of.file.write(rows)
         self._buffered_bytes += of.file.buffered_bytes - before
 
-    def _note_begun(self, values: Values, of: _Open) -> None:
+    def _note_begun(self, place: Place, of: _Open) -> None:
         if not of.writer.begun:
             return
-        self._begun[values] = None
-        self._begun.move_to_end(values)
+        self._begun[place] = None
+        self._begun.move_to_end(place)
         if len(self._begun) > MAX_OPEN_FILES:
             # The one written longest ago is closed whole; its partition gets another file.
             idle, _ = self._begun.popitem(last=False)
@@ -160,9 +163,7 @@ class StagedFiles:
         writer = LateWriter(self._storage, f"{self._folder}/{name}")
         return _Open(table_format.new_file(writer), writer)
 
-    def _close(
-        self, table_format: TableFormat, file: TableFile, values: Values | None
-    ) -> FileRecord:
+    def _close(self, table_format: TableFormat, file: TableFile, place: Place | None) -> FileRecord:
         try:
             written = file.close()
         except BaseException:
@@ -173,25 +174,28 @@ class StagedFiles:
         name = written.path.rpartition("/")[2]
         return FileRecord(
             staged=f"{self.attempt}/{name}",
-            final=self._final(name, values),
-            values=values or (),
+            final=self._final(name, place),
+            values=_values(place),
             rows=BigInt(written.rows),
             size_bytes=BigInt(size),
             crc32c=written.seal.crc32c,
-            bounds=dict(written.column_bounds) if values is not None else {},
+            bounds=dict(written.column_bounds) if place is not None else {},
         )
 
-    def _final(self, name: str, values: Values | None) -> str:
-        if values is None:
-            return self._plan.route.layout.dirty_relative(name)
-        if not values:
-            return name
-        return f"{partition_folder(self._names, values)}/{name}"
+    def _final(self, name: str, place: Place | None) -> str:
+        layout = self._plan.route.layout
+        if place is None:
+            return layout.dirty_relative(name)
+        values = _values(place)
+        folder = partition_folder(self._names, values) if values else ""
+        if isinstance(place, LatePlace):
+            return layout.late_relative(folder, name)
+        return f"{folder}/{name}" if folder else name
 
     def _bound_memory(self) -> None:
         if self._buffered_bytes <= MAX_BUFFERED_BYTES:
             return
-        places: list[tuple[Values | None, _Open]] = [*self._open.items()]
+        places: list[tuple[Place | None, _Open]] = [*self._open.items()]
         if self._dirty is not None:
             places.append((None, self._dirty))
         # Some more than needed: many small partitions are not looked through at every write.
@@ -205,3 +209,9 @@ class StagedFiles:
                 of.file.flush()
                 if values is not None:
                     self._note_begun(values, of)
+
+
+def _values(place: Place | None) -> tuple[str | None, ...]:
+    if isinstance(place, LatePlace):
+        return place.values
+    return place or ()

@@ -68,7 +68,7 @@ def _rows(*ids: int) -> pa.RecordBatch:
 
 def _ids(root: Path, files: StagedFiles) -> dict[str, list[int]]:
     """Close the files and read them back, by partition, a list a file joined in file order."""
-    clean, _ = files.close()
+    clean, _, _ = files.close()
     stage = Path(LedgerLayout(str(root), "orders").stage)
     found: dict[str, list[int]] = {}
     for file in clean:
