@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
+from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
@@ -41,6 +42,7 @@ class RouteConfig:
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
         late: When rows are late and what becomes of them.
+        ready: When partitions are complete; None announces nothing.
     """
 
     job: str
@@ -62,6 +64,7 @@ class RouteConfig:
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
     late: LateRule = IN_TIME_ALWAYS
+    ready: ReadyRule | None = None
 
     @property
     def group(self) -> str:

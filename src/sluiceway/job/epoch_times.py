@@ -23,23 +23,26 @@ class EpochDates:
     Attributes:
         clock_us: The driver's clock when it was planned.
         planned: The same moment on the monotonic clock.
-        closed: Prefixes that its rows reach by the late policy only.
         late_before_us: Source partition -> a row of it before this time is late.
         watermark_us: Of the route; None before there is one.
     """
 
     clock_us: int = 0
     planned: float = 0.0
-    closed: tuple[str, ...] = ()
     late_before_us: Mapping[SourcePartition, int] = field(default_factory=dict)
     watermark_us: int | None = None
 
-    def for_splits(self, splits: tuple[Split, ...]) -> EpochTimes:
-        """What a task with these splits is told."""
+    def for_splits(self, splits: tuple[Split, ...], closed: tuple[str, ...]) -> EpochTimes:
+        """What a task is told.
+
+        Args:
+            splits: Of the task.
+            closed: Prefixes that rows of the epoch reach by the late policy only.
+        """
         bounds = tuple(self.late_before_us.get(split.partition) for split in splits)
         return EpochTimes(
             clock_us=self.clock_us,
-            closed=self.closed,
+            closed=closed,
             late_before_us=bounds if any(bound is not None for bound in bounds) else (),
             watermark_us=self.watermark_us,
         )
@@ -48,16 +51,15 @@ class EpochDates:
         """The clock, carried on to a moment of the monotonic one: no row was read later."""
         return self.clock_us + max(0, int((at - self.planned) * 1_000_000))
 
-    def marked(self, record: DataRecord, route: RoutePlan, at: float) -> DataRecord:
-        """The record of the epoch with what it was planned by.
+    def dated(self, record: DataRecord, route: RoutePlan, at: float) -> DataRecord:
+        """The record of the epoch, with the clock where rows go by it.
 
         Args:
             record: As the tasks have answered.
-            route: Whether any of its rows are dated by the clock.
-            at: When they had answered, on the monotonic clock.
+            route: Says whether they do.
+            at: When the tasks had answered, on the monotonic clock.
         """
-        clock_us = self.until_us(at) if is_by_clock(route) else 0
-        return replace(record, closed=self.closed, clock_us=BigInt(clock_us))
+        return replace(record, clock_us=BigInt(self.until_us(at))) if is_by_clock(route) else record
 
 
 UNDATED = EpochDates()
@@ -74,13 +76,12 @@ class EpochClock:
     wall_us: Callable[[], int] = _wall_us
     _last: EpochDates = UNDATED
 
-    def date(self, fold: Fold, rule: LateRule, closed: tuple[str, ...]) -> EpochDates:
+    def date(self, fold: Fold, rule: LateRule) -> EpochDates:
         """What an epoch that is planned now knows of time. Called once an epoch.
 
         Args:
             fold: What it is planned from.
             rule: When rows are late.
-            closed: Prefixes that are closed.
         """
         now = time.monotonic()
         # Tasks of the epoch before may have dated rows up to now by the clock that it was given.
@@ -88,7 +89,6 @@ class EpochClock:
         self._last = EpochDates(
             clock_us=max(self.wall_us(), fold.clock_us, before_us),
             planned=now,
-            closed=closed,
             late_before_us=late_before_us(fold, rule),
             watermark_us=watermark_us(fold, rule),
         )

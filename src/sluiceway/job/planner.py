@@ -40,7 +40,9 @@ class PlannedEpoch:
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
-        dates: What it knows of time: the clock, what is closed, what is late.
+        dates: What it knows of time: by which clock rows are read, what is late.
+        closed: Prefixes that rows of this epoch reach by the late policy only.
+        bound_us: The committed watermark that it took to close them; None without one.
         answered: When its tasks had answered, on the monotonic clock; None while they have not.
     """
 
@@ -50,6 +52,8 @@ class PlannedEpoch:
     alone: bool = True
     ahead: bool = False
     dates: EpochDates = UNDATED
+    closed: tuple[str, ...] = ()
+    bound_us: int | None = None
     answered: float | None = None
     started: float = field(default_factory=time.monotonic)
 
@@ -70,7 +74,7 @@ class PlannedEpoch:
                 task=task,
                 splits=splits,
                 deadline_s=deadline_s,
-                times=self.dates.for_splits(splits),
+                times=self.dates.for_splits(splits, self.closed),
             )
             for task, splits in dealt.items()
         }

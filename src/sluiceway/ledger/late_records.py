@@ -5,7 +5,6 @@ from typing import ClassVar
 
 from sluiceway.types.strict_json import BigInt
 
-
 _NONE = BigInt(0)
 
 
