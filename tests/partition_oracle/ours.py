@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import pyarrow as pa
 
 from partition_oracle.values import days, decimals, numbers, text_values
-from sluiceway.eventtime.partition_values import PartitionAssigner, ValueColumn
+from sluiceway.eventtime.partition_values import NO_TIMES, PartitionAssigner, ValueColumn
 from sluiceway.sinks.hive.partition_path import (
     DEFAULT_PARTITION,
     parse_partition_folder,
@@ -82,7 +82,7 @@ def judge(values: pa.Array, tally: Tally) -> list[tuple[str, str]]:
     rows = pa.record_batch({"v": values})
     found = PartitionAssigner(
         [ValueColumn(NAME, "v")], rows.schema, partition_value_problem
-    ).assign(rows, None)
+    ).assign(rows, NO_TIMES)
     dirty = {row.index: row for row in found.dirty}
     kept = []
     for index, (value, code) in enumerate(zip(values.to_pylist(), found.codes, strict=True)):

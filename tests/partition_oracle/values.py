@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterator
 from datetime import date, timedelta
 from decimal import Decimal
+from typing import Literal
 
 from tools.hostile_payloads import DEFAULT, hostile_payloads
 
@@ -15,7 +16,7 @@ _PIECES = (
     *("\u200b", "\ufeff", "\u202e", "\u5317", "\U0001f600", "\U0010ffff", "a", "B", "7"),
     *(DEFAULT, "null", "place=", "file:", "/../"),
 )
-_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+_FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = ("NFC", "NFD", "NFKC", "NFKD")
 _RANGES = ((0x20, 0x7F), (0xA0, 0x2FF), (0x300, 0x36F), (0x4E00, 0x9FFF), (0xE000, 0xF8FF),
            (0x1F300, 0x1F6FF), (0xFE00, 0xFFFF), (0x2000, 0x206F))  # fmt: skip
 _FIRST_DAY = date(1, 1, 1)
