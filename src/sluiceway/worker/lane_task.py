@@ -6,6 +6,7 @@ Runs in the driver's process, beside its epochs: what is replayed is little, and
 import time
 from collections.abc import Iterator, Sequence
 
+from sluiceway.observe.failpoints import reach
 from sluiceway.sources.contract import Split, SplitEnd
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.answers import TaskTimes, finished_result
@@ -46,6 +47,7 @@ def run_lane_task(
                 batches = _batches(storage, index, split, path)
                 end = _take(pipeline, batches, end, deadline)
             ends.append(SplitEnd(end, end - split.start_offset, 0, None))
+        reach("lane.close", plan.epoch)
         return finished_result(plan, pipeline, ends, times)
     except BaseException:
         pipeline.abort()
