@@ -10,6 +10,7 @@ from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
 from sluiceway.job.schema_formats import avro_options, protobuf_options
+from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_format import creation_problem
@@ -216,7 +217,11 @@ def _partition_rule(part: PartitionSpec) -> PartitionRule:
     for kind, pattern in kinds.items():
         if pattern is not None:
             return PartitionRule(part.name, pattern, None, kind=kind, timezone=part.timezone)
-    return PartitionRule(part.name, None, part.column, part.constant)
+    choice = None
+    if part.partitioner is not None and part.partitioner.plugin is not None:
+        name, options = part.partitioner.plugin
+        choice = PartitionerChoice(name, _texts(options))
+    return PartitionRule(part.name, None, part.column, part.constant, partitioner=choice)
 
 
 def source_access(spec: RouteSpec) -> SourceAccess:

@@ -10,6 +10,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import RowCounts
+from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import SourceAccess
@@ -50,11 +51,12 @@ PROCESSING_TIME = "$processing_time"
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """One partition column: by a time (`pattern`), a column of the row, or a constant.
+    """One partition column: by a time (`pattern`), a column of the row, a constant, a plug-in.
 
     Attributes:
         kind: Which time.
         timezone: Of a time that is no event time; None is that of the event time, or UTC.
+        partitioner: Columns with an equal one get their values from one partitioner.
     """
 
     name: str
@@ -63,6 +65,7 @@ class PartitionRule:
     constant: str | None = None
     kind: TimeKind = TimeKind.EVENT
     timezone: str | None = None
+    partitioner: PartitionerChoice | None = None
 
 
 class LatePolicy(StrEnum):
