@@ -18,10 +18,12 @@ from sluiceway.spec.values import is_table_name
 from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     NO_CHOICES,
     PLAIN_FILES,
     EventTimeRule,
     FileRules,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowChoices,
@@ -46,6 +48,7 @@ class RouteConfig:
         evolution: What it does when columns change.
         rolling: How a task cuts rows into files.
         memory_bytes: What a task may hold of rows.
+        late: When rows are late and what becomes of them.
         ready: When partitions are complete; None announces nothing.
     """
 
@@ -71,6 +74,7 @@ class RouteConfig:
     evolution: Evolution = Evolution.FAIL
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
+    late: LateRule = IN_TIME_ALWAYS
     ready: ReadyRule | None = None
 
     @property

@@ -12,6 +12,7 @@ from sluiceway.job.desired import (
 from sluiceway.job.desk import BackgroundWork, RouteDesk
 from sluiceway.job.dirty_limits import DirtyWatch
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.epoch_times import EpochClock
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
@@ -44,6 +45,7 @@ class HeldRoute:
     background: list[BackgroundWork] = field(default_factory=list)
     ready_effects: ReadyEffects | None = None
     readiness: RouteReadiness | None = None
+    clock: EpochClock = field(default_factory=EpochClock)
 
     def begin_readiness(
         self, rule: ReadyRule | None, effects: ReadyEffects | None, log: Log

@@ -201,6 +201,12 @@ class HiveTable(Block):
         return self.name.partition(".")[2].lower()
 
 
+class PartitionerSpec(PluginBlock):
+    """Who gives a partition column its values: a plug-in by its name, and its options."""
+
+    PLUGINS = (PluginGroup.PARTITIONERS,)
+
+
 class PartitionSpec(Block):
     """A partition column; exactly one of the kinds is given.
 
@@ -210,10 +216,14 @@ class PartitionSpec(Block):
         constant: One value for all rows.
         processing_time: Pattern for the time at which the row is read.
         record_time: Pattern for the record's own time in the queue.
+        partitioner: A plug-in that looks at whole rows.
         timezone: Of the last two; None is that of the block `event_time`, or UTC without one.
     """
 
-    ONE_OF = ("event_time", "column", "constant", "processing_time", "record_time")
+    ONE_OF = (
+        *("event_time", "column", "constant", "processing_time", "record_time"),
+        "partitioner",
+    )
     name: ColumnName
     event_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     column: ColumnName | None = None
@@ -221,6 +231,7 @@ class PartitionSpec(Block):
     processing_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     record_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     timezone: TimeZone | None = None
+    partitioner: PartitionerSpec | None = None
 
 
 class MetaColumn(Block):
