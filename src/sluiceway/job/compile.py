@@ -14,6 +14,7 @@ from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
 from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
@@ -34,6 +35,7 @@ from sluiceway.types.schema import (
 from sluiceway.worker.plan import (
     IN_TIME_ALWAYS,
     EventTimeRule,
+    FileRules,
     LatePolicy,
     LateRule,
     MetaColumn,
@@ -42,6 +44,7 @@ from sluiceway.worker.plan import (
 )
 from sluiceway.worker.row_check import row_problem
 from sluiceway.worker.row_choices import payload_fields
+from sluiceway.worker.task_memory import DEFAULT_BYTES, deal
 
 
 def _headers_type(value: DataType) -> DataType:
@@ -106,6 +109,8 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
+        rolling=_file_rules(spec),
+        memory_bytes=spec.run.memory_per_task_bytes,
         late=_late_rule(spec),
     )
 
@@ -153,6 +158,18 @@ def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
         ratio=dirty.max_rate.ratio,
         ratio_window_ms=dirty.max_rate.window_ms,
         ratio_min_rows=dirty.max_rate.min_rows,
+    )
+
+
+def _file_rules(spec: RouteSpec) -> FileRules:
+    files = spec.files
+    return FileRules(
+        target_bytes=files.target_size_bytes,
+        roll_interval_s=files.roll_interval_ms / 1000,
+        idle_close_s=files.idle_close_ms / 1000,
+        max_open=files.max_open,
+        prefix=files.prefix,
+        suffix=files.suffix,
     )
 
 
@@ -213,7 +230,11 @@ def source_access(spec: RouteSpec) -> SourceAccess:
     if plugin is not None:
         access = SourceAccess(plugin[0], _texts(plugin[1]))
     else:
-        options = {**spec.kafka.properties, BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers}
+        options = {
+            **_queue_bound(spec),
+            **spec.kafka.properties,
+            BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers,
+        }
         access = SourceAccess("kafka", _texts(options))
     try:
         check_access(access)
@@ -221,6 +242,13 @@ def source_access(spec: RouteSpec) -> SourceAccess:
         where = f"connections.{spec.source.connection}"
         raise JobFileError(f"{where}: {error}", hint="correct the connection") from error
     return access
+
+
+def _queue_bound(spec: RouteSpec) -> dict[str, str]:
+    """The queue's part in the memory of a task; a job with a usual one needs no word of it."""
+    queue_bytes = deal(spec.run.memory_per_task_bytes).queue_bytes
+    usual = queue_bytes == deal(DEFAULT_BYTES).queue_bytes
+    return {} if usual else {QUEUED_KBYTES: str(queue_bytes >> 10)}
 
 
 def _catalog_access(spec: RouteSpec) -> CatalogAccess:

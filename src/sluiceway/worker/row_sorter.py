@@ -6,9 +6,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.places import Place
 
-Write = Callable[[Place, pa.RecordBatch], None]
+Write = Callable[[Place, pa.RecordBatch, SharedRows | None], None]
+"""(place, its rows, the memory that they share with others)"""
 
 # With more runs of rows for one partition than this, sorting the batch costs less than the slices.
 _RUNS_PER_VALUE = 4
@@ -37,6 +39,11 @@ class RowSorter:
         self._held_codes: list[NDArray[np.int32]] = []
         self._held_bytes = 0
         self._codes: dict[Place, int] = {}
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of what is kept back."""
+        return self._held_bytes
 
     def add(self, rows: pa.RecordBatch, codes: NDArray[np.int32], values: Sequence[Place]) -> None:
         """Take a batch.
@@ -87,9 +94,10 @@ class RowSorter:
 
     def _hand_on(self, rows: pa.RecordBatch, values: Sequence[Place], cuts: Sequence[int]) -> None:
         largest = int(np.diff(cuts).max())
+        shared = SharedRows(rows.nbytes)
         for value, begin, end in zip(values, cuts[:-1], cuts[1:], strict=True):
             if (end - begin) * _LARGEST_PER_PIECE < largest:
                 if end > begin:
-                    self._write(value, rows.take(pa.array(np.arange(begin, end))))
+                    self._write(value, rows.take(pa.array(np.arange(begin, end))), None)
             else:
-                self._write(value, rows.slice(begin, end - begin))
+                self._write(value, rows.slice(begin, end - begin), shared)

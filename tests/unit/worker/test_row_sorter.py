@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.places import Place
 from sluiceway.worker.row_sorter import MIN_PIECE_ROWS, RowSorter
 
@@ -15,7 +16,8 @@ class _Taken:
         self.pieces: list[tuple[Place, int]] = []
         self.rows: dict[Place, list[int]] = {}
 
-    def __call__(self, values: Place, rows: pa.RecordBatch) -> None:
+    def __call__(self, values: Place, rows: pa.RecordBatch, shared: SharedRows | None) -> None:
+        del shared
         self.pieces.append((values, rows.num_rows))
         self.rows.setdefault(values, []).extend(rows.column("id").to_pylist())
 
@@ -81,7 +83,7 @@ def test_runs_of_one_partition_are_cut_without_a_copy() -> None:
     taken: list[pa.RecordBatch] = []
     rows = pa.record_batch({"id": pa.array(range(1000))})
     codes = np.repeat(np.array([0, 1], np.int32), 500)
-    RowSorter(lambda _, piece: taken.append(piece)).add(rows, codes, [("a",), ("b",)])
+    RowSorter(lambda _, piece, __: taken.append(piece)).add(rows, codes, [("a",), ("b",)])
     addresses = {piece.column("id").buffers()[1].address for piece in taken}
     assert addresses == {rows.column("id").buffers()[1].address}
 
@@ -102,7 +104,8 @@ def test_rows_of_a_small_partition_do_not_keep_those_of_a_large_one_in_memory(
 ) -> None:
     waiting: list[pa.RecordBatch] = []
 
-    def write(values: Place, rows: pa.RecordBatch) -> None:
+    def write(values: Place, rows: pa.RecordBatch, shared: SharedRows | None) -> None:
+        del shared
         # The large partition's are written at once.
         if values == ("small",):
             waiting.append(rows)
