@@ -302,8 +302,7 @@ class RouteSession:
             return None
         ahead_of = ahead is not None
         planned = PlannedEpoch(next(self._epochs), splits, route, ahead=ahead_of)
-        planned.closed, planned.bound_us = self._now.desk.closed(), self._now.desk.bound_us
-        planned.dates = self._now.clock.date(fold, self.config.late)
+        self._now.mark_planned(planned, fold)
         self._parts.observe(Step.PLANNED)
         return planned
 
