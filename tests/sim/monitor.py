@@ -354,10 +354,17 @@ class Monitor:
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
-        fold.places.data(body, clean, seq, self.root)
+        late = [self._file(file, seq, own, kept) for file in body.get("late_files", ())]
+        reached = fold.places.data(body, clean, seq, self.root)
+        fold.places.late(late, seq)
+        told = body.get("late_rows", {})
         if kept is not None:
             return
-        _require(self._fits(clean, wanted[CLEAN], optional), "P6", f"slot {seq}: rows do not fit")
+        # Never silent: whatever reaches a closed partition, or goes aside, is counted.
+        counted = [int(told.get(name, 0)) for name in ("reopen", "side")]
+        _require(counted == [reached, counts["late"]], "P6", f"slot {seq}: {reached} late, {told}")
+        fitting = self._fits([*clean, *late], wanted[CLEAN], optional)
+        _require(fitting, "P6", f"slot {seq}: rows do not fit")
         _require(self._fits(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
@@ -478,7 +485,8 @@ class Monitor:
             if path in self.fold.files and self.fold.files[path].dead:
                 continue
             is_dirty = path.startswith(f"{self._system}/dirty/")
-            seen = is_dirty or path.rpartition("/")[0] in folders
+            is_late = path.startswith(f"{self._system}/late/")
+            seen = is_dirty or is_late or path.rpartition("/")[0] in folders
             _require(seen, "end", f"no partition shows {path}")
             found[DIRTY if is_dirty else CLEAN] += file_rows(content)
         expired = {CLEAN: self.fold.places.expired_rows, DIRTY: Counter[Row]()}

@@ -59,7 +59,7 @@ from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local
 from sluiceway.storage.contract import Storage
 from sluiceway.worker import staged_files
-from sluiceway.worker.plan import PartitionRule
+from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
@@ -259,6 +259,7 @@ class World:
             partitions=(PartitionRule("hr", None, "hr"),),
             interval_s=1.0,
             straggler_timeout_s=3.0,
+            late=LateRule(LatePolicy.SIDE if self.slots % 2 else LatePolicy.REOPEN),
         )
 
     def start_driver(

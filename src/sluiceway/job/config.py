@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
+from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
@@ -16,10 +17,12 @@ from sluiceway.spec.topic_pattern import render
 from sluiceway.spec.values import is_table_name
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     NO_CHOICES,
     PLAIN_FILES,
     EventTimeRule,
     FileRules,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowChoices,
@@ -42,6 +45,8 @@ class RouteConfig:
         dirty: How many dirty rows it takes before it halts.
         rolling: How a task cuts rows into files.
         memory_bytes: What a task may hold of rows.
+        late: When rows are late and what becomes of them.
+        ready: When partitions are complete; None announces nothing.
     """
 
     job: str
@@ -64,6 +69,8 @@ class RouteConfig:
     dirty: DirtyLimits = NO_LIMITS
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
+    late: LateRule = IN_TIME_ALWAYS
+    ready: ReadyRule | None = None
 
     @property
     def group(self) -> str:

@@ -9,10 +9,11 @@ from sluiceway.job.planner import PlannedSplit
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.offset_sum import add_sums
 from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.places import is_below
+from sluiceway.ledger.places import prefixes
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord, RangeRecord, RowCounts
 from sluiceway.storage.contract import Storage
 from sluiceway.types.dirty import bounded_counts
@@ -41,13 +42,15 @@ def prepare_record(
         InvariantError: A task answered something that it was not asked.
     """
     ranges: list[RangeRecord] = []
-    counts, reasons, timings = NO_ROWS, dict[str, int](), dict[str, int]()
+    counts, late = NO_ROWS, NO_LATE_ROWS
+    reasons, timings = dict[str, int](), dict[str, int]()
     for result in results:
         _check_answer(fold, epoch, planned[result.task], result)
         for plan, split in zip(planned[result.task], result.splits, strict=True):
             if split.end > plan.range_start:
                 ranges.append(_range(fold, plan, split))
         counts = counts.plus(result.counts)
+        late = late.plus(result.late_rows)
         _add_counts(reasons, result.dirty_reasons)
         _add_counts(timings, result.timings_ms)
     if not ranges:
@@ -57,10 +60,12 @@ def prepare_record(
         ranges=_joined(ranges),
         files=tuple(file for result in results for file in result.files),
         dirty_files=tuple(file for result in results for file in result.dirty_files),
+        late_files=tuple(file for result in results for file in result.late_files),
         counts=_only_moved(counts),
         schema=schema,
         dirty_reasons=bounded_counts(reasons),
         timings_ms=timings,
+        late_rows=late,
     )
 
 
@@ -149,7 +154,7 @@ def check_staged_files(
     for result in results:
         named = {
             layout.attempt(file.staged): int(file.size_bytes)
-            for file in (*result.files, *result.dirty_files)
+            for file in (*result.files, *result.dirty_files, *result.late_files)
         }
         if not named:
             continue
@@ -172,15 +177,21 @@ def placed(record: DataRecord, fold: Fold) -> DataRecord:
 
     Args:
         record: Each file with the folder of its partition's first rows; in `closed` all prefixes
-            that were closed when it was planned. Rows in others are not late, and refused when
-            those are closed by now (commit rule 6).
+            that were closed when it was planned, with the watermark that this took. Rows in
+            others are not late, and refused when those are closed by now (commit rule 6).
         fold: Of all records before the slot.
     """
-    newly = sorted(set(record.closed) - fold.closed.keys())
+    closed = set(record.closed)
+    newly = sorted(closed - fold.closed.keys())
     names = {file.final.rpartition("/")[0] for file in record.files}
-    late = {prefix for prefix in record.closed for name in names if is_below(name, prefix)}
+    late = {prefix for name in names for prefix in prefixes(name) if prefix in closed}
     files = tuple(map(partial(_placed_file, fold), record.files))
-    return replace(record, files=files, closed=tuple(newly), late_in=tuple(sorted(late)))
+    mark = record.watermark
+    if mark is not None and not newly:
+        mark = replace(mark, bound_us=None)
+    return replace(
+        record, files=files, closed=tuple(newly), late_in=tuple(sorted(late)), watermark=mark
+    )
 
 
 def _placed_file(fold: Fold, file: FileRecord) -> FileRecord:
@@ -194,13 +205,13 @@ def _placed_file(fold: Fold, file: FileRecord) -> FileRecord:
 def placed_lane(record: LaneDataRecord, fold: Fold) -> LaneDataRecord:
     """As `placed`, for an epoch of a lane, which closes nothing."""
     names = {file.final.rpartition("/")[0] for file in record.files}
-    late = {prefix for prefix in fold.closed for name in names if is_below(name, prefix)}
+    late = {prefix for name in names for prefix in prefixes(name) if prefix in fold.closed}
     files = tuple(map(partial(_placed_file, fold), record.files))
     return replace(record, files=files, late_in=tuple(sorted(late)))
 
 
 def all_files(record: EpochRecord | ReplaceRecord) -> tuple[FileRecord, ...]:
-    """Files that a record gives their final names, clean and dirty."""
+    """Files that a record gives their final names, clean, dirty and late."""
     if isinstance(record, ReplaceRecord):
         return record.added
-    return (*record.files, *record.dirty_files)
+    return (*record.files, *record.dirty_files, *record.late_files)

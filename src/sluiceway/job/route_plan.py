@@ -67,6 +67,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         choices=config.choices,
         rolling=config.rolling,
         memory_bytes=config.memory_bytes,
+        late=config.late,
     )
 
 

@@ -13,34 +13,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sluiceway.eventtime.event_time import EventTimeReader
-from sluiceway.eventtime.partition_time import TimePattern
-from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
+from sluiceway.eventtime.partition_values import NO_TIMES, RowTimes
 from sluiceway.formats.contract import DirtyRow, RowDecoder
 from sluiceway.formats.registry import open_decoder
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.files.registry import open_format
-from sluiceway.sinks.hive.partition_path import partition_value_problem
 from sluiceway.sources.contract import RawRecord, SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
+from sluiceway.worker.late_rows import LateBatch, LateJudge
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
-from sluiceway.worker.plan import (
-    NO_CHOICES,
-    DirtySample,
-    EventTimeRule,
-    PartitionRule,
-    TaskPlan,
-)
+from sluiceway.worker.places import Values
+from sluiceway.worker.plan import NO_CHOICES, DirtySample, TaskPlan
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.row_files import RowFiles
+from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
 from sluiceway.worker.row_writer import RowWriter
 from sluiceway.worker.staged_files import StagedFiles
+from sluiceway.worker.task_clock import TaskClock
 from sluiceway.worker.write_behind import WriteLane
 
 
@@ -66,6 +62,8 @@ class Written:
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
     dirty_samples: tuple[DirtySample, ...]
+    late_files: tuple[FileRecord, ...] = ()
+    late_rows: LateRows = NO_LATE_ROWS
 
 
 @dataclass(slots=True)
@@ -74,7 +72,7 @@ class _Rows:
 
     columns: pa.RecordBatch
     indices: pa.Array
-    event_times: pa.Array | None = None
+    times: RowTimes = NO_TIMES
 
 
 @dataclass(slots=True)
@@ -83,6 +81,7 @@ class _Counted:
     dirty: int = 0
     filtered: int = 0
     skipped: int = 0
+    late_rows: LateRows = NO_LATE_ROWS
     reasons: DirtyTally = field(default_factory=DirtyTally)
     notes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -97,10 +96,17 @@ class RowPipeline:
         lane: Where its files are written, beside the caller's thread. What touches files or
             counts what was written runs there, until `close` or `abort` has waited for it.
         files: Takes the rows; None stages files.
+        started: When the task was, on the monotonic clock; None is now.
     """
 
     def __init__(
-        self, plan: TaskPlan, storage: Storage, lane: WriteLane, files: RowFiles | None = None
+        self,
+        plan: TaskPlan,
+        storage: Storage,
+        lane: WriteLane,
+        files: RowFiles | None = None,
+        *,
+        started: float | None = None,
     ) -> None:
         route = plan.route
         self._route = route
@@ -111,7 +117,10 @@ class RowPipeline:
         if route.choices != NO_CHOICES:
             self._chooser = RowChooser(route.schema, route.choices)
             row_schema = self._chooser.arrow_schema
-        self._event_time = _event_time_reader(plan, row_schema)
+        self._clock = TaskClock(
+            plan.times.clock_us, time.monotonic() if started is None else started
+        )
+        self._times = RowTimesReader(route.event_time, route.partitions, row_schema)
         self._assigner = partition_assigner(route.partitions, route.event_time, row_schema)
         # What a partition column says is said by the folder alone, as Hive has it.
         left_out = {rule.name.lower() for rule in route.partitions}
@@ -122,6 +131,7 @@ class RowPipeline:
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
         self._format = open_format(self._file_schema, route.files)
         self._files = files or StagedFiles(storage, plan, self._file_schema)
+        self._late = LateJudge(plan, self._assigner)
         self._writer = RowWriter(self._files, lane.memory)
         self._lane = lane
         rules = route.rolling
@@ -145,7 +155,7 @@ class RowPipeline:
                 thrown away.
             TaskFailedError: Rows cannot be written.
         """
-        started = time.monotonic()
+        started, now_us = time.monotonic(), self._clock.now_us()
         bounds = self._count_rows(batches)
         self._counted.read += bounds[-1]
         decoded = self._decoder.decode(self._payloads(batches))
@@ -157,16 +167,17 @@ class RowPipeline:
         _drop_fetched(rows, meta.dirty, dirty)
         decoded_at = time.monotonic()
         self._choose(rows, dirty)
-        self._read_event_times(rows, dirty)
+        rows.times, timeless = self._times.read(rows.columns, rows.indices, batches, now_us)
+        _drop(rows, timeless, dirty)
         converted_at = time.monotonic()
-        codes, values = self._assign(rows, dirty)
+        going = self._find_places(rows, dirty, bounds, batches)
         clean = self._with_meta(rows, meta, bounds[-1])
-        clean, codes = self._fit_for_files(rows, clean, codes, dirty)
+        clean, going = self._fit_for_files(rows, clean, going, dirty)
         self._note_event_times(rows, bounds, batches)
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
         size_bytes = clean.nbytes + (0 if rejected is None else rejected.nbytes)
-        self._lane.submit(size_bytes, partial(self._writer.write, clean, codes, values, rejected))
+        self._lane.submit(size_bytes, partial(self._writer.write, clean, going, rejected))
         self._counted.seconds["decode"] += decoded_at - started
         self._counted.seconds["convert"] += converted_at - decoded_at
         self._counted.seconds["route"] += routed_at - converted_at
@@ -211,8 +222,9 @@ class RowPipeline:
         """
         started = time.monotonic()
         self._lane.finish()
-        files, dirty_files = self._writer.close()
+        files, dirty_files, late_files = self._writer.close()
         counted = self._counted
+        late = counted.late_rows.plus(self._writer.late_rows)
         counted.seconds["write"] += self._writer.seconds
         counted.seconds["close"] += time.monotonic() - started
         return Written(
@@ -223,7 +235,7 @@ class RowPipeline:
                 BigInt(counted.read),
                 BigInt(self._writer.rows),
                 BigInt(counted.dirty),
-                BigInt(0),
+                late.side,
                 BigInt(counted.filtered),
                 BigInt(counted.skipped),
             ),
@@ -232,6 +244,8 @@ class RowPipeline:
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
             dirty_samples=tuple(counted.reasons.samples),
+            late_files=late_files,
+            late_rows=late,
         )
 
     def abort(self) -> None:
@@ -252,32 +266,41 @@ class RowPipeline:
         self._counted.filtered += int(np.count_nonzero(~matching))
         _keep(rows, matching)
 
-    def _read_event_times(self, rows: _Rows, dirty: list[DirtyRow]) -> None:
-        if self._event_time is None:
-            return
-        found = self._event_time.read(rows.columns)
-        rows.event_times = found.micros
-        _drop(rows, found.dirty, dirty)
+    def _find_places(
+        self,
+        rows: _Rows,
+        dirty: list[DirtyRow],
+        bounds: list[int],
+        batches: Sequence[SourceBatch],
+    ) -> LateBatch:
+        """Where each row goes: its partition, or where late rows go."""
+        codes, values = self._assign(rows, dirty)
+        going = self._late.judge(values, codes, rows.times.event, _spans(rows, bounds, batches))
+        left = _drop(rows, going.dirty, dirty)
+        late_dirty = LateRows(dirty=BigInt(len(going.dirty)))
+        self._counted.late_rows = self._counted.late_rows.plus(late_dirty)
+        return going if left is None else going.only(left)
 
-    def _assign(
-        self, rows: _Rows, dirty: list[DirtyRow]
-    ) -> tuple[NDArray[np.int32], list[tuple[str | None, ...]]]:
+    def _assign(self, rows: _Rows, dirty: list[DirtyRow]) -> tuple[NDArray[np.int32], list[Values]]:
         """Partition of each row, as codes into a list of values."""
-        found = self._assigner.assign(rows.columns, rows.event_times)
-        kept = _drop(rows, found.dirty, dirty)
-        return (found.codes if kept is None else found.codes[kept]), found.values
+        found = self._assigner.assign(rows.columns, rows.times)
+        left = _drop(rows, found.dirty, dirty)
+        return (found.codes if left is None else found.codes[left]), found.values
 
     def _note_event_times(
         self, rows: _Rows, bounds: list[int], batches: Sequence[SourceBatch]
     ) -> None:
-        if rows.event_times is None or len(rows.event_times) == 0:
+        """Greatest event times by split; no row counts for more than the time when it is read."""
+        times = rows.times.event
+        if times is None or len(times) == 0:
             return
-        cuts = np.searchsorted(rows.indices.to_numpy(), bounds)
-        for batch, begin, end in zip(batches, cuts[:-1], cuts[1:], strict=True):
+        for split, begin, end in _spans(rows, bounds, batches):
             if end > begin:
-                newest = pc.max(rows.event_times.slice(begin, end - begin)).as_py()
-                totals = self._totals[batch.split_index]
-                totals.max_event_time_us = max(newest, totals.max_event_time_us or newest)
+                newest = pc.max(times.slice(begin, end - begin)).as_py()
+                newest = min(newest, rows.times.processing_us)
+                totals = self._totals[split]
+                before = totals.max_event_time_us
+                totals.max_event_time_us = newest if before is None else max(newest, before)
 
     def _with_meta(self, rows: _Rows, meta: MetaValues, fetched: int) -> pa.RecordBatch:
         columns = [rows.columns.column(i) for i in self._kept]
@@ -289,12 +312,12 @@ class RowPipeline:
         self,
         rows: _Rows,
         clean: pa.RecordBatch,
-        codes: NDArray[np.int32],
+        going: LateBatch,
         dirty: list[DirtyRow],
-    ) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
+    ) -> tuple[pa.RecordBatch, LateBatch]:
         """What is written of the rows: those that files of the table's format can hold."""
         kept = _drop(rows, self._format.unfit_rows(clean), dirty)
-        return (clean, codes) if kept is None else (clean.filter(pa.array(kept)), codes[kept])
+        return (clean, going) if kept is None else (clean.filter(pa.array(kept)), going.only(kept))
 
     def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]
@@ -309,27 +332,13 @@ class RowPipeline:
         return dirty_batch(found, self._route.schema_version)
 
 
-def _event_time_reader(plan: TaskPlan, schema: pa.Schema) -> EventTimeReader | None:
-    rule = plan.route.event_time
-    return None if rule is None else EventTimeReader(rule.path, rule.unit, schema)
-
-
-def partition_assigner(
-    partitions: Sequence[PartitionRule], event_time: EventTimeRule | None, schema: pa.Schema
-) -> PartitionAssigner:
-    """The assigner of a route's partition columns.
-
-    Raises:
-        ValueError: A column is missing, or cannot be a folder's text.
-    """
-    zone = event_time.timezone if event_time is not None else "UTC"
-    columns: list[TimeColumn | ValueColumn] = []
-    for rule in partitions:
-        if rule.pattern is not None:
-            columns.append(TimeColumn(rule.name, TimePattern(rule.pattern, zone)))
-        else:
-            columns.append(ValueColumn(rule.name, rule.column or rule.name))
-    return PartitionAssigner(columns, schema, partition_value_problem)
+def _spans(
+    rows: _Rows, bounds: list[int], batches: Sequence[SourceBatch]
+) -> list[tuple[int, int, int]]:
+    """(split, first row, row behind the last) of the rows that each batch has left."""
+    cuts = np.searchsorted(rows.indices.to_numpy(), bounds).tolist()
+    splits = (batch.split_index for batch in batches)
+    return list(zip(splits, cuts[:-1], cuts[1:], strict=True))
 
 
 def _record(index: int, bounds: list[int], batches: Sequence[SourceBatch]) -> RawRecord:
@@ -368,5 +377,4 @@ def _keep(rows: _Rows, kept: NDArray[np.bool_]) -> None:
     mask = pa.array(kept)
     rows.columns = rows.columns.filter(mask)
     rows.indices = rows.indices.filter(mask)
-    if rows.event_times is not None:
-        rows.event_times = rows.event_times.filter(mask)
+    rows.times = times_of(rows.times, kept)

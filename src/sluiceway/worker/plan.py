@@ -1,10 +1,13 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sluiceway import errors
+from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.files.contract import FileChoice
@@ -19,23 +22,95 @@ class EventTimeRule:
     """Where a row's event time is and how it is written.
 
     Attributes:
-        path: Keys from the top of the decoded row.
+        path: Keys from the top of the decoded row; or `RECORD_TIME` or `PROCESSING_TIME` alone.
         unit: `s`, `ms`, `us`, `ns` or `iso8601`; None reads text as `iso8601` and no number.
-        timezone: IANA name of the zone that the partitions' hours are in.
+        timezone: IANA name of the zone that the partitions' hours are in, and texts without an
+            offset.
+        form: How texts are written (`TimeText`), instead of a unit.
+        max_future_us: A row whose time is further beyond the clock is dirty.
+        min_us: A row whose time is before it is dirty; None sets no bound.
     """
 
     path: tuple[str, ...]
     unit: str | None
     timezone: str
+    form: str | None = None
+    max_future_us: int = 3_600_000_000
+    min_us: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The path as it is written."""
+        return ".".join(self.path)
+
+
+RECORD_TIME = "$record_time"
+PROCESSING_TIME = "$processing_time"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """One partition column: by event time (`pattern`) or by a column of the row."""
+    """One partition column: by a time (`pattern`), a column of the row, or a constant.
+
+    Attributes:
+        kind: Which time.
+        timezone: Of a time that is no event time; None is that of the event time, or UTC.
+    """
 
     name: str
     pattern: str | None
     column: str | None
+    constant: str | None = None
+    kind: TimeKind = TimeKind.EVENT
+    timezone: str | None = None
+
+
+class LatePolicy(StrEnum):
+    """What becomes of late rows (commit rule 17)."""
+
+    SIDE = "side"
+    REDIRECT = "redirect"
+    REOPEN = "reopen"
+    DIRTY = "dirty"
+
+
+@dataclass(frozen=True, slots=True)
+class LateRule:
+    """When rows are late and what becomes of them.
+
+    Attributes:
+        policy: What becomes of them.
+        window_us: A row further behind its source partition's greatest event time is late; None
+            leaves any row in time whose partition is open.
+        out_of_orderness_us: How far the route's watermark stays behind the greatest event times.
+    """
+
+    policy: LatePolicy = LatePolicy.SIDE
+    window_us: int | None = None
+    out_of_orderness_us: int = 0
+
+
+IN_TIME_ALWAYS = LateRule()
+"""Rows are late only when their partition is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTimes:
+    """What an epoch knows of time when it is planned.
+
+    Attributes:
+        clock_us: The driver's clock, never before that of an epoch that is committed (commit
+            rule 23). 0 is the clock of the task's machine.
+        closed: Prefixes that rows reach by the late policy only.
+        late_before_us: By split: a row before it is late; None bounds nothing. One for each split,
+            or none at all.
+        watermark_us: Of the route; None before there is one.
+    """
+
+    clock_us: int = 0
+    closed: tuple[str, ...] = ()
+    late_before_us: tuple[int | None, ...] = ()
+    watermark_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +193,7 @@ class RoutePlan:
         files: How clean rows are written; dirty ones always as Parquet.
         rolling: How their rows are cut into files.
         memory_bytes: What a task may hold of rows; the same for all routes of a job.
+        late: When rows are late and what becomes of them.
     """
 
     ledger: str
@@ -134,6 +210,7 @@ class RoutePlan:
     choices: RowChoices = NO_CHOICES
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
+    late: LateRule = IN_TIME_ALWAYS
 
     @property
     def owner_token(self) -> str:
@@ -147,6 +224,7 @@ class TaskPlan:
 
     Attributes:
         deadline_s: Reading time from the task's start, on its own monotonic clock.
+        times: What is late, and by which clock rows are read.
     """
 
     route: RoutePlan
@@ -154,6 +232,7 @@ class TaskPlan:
     task: int
     splits: tuple[Split, ...]
     deadline_s: float
+    times: EpochTimes = EpochTimes()
 
     @property
     def result_path(self) -> str:
@@ -232,6 +311,8 @@ class TaskResult:
         consumer_reused: The consumer of an earlier epoch went on.
         dirty_samples: A few dirty rows of each reason.
         notes: What the format has counted besides.
+        late_files: Late rows in their own place.
+        late_rows: All late rows, by what became of them.
     """
 
     ledger: str
@@ -249,6 +330,8 @@ class TaskResult:
     failure: TaskFailure | None
     dirty_samples: tuple[DirtySample, ...] = ()
     notes: dict[str, int] = field(default_factory=dict)
+    late_files: tuple[FileRecord, ...] = ()
+    late_rows: LateRows = NO_LATE_ROWS
 
     def moved(self) -> bool:
         """Whether any end moved."""
