@@ -2,21 +2,27 @@
 
 from sluiceway.job import desk
 from sluiceway.job.compactor import Compactor
+from sluiceway.job.config import RouteConfig
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.rewriting import ProcessRewriter
 from sluiceway.observe.log import Log
 
 
-def begin_background(held: HeldRoute, log: Log) -> None:
+def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
     """Begin it. Called once, when the route has recovered; its session ends it.
 
     Args:
         held: The route.
+        config: Of it.
         log: Bound to it.
     """
-    rules = held.plan.rolling
+    held.housekeeper.tidy(held.owned.fold)
+    rules = config.rolling
     rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, rules)
     compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
     held.lanes.hand_on = compactor.take
+    readiness = held.readiness
+    if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:
+        readiness.before = compactor
     held.background.append(compactor)
     held.background.extend(begin(held.desk) for begin in desk.BEGIN)

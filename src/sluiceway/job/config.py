@@ -44,6 +44,7 @@ class RouteConfig:
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
         rolling: How a task cuts rows into files.
+        compact_before_ready: Whether a closed partition's files are merged before it is announced.
         memory_bytes: What a task may hold of rows.
         late: When rows are late and what becomes of them.
         ready: When partitions are complete; None announces nothing.
@@ -68,6 +69,7 @@ class RouteConfig:
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
     rolling: FileRules = PLAIN_FILES
+    compact_before_ready: bool = True
     memory_bytes: int = 512 << 20
     late: LateRule = IN_TIME_ALWAYS
     ready: ReadyRule | None = None

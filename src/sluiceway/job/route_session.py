@@ -43,6 +43,7 @@ from sluiceway.job.planner import (
 )
 from sluiceway.job.prepare import all_files, check_staged_files, placed, prepare_record
 from sluiceway.job.publish import Publisher, publish_patiently
+from sluiceway.job.ready_effects import ready_effects
 from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_parts import RouteParts
 from sluiceway.job.route_plan import route_plan
@@ -147,19 +148,20 @@ class RouteSession:
             self._log.warning("table", table=str(owned.state.identity), warning=warning)
         publisher = Publisher(owned.storage, owned.layout, self._log)
         moved = MovedPartitions(owned.log, self._log)
-        effects = EffectsApplier(self._parts.sink, self._log, owned.writer.note_effects, moved)
+        sink, applied = self._parts.sink, owned.writer.note_effects
+        ready = ready_effects(self.config.ready, owned.log, sink, self._log)
+        effects = EffectsApplier(sink, self._log, applied, moved, ready=ready)
         try:
             plan = route_plan(self.config, owned)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
             place = RouteDesk(owned.log, owned.fold.closed)
             lanes = Lanes(owned, plan, self._lane_hooks(), self._log)
-            dirty = DirtyWatch(self.config.dirty)
-            dirty.recall(owned.log, owned.fold.next_seq)
+            dirty = DirtyWatch.recalled(self.config.dirty, owned.log, owned.fold.next_seq)
             self._held = HeldRoute(
                 owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes, dirty
             )
-            self._now.begin_readiness(self.config.ready, self._log)
+            self._held.begin_readiness(self.config.ready, ready, self._log)
             self._recover()
         except BaseException:
             self._held = None
@@ -175,8 +177,7 @@ class RouteSession:
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
         self._want_partitions(owned.fold.effects_through, anew=True)
-        housekeeper.tidy(owned.fold)
-        begin_background(self._held, self._log)
+        begin_background(self._held, self.config, self._log)
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:
