@@ -16,10 +16,14 @@ def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
         config: Its choices.
         log: Bound to it.
     """
-    rules = held.schema.plan.rolling
+    held.housekeeper.tidy(held.owned.fold)
+    rules = config.rolling
     rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, rules)
     compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
     held.lanes.hand_on = compactor.take
+    readiness = held.readiness
+    if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:
+        readiness.before = compactor
     held.background.append(compactor)
     held.background.extend(dirty_feed.begin(config, held.owned, log))
     held.background.extend(begin(held.desk) for begin in desk.BEGIN)

@@ -115,6 +115,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         dirty_topic=_dirty_topic(spec),
         evolution=Evolution(spec.table.evolution),
         rolling=_file_rules(spec),
+        compact_before_ready=spec.files.compact == "before_ready",
         memory_bytes=spec.run.memory_per_task_bytes,
         ready=ready_rule(spec, revealed),
         late=_late_rule(spec),

@@ -47,6 +47,7 @@ class RouteConfig:
         dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
         evolution: What it does when columns change.
         rolling: How a task cuts rows into files.
+        compact_before_ready: Whether a closed partition's files are merged before it is announced.
         memory_bytes: What a task may hold of rows.
         late: When rows are late and what becomes of them.
         ready: When partitions are complete; None announces nothing.
@@ -73,6 +74,7 @@ class RouteConfig:
     dirty_topic: str | None = None
     evolution: Evolution = Evolution.FAIL
     rolling: FileRules = PLAIN_FILES
+    compact_before_ready: bool = True
     memory_bytes: int = 512 << 20
     late: LateRule = IN_TIME_ALWAYS
     ready: ReadyRule | None = None

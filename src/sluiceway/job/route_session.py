@@ -176,7 +176,6 @@ class RouteSession:
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
         self._want_partitions(owned.fold.effects_through, anew=True)
-        housekeeper.tidy(owned.fold)
         begin_background(self._held, self.config, self._log)
 
     def _observe_start(self, step: Step) -> None:
@@ -238,11 +237,11 @@ class RouteSession:
         wanted = self.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
-    def is_asked(self, view: SourceView | None) -> bool:
+    def is_asked(self, view: SourceView | None = None) -> bool:
         """Whether a record is due beside the epochs. Called when no epoch is in flight."""
         return is_due(self._now, view)
 
-    def pin(self, record: SourcesRecord | None, view: SourceView | None) -> None:
+    def pin(self, record: SourcesRecord | None, view: SourceView | None = None) -> None:
         """Commit where new source partitions start, and what is due beside the epochs.
 
         Called when no epoch is in flight.

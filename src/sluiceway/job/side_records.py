@@ -63,7 +63,8 @@ def put_due(
         readiness.close_due(fold)
     if held.desk.is_waited_for(fold):
         put_closing(held, publish, epochs())
-    put_announcements(held)
+    if view is not None:
+        put_announcements(held)
 
 
 def closing_marked(
