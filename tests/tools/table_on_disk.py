@@ -9,7 +9,8 @@ from sluiceway.job.prepare import placed
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import RangeRecord, RowCounts
+from sluiceway.ledger.records import RowCounts
+from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt, encode
@@ -32,28 +33,41 @@ class TableOnDisk:
         return self.writer.log
 
     def rows(
-        self, *partitions: str, closed: tuple[str, ...] = (), rows: int = 10
+        self,
+        *partitions: str,
+        closed: tuple[str, ...] = (),
+        rows: int = 10,
+        source: int = 0,
+        newest_us: int | None = None,
+        mark: WatermarkRecord | None = None,
     ) -> tuple[FileRecord, ...]:
-        """Commit an epoch with a file of so many rows in each of these partitions."""
+        """Commit an epoch with a file of so many rows in each of these partitions.
+
+        Args:
+            partitions: By folder.
+            closed: When it was planned, and not before.
+            rows: In each file.
+            source: Number of the source partition.
+            newest_us: Greatest event time of the rows.
+            mark: What the record says of the watermark.
+        """
         fold = self.writer.fold
-        start = fold.sources[("orders", 0)].end
-        base = data(
-            fold.term, fold.last_epoch + 1, self.span(start, start + rows * len(partitions))
-        )
-        number = BigInt(rows * len(partitions))
-        zero = BigInt(0)
+        start = fold.sources["orders", source].end
+        number, zero = BigInt(rows * len(partitions)), BigInt(0)
+        newest = None if newest_us is None else BigInt(newest_us)
+        read = replace(span(source, start, start + number), max_event_time_us=newest)
+        base = data(fold.term, fold.last_epoch + 1, read)
         body = replace(
             base,
             files=tuple(self._file(fold.last_epoch + 1, each, rows) for each in partitions),
             counts=RowCounts(number, number, zero, zero, zero, zero),
             closed=(*fold.closed, *closed),
+            ranges=base.ranges if partitions else (),
+            watermark=mark,
         )
         self.writer.commit(lambda now: placed(body, now))
         self.writer.note_published()
         return body.files
-
-    def span(self, start: int, end: int) -> RangeRecord:
-        return span(0, start, end)
 
     def _file(self, epoch: int, partition: str, rows: int) -> FileRecord:
         term = self.writer.fold.term
@@ -73,14 +87,16 @@ class TableOnDisk:
 def table_on_disk(
     folder: Path,
     *,
+    partitions: int = 1,
     more: str = "",
     partition_by: str = PARTITION_BY,
     event_time: str = "event_time: {field: ts, unit: ms}",
 ) -> TableOnDisk:
-    """An empty ledger behind its first fence, with one source partition.
+    """An empty ledger behind its first fence, with source partitions.
 
     Args:
         folder: Where job file and table lie.
+        partitions: Number of source partitions.
         more: Blocks of the job file.
         partition_by: Of the table.
         event_time: That block.
@@ -109,7 +125,7 @@ table:
     log.storage.put_if_absent(log.layout.owner, encode(owner), tmp_folder=log.layout.stage)
     table = TableOnDisk(job, LedgerWriter(log, log.fold(), _no_wait))
     table.writer.fence(fence(), lambda: None)
-    table.writer.commit(sources(0))
+    table.writer.commit(sources(*range(partitions)))
     return table
 
 

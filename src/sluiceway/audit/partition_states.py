@@ -8,9 +8,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.job.config import RouteConfig
 from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState
+
+_US_PER_S = 1_000_000
+_EPOCHS = 2
 
 
 class Stand(StrEnum):
@@ -44,14 +48,21 @@ class TimeRule:
     def of(cls, config: RouteConfig) -> "TimeRule":
         """The rule of a route."""
         zone = "UTC" if config.event_time is None else config.event_time.timezone
-        return cls(periods_of(config), timezone=zone)
+        ready = config.ready
+        if ready is None:
+            return cls(periods_of(config), timezone=zone)
+        watermark = ready.watermark
+        patience_us = watermark.out_of_orderness_us + watermark.idle_after_us
+        epochs_us = int(_EPOCHS * config.interval_s * _US_PER_S)
+        due_us = ready.lateness_us + patience_us + epochs_us
+        return cls(ready.periods(), announces=True, due_us=due_us, timezone=ready.timezone)
 
 
 def periods_of(config: RouteConfig) -> PrefixPeriods | None:
     """Times of a table's leading columns; None when they say no time of their own."""
     columns: list[tuple[str, str]] = []
     for rule in config.partitions:
-        if rule.pattern is None:
+        if rule.pattern is None or rule.kind is not TimeKind.EVENT:
             break
         columns.append((rule.name, rule.pattern))
     if config.event_time is None or not columns:
@@ -91,6 +102,7 @@ class SeenPrefix:
         begin_us: Of its time; None without one, as `end_us`.
         version: Of its last announcement; 0 when there is none.
         rows: That readers find, or will.
+        late_rows: Those among them, and any before them, that came once it was closed.
         whole: Whether rows, files and bytes are all that there are: the ledger forgets old
             partitions.
         delay_us: From its end to its last announcement; None when one of them is not known.
@@ -105,6 +117,7 @@ class SeenPrefix:
     rows: int
     files: int
     size_bytes: int
+    late_rows: int
     whole: bool
     delay_us: int | None
     partitions: tuple[SeenPartition, ...] = field(default=())
@@ -157,8 +170,9 @@ def _seen(
         rows=sum(state.rows for state in there),
         files=sum(state.files for state in there),
         size_bytes=sum(state.size_bytes for state in there),
+        late_rows=0 if closed is None else closed.late_rows,
         whole=fold.knows_all_below(prefix),
-        delay_us=None,
+        delay_us=_delay_us(period, closed),
         partitions=tuple(map(_partition, sorted(states, key=lambda state: state.folder))),
     )
 
@@ -171,12 +185,20 @@ def _stand(
     now_us: int,
 ) -> Stand:
     if closed is not None and closed.version:
-        last = max((state.last_seq for state in there), default=-1)
-        return Stand.LATE if last > closed.ready_seq else Stand.READY
+        ready_seq = closed.ready_seq
+        # One that has only moved has the same rows.
+        late = any(state.last_seq > max(ready_seq, state.moved_seq) for state in there)
+        return Stand.LATE if late else Stand.READY
     waits = rule.announces and period is not None
     if waits and period is not None and now_us > period.end_us + rule.due_us:
         return Stand.OVERDUE
     return Stand.CLOSED if closed is not None else Stand.OPEN
+
+
+def _delay_us(period: Period | None, closed: ClosedPrefix | None) -> int | None:
+    if period is None or closed is None or closed.ready_at_us is None:
+        return None
+    return closed.ready_at_us - period.end_us
 
 
 def _partition(state: PartitionState) -> SeenPartition:

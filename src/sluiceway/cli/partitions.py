@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from sluiceway.audit.partition_states import SeenPrefix
+    from sluiceway.audit.partition_wait import ReadyFacts
     from sluiceway.errors import SluicewayError
     from sluiceway.job.config import RouteConfig
 
@@ -21,9 +22,8 @@ _JobFile = Annotated[Path, typer.Argument(help="The job file.")]
 _Route = Annotated[str | None, typer.Option("--route", help="Only this route.", show_default=False)]
 _Output = Annotated[str, typer.Option("-o", "--output", help="table or json.")]
 
-_HEADS = ("PARTITION", "STATE", "VERSION", "ROWS", "FILES", "BYTES", "DELAY", "WHERE")
-_NUMBERS = range(2, 7)
-_DAY_S, _HOUR_S, _MINUTE_S = 86_400, 3_600, 60
+_HEADS = ("PARTITION", "STATE", "VERSION", "ROWS", "FILES", "BYTES", "LATE", "DELAY", "WHERE")
+_NUMBERS = range(2, 8)
 
 
 @app.callback()
@@ -92,6 +92,103 @@ def list_partitions(
         raise typer.Exit(1)
 
 
+@app.command()
+def wait(
+    job_file: _JobFile,
+    table: Annotated[str, typer.Argument(help="A route's name, or its table as ods.orders.")],
+    partition: Annotated[str, typer.Argument(help="A time's folder, as dt=20261120/hr=08.")],
+    timeout: Annotated[str, typer.Option("--timeout", help="Longest time, as 90s or 2h.")] = "1h",
+    version: Annotated[int, typer.Option("--version", help="At least this one.", min=1)] = 1,
+    output: _Output = "table",
+) -> None:
+    """Wait until a time of a table is complete and announced; for schedulers.
+
+    Exit with 0 when it is, with 1 when the time is over first, at once with 2 when nothing of this
+    name is ever announced, and at once with 7 when it never will be: it was dropped, or is older
+    than the first row. Reads the ledger alone, slot by slot; may be ended and repeated.
+    """
+    from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
+    from sluiceway.audit.plain_times import moment  # noqa: PLC0415
+
+    _check_output(output)
+    timeout_s = _seconds(timeout)
+    waited = PartitionWatch(_of_table(job_file, table), partition).wait(version, timeout_s)
+    facts, why = waited.facts, waited.why
+    if output == "json":
+        answer = {"ready": facts is not None, "why": asdict(why)}
+        answer["announced"] = None if facts is None else _facts_json(facts)
+        sys.stdout.write(json.dumps(answer) + "\n")
+    elif facts is not None:
+        when = "" if facts.at_us is None else f" at {moment(facts.at_us)}"
+        counts = f"{facts.rows:,} rows in {facts.files:,} files"
+        sys.stdout.write(
+            f"{_printable(facts.prefix)}: ready{when}, version {facts.version}, {counts}\n"
+        )
+    if facts is None:
+        if output == "table":
+            sys.stderr.write(f"not ready after {timeout}: {_printable(why.text)}\n")
+        raise typer.Exit(1)
+
+
+def _facts_json(facts: "ReadyFacts") -> dict[str, Any]:
+    names = ("partition", "version", "rows", "files")
+    below = [dict(zip(names, each, strict=True)) for each in facts.partitions]
+    return {**asdict(facts), "partitions": below}
+
+
+def _seconds(text: str) -> float:
+    from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
+
+    try:
+        return parse_duration_ms(text) / 1000
+    except ValueError as error:
+        raise typer.BadParameter(
+            "expected a duration as 90s or 2h", param_hint="--timeout"
+        ) from error
+
+
+@app.command()
+def why(
+    job_file: _JobFile,
+    partition: Annotated[str, typer.Argument(help="A time's folder, as dt=20261120/hr=08.")],
+    route: Annotated[
+        str | None,
+        typer.Option("--route", help="Which route, when there are several.", show_default=False),
+    ] = None,
+    output: _Output = "table",
+) -> None:
+    """Say why a time of a table is announced or not: what holds it, since when, until when.
+
+    By the driver's own reasoning on what stands in the ledger. The log ends in it are as old as
+    the driver's last record, which is told.
+    """
+    from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
+    from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
+    from sluiceway.audit.plain_times import ago, moment  # noqa: PLC0415
+
+    _check_output(output)
+    found = PartitionWatch(pick_route(_routes(job_file, route), route), partition).look()
+    if output == "json":
+        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+        return
+    write = sys.stdout.write
+    write(f"{_printable(found.prefix)}: {found.state.value}. {_printable(found.text)}\n")
+    if found.expected_us is not None:
+        write(f"expected at {moment(found.expected_us)} if all goes on as it does\n")
+    if found.looked_at_us is not None and not found.version:
+        looked = f"{moment(found.looked_at_us)}, {ago(time.time_ns() // 1000 - found.looked_at_us)}"
+        write(f"log ends were last read at {looked}\n")
+
+
+def _of_table(job_file: Path, name: str) -> "RouteConfig":
+    """The route of this name, or the one that fills this table."""
+    from sluiceway.audit.pick_route import pick_route, table_name  # noqa: PLC0415
+
+    routes = _routes(job_file, name, choose=False)
+    filling = [each for each in routes if table_name(each) == name.lower()]
+    return filling[0] if len(filling) == 1 else pick_route(routes, name)
+
+
 def _list(config: "RouteConfig", state: str, start: str | None, stop: str | None) -> _Listed:
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.partition_range import is_within, parse_edge  # noqa: PLC0415
@@ -141,6 +238,8 @@ def _print_route(name: str, listed: "_Listed | SluicewayError") -> None:
 
 
 def _cells(each: "SeenPrefix") -> tuple[str, ...]:
+    from sluiceway.audit.plain_times import span  # noqa: PLC0415
+
     at_least = "" if each.whole else ">="
     places = [one.location for one in each.partitions if not one.expired]
     where = places[0] if len(places) == 1 else f"{len(places):,} partitions"
@@ -151,17 +250,10 @@ def _cells(each: "SeenPrefix") -> tuple[str, ...]:
         f"{at_least}{each.rows:,}",
         f"{at_least}{each.files:,}",
         f"{at_least}{each.size_bytes:,}",
-        "-" if each.delay_us is None else _span(each.delay_us / 1_000_000),
+        f"{each.late_rows:,}",
+        "-" if each.delay_us is None else span(each.delay_us),
         _printable(where) if places else "-",
     )
-
-
-def _span(seconds: float) -> str:
-    if seconds < _MINUTE_S:
-        return f"{seconds:.0f}s"
-    if seconds < _HOUR_S:
-        return f"{seconds / _MINUTE_S:.0f}m"
-    return f"{seconds / _HOUR_S:.1f}h" if seconds < _DAY_S else f"{seconds / _DAY_S:.1f}d"
 
 
 def _printable(text: str) -> str:
@@ -169,14 +261,15 @@ def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
-def _routes(job_file: Path, name: str | None) -> "Sequence[RouteConfig]":
+def _routes(job_file: Path, name: str | None, *, choose: bool = True) -> "Sequence[RouteConfig]":
+    """The routes of a job; only the named one when there is a name to `choose` by."""
     from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
     routes = routes_without_brokers(spec, stderr_log(level="warning"), name)
-    return routes if name is None else (pick_route(routes, name),)
+    return (pick_route(routes, name),) if choose and name is not None else routes
 
 
 def _check_output(output: str) -> None:

@@ -70,8 +70,14 @@ def replace_body(
     )
 
 
-def ready_body(fold: Fold, prefix: str) -> ReadyRecord | None:
-    """The announcement of all below a prefix; None while it is open or as it was announced."""
+def ready_body(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord | None:
+    """The announcement of all below a prefix; None while it is open or as it was announced.
+
+    Args:
+        fold: Up to the record's slot.
+        prefix: Closed in the ledger.
+        at_us: The clock now.
+    """
     closed = fold.closed.get(prefix)
     if closed is None:
         return None
@@ -90,6 +96,7 @@ def ready_body(fold: Fold, prefix: str) -> ReadyRecord | None:
             ReadyPartition(state.folder, state.version, BigInt(state.rows), BigInt(state.files))
             for state in below
         ),
+        at_us=None if at_us is None else BigInt(at_us),
     )
 
 

@@ -97,7 +97,8 @@ def put_announcements(held: HeldRoute) -> None:
         return
     before, until = fold.next_seq, time.monotonic() + _ANNOUNCE_S
     while (prefix := readiness.to_announce(fold)) is not None:
-        if writer.commit_made(partial(ready_body, prefix=prefix)) is not None:
+        made = partial(ready_body, prefix=prefix, at_us=time.time_ns() // 1000)
+        if writer.commit_made(made) is not None:
             writer.note_published()
         readiness.note_announced(prefix)
         if time.monotonic() >= until:

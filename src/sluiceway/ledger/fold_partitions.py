@@ -82,13 +82,17 @@ def check_late(reached: set[str], body: EpochRecord, slot: str) -> None:
 
 def take_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
     """The files are in their partitions, and what was closed is closed."""
-    for file in body.files:
-        _add_file(fold, file, record.seq)
     for prefix in body.closed:
         fold.closed[prefix] = ClosedPrefix(record.seq)
+    for file in body.files:
+        name = _add_file(fold, file, record.seq)
+        for prefix in prefixes(name):
+            if prefix in fold.closed:
+                fold.closed[prefix].late_rows += int(file.rows)
 
 
-def _add_file(fold: FoldState, file: FileRecord, seq: int) -> None:
+def _add_file(fold: FoldState, file: FileRecord, seq: int) -> str:
+    """Count a file; the name of its partition."""
     folder = file.final.rpartition("/")[0]
     name = name_of(fold, folder)
     state = fold.partitions.get(name)
@@ -101,6 +105,7 @@ def _add_file(fold: FoldState, file: FileRecord, seq: int) -> None:
         state.placed_seq = seq
     _count(state, file)
     state.last_seq = seq
+    return name
 
 
 def _count(state: PartitionState, file: FileRecord) -> None:
@@ -252,6 +257,7 @@ def take_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
     closed = fold.closed[body.prefix]
     closed.version = body.version
     closed.ready_seq = record.seq
+    closed.ready_at_us = None if body.at_us is None else int(body.at_us)
 
 
 # EXPIRE

@@ -32,8 +32,10 @@ def states(table: TableOnDisk, rule: TimeRule = RULE, now_us: int = 0) -> dict[s
     return {name: each.state.value for name, each in seen(table, rule, now_us).items()}
 
 
-def announce(table: TableOnDisk, prefix: str) -> None:
-    table.writer.commit(lambda fold: ready_body(fold, prefix) or pytest.fail("nothing to announce"))
+def announce(table: TableOnDisk, prefix: str, at_us: int | None = None) -> None:
+    table.writer.commit(
+        lambda fold: ready_body(fold, prefix, at_us) or pytest.fail("nothing to announce")
+    )
     table.writer.note_published()
 
 
@@ -51,14 +53,17 @@ def test_partition_goes_from_open_through_closed_ready_and_late_to_ready_again(
     assert states(table) == {SEVEN: "open", EIGHT: "open"}
     table.rows(EIGHT, closed=(SEVEN,))
     assert states(table) == {SEVEN: "closed", EIGHT: "open"}
-    announce(table, SEVEN)
+    announce(table, SEVEN, EIGHT_US + 90_000_000)
     assert states(table) == {SEVEN: "ready", EIGHT: "open"}
+    assert seen(table)[SEVEN].delay_us == 90_000_000
     table.rows(SEVEN, EIGHT)
     found = seen(table)[SEVEN]
     assert (found.state, found.version, found.rows, found.files) == (Stand.LATE, 1, 20, 2)
+    assert found.late_rows == 10
     announce(table, SEVEN)
     found = seen(table)[SEVEN]
     assert (found.state, found.version, found.size_bytes) == (Stand.READY, 2, 2000)
+    assert (found.delay_us, found.late_rows) == (None, 10)
     assert (found.begin_us, found.end_us) == (EIGHT_US - HOUR_US, EIGHT_US)
 
 

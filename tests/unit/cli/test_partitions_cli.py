@@ -69,9 +69,9 @@ def test_list_for_people_has_a_line_a_time(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "orders -> ods.orders"
     assert lines[1].split() == [
-        "PARTITION", "STATE", "VERSION", "ROWS", "FILES", "BYTES", "DELAY", "WHERE",
+        "PARTITION", "STATE", "VERSION", "ROWS", "FILES", "BYTES", "LATE", "DELAY", "WHERE",
     ]  # fmt: skip
-    assert lines[2].split() == [SEVEN, "ready", "1", "10", "1", "1,000", "-", SEVEN]
+    assert lines[2].split() == [SEVEN, "ready", "1", "10", "1", "1,000", "0", "-", SEVEN]
     assert len(lines) == 4
 
 
@@ -100,3 +100,50 @@ def test_list_refuses_the_ledger_of_another_job(
     table.job.write_text(table.job.read_text().replace("name: orders\n", "name: others\n", 1))
     code = run_command(["partitions", "list", str(table.job)])
     assert (code, "SW454" in capsys.readouterr().err) == (7, True)
+
+
+def test_wait_for_what_is_announced_tells_it_at_once(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = str(table.job)
+    assert run_command(["partitions", "wait", job, "ods.orders", SEVEN, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ready"], answer["why"]["reason"]) == (True, "ready")
+    assert answer["announced"] == {
+        "prefix": SEVEN,
+        "version": 1,
+        "seq": table.writer.fold.closed[SEVEN].ready_seq,
+        "at_us": None,
+        "rows": 10,
+        "files": 1,
+        "whole": True,
+        "partitions": [{"partition": SEVEN, "version": 0, "rows": 10, "files": 1}],
+    }
+    assert run_command(["partitions", "wait", job, "orders", SEVEN]) == 0
+    assert capsys.readouterr().out == f"{SEVEN}: ready, version 1, 10 rows in 1 files\n"
+
+
+@pytest.mark.parametrize(
+    ("route", "partition", "options", "code"),
+    [
+        ("orders", EIGHT, [], 2),
+        ("ods.others", SEVEN, [], 2),
+        ("orders", SEVEN, ["--timeout", "soon"], 2),
+        ("orders", SEVEN, ["--version", "0"], 2),
+        ("orders", SEVEN, ["--version", "2", "--timeout", "10ms"], 1),
+    ],
+)
+def test_wait_refuses_at_once_what_never_comes_and_tells_when_the_time_is_over(
+    table: TableOnDisk, route: str, partition: str, options: list[str], code: int
+) -> None:
+    assert run_command(["partitions", "wait", str(table.job), route, partition, *options]) == code
+
+
+def test_why_answers_in_words_and_as_json(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["partitions", "why", str(table.job), SEVEN]) == 0
+    assert capsys.readouterr().out.startswith(f"{SEVEN}: ready. it was announced, version 1, in")
+    assert run_command(["partitions", "why", str(table.job), EIGHT, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["state"], answer["reason"]) == ("open", "not_announced")
