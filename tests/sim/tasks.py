@@ -59,7 +59,8 @@ class RowsFormat:
 class RowsFile:
     """Stands in for a Parquet file: one line `partition:offset` a row."""
 
-    buffered_bytes = 0
+    buffered_bytes = flushable_bytes = written_bytes = 0
+    keeps_batches = False
 
     def __init__(self, writer: StagedWriter) -> None:
         self._writer = writer

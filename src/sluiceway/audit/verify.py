@@ -1,6 +1,5 @@
 """Does the table hold exactly what its ledger says, and does the broker agree?"""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +8,7 @@ import pyarrow as pa
 from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
+from sluiceway.ledger.file_names import file_origin
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_partitions import name_of
@@ -304,8 +304,7 @@ class Verifier:
         if status.path in self._named:
             return
         name = status.path.rpartition("/")[2]
-        ours = re.fullmatch(rf"{re.escape(self._layout.route)}-\d+-\d+-\d+-[0-9a-f]+.*", name)
-        if ours is not None:
+        if file_origin(self._layout.route, name) is not None:
             self.report.add(
                 "file_unknown", status.path, "bears this route's name; no record names it"
             )

@@ -14,6 +14,7 @@ from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
 from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
@@ -32,12 +33,14 @@ from sluiceway.types.schema import (
 )
 from sluiceway.worker.plan import (
     EventTimeRule,
+    FileRules,
     MetaColumn,
     PartitionRule,
     RowColumn,
 )
 from sluiceway.worker.row_check import row_problem
 from sluiceway.worker.row_choices import payload_fields
+from sluiceway.worker.task_memory import DEFAULT_BYTES, deal
 
 
 def _headers_type(value: DataType) -> DataType:
@@ -102,6 +105,8 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
+        rolling=_file_rules(spec),
+        memory_bytes=spec.run.memory_per_task_bytes,
     )
 
 
@@ -151,6 +156,18 @@ def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
     )
 
 
+def _file_rules(spec: RouteSpec) -> FileRules:
+    files = spec.files
+    return FileRules(
+        target_bytes=files.target_size_bytes,
+        roll_interval_s=files.roll_interval_ms / 1000,
+        idle_close_s=files.idle_close_ms / 1000,
+        max_open=files.max_open,
+        prefix=files.prefix,
+        suffix=files.suffix,
+    )
+
+
 def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
     rule = spec.event_time
     if rule is None:
@@ -192,7 +209,11 @@ def source_access(spec: RouteSpec) -> SourceAccess:
     if plugin is not None:
         access = SourceAccess(plugin[0], _texts(plugin[1]))
     else:
-        options = {**spec.kafka.properties, BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers}
+        options = {
+            **_queue_bound(spec),
+            **spec.kafka.properties,
+            BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers,
+        }
         access = SourceAccess("kafka", _texts(options))
     try:
         check_access(access)
@@ -200,6 +221,13 @@ def source_access(spec: RouteSpec) -> SourceAccess:
         where = f"connections.{spec.source.connection}"
         raise JobFileError(f"{where}: {error}", hint="correct the connection") from error
     return access
+
+
+def _queue_bound(spec: RouteSpec) -> dict[str, str]:
+    """The queue's part in the memory of a task; a job with a usual one needs no word of it."""
+    queue_bytes = deal(spec.run.memory_per_task_bytes).queue_bytes
+    usual = queue_bytes == deal(DEFAULT_BYTES).queue_bytes
+    return {} if usual else {QUEUED_KBYTES: str(queue_bytes >> 10)}
 
 
 def _catalog_access(spec: RouteSpec) -> CatalogAccess:

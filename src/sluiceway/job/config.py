@@ -18,7 +18,9 @@ from sluiceway.spec.values import is_table_name
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     NO_CHOICES,
+    PLAIN_FILES,
     EventTimeRule,
+    FileRules,
     MetaColumn,
     PartitionRule,
     RowChoices,
@@ -40,6 +42,8 @@ class RouteConfig:
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
         ready: When partitions are complete; None announces nothing.
+        rolling: How a task cuts rows into files.
+        memory_bytes: What a task may hold of rows.
     """
 
     job: str
@@ -61,6 +65,8 @@ class RouteConfig:
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
     ready: ReadyRule | None = None
+    rolling: FileRules = PLAIN_FILES
+    memory_bytes: int = 512 << 20
 
     @property
     def group(self) -> str:

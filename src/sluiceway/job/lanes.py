@@ -20,8 +20,16 @@ from sluiceway.errors import (
     TaskFailedError,
     UnknownOutcome,
 )
+from sluiceway.job.compact_requests import CompactRequest
 from sluiceway.job.prepare import check_staged_files, placed_lane
-from sluiceway.job.requests import MOST_RANGES, LaneRequest, Letter, letters, put_answer
+from sluiceway.job.requests import (
+    MOST_RANGES,
+    LaneRequest,
+    Letter,
+    drop_answers,
+    letters,
+    put_answer,
+)
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.ledger.dirty_files import find_dirty_files
 from sluiceway.ledger.dirty_sources import DirtySource
@@ -38,6 +46,7 @@ from sluiceway.ledger.lane_records import (
 from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
+from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sources.contract import SourcePartition, Split
@@ -74,6 +83,7 @@ class Lanes:
     Attributes:
         pressing: Whether a turn has something to do now; read by the loop's thread.
         trouble: Why the last turn could not go on; None when it did.
+        hand_on: Gets requests that are not about dirty rows, at each look while they lie there.
     """
 
     def __init__(self, owned: OwnedLedger, plan: RoutePlan, hooks: LaneHooks, log: Log) -> None:
@@ -82,12 +92,14 @@ class Lanes:
         self._hooks = hooks
         self._log = log
         self._letters: list[Letter] = []
+        self._looked = False
         self._next_look = 0.0
         self._next_try = 0.0
         self._next_answer = 0.0
         self._pause_s = _FIRST_PAUSE_S
         self._put_off: set[str] = set()
         self.trouble: SluicewayError | None = None
+        self.hand_on: Callable[[CompactRequest], None] = lambda _: None
         self.pressing = bool(owned.fold.lanes.open_lanes())
 
     @property
@@ -100,11 +112,19 @@ class Lanes:
         if not self.look_due:
             return
         self._next_look = time.monotonic() + _LOOK_EVERY_S
+        if not self._looked:
+            self._looked = True
+            self._drop_answers()
         try:
-            self._letters = list(letters(self._owned.storage, self._owned.layout))
+            found = list(letters(self._owned.storage, self._owned.layout))
         except UnknownOutcome as error:
             self.trouble = error
             self._log.info("requests_not_seen", error=str(error))
+        else:
+            self._letters = [each for each in found if not isinstance(each.request, CompactRequest)]
+            for letter in found:
+                if isinstance(letter.request, CompactRequest):
+                    self.hand_on(letter.request)
         self._note_pressing()
 
     def turn(self) -> None:
@@ -143,6 +163,16 @@ class Lanes:
 
     # Requests
 
+    def _drop_answers(self) -> None:
+        """Clear away what an earlier driver has answered and nobody has read."""
+        try:
+            dropped = drop_answers(self._owned.storage, self._owned.layout)
+        except UnknownOutcome as error:
+            self._log.info("answers_left", error=str(error))
+            return
+        if dropped:
+            self._log.info("answers_dropped", answers=dropped)
+
     def _answer_all(self) -> None:
         """Answer what can be answered; what cannot waits, and keeps nothing else from going on."""
         if time.monotonic() < self._next_answer:
@@ -163,12 +193,15 @@ class Lanes:
             # Taken in before; its driver died before it took the request away.
             owned.storage.remove(owned.layout.request(letter.name))
             return
-        problem = letter.problem or self._problem(letter.request)
-        if problem or letter.request is None:
+        reach("lane.answer", letter.name)
+        request = letter.request if isinstance(letter.request, LaneRequest) else None
+        problem = letter.problem or self._problem(request)
+        if problem or request is None:
             self._log.warning("request_refused", request=letter.name, reason=problem)
+            reach("lane.refuse", letter.name)
             put_answer(owned.storage, owned.layout, letter.name, problem)
             return
-        committed = owned.writer.commit(letter.request.record())
+        committed = owned.writer.commit(request.record())
         self._hooks.observe(Step.PINNED)
         lane = owned.fold.lanes.lanes[letter.name]
         self._log.info(
@@ -177,7 +210,7 @@ class Lanes:
             lane=lane.lane,
             kind=lane.kind,
             rows=lane.rows,
-            operator=letter.request.operator,
+            operator=request.operator,
         )
         owned.storage.remove(owned.layout.request(letter.name))
 
@@ -219,6 +252,7 @@ class Lanes:
         """One epoch of a lane, up to before its commit."""
         ranges = list(islice(lane.left(), _RANGES_AT_ONCE))
         epoch = self._hooks.next_epoch()
+        reach("lane.read", lane.lane)
         if lane.kind == PURGE:
             return self._purged(lane, epoch, ranges)
         files = find_dirty_files(self._owned.log, map(_source, ranges))

@@ -24,11 +24,13 @@ class PlannedSplit:
         range_start: The committed end. Below `split.start_offset` only when rows were deleted by
             retention before the first commit of a partition that starts at `earliest`.
         expected_records: What it will hold, as it looks now; says how to share and spread.
+        lag_records: Of those, what lies in the log already.
     """
 
     split: Split
     range_start: int
     expected_records: int = 0
+    lag_records: int = 0
 
 
 @dataclass(slots=True)

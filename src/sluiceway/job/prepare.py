@@ -10,6 +10,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.offset_sum import add_sums
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import prefixes
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord, RangeRecord, RowCounts
@@ -32,7 +33,8 @@ def prepare_record(
         fold: State of the ledger.
         epoch: Number of the epoch.
         planned: Splits by task.
-        results: Of the tasks that finished, at most one a task; failed ones are left out.
+        results: Of the tasks that finished, at most one a task; failed ones are left out. Pieces
+            of a source partition are in the order of their offsets.
         schema: Fingerprint of the schema that the rows were converted to.
 
     Raises:
@@ -52,7 +54,7 @@ def prepare_record(
         return None
     return DataRecord(
         epoch=epoch,
-        ranges=tuple(ranges),
+        ranges=_joined(ranges),
         files=tuple(file for result in results for file in result.files),
         dirty_files=tuple(file for result in results for file in result.dirty_files),
         counts=_only_moved(counts),
@@ -91,6 +93,34 @@ def _range(fold: Fold, plan: PlannedSplit, split: SplitResult) -> RangeRecord:
         leader_epoch=split.leader_epoch,
         max_event_time_us=split.max_event_time_us,
         offset_sum=split.offset_sum,
+    )
+
+
+def _joined(ranges: Sequence[RangeRecord]) -> tuple[RangeRecord, ...]:
+    """One range a source partition: several tasks may each have read a piece of it."""
+    by_source: dict[tuple[str, int], RangeRecord] = {}
+    for piece in ranges:
+        key = (piece.topic, piece.partition)
+        before = by_source.get(key)
+        by_source[key] = piece if before is None else _prolonged(before, piece)
+    return tuple(by_source.values())
+
+
+def _prolonged(before: RangeRecord, piece: RangeRecord) -> RangeRecord:
+    if before.end != piece.start:
+        raise InvariantError(
+            f"{piece.topic}-{piece.partition} was read to {before.end} and from {piece.start} on"
+        )
+    times = [t for t in (before.max_event_time_us, piece.max_event_time_us) if t is not None]
+    epochs = [e for e in (piece.leader_epoch, before.leader_epoch) if e is not None]
+    return replace(
+        before,
+        end=piece.end,
+        rows=BigInt(before.rows + piece.rows),
+        gaps=BigInt(before.gaps + piece.gaps),
+        leader_epoch=next(iter(epochs), None),
+        max_event_time_us=max(times, default=None),
+        offset_sum=add_sums(before.offset_sum, piece.offset_sum),
     )
 
 

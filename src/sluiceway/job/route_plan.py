@@ -65,6 +65,8 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         partitions=config.partitions,
         files=state.files,
         choices=config.choices,
+        rolling=config.rolling,
+        memory_bytes=config.memory_bytes,
     )
 
 

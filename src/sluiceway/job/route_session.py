@@ -19,8 +19,9 @@ from sluiceway.errors import (
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.job import desk
+from sluiceway.job import patience
 from sluiceway.job.ahead import fold_after, follows
+from sluiceway.job.background import begin_background
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
 from sluiceway.job.desk import RouteDesk
@@ -33,7 +34,6 @@ from sluiceway.job.housekeeping import Housekeeper, keep_log_short
 from sluiceway.job.lanes import LaneHooks, Lanes
 from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.job.open_transactions import OpenTransactions
-from sluiceway.job.patience import Patience
 from sluiceway.job.planner import (
     PlannedEpoch,
     check_described,
@@ -101,7 +101,7 @@ class RouteSession:
         self.trouble: SluicewayError | None = None
         self.read_before: str | None = None
         self._epochs = count()
-        self._patience = Patience()
+        self._patience = patience.Patience()
         self._replaces = parts.replaces
         self._targets: dict[SourcePartition, int] | None = None
         self._demand = Demand(config.interval_s)
@@ -176,7 +176,7 @@ class RouteSession:
         effects.start()
         self._want_partitions(owned.fold.effects_through, anew=True)
         housekeeper.tidy(owned.fold)
-        self._held.background.extend(begin(place) for begin in desk.BEGIN)
+        begin_background(self._held, self._log)
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:
@@ -237,11 +237,11 @@ class RouteSession:
         wanted = self.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
-    def is_asked(self, view: SourceView) -> bool:
+    def is_asked(self, view: SourceView | None = None) -> bool:
         """Whether a record is due beside the epochs. Called when no epoch is in flight."""
         return is_due(self._now, view)
 
-    def pin(self, record: SourcesRecord | None, view: SourceView) -> None:
+    def pin(self, record: SourcesRecord | None, view: SourceView | None = None) -> None:
         """Commit where new source partitions start, and what is due beside the epochs.
 
         Called when no epoch is in flight.
@@ -377,6 +377,7 @@ class RouteSession:
             self._second_look.look(owned.fold, view.bounds)
             plan_splits(owned.fold, view.bounds, None)
             self._parts.observe(Step.PREPARED)
+            put_asked(held, self._publish)
             before = owned.fold.next_seq
             record = closing_marked(held, record, planned, view)
             committed = owned.writer.commit(partial(placed, record))

@@ -1,5 +1,6 @@
 """From fetched batches to staged files: decode, event time, partition, write; every row counted."""
 
+import math
 import time
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -29,8 +30,8 @@ from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.plan import NO_CHOICES, DirtySample, TaskPlan
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.row_files import RowFiles
-from sluiceway.worker.row_sorter import RowSorter
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
+from sluiceway.worker.row_writer import RowWriter
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.task_clock import TaskClock
 from sluiceway.worker.write_behind import WriteLane
@@ -72,7 +73,6 @@ class _Rows:
 @dataclass(slots=True)
 class _Counted:
     read: int = 0
-    written: int = 0
     dirty: int = 0
     filtered: int = 0
     skipped: int = 0
@@ -123,8 +123,13 @@ class RowPipeline:
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
         self._format = open_format(self._file_schema, route.files)
         self._files = files or StagedFiles(storage, plan, self._file_schema)
-        self._sorter = RowSorter(self._files.write)
+        self._writer = RowWriter(self._files, lane.memory)
         self._lane = lane
+        rules = route.rolling
+        due_s = min(rules.roll_interval_s, rules.idle_close_s)
+        # In a shorter epoch no file grows that old.
+        self._tend_every_s = due_s / 4 if due_s < plan.deadline_s else math.inf
+        self._next_tend_s = time.monotonic() + self._tend_every_s
         self._counted = _Counted()
         self._totals = [SplitTotals() for _ in plan.splits]
 
@@ -163,11 +168,24 @@ class RowPipeline:
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
         size_bytes = clean.nbytes + (0 if rejected is None else rejected.nbytes)
-        self._lane.submit(size_bytes, partial(self._write, clean, codes, values, rejected))
+        self._lane.submit(size_bytes, partial(self._writer.write, clean, codes, values, rejected))
         self._counted.seconds["decode"] += decoded_at - started
         self._counted.seconds["convert"] += converted_at - decoded_at
         self._counted.seconds["route"] += routed_at - converted_at
         self._counted.seconds["write_wait"] += time.monotonic() - routed_at
+
+    def tend(self) -> None:
+        """Have files closed that are open, or had no row, for too long. Called now and then.
+
+        Raises:
+            StorageUnavailableError: The store failed, perhaps at what came before; the attempt is
+                thrown away.
+            TaskFailedError: A file is not what was written.
+        """
+        if time.monotonic() < self._next_tend_s:
+            return
+        self._next_tend_s = time.monotonic() + self._tend_every_s
+        self._lane.submit(0, self._writer.tend)
 
     def _payloads(self, batches: Sequence[SourceBatch]) -> Sequence[bytes | None]:
         if self._decoder.takes_any_sequence:
@@ -195,9 +213,9 @@ class RowPipeline:
         """
         started = time.monotonic()
         self._lane.finish()
-        self._sorter.flush()
-        files, dirty_files = self._files.close()
+        files, dirty_files = self._writer.close()
         counted = self._counted
+        counted.seconds["write"] += self._writer.seconds
         counted.seconds["close"] += time.monotonic() - started
         return Written(
             attempt=self._files.attempt,
@@ -205,7 +223,7 @@ class RowPipeline:
             dirty_files=dirty_files,
             counts=RowCounts(
                 BigInt(counted.read),
-                BigInt(counted.written),
+                BigInt(self._writer.rows),
                 BigInt(counted.dirty),
                 BigInt(0),
                 BigInt(counted.filtered),
@@ -221,7 +239,7 @@ class RowPipeline:
     def abort(self) -> None:
         """Drop what is open. Safe to repeat."""
         self._lane.drop()
-        self._files.abort()
+        self._writer.abort()
 
     def _choose(self, rows: _Rows, dirty: list[DirtyRow]) -> None:
         """Fill in the columns that the payload does not have; leave out what `where` does."""
@@ -276,22 +294,6 @@ class RowPipeline:
         """What is written of the rows: those that files of the table's format can hold."""
         kept = _drop(rows, self._format.unfit_rows(clean), dirty)
         return (clean, codes) if kept is None else (clean.filter(pa.array(kept)), codes[kept])
-
-    def _write(
-        self,
-        rows: pa.RecordBatch,
-        codes: NDArray[np.int32],
-        values: list[tuple[str | None, ...]],
-        rejected: pa.RecordBatch | None,
-    ) -> None:
-        """Write what one read came to; runs in the lane."""
-        started = time.monotonic()
-        if rows.num_rows > 0:
-            self._counted.written += rows.num_rows
-            self._sorter.add(rows, codes, values)
-        if rejected is not None:
-            self._files.write_dirty(rejected)
-        self._counted.seconds["write"] += time.monotonic() - started
 
     def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]

@@ -103,6 +103,31 @@ class RowChoices:
     where: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FileRules:
+    """How a task cuts the rows of a partition into files.
+
+    Attributes:
+        target_bytes: A file that has grown to this is closed, and another is begun.
+        roll_interval_s: So is one whose first row came so long ago.
+        idle_close_s: An open file to which no row came for so long is closed.
+        max_open: Files that are open at one time.
+        prefix: Of their names.
+        suffix: Of their names, before the format's ending.
+    """
+
+    target_bytes: int = 128 << 20
+    roll_interval_s: float = 600.0
+    idle_close_s: float = 30.0
+    max_open: int = 64
+    prefix: str = ""
+    suffix: str = ""
+
+
+PLAIN_FILES = FileRules()
+"""Files are cut as they are when the job file says nothing."""
+
+
 NO_CHOICES = RowChoices()
 """Rows are as the payload has them."""
 
@@ -116,6 +141,8 @@ class RoutePlan:
         choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
         files: How clean rows are written; dirty ones always as Parquet.
+        rolling: How their rows are cut into files.
+        memory_bytes: What a task may hold of rows; the same for all routes of a job.
     """
 
     ledger: str
@@ -130,6 +157,8 @@ class RoutePlan:
     partitions: tuple[PartitionRule, ...]
     files: FileChoice
     choices: RowChoices = NO_CHOICES
+    rolling: FileRules = PLAIN_FILES
+    memory_bytes: int = 512 << 20
 
     @property
     def owner_token(self) -> str:

@@ -6,8 +6,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Values = tuple[str | None, ...]
-Write = Callable[[Values, pa.RecordBatch], None]
+from sluiceway.worker.open_files import SharedRows, Values
+
+Write = Callable[[Values, pa.RecordBatch, SharedRows | None], None]
+"""(partition, its rows, the memory that they share with others)"""
 
 # With more runs of rows for one partition than this, sorting the batch costs less than the slices.
 _RUNS_PER_VALUE = 4
@@ -36,6 +38,11 @@ class RowSorter:
         self._held_codes: list[NDArray[np.int32]] = []
         self._held_bytes = 0
         self._codes: dict[Values, int] = {}
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory of what is kept back."""
+        return self._held_bytes
 
     def add(self, rows: pa.RecordBatch, codes: NDArray[np.int32], values: Sequence[Values]) -> None:
         """Take a batch.
@@ -88,9 +95,10 @@ class RowSorter:
 
     def _hand_on(self, rows: pa.RecordBatch, values: Sequence[Values], cuts: Sequence[int]) -> None:
         largest = int(np.diff(cuts).max())
+        shared = SharedRows(rows.nbytes)
         for value, begin, end in zip(values, cuts[:-1], cuts[1:], strict=True):
             if (end - begin) * _LARGEST_PER_PIECE < largest:
                 if end > begin:
-                    self._write(value, rows.take(pa.array(np.arange(begin, end))))
+                    self._write(value, rows.take(pa.array(np.arange(begin, end))), None)
             else:
-                self._write(value, rows.slice(begin, end - begin))
+                self._write(value, rows.slice(begin, end - begin), shared)

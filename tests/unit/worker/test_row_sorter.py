@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluiceway.worker.row_sorter import MIN_PIECE_ROWS, RowSorter, Values
+from sluiceway.worker.open_files import SharedRows, Values
+from sluiceway.worker.row_sorter import MIN_PIECE_ROWS, RowSorter
 
 
 class _Taken:
@@ -14,7 +15,8 @@ class _Taken:
         self.pieces: list[tuple[Values, int]] = []
         self.rows: dict[Values, list[int]] = {}
 
-    def __call__(self, values: Values, rows: pa.RecordBatch) -> None:
+    def __call__(self, values: Values, rows: pa.RecordBatch, shared: SharedRows | None) -> None:
+        del shared
         self.pieces.append((values, rows.num_rows))
         self.rows.setdefault(values, []).extend(rows.column("id").to_pylist())
 
@@ -80,7 +82,7 @@ def test_runs_of_one_partition_are_cut_without_a_copy() -> None:
     taken: list[pa.RecordBatch] = []
     rows = pa.record_batch({"id": pa.array(range(1000))})
     codes = np.repeat(np.array([0, 1], np.int32), 500)
-    RowSorter(lambda _, piece: taken.append(piece)).add(rows, codes, [("a",), ("b",)])
+    RowSorter(lambda _, piece, __: taken.append(piece)).add(rows, codes, [("a",), ("b",)])
     addresses = {piece.column("id").buffers()[1].address for piece in taken}
     assert addresses == {rows.column("id").buffers()[1].address}
 
@@ -101,7 +103,8 @@ def test_rows_of_a_small_partition_do_not_keep_those_of_a_large_one_in_memory(
 ) -> None:
     waiting: list[pa.RecordBatch] = []
 
-    def write(values: Values, rows: pa.RecordBatch) -> None:
+    def write(values: Values, rows: pa.RecordBatch, shared: SharedRows | None) -> None:
+        del shared
         # The large partition's are written at once.
         if values == ("small",):
             waiting.append(rows)
