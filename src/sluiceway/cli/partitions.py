@@ -1,6 +1,8 @@
 """`sluiceway partitions`: how far the partitions of a table are, told from its ledger."""
 
+import getpass
 import json
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from sluiceway.audit.partition_wait import ReadyFacts
     from sluiceway.errors import SluicewayError
     from sluiceway.job.config import RouteConfig
+    from sluiceway.job.forget import Foreseen
 
 app = typer.Typer(no_args_is_help=True, help="Show partitions; wait for them; let go of them.")
 
@@ -23,6 +26,7 @@ _Route = Annotated[str | None, typer.Option("--route", help="Only this route.", 
 _Output = Annotated[str, typer.Option("-o", "--output", help="table or json.")]
 
 _HEADS = ("PARTITION", "STATE", "VERSION", "ROWS", "FILES", "BYTES", "LATE", "DELAY", "WHERE")
+_MAX_REASON = 500
 _NUMBERS = range(2, 8)
 
 
@@ -178,6 +182,88 @@ def why(
     if found.looked_at_us is not None and not found.version:
         looked = f"{moment(found.looked_at_us)}, {ago(time.time_ns() // 1000 - found.looked_at_us)}"
         write(f"log ends were last read at {looked}\n")
+
+
+@app.command()
+def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many parts
+    job_file: _JobFile,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders, as dt=20261120; all partitions below.", metavar="PARTITION..."
+        ),
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
+    route: Annotated[
+        str | None,
+        typer.Option("--route", help="Which route, when there are several.", show_default=False),
+    ] = None,
+    drop: Annotated[
+        bool,
+        typer.Option("--drop", help="Remove their files too, an hour after readers lost them."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    output: _Output = "table",
+) -> None:
+    """Let go of partitions that their owner has dropped, or will: they are no loss to `verify`.
+
+    They go from the metastore; their files stay for their owner to remove, unless --drop is given.
+    Rows that come for them later begin anew in another folder. A driver that runs does it between
+    its epochs; else this process does. Safe to interrupt and to repeat.
+    """
+    from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
+    from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
+    from sluiceway.job.forget import carry_out, foresee, request_of  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    _check_output(output)
+    if not reason.strip() or len(reason) > _MAX_REASON or not reason.isprintable():
+        most = f"expected one line of 1 to {_MAX_REASON} characters"
+        raise typer.BadParameter(most, param_hint="--reason")
+    config = pick_route(_routes(job_file, route), route)
+    ledger = open_ledger(config)
+    wanted = sorted({name.strip("/") for name in names})
+    found = foresee(ledger.fold, wanted, drop=drop)
+    operator = f"{getpass.getuser()}@{socket.gethostname()}"
+    request = request_of(ledger.fold, found, operator, reason.strip(), drop=drop)
+    if output == "table":
+        _print_foreseen(found, drop=drop)
+    if dry_run or not request.partitions:
+        _tell_forgotten(found, None, output)
+        return
+    if not yes and not typer.confirm(
+        f"let go of {len(request.partitions):,} partitions?", err=True
+    ):
+        raise typer.Exit(1)
+    done = carry_out(config, ledger.log, request, lambda _: None, stderr_log(level="warning"))
+    _tell_forgotten(found, done, output)
+
+
+def _print_foreseen(found: "Sequence[Foreseen]", *, drop: bool) -> None:
+    for each in found:
+        counts = f"{each.rows:,} rows in {each.files:,} files, {each.size_bytes:,} bytes"
+        what = each.problem or f"{'are removed' if drop else 'stay'} in {each.location}"
+        note = "; it is open: rows that still come begin it anew" if each.open else ""
+        sys.stdout.write(f"{_printable(each.partition)}: {counts}, {_printable(what)}{note}\n")
+
+
+def _tell_forgotten(
+    found: "Sequence[Foreseen]", done: "dict[str, int] | None", output: str
+) -> None:
+    if output == "json":
+        shown = [
+            {**asdict(each), "slot": None if done is None else done.get(each.partition)}
+            for each in found
+        ]
+        answer = {"executed": done is not None, "partitions": shown}
+        sys.stdout.write(json.dumps(answer) + "\n")
+    elif done is None:
+        sys.stdout.write("nothing was changed\n")
+    else:
+        slots = ", ".join(str(slot) for slot in sorted(set(done.values())))
+        where = f" in slot {slots} of the ledger" if slots else ""
+        sys.stdout.write(f"done: let go of {len(done):,} partitions{where}\n")
 
 
 def _of_table(job_file: Path, name: str) -> "RouteConfig":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.retention import RetentionRule
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
@@ -42,6 +43,7 @@ class RouteConfig:
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
         ready: When partitions are complete; None announces nothing.
+        retention: How long partitions are kept; None for ever.
         rolling: How a task cuts rows into files.
         memory_bytes: What a task may hold of rows.
     """
@@ -65,6 +67,7 @@ class RouteConfig:
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
     ready: ReadyRule | None = None
+    retention: RetentionRule | None = None
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
 

@@ -176,7 +176,7 @@ class RouteSession:
         effects.start()
         self._want_partitions(owned.fold.effects_through, anew=True)
         housekeeper.tidy(owned.fold)
-        begin_background(self._held, self._log)
+        begin_background(self._held, self.config.retention, self._log)
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:

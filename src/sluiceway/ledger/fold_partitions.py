@@ -169,7 +169,7 @@ def check_replace(fold: FoldState, body: ReplaceRecord, record: Record) -> None:
     require(body.version == state.version + 1, "rule 4", f"{slot} has version {body.version}")
     wanted = moved_folder(body.partition, body.intent, intent.uuid)
     require(body.folder == wanted, "rule 4", f"{slot} moves to {body.folder}, expected {wanted}")
-    check_removed(state, body, slot)
+    check_removed(state, body.removed, slot)
     check_published(state, record, slot)
     staged = f"{intent_folder(body.intent, intent.uuid)}/"
     for file in body.added:
@@ -188,9 +188,9 @@ def check_rows(state: PartitionState, body: ReplaceRecord, slot: str) -> None:
     require(rows == state.rows, "P6", f"{slot} brings {rows} rows of {state.rows}")
 
 
-def check_removed(state: PartitionState, body: ReplaceRecord, slot: str) -> None:
+def check_removed(state: PartitionState, removed: Iterable[RemovedFile], slot: str) -> None:
     """Refuse a list that is not exactly the live files."""
-    total = _total(body.removed)
+    total = _total(removed)
     live = _Total(state.rows, state.files, state.size_bytes, state.file_sum)
     require(total == live, "rule 2", f"{slot} removes {total}, live in {state.folder}: {live}")
 
@@ -275,6 +275,9 @@ def check_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
         check_published(state, record, where)
         is_so = (state.rows, state.files) == (each.rows, each.files)
         require(is_so, "rule 2", f"{where} has {state.rows} rows in {state.files} files")
+        if each.removed:
+            require(state.whole, "rule 2", f"{where}: not all of its files are known")
+            check_removed(state, each.removed, where)
         busy = any(intent.partition == each.partition for intent in fold.intents.values())
         require(not busy, "rule 2", f"{where} is being worked on")
         folder, prefix = each.next_folder, f"{moved_prefix(each.partition)}{record.seq}-"
@@ -289,6 +292,8 @@ def take_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
     """They are gone; rows that still come for them begin anew, elsewhere."""
     for each in body.partitions:
         state = fold.partitions[each.partition]
+        if each.removed:
+            fold.left[state.location] = LeftFolder(each.partition, record.seq)
         _move(fold, state, each.next_folder, record.seq)
         state.expired = True
 

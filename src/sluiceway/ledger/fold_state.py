@@ -190,7 +190,7 @@ class ClosedPrefix:
 
 @dataclass(slots=True)
 class LeftFolder:
-    """A folder that a REPLACE, in slot `seq`, has left."""
+    """A folder that a REPLACE or EXPIRE, in slot `seq`, has left."""
 
     partition: str
     seq: int

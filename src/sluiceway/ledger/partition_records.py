@@ -112,12 +112,16 @@ class ExpiredPartition:
     Attributes:
         rows: That it had.
         next_folder: Where rows go that come for it later; never used before.
+        removed: All files that were live, when the driver is to remove them; none when that is
+            left to the owner.
     """
 
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"removed"})
     partition: str
     rows: BigInt
     files: BigInt
     next_folder: str
+    removed: tuple[RemovedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.retention import RetentionSpec
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
@@ -316,7 +317,7 @@ class ReadySpec(Block):
 class JobBlocks(Block):
     """The blocks of a job file, but for its routes."""
 
-    LATER = frozenset({"transform", "retention"})
+    LATER = frozenset({"transform"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -330,6 +331,7 @@ class JobBlocks(Block):
     dirty: DirtySpec = Field(default_factory=DirtySpec)
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class RouteEntry(Block):
@@ -345,6 +347,7 @@ class RouteEntry(Block):
     event_time: EventTimeSpec | None = None
     files: FilesSpec | None = None
     dirty: DirtySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class JobFileBlocks(JobBlocks):
