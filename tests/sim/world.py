@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
-from sim.background import SimBackground
+from sim.background import SimBackground, SimRewriter
 from sim.broker import Broker, SimSource
 from sim.catalog import SCHEMA, Shown, SimSink, SimTable
 from sim.held import Held, Look
@@ -26,6 +26,7 @@ from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
+    background,
     desk,
     housekeeping,
     lanes,
@@ -39,6 +40,7 @@ from sluiceway.job import (
     route_session,
     run,
     runner,
+    short_driver,
     status_board,
     takeover,
 )
@@ -391,6 +393,12 @@ def _begin_background(desk: RouteDesk) -> SimBackground:
     return SimBackground(_world(), desk)
 
 
+def _rewriter(of: layout.LedgerLayout, *asked: object) -> SimRewriter:
+    del asked
+    storage, _ = _open_storage(of.table_root)
+    return SimRewriter(_world(), storage, of)
+
+
 def _check_staged(storage: Storage, *asked: Any) -> None:
     prepare.check_staged_files(storage, *asked)
     _world().weather.refuse()
@@ -417,8 +425,9 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (run, "open_sink", _open_sink),
     (reset_offsets, "open_sink", _open_sink),
     (replay, "open_sink", _open_sink),
-    (replay, "open_source", _open_source),
-    (replay, "is_alive", _is_alive),
+    (short_driver, "open_sink", _open_sink),
+    (short_driver, "open_source", _open_source),
+    (short_driver, "is_alive", _is_alive),
     (lanes, "run_lane_task", lambda *asked: run_lane_task(_world(), *asked)),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
@@ -435,6 +444,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (moved_partitions, "READERS_GRACE_S", 8.0),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (desk, "BEGIN", (_begin_background,)),
+    (background, "ProcessRewriter", _rewriter),
     (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),

@@ -51,6 +51,7 @@ def write_job(  # noqa: PLR0913 - a test names what it changes
     meta: str = "[topic, partition, offset, timestamp]",
     dirty: str = "{}",
     evolution: str = "fail",
+    ready: str = "",
 ) -> JobFile:
     name = table or f"ods.{topic.replace('-', '_')}"
     text = f"""\
@@ -70,6 +71,7 @@ table:
   evolution: {evolution}
 {f"event_time: {event_time}" if event_time else ""}
 dirty: {dirty}
+{f"ready: {ready}" if ready else ""}
 run: {{interval: {interval}, master: "local[2]"}}
 """
     path = folder / f"{topic}.yaml"

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sluiceway.errors import JobFileError
+from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
+from sluiceway.job.ready_choice import ready_rule
 from sluiceway.job.schema_formats import avro_options, protobuf_options
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
@@ -16,7 +18,7 @@ from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
-from sluiceway.spec.models import JobSpec, RouteSpec
+from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
 from sluiceway.spec.values import Secret
 from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
@@ -105,9 +107,11 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
+        dirty_topic=_dirty_topic(spec),
         evolution=Evolution(spec.table.evolution),
         rolling=_file_rules(spec),
         memory_bytes=spec.run.memory_per_task_bytes,
+        ready=ready_rule(spec, revealed),
     )
 
 
@@ -138,6 +142,18 @@ def why_no_files(spec: RouteSpec) -> str | None:
     if spec.table.hive.file_format is None:
         return None
     return creation_problem(_hive_options(spec, row_columns(spec)))
+
+
+def _dirty_topic(spec: RouteSpec) -> str | None:
+    if spec.dirty.store is None:
+        return None
+    if spec.source_connection.plugin is not None:
+        raise JobFileError(
+            "dirty rows go to a topic of the source's own cluster, and the source is not Kafka",
+            where="dirty.store",
+            hint="write `store: beside`",
+        )
+    return spec.dirty.store.topic
 
 
 def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
@@ -173,13 +189,30 @@ def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
     rule = spec.event_time
     if rule is None:
         return None
-    return EventTimeRule(tuple(rule.field.split(".")), rule.unit, rule.timezone)
+    return EventTimeRule(
+        path=tuple(rule.field.split(".")),
+        unit=rule.unit,
+        timezone=rule.timezone,
+        form=rule.format,
+        max_future_us=rule.max_future_ms * 1000,
+        min_us=rule.min_time_us,
+    )
 
 
 def _partition_rules(spec: RouteSpec) -> tuple[PartitionRule, ...]:
-    return tuple(
-        PartitionRule(part.name, part.event_time, part.column) for part in spec.table.partition_by
-    )
+    return tuple(map(_partition_rule, spec.table.partition_by))
+
+
+def _partition_rule(part: PartitionSpec) -> PartitionRule:
+    kinds = {
+        TimeKind.EVENT: part.event_time,
+        TimeKind.RECORD: part.record_time,
+        TimeKind.PROCESSING: part.processing_time,
+    }
+    for kind, pattern in kinds.items():
+        if pattern is not None:
+            return PartitionRule(part.name, pattern, None, kind=kind, timezone=part.timezone)
+    return PartitionRule(part.name, None, part.column, part.constant)
 
 
 def source_access(spec: RouteSpec) -> SourceAccess:

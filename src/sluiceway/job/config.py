@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
+from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
@@ -41,9 +42,11 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
+        dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
         evolution: What it does when columns change.
         rolling: How a task cuts rows into files.
         memory_bytes: What a task may hold of rows.
+        ready: When partitions are complete; None announces nothing.
     """
 
     job: str
@@ -64,9 +67,11 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
+    dirty_topic: str | None = None
     evolution: Evolution = Evolution.FAIL
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
+    ready: ReadyRule | None = None
 
     @property
     def group(self) -> str:

@@ -20,6 +20,7 @@ from sluiceway.errors import (
     TaskFailedError,
     UnknownOutcome,
 )
+from sluiceway.job.compact_requests import CompactRequest
 from sluiceway.job.prepare import check_staged_files, placed_lane
 from sluiceway.job.requests import (
     MOST_RANGES,
@@ -88,6 +89,7 @@ class Lanes:
     Attributes:
         pressing: Whether a turn has something to do now; read by the loop's thread.
         trouble: Why the last turn could not go on; None when it did.
+        hand_on: Gets requests that are not about dirty rows, at each look while they lie there.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Lanes:
         self._pause_s = _FIRST_PAUSE_S
         self._put_off: set[str] = set()
         self.trouble: SluicewayError | None = None
+        self.hand_on: Callable[[CompactRequest], None] = lambda _: None
         self.pressing = bool(owned.fold.lanes.open_lanes())
 
     @property
@@ -121,10 +124,15 @@ class Lanes:
             self._looked = True
             self._drop_answers()
         try:
-            self._letters = list(letters(self._owned.storage, self._owned.layout))
+            found = list(letters(self._owned.storage, self._owned.layout))
         except UnknownOutcome as error:
             self.trouble = error
             self._log.info("requests_not_seen", error=str(error))
+        else:
+            self._letters = [each for each in found if not isinstance(each.request, CompactRequest)]
+            for letter in found:
+                if isinstance(letter.request, CompactRequest):
+                    self.hand_on(letter.request)
         self._note_pressing()
 
     def turn(self) -> None:
@@ -194,13 +202,14 @@ class Lanes:
             owned.storage.remove(owned.layout.request(letter.name))
             return
         reach("lane.answer", letter.name)
-        problem = letter.problem or self._problem(letter.request)
-        if problem or letter.request is None:
+        request = letter.request if isinstance(letter.request, LaneRequest) else None
+        problem = letter.problem or self._problem(request)
+        if problem or request is None:
             self._log.warning("request_refused", request=letter.name, reason=problem)
             reach("lane.refuse", letter.name)
             put_answer(owned.storage, owned.layout, letter.name, problem)
             return
-        committed = owned.writer.commit(letter.request.record())
+        committed = owned.writer.commit(request.record())
         self._hooks.observe(Step.PINNED)
         lane = owned.fold.lanes.lanes[letter.name]
         self._log.info(
@@ -209,7 +218,7 @@ class Lanes:
             lane=lane.lane,
             kind=lane.kind,
             rows=lane.rows,
-            operator=letter.request.operator,
+            operator=request.operator,
         )
         owned.storage.remove(owned.layout.request(letter.name))
 

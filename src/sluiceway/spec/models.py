@@ -17,9 +17,11 @@ from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
 from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.dirty import DirtySpec
+from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.ready import ReadySpec
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
@@ -33,8 +35,8 @@ from sluiceway.spec.topic_pattern import compile_topic_pattern, groups_in
 from sluiceway.spec.values import (
     BootstrapServers,
     ColumnName,
-    DottedPath,
     ExpressionText,
+    FolderText,
     JobName,
     Line,
     Location,
@@ -47,7 +49,6 @@ from sluiceway.spec.values import (
     TimeZone,
     TopicName,
     duration,
-    not_yet,
     size,
     wrong,
 )
@@ -163,17 +164,6 @@ class SourceSpec(Block):
         return () if isinstance(self.topics, str) else self.topics
 
 
-def _later(*values: str, todo: str) -> BeforeValidator:
-    """Validator that names values of a later version as such."""
-
-    def check(value: object) -> object:
-        if isinstance(value, str) and value in values:
-            raise not_yet(f"`{value}`", todo)
-        return value
-
-    return BeforeValidator(check)
-
-
 class HiveTable(Block):
     """Where rows go.
 
@@ -212,13 +202,25 @@ class HiveTable(Block):
 
 
 class PartitionSpec(Block):
-    """A partition column: exactly one of `event_time` (a pattern) and `column` is given."""
+    """A partition column; exactly one of the kinds is given.
 
-    LATER = frozenset({"constant", "processing_time", "record_time"})
-    ONE_OF = ("event_time", "column")
+    Attributes:
+        event_time: Pattern for the event time, in the zone of the block `event_time`.
+        column: A column of the row.
+        constant: One value for all rows.
+        processing_time: Pattern for the time at which the row is read.
+        record_time: Pattern for the record's own time in the queue.
+        timezone: Of the last two; None is that of the block `event_time`, or UTC without one.
+    """
+
+    ONE_OF = ("event_time", "column", "constant", "processing_time", "record_time")
     name: ColumnName
     event_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     column: ColumnName | None = None
+    constant: FolderText | None = None
+    processing_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
+    record_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
+    timezone: TimeZone | None = None
 
 
 class MetaColumn(Block):
@@ -266,32 +268,6 @@ class TableSpec(Block):
     evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
 
 
-def _check_field(value: object) -> object:
-    if value in ("$record_time", "$processing_time"):
-        raise not_yet(f"`{value}`", "name a field of the payload")
-    return value
-
-
-class EventTimeSpec(Block):
-    """Event time of a row.
-
-    Attributes:
-        field: Dotted path that begins with a column.
-        unit: Of a number, which needs one; text with an offset is `iso8601` by itself.
-        timezone: Zone in which partition values are written.
-    """
-
-    LATER = frozenset(
-        {
-            "out_of_orderness", "archive_window", "max_future", "min_time",
-            "idle_after", "late", "format",
-        }
-    )  # fmt: skip
-    field: Annotated[DottedPath, BeforeValidator(_check_field)]
-    unit: Literal["s", "ms", "us", "ns", "iso8601"] | None = None
-    timezone: TimeZone = "UTC"
-
-
 class RunSpec(Block):
     """How the job runs.
 
@@ -320,13 +296,6 @@ class RunSpec(Block):
         default=512 << 20, alias="memory_per_task"
     )
     health_port: Port | None = None
-
-
-class ReadySpec(Block):
-    """When partitions become visible."""
-
-    LATER = frozenset({"lateness", "success_file", "webhook", "counts"})
-    visible: Annotated[Literal["on_commit"], _later("on_ready", todo="write on_commit")]
 
 
 class JobBlocks(Block):

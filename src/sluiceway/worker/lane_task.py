@@ -37,8 +37,8 @@ def run_lane_task(
         TaskFailedError: Rows cannot be written.
     """
     writes = WriteBehind(TaskMemory(plan.route.memory_bytes))
-    pipeline = RowPipeline(plan, storage, writes.lane(), files)
     times, deadline = TaskTimes(), time.monotonic() + plan.deadline_s
+    pipeline = RowPipeline(plan, storage, writes.lane(), files, started=times.started)
     try:
         ends: list[SplitEnd] = []
         for index, (split, path) in enumerate(zip(plan.splits, paths, strict=True)):

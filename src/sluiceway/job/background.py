@@ -1,0 +1,25 @@
+"""What goes on beside the epochs of a route, from its START until it is left."""
+
+from sluiceway.job import desk, dirty_feed
+from sluiceway.job.compactor import Compactor
+from sluiceway.job.config import RouteConfig
+from sluiceway.job.held_route import HeldRoute
+from sluiceway.job.rewriting import ProcessRewriter
+from sluiceway.observe.log import Log
+
+
+def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
+    """Begin it. Called once, when the route has recovered; its session ends it.
+
+    Args:
+        held: The route.
+        config: Its choices.
+        log: Bound to it.
+    """
+    rules = held.schema.plan.rolling
+    rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, rules)
+    compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
+    held.lanes.hand_on = compactor.take
+    held.background.append(compactor)
+    held.background.extend(dirty_feed.begin(config, held.owned, log))
+    held.background.extend(begin(held.desk) for begin in desk.BEGIN)
