@@ -1,0 +1,207 @@
+"""Which prefixes may be closed, which may be announced, and who holds those that may not.
+
+Decided from the watermark in the ledger alone (commit rules 6, 12, 30a). Values only, without
+I/O: times are int64 microseconds since the epoch, UTC.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
+from sluiceway.eventtime.watermark import SourceStatus, SourceVerdict, WatermarkRule
+
+MOST_EMPTY = 10_000
+"""Prefixes without a row that are closed in one stretch: 416 days of hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class DuePrefixes:
+    """Prefixes that have to be closed now.
+
+    Attributes:
+        periods: In time order.
+        bound_us: Greatest end + lateness among them: the watermark that it takes.
+        skipped: Prefixes without a row that are left out, as there are too many in one stretch.
+    """
+
+    periods: tuple[Period, ...]
+    bound_us: int
+    skipped: int = 0
+
+
+class PrefixBook:
+    """Which prefixes of one route are open and which are closed. Used by one thread.
+
+    Prefixes without a row are closed too, from the first one with rows on: a stretch of time in
+    which nothing happened is complete as well.
+
+    Args:
+        periods: Of the table's leading time columns.
+        lateness_us: How long behind its end a prefix stays open, in event time.
+    """
+
+    def __init__(self, periods: PrefixPeriods, lateness_us: int) -> None:
+        self.periods = periods
+        self.lateness_us = lateness_us
+        self._open: dict[str, Period] = {}
+        self._closed: set[str] = set()
+        self._last: Period | None = None
+
+    def see_closed(self, prefixes: Iterable[str]) -> None:
+        """Take in prefixes that are closed. Safe to repeat."""
+        for prefix in prefixes:
+            if prefix in self._closed:
+                continue
+            self._closed.add(prefix)
+            self._open.pop(prefix, None)
+            period = self.periods.of(prefix)
+            if period is not None and (self._last is None or period > self._last):
+                self._last = period
+
+    def see_partitions(self, partitions: Iterable[str]) -> None:
+        """Take in partitions that have rows. Safe to repeat."""
+        for partition in partitions:
+            period = self.periods.of(partition)
+            if period is not None and period.prefix not in self._closed:
+                self._open[period.prefix] = period
+
+    @property
+    def open(self) -> tuple[Period, ...]:
+        """Prefixes with rows that are open, in time order."""
+        return tuple(sorted(self._open.values()))
+
+    def bound_us(self, period: Period) -> int:
+        """The watermark that closes a prefix. A row at the very bound is in time."""
+        return period.end_us + self.lateness_us
+
+    def due(self, watermark_us: int | None, most_empty: int = MOST_EMPTY) -> DuePrefixes | None:
+        """What the watermark closes; None when that is nothing.
+
+        Args:
+            watermark_us: Of the route, as the ledger has it; None without any.
+            most_empty: Prefixes without a row that are closed in one stretch.
+        """
+        if watermark_us is None:
+            return None
+        until_us = watermark_us - self.lateness_us
+        due = {each.prefix: each for each in self._open.values() if each.end_us <= until_us}
+        last = self._last if self._last is not None else min(due.values(), default=None)
+        skipped = 0
+        if last is not None:
+            empty, skipped = self._empty(last, until_us, most_empty)
+            for each in empty:
+                if each.prefix not in self._closed:
+                    due.setdefault(each.prefix, each)
+        if not due:
+            return None
+        ordered = tuple(sorted(due.values()))
+        return DuePrefixes(ordered, self.bound_us(ordered[-1]), skipped)
+
+    def _empty(self, last: Period, until_us: int, most: int) -> tuple[list[Period], int]:
+        """Periods behind `last` that end by `until_us`; of too many the latest."""
+        first = self.periods.after(last)
+        if first is None or first.end_us > until_us:
+            return [], 0
+        length_us = max(1, first.end_us - first.begin_us)
+        many = (until_us - first.begin_us) // length_us
+        skipped = 0
+        if many > most:
+            later = self.periods.at(until_us - most * length_us)
+            if later > first:
+                skipped = (later.begin_us - first.begin_us) // length_us
+                first = later
+        return list(self.periods.between(first, until_us)), skipped
+
+
+def next_to_announce(
+    closed: Mapping[str, int], periods: PrefixPeriods, most: int | None = None
+) -> list[str]:
+    """Prefixes that were never announced, in the order in which they may be.
+
+    A prefix is announced after all that end before it; one that cannot be holds those behind it.
+
+    Args:
+        closed: Prefix -> version of its last announcement, 0 for none, as the ledger has them.
+        periods: Of the table.
+        most: At most so many; None all.
+    """
+    waiting = [prefix for prefix, version in closed.items() if version == 0]
+    found = [(periods.of(prefix), prefix) for prefix in waiting]
+    ordered = sorted((period, prefix) for period, prefix in found if period is not None)
+    # What others have closed is in no order of ours.
+    rest = sorted(prefix for period, prefix in found if period is None)
+    return [*(prefix for _, prefix in ordered), *rest][:most]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A source partition that keeps a prefix open.
+
+    Attributes:
+        needs_us: Event time that it has to reach.
+        at_us: Where it is; None when it never had a row.
+        since_us: Since when it has brought nothing; None when that is not known.
+        expected_us: When it will let go, if it goes on as it does; None when nobody can say.
+        reason: In words.
+    """
+
+    topic: str
+    partition: int
+    status: SourceStatus
+    at_us: int | None
+    needs_us: int
+    behind_records: int | None
+    since_us: int | None
+    expected_us: int | None
+    reason: str
+
+
+def holders_of(
+    bound_us: int, rule: WatermarkRule, verdicts: Collection[SourceVerdict], read_at_us: int
+) -> tuple[Holder, ...]:
+    """Who keeps a prefix open, the one furthest behind first.
+
+    Args:
+        bound_us: The watermark that closes it (`PrefixBook.bound_us`).
+        rule: Of the route.
+        verdicts: Of all source partitions that are read.
+        read_at_us: When their log ends were read.
+
+    Returns:
+        None at all when the watermark has passed it; or when all are idle and the watermark only
+        waits for `idle_after`.
+    """
+    needs_us = bound_us + rule.out_of_orderness_us
+    found = [
+        _holder(each, rule, needs_us, read_at_us)
+        for each in verdicts
+        if each.holds and (each.event_time_us is None or each.event_time_us < needs_us)
+    ]
+    found.sort(key=lambda each: (each.at_us is not None, each.at_us or 0, each.topic))
+    return tuple(found)
+
+
+def _holder(verdict: SourceVerdict, rule: WatermarkRule, needs_us: int, read_at_us: int) -> Holder:
+    expected = None
+    if verdict.status is SourceStatus.ACTIVE:
+        # Quiet, it becomes idle; else its rows go on with the clock.
+        candidates = [read_at_us + rule.idle_after_us]
+        if verdict.quiet_since_us is not None:
+            candidates = [verdict.quiet_since_us + rule.idle_after_us]
+        if verdict.event_time_us is not None:
+            candidates.append(read_at_us + needs_us - verdict.event_time_us)
+        expected = max(read_at_us, min(candidates))
+    reason = verdict.reason or (
+        "it has no row yet" if verdict.event_time_us is None else "its rows are not so far yet"
+    )
+    return Holder(
+        topic=verdict.key[0],
+        partition=verdict.key[1],
+        status=verdict.status,
+        at_us=verdict.event_time_us,
+        needs_us=needs_us,
+        behind_records=verdict.behind_records,
+        since_us=verdict.quiet_since_us,
+        expected_us=expected,
+        reason=reason,
+    )

@@ -1,0 +1,180 @@
+"""How far a route's event time is known to be complete: per source partition, then for the route.
+
+Decided from what is committed and from log ends that were read after the epoch (commit rules 11,
+12, 23). A timer alone never makes a source partition idle, and nothing makes the watermark fall.
+Values only, without I/O: times are int64 microseconds since the epoch, UTC.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+SourceKey = tuple[str, int]
+"""(topic, partition number)."""
+
+ALL_IDLE = "all_idle"
+"""How a watermark came about that no row has moved (commit rule 12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkRule:
+    """What a job file says of a route's watermark.
+
+    Attributes:
+        out_of_orderness_us: How much older than the newest row of its source partition a row may
+            be and still be in time.
+        idle_after_us: How long a source partition is quiet before it may count as idle.
+        hold_when_idle: Leave the watermark where it is when all source partitions are idle.
+    """
+
+    out_of_orderness_us: int = 0
+    idle_after_us: int = 300_000_000
+    hold_when_idle: bool = False
+
+
+class SourceStatus(StrEnum):
+    """What a source partition does to the watermark.
+
+    ACTIVE and STALLED ones hold it; a stalled one has something that was not read yet.
+    """
+
+    ACTIVE = "active"
+    IDLE = "idle"
+    STALLED = "stalled"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSeen:
+    """A source partition that is read, as an epoch has left it.
+
+    Attributes:
+        committed_end: With this epoch.
+        max_event_time_us: Greatest committed one, no row counting for more than the time at which
+            its epoch was read; None before the first row.
+        quiet_since_us: When log ends were read for the last epoch that had a row of it, or, of
+            one without a row, when it was first looked at; None when nobody has looked yet.
+        log_end: Last stable offset, read after the epoch; None when no leader has told.
+        high_watermark: Read in the same moment.
+    """
+
+    key: SourceKey
+    committed_end: int
+    max_event_time_us: int | None
+    quiet_since_us: int | None
+    log_end: int | None
+    high_watermark: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVerdict:
+    """A source partition's part in the watermark.
+
+    Attributes:
+        event_time_us: Up to where it is complete, but for rows that are out of order; None when
+            it has never had a row.
+        reason: Why it is stalled, in words; else empty.
+        behind_records: Offsets that can be read and were not; None when the log end is not known.
+        quiet_since_us: As in `SourceSeen`.
+    """
+
+    key: SourceKey
+    status: SourceStatus
+    event_time_us: int | None
+    reason: str
+    behind_records: int | None
+    quiet_since_us: int | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether the route's watermark waits for it."""
+        return self.status is not SourceStatus.IDLE
+
+
+@dataclass(frozen=True, slots=True)
+class RouteWatermark:
+    """What the committed rows and the log ends come to.
+
+    Attributes:
+        us: The route's watermark: never below the one before; None while no row was ever seen.
+        by: `all_idle` when it has risen without a row; else empty.
+        verdicts: In the order of their keys.
+    """
+
+    us: int | None
+    by: str
+    verdicts: tuple[SourceVerdict, ...]
+
+    def holders(self, most: int) -> tuple[SourceVerdict, ...]:
+        """Those that hold it, the ones that are furthest behind first, at most `most`."""
+        found = [each for each in self.verdicts if each.holds]
+        # One that never had a row holds whatever the others have.
+        found.sort(key=lambda each: (each.event_time_us is not None, each.event_time_us, each.key))
+        return tuple(found[:most])
+
+
+def route_watermark(
+    rule: WatermarkRule, sources: Iterable[SourceSeen], read_at_us: int, before_us: int | None
+) -> RouteWatermark:
+    """The watermark of a route. Called on the driver, once an epoch, after its tasks.
+
+    Args:
+        rule: Of the route.
+        sources: All source partitions that are read; retired ones take no part.
+        read_at_us: When their log ends were read.
+        before_us: The route's watermark in the ledger.
+    """
+    verdicts = tuple(sorted((_verdict(rule, each, read_at_us) for each in sources), key=_key))
+    found, by = _found(rule, verdicts, read_at_us, before_us)
+    if found is None or (before_us is not None and found <= before_us):
+        return RouteWatermark(before_us, "", verdicts)
+    return RouteWatermark(found, by, verdicts)
+
+
+def _key(verdict: SourceVerdict) -> SourceKey:
+    return verdict.key
+
+
+def _found(
+    rule: WatermarkRule,
+    verdicts: tuple[SourceVerdict, ...],
+    read_at_us: int,
+    before_us: int | None,
+) -> tuple[int | None, str]:
+    if before_us is None and all(each.event_time_us is None for each in verdicts):
+        # A route without a row announces nothing.
+        return None, ""
+    holding = [each for each in verdicts if each.holds]
+    times = [each.event_time_us for each in holding if each.event_time_us is not None]
+    if len(times) < len(holding):
+        # One that is new joins at the watermark that there is, and holds it there.
+        return None, ""
+    if times:
+        return min(times) - rule.out_of_orderness_us, ""
+    if rule.hold_when_idle or not verdicts:
+        # Over no source partition at all there is nothing to say.
+        return None, ""
+    return read_at_us - rule.idle_after_us - rule.out_of_orderness_us, ALL_IDLE
+
+
+def _verdict(rule: WatermarkRule, seen: SourceSeen, read_at_us: int) -> SourceVerdict:
+    status, reason = _status(rule, seen, read_at_us)
+    behind = None if seen.log_end is None else max(0, seen.log_end - seen.committed_end)
+    return SourceVerdict(
+        seen.key, status, seen.max_event_time_us, reason, behind, seen.quiet_since_us
+    )
+
+
+def _status(rule: WatermarkRule, seen: SourceSeen, read_at_us: int) -> tuple[SourceStatus, str]:
+    """By position: what may still come from what was not read, and only then by time."""
+    if seen.log_end is None or seen.high_watermark is None:
+        return SourceStatus.STALLED, "no leader tells where its log ends"
+    if seen.committed_end < seen.log_end:
+        return SourceStatus.STALLED, f"{seen.log_end - seen.committed_end} offsets are not read yet"
+    if seen.committed_end > seen.log_end:
+        return SourceStatus.STALLED, f"its log ends at {seen.log_end}, below what was read"
+    if seen.log_end < seen.high_watermark:
+        return SourceStatus.STALLED, f"a transaction is open since offset {seen.log_end}"
+    quiet = seen.quiet_since_us is not None and (
+        read_at_us - seen.quiet_since_us >= rule.idle_after_us
+    )
+    return (SourceStatus.IDLE if quiet else SourceStatus.ACTIVE), ""
