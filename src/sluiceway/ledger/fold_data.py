@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sluiceway.ledger import fold_partitions
+from sluiceway.ledger import fold_partitions, fold_watermark
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold_rules import is_contained, require
 from sluiceway.ledger.fold_state import FoldState
@@ -24,6 +24,7 @@ def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     _check_sums(body, slot)
     check_own_files((*body.files, *body.dirty_files), record.term, body.epoch, slot)
     fold_partitions.check_places(fold, body, record)
+    fold_watermark.check_watermark(fold, body, record)
 
 
 def check_own_files(files: Iterable[FileRecord], term: int, epoch: int, slot: str) -> None:
@@ -71,8 +72,10 @@ def take_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     """Its ends are committed, and its files are in their partitions."""
     fold.last_epoch = body.epoch
     fold.data_seq = record.seq
+    read_at_us = None if body.watermark is None else int(body.watermark.read_at_us)
     for span in body.ranges:
-        fold.sources[(span.topic, span.partition)].advance(span)
+        fold.sources[(span.topic, span.partition)].advance(span, read_at_us)
+    fold_watermark.take_watermark(fold, body, record)
     fold_partitions.take_places(fold, body, record)
     fold.counts = fold.counts.plus(body.counts)
     fold.unpublished[record.seq] = body

@@ -39,7 +39,9 @@ def _pin(fold: FoldState, pin: PinnedPartition) -> None:
         fold.sources[key].retired = True
         return
     if pin.how == "resumed":
-        fold.sources[key].retired = False
+        known = fold.sources[key]
+        known.retired = known.idle = False
+        known.quiet_since_us = None
         return
     fold.sources[key] = SourceState(
         pin.cluster_id, pin.topic_id, int(pin.start), pin.how, int(pin.start)
@@ -136,6 +138,7 @@ def _begin_generation(fold: FoldState, each: ResetPartition | ChangedSource, how
     known.start = known.end = int(each.new_end)
     known.how = how
     known.generation = each.generation
-    known.has_data = False
+    known.has_data = known.idle = False
+    known.quiet_since_us = None
     # The log may have been truncated or be another: what led there says nothing now.
     known.leader_epoch = None

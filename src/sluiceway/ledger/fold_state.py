@@ -13,6 +13,7 @@ from sluiceway.ledger.records import (
     FenceRecord,
     RowCounts,
 )
+from sluiceway.ledger.watermark_records import HeldByRecord
 
 PartitionKey = tuple[str, int]
 """(topic, partition number)."""
@@ -56,6 +57,10 @@ class SourceState:
         how: A `PinnedPartition.how`, `reset` or `source_change`.
         generation: How often an operator has moved its end; sums and dedupe are per generation.
         has_data: Whether this generation has rows.
+        max_event_time_us: Greatest one of all generations; never falls.
+        quiet_since_us: When log ends were read for the last epoch with a row of it, else for the
+            first one that knew it; None before.
+        idle: Whether it does not hold the route's watermark.
     """
 
     cluster_id: str
@@ -68,16 +73,47 @@ class SourceState:
     retired: bool = False
     leader_epoch: int | None = None
     max_event_time_us: int | None = None
+    quiet_since_us: int | None = None
+    idle: bool = False
 
-    def advance(self, span: ReadSpan) -> None:
-        """Take in what was read from the committed end on."""
+    def advance(self, span: ReadSpan, read_at_us: int | None = None) -> None:
+        """Take in what was read from the committed end on.
+
+        Args:
+            span: What was read.
+            read_at_us: When log ends were read afterwards: no event time counts for more (commit
+                rule 23). None without a watermark.
+        """
         self.end = int(span.end)
         self.has_data = self.has_data or span.rows > 0
         if span.leader_epoch is not None:
             self.leader_epoch = span.leader_epoch
         if span.max_event_time_us is not None:
             newest = int(span.max_event_time_us)
-            self.max_event_time_us = max(newest, self.max_event_time_us or newest)
+            if read_at_us is not None:
+                newest = min(newest, read_at_us)
+            known = self.max_event_time_us
+            self.max_event_time_us = newest if known is None else max(newest, known)
+        if span.rows > 0:
+            self.idle = False
+            self.quiet_since_us = read_at_us
+
+
+@dataclass(slots=True)
+class WatermarkState:
+    """How far the route's event time is complete.
+
+    Attributes:
+        us: The watermark; None before there is one.
+        by: `all_idle` when no row has moved it last.
+        read_at_us: When log ends were read last.
+        held_by: Source partitions that held it then, the one furthest behind first.
+    """
+
+    us: int | None = None
+    by: str = ""
+    read_at_us: int | None = None
+    held_by: tuple[HeldByRecord, ...] = ()
 
 
 @dataclass(slots=True)
@@ -200,6 +236,7 @@ class FoldState:
     left: dict[str, LeftFolder] = field(default_factory=dict)
     bytes_since_snapshot: int = field(default=0, compare=False)
     lanes: LaneBook = field(default_factory=LaneBook)
+    watermark: WatermarkState = field(default_factory=WatermarkState)
 
     @property
     def dirty_rows_open(self) -> int:
@@ -216,8 +253,17 @@ class FoldState:
 
     def below(self, prefix: str) -> list[PartitionState]:
         """Partitions that a prefix stands for, in name order, without dropped ones."""
-        found = (each for each in self.partitions.values() if is_below(each.folder, prefix))
+        own = self.partitions.get(prefix)
+        if own is not None:
+            # All partitions of a table are as many folders deep.
+            return [] if own.expired else [own]
+        found = (each for name, each in self.partitions.items() if is_below(name, prefix))
         return sorted((each for each in found if not each.expired), key=lambda state: state.folder)
+
+    def is_announced(self, state: PartitionState) -> bool:
+        """Whether a READY has spoken of a partition since it had rows first."""
+        prefix = self.closed_above(state.folder)
+        return prefix is not None and self.closed[prefix].ready_seq > state.first_seq
 
     def drop_published(self, through: int) -> None:
         """All files of all records below slot `through` are published."""

@@ -11,13 +11,17 @@ again is asked of the catalog again, which finds it there; it is never moved."""
 
 
 def kept_partitions(fold: FoldState) -> list[PartitionState]:
-    """Those that the fold goes on with: touched last, owed to the catalog, moved, or worked on."""
+    """Those that the fold goes on with: touched last, owed to somebody, moved, or worked on."""
     states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
     busy = {intent.partition for intent in fold.intents.values()}
     return states[:MAX_PARTITIONS] + [
         each
         for each in states[MAX_PARTITIONS:]
-        if each.placed_seq >= fold.effects_through or each.version or each.folder in busy
+        if each.placed_seq >= fold.effects_through
+        or each.version
+        or each.folder in busy
+        # It will be announced, and is not to be seen before.
+        or (fold.watermark.us is not None and not fold.is_announced(each))
     ]
 
 

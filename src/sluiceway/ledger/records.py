@@ -7,6 +7,7 @@ The envelope carries what every record has; the body says what happened. Integer
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.file_records import FileRecord
@@ -19,6 +20,7 @@ from sluiceway.ledger.partition_records import (
     ReadyRecord,
     ReplaceRecord,
 )
+from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.types.strict_json import (
     BigInt,
     StrictJsonError,
@@ -32,7 +34,8 @@ FORMAT = 3
 """Format of the records that this version writes and the newest that it reads.
 
 1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides. 3: INTENT, REPLACE,
-ABANDON, READY, EXPIRE, LANE and LANE_DATA besides, and in DATA what is closed and what is late.
+ABANDON, READY, EXPIRE, LANE and LANE_DATA besides, and in DATA what is closed, what is late, and
+the watermark.
 """
 
 MIN_READER = 3
@@ -194,8 +197,10 @@ class DataRecord:
         closed: Prefixes of partitions that were closed when the epoch was planned, and in no
             earlier record. Epochs rise, so none that was planned before can land any more.
         late_in: Closed prefixes that rows have reached by the late policy.
+        watermark: Of the route, when the job file has a block `ready`; left out without one.
     """
 
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"watermark"})
     epoch: int
     ranges: tuple[RangeRecord, ...]
     files: tuple[FileRecord, ...]
@@ -206,6 +211,7 @@ class DataRecord:
     timings_ms: dict[str, int]
     closed: tuple[str, ...] = ()
     late_in: tuple[str, ...] = ()
+    watermark: WatermarkRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +276,10 @@ _SINCE_FORMAT = {
     RecordType.LANE: 3,
     RecordType.LANE_DATA: 3,
 }
-_FIELDS_SINCE: dict[RecordType, dict[str, int]] = {RecordType.DATA: {"closed": 3, "late_in": 3}}
-"""Fields of bodies that earlier formats do not have; they are empty lists there."""
+_FIELDS_SINCE: dict[RecordType, dict[str, int]] = {
+    RecordType.DATA: {"closed": 3, "late_in": 3, "watermark": 3}
+}
+"""Fields of bodies that earlier formats do not have; they are at their defaults there."""
 
 _TYPES = {kind: name for name, kind in _BODIES.items()}
 
@@ -327,7 +335,7 @@ def encode_record(record: Record) -> bytes:
 def _plain_body(record: Record) -> dict[str, object]:
     plain: dict[str, object] = to_plain(record.body, type(record.body))
     for name in _later_fields(record.type, record.format):
-        if plain.pop(name):
+        if plain.pop(name, None):
             raise ValueError(f"format {record.format} has no field {name} in {record.type}")
     return plain
 
@@ -394,7 +402,8 @@ def _decode(raw: bytes, where: str) -> Record:
     later = _later_fields(found, plain["format"])
     if unknown := plain["body"].keys() & set(later):
         raise StrictJsonError(f"format {plain['format']} has no fields {sorted(unknown)}")
-    body = {**plain["body"], **{name: [] for name in later}}
+    sparse: frozenset[str] = getattr(_BODIES[found], "SPARSE", frozenset())
+    body = {**plain["body"], **{name: [] for name in later if name not in sparse}}
     record = Record(
         engine=plain["engine"],
         seq=plain["seq"],

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import SourceState, Subscription
+from sluiceway.ledger.fold_state import SourceState, Subscription, WatermarkState
 from sluiceway.ledger.lane_image import LaneImage, lane_book, lane_image
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_image import (
@@ -20,10 +20,11 @@ from sluiceway.ledger.partition_image import (
     restore_partitions,
 )
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
+from sluiceway.ledger.watermark_records import HeldByRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
-FOLD_VERSION = 2
+FOLD_VERSION = 3
 """Raised with every change to what a fold holds or means."""
 
 _LAST_SLOT = 10**20 - 1
@@ -50,6 +51,16 @@ class _Source:
     retired: bool
     leader_epoch: int | None
     max_event_time_us: BigInt | None
+    quiet_since_us: BigInt | None
+    idle: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Watermark:
+    us: BigInt | None
+    by: str
+    read_at_us: BigInt | None
+    held_by: tuple[HeldByRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,7 @@ class _Image:
     data_records: BigInt
     snapshot_through: int
     lanes: LaneImage
+    watermark: _Watermark
 
 
 def write_side_file(storage: Storage, layout: LedgerLayout, fold: Fold) -> SnapshotRecord:
@@ -158,11 +170,16 @@ def _image(fold: Fold) -> _Image:
         data_records=BigInt(fold.data_records),
         snapshot_through=fold.snapshot_through,
         lanes=lane_image(fold.lanes),
+        watermark=_Watermark(
+            _big(fold.watermark.us),
+            fold.watermark.by,
+            _big(fold.watermark.read_at_us),
+            fold.watermark.held_by,
+        ),
     )
 
 
 def _source(key: tuple[str, int], state: SourceState) -> _Source:
-    time_us = state.max_event_time_us
     return _Source(
         *key,
         cluster_id=state.cluster_id,
@@ -174,8 +191,14 @@ def _source(key: tuple[str, int], state: SourceState) -> _Source:
         has_data=state.has_data,
         retired=state.retired,
         leader_epoch=state.leader_epoch,
-        max_event_time_us=None if time_us is None else BigInt(time_us),
+        max_event_time_us=_big(state.max_event_time_us),
+        quiet_since_us=_big(state.quiet_since_us),
+        idle=state.idle,
     )
+
+
+def _big(number: int | None) -> BigInt | None:
+    return None if number is None else BigInt(number)
 
 
 def _fold(image: _Image) -> Fold:
@@ -197,6 +220,12 @@ def _fold(image: _Image) -> Fold:
         data_records=int(image.data_records),
         snapshot_through=image.snapshot_through,
         lanes=lane_book(image.lanes),
+        watermark=WatermarkState(
+            image.watermark.us,
+            image.watermark.by,
+            image.watermark.read_at_us,
+            image.watermark.held_by,
+        ),
     )
     restore_partitions(fold, image.partitions)
     return fold
@@ -214,4 +243,6 @@ def _source_state(each: _Source) -> SourceState:
         retired=each.retired,
         leader_epoch=each.leader_epoch,
         max_event_time_us=each.max_event_time_us,
+        quiet_since_us=each.quiet_since_us,
+        idle=each.idle,
     )

@@ -70,6 +70,13 @@ def _hints(kind: type) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
 
 
+@cache
+def _left_out(kind: type) -> dict[str, Any]:
+    """Fields that a class says to be `SPARSE`: absent from the JSON at their defaults."""
+    sparse: frozenset[str] = getattr(kind, "SPARSE", frozenset())
+    return {field.name: field.default for field in dataclasses.fields(kind) if field.name in sparse}
+
+
 def to_plain(value: Any, kind: Any) -> Any:
     """Value of a declared type -> what `json.dumps` takes."""
     if value is None:
@@ -87,8 +94,13 @@ def to_plain(value: Any, kind: Any) -> Any:
         inner = get_args(kind)[1]
         return {key: to_plain(item, inner) for key, item in value.items()}
     if dataclasses.is_dataclass(kind):
-        hints = _hints(kind if isinstance(kind, type) else type(kind))
-        return {name: to_plain(getattr(value, name), hint) for name, hint in hints.items()}
+        of = kind if isinstance(kind, type) else type(kind)
+        left_out = _left_out(of)
+        return {
+            name: to_plain(getattr(value, name), hint)
+            for name, hint in _hints(of).items()
+            if name not in left_out or getattr(value, name) != left_out[name]
+        }
     return value
 
 
@@ -123,13 +135,18 @@ def from_plain(plain: Any, kind: Any, where: str) -> Any:
 def _dataclass_from_plain(plain: Any, kind: type, where: str) -> Any:
     _expect(plain, dict, where)
     hints = _hints(kind)
-    unknown, missing = plain.keys() - hints.keys(), hints.keys() - plain.keys()
+    unknown = plain.keys() - hints.keys()
+    missing = hints.keys() - plain.keys() - _left_out(kind).keys()
     if unknown or missing:
         raise StrictJsonError(
             f"{where}: unknown fields {sorted(unknown)}, missing {sorted(missing)}"
         )
     return kind(
-        **{name: from_plain(plain[name], hint, f"{where}.{name}") for name, hint in hints.items()}
+        **{
+            name: from_plain(plain[name], hint, f"{where}.{name}")
+            for name, hint in hints.items()
+            if name in plain
+        }
     )
 
 
