@@ -1,6 +1,6 @@
 """Partition times by brute force: every minute of a stretch of time, formatted on its own."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -135,9 +135,9 @@ class Calendar:
         """End of the prefix of an event time."""
         return self.ends[self.prefix(event)]
 
-    def over(self, at: int) -> list[str]:
-        """Prefixes whose end is at or before a time, in order."""
-        return self._names[: bisect_right(self._times, at)]
+    def over(self, first: int, last: int) -> list[str]:
+        """Prefixes whose end lies in [first, last], in order."""
+        return self._names[bisect_left(self._times, first) : bisect_right(self._times, last)]
 
 
 @cache

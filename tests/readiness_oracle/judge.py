@@ -151,7 +151,8 @@ class Judge:
             self.complain("watermark_fell", f"epoch {record.epoch}: {before} to {watermark}")
         self.landed.append(record)
         self.watermarks.append(watermark)
-        self.bounds = reference_bounds(self.history, self.landed)
+        last = self.bounds[-1] if self.bounds else Bounds(None, None)
+        self.bounds.append(reference_bounds(self.history, self.landed, last))
         highest = self.bounds[-1].highest
         if watermark is not None and (highest is None or watermark > highest):
             self.complain(
@@ -225,10 +226,13 @@ class Judge:
             self.complain(EARLY, f"{prefix}, and no record has a watermark of {due}")
             return
         before = self.landed[: self.landed.index(decided) + 1]
-        for source in decided.pinned:
+        for source in decided.pinned.keys() & self.landed[-1].pinned.keys():
             newest = source_watermark(self.history, before, source)
             entries = self.history.logs[source].entries
-            for offset in range(self.landed[-1].ends.get(source, len(entries)), len(entries)):
+            # A reset may have gone back behind what was committed once; that is there.
+            spans = [span for each in self.landed for span in each.spans if span.source == source]
+            committed = max(self.landed[-1].ends[source], *(span.end for span in spans), 0)
+            for offset in range(committed, len(entries)):
                 entry = entries[offset]
                 on_time = (
                     entry.event is not None
@@ -256,8 +260,8 @@ class Judge:
             return
         ends = self.calendar.ends
         first = min(ends[prefix] for prefix in self.written if prefix in ends)
-        for prefix in self.calendar.over(watermark - self.history.route.lateness):
-            if ends[prefix] >= first and prefix not in self.announced:
+        for prefix in self.calendar.over(first, watermark - self.history.route.lateness):
+            if prefix not in self.announced:
                 text = f"{prefix} is not announced after epoch {self.landed[-1].epoch}"
                 self.complain(STUCK, text)
                 return

@@ -151,17 +151,16 @@ def _lowest(
     return _earlier(held, all_idle) if not live - may else held
 
 
-def reference_bounds(history: History, landed: Sequence[Landed]) -> list[Bounds]:
-    """Bounds behind each record, each from all records up to it."""
-    found: list[Bounds] = []
-    highest: int | None = None
-    lowest: int | None = None
-    for count in range(1, len(landed) + 1):
-        so_far = landed[:count]
-        live = so_far[-1].pinned
-        may = {source for source in live if _may_be_idle(history, so_far, source)}
-        must = {source for source in live if _must_be_idle(history, so_far, source)}
-        highest = _highest(history, so_far, highest, may)
-        lowest = _lowest(history, so_far, lowest, may, must)
-        found.append(Bounds(highest, lowest))
-    return found
+def reference_bounds(history: History, landed: Sequence[Landed], before: Bounds) -> Bounds:
+    """Bounds behind the last record, from all rows of all records.
+
+    Args:
+        before: Behind the record before: a watermark never falls.
+    """
+    live = landed[-1].pinned
+    may = {source for source in live if _may_be_idle(history, landed, source)}
+    must = {source for source in live if _must_be_idle(history, landed, source)}
+    return Bounds(
+        _highest(history, landed, before.highest, may),
+        _lowest(history, landed, before.lowest, may, must),
+    )
