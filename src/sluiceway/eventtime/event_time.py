@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.eventtime.time_text import TimeText
 from sluiceway.types.dirty import DirtyReason, DirtyRow, shown
 from sluiceway.types.iso_time import (
     MAX_TIME_US,
@@ -38,16 +39,27 @@ class EventTimeReader:
         unit: `s`, `ms`, `us` or `ns` of a number, or `iso8601` of a text with an offset, which
             is also what None means. A timestamp column is taken as it is.
         schema: Of the decoded rows.
+        text: How texts are written, instead of a unit.
 
     Raises:
         ValueError: The schema has no such field, or its type does not fit the unit.
     """
 
-    def __init__(self, path: Sequence[str], unit: str | None, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        path: Sequence[str],
+        unit: str | None,
+        schema: pa.Schema,
+        *,
+        text: TimeText | None = None,
+    ) -> None:
         self._path = tuple(path)
         self._text = ".".join(path)
         self._unit = unit or "iso8601"
+        self._form = text
         self._column, self._inner, kind = _resolve(self._path, schema)
+        if text is not None and not pa.types.is_string(kind):
+            raise ValueError(f"event time {self._text} is {kind}; event_time.format is for text")
         fits = (
             pa.types.is_timestamp(kind)
             or (pa.types.is_integer(kind) and self._unit in _UNIT_US)
@@ -69,7 +81,8 @@ class EventTimeReader:
             return self._judged(values.cast(pa.timestamp("us")).view(pa.int64()), values)
         if pa.types.is_integer(values.type):
             return self._judged(self._scaled(values.cast(pa.int64())), values)
-        return self._judged(_parsed(values), values)
+        texts = _parsed(values) if self._form is None else self._form.read(values)
+        return self._judged(texts, values)
 
     def _scaled(self, numbers: pa.Array) -> pa.Array:
         factor, divisor = _UNIT_US[self._unit]
@@ -94,7 +107,8 @@ class EventTimeReader:
         if value is None:
             message = f"the event time {self._text} is missing or null"
             return DirtyRow(row, "event_time", DirtyReason.NULL, self._text, message)
-        message = f"{shown(value)} is no event time in {self._unit} between the years 1 and 9999"
+        how = self._unit if self._form is None else f"`{self._form.form}`"
+        message = f"{shown(value)} is no event time in {how} between the years 1 and 9999"
         return DirtyRow(row, "event_time", DirtyReason.BAD_TIME, self._text, message)
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeGuard
 
 import numpy as np
 import pyarrow as pa
@@ -37,12 +39,39 @@ class PartitionAssignment:
     dirty: tuple[DirtyRow, ...]
 
 
+class TimeKind(StrEnum):
+    """Times of a row that partition columns may be made of."""
+
+    EVENT = "event"
+    RECORD = "record"
+    PROCESSING = "processing"
+
+
+@dataclass(frozen=True, slots=True)
+class RowTimes:
+    """Times of a batch.
+
+    Attributes:
+        event: int64 microseconds since the epoch, UTC, one a row, without nulls; None without.
+        record: The same of the records' own times.
+        processing_us: When the batch is read, by the task's clock.
+    """
+
+    event: pa.Array | None = None
+    record: pa.Array | None = None
+    processing_us: int = 0
+
+
+NO_TIMES = RowTimes()
+
+
 @dataclass(frozen=True, slots=True)
 class TimeColumn:
-    """A partition column by event time."""
+    """A partition column by a time of the row."""
 
     name: str
     pattern: TimePattern
+    kind: TimeKind = TimeKind.EVENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +80,17 @@ class ValueColumn:
 
     name: str
     column: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantColumn:
+    """A partition column with one value for all rows."""
+
+    name: str
+    value: str
+
+
+PartitionColumn = TimeColumn | ValueColumn | ConstantColumn
 
 
 class PartitionAssigner:
@@ -67,7 +107,7 @@ class PartitionAssigner:
 
     def __init__(
         self,
-        columns: Sequence[TimeColumn | ValueColumn],
+        columns: Sequence[PartitionColumn],
         schema: pa.Schema,
         problem: ValueProblem,
     ) -> None:
@@ -79,16 +119,16 @@ class PartitionAssigner:
             if isinstance(column, ValueColumn)
         }
 
-    def assign(self, rows: pa.RecordBatch, micros: pa.Array | None) -> PartitionAssignment:
+    def assign(self, rows: pa.RecordBatch, times: RowTimes) -> PartitionAssignment:
         """Partitions of a batch.
 
         Args:
             rows: Decoded rows.
-            micros: Their event times, without nulls; None when no column needs them.
+            times: Of the rows, those that the columns need.
         """
         if not self._columns or rows.num_rows == 0:
             return PartitionAssignment([()], np.zeros(rows.num_rows, dtype=np.int32), ())
-        encoded = [self._encode(column, rows, micros) for column in self._columns]
+        encoded = [self._encode(column, rows, times) for column in self._columns]
         values: list[Values] = [()]
         combined = np.zeros(rows.num_rows, dtype=np.int64)
         for codes, texts in encoded:
@@ -99,13 +139,30 @@ class PartitionAssigner:
             values = [(*values[above], texts[code]) for above, code in pairs]
         return self._without_problems(values, combined.astype(np.int32))
 
+    def moved(self, values: Values, at_us: int) -> Values | None:
+        """Where a row of a partition belongs by another event time; None where that has no text.
+
+        Called for late rows. Columns that are no event times stay as they are.
+        """
+        found = tuple(
+            column.pattern.format_one(at_us) if _is_by_event(column) else value
+            for column, value in zip(self._columns, values, strict=True)
+        )
+        return None if self._judge(found) else found
+
     def _encode(
-        self, column: TimeColumn | ValueColumn, rows: pa.RecordBatch, micros: pa.Array | None
+        self, column: PartitionColumn, rows: pa.RecordBatch, times: RowTimes
     ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str | None]]:
         """Codes from 0 into distinct texts."""
+        if isinstance(column, ConstantColumn):
+            return np.zeros(rows.num_rows, dtype=np.int64), [column.value]
         if isinstance(column, TimeColumn):
+            if column.kind is TimeKind.PROCESSING:
+                text = column.pattern.format_one(times.processing_us)
+                return np.zeros(rows.num_rows, dtype=np.int64), [text]
+            micros = times.event if column.kind is TimeKind.EVENT else times.record
             if micros is None:
-                raise ValueError(f"partition column {column.name} needs event times")
+                raise ValueError(f"partition column {column.name} needs {column.kind} times")
             encoded = column.pattern.format(micros)
         else:
             encoded = rows.column(self._places[column.column]).dictionary_encode()
@@ -144,6 +201,10 @@ class PartitionAssigner:
             if message is not None:
                 return column.name, message
         return None
+
+
+def _is_by_event(column: PartitionColumn) -> TypeGuard[TimeColumn]:
+    return isinstance(column, TimeColumn) and column.kind is TimeKind.EVENT
 
 
 def _place(column: ValueColumn, schema: pa.Schema) -> int:

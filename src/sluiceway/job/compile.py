@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from sluiceway.errors import JobFileError
+from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
@@ -15,7 +16,7 @@ from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
-from sluiceway.spec.models import JobSpec, RouteSpec
+from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
 from sluiceway.spec.values import Secret
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
@@ -154,13 +155,30 @@ def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
     rule = spec.event_time
     if rule is None:
         return None
-    return EventTimeRule(tuple(rule.field.split(".")), rule.unit, rule.timezone)
+    return EventTimeRule(
+        path=tuple(rule.field.split(".")),
+        unit=rule.unit,
+        timezone=rule.timezone,
+        form=rule.format,
+        max_future_us=rule.max_future_ms * 1000,
+        min_us=rule.min_time_us,
+    )
 
 
 def _partition_rules(spec: RouteSpec) -> tuple[PartitionRule, ...]:
-    return tuple(
-        PartitionRule(part.name, part.event_time, part.column) for part in spec.table.partition_by
-    )
+    return tuple(map(_partition_rule, spec.table.partition_by))
+
+
+def _partition_rule(part: PartitionSpec) -> PartitionRule:
+    kinds = {
+        TimeKind.EVENT: part.event_time,
+        TimeKind.RECORD: part.record_time,
+        TimeKind.PROCESSING: part.processing_time,
+    }
+    for kind, pattern in kinds.items():
+        if pattern is not None:
+            return PartitionRule(part.name, pattern, None, kind=kind, timezone=part.timezone)
+    return PartitionRule(part.name, None, part.column, part.constant)
 
 
 def source_access(spec: RouteSpec) -> SourceAccess:

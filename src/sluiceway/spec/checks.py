@@ -11,6 +11,7 @@ from typing import Any
 from pydantic_core import PydanticCustomError
 
 from sluiceway.plugins import PluginGroup, plugin_names
+from sluiceway.spec.event_time import OWN_FIELDS
 from sluiceway.spec.models import META_NAMES
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
@@ -20,7 +21,13 @@ from sluiceway.spec.topic_pattern import (
     groups_in,
     missing_groups,
 )
-from sluiceway.spec.type_text import event_time_units, is_nested, may_hold_times, struct_field
+from sluiceway.spec.type_text import (
+    event_time_units,
+    is_nested,
+    is_timestamp,
+    may_hold_times,
+    struct_field,
+)
 from sluiceway.spec.values import MAX_PATH_KEYS, parse_duration_ms
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
@@ -60,6 +67,7 @@ _WANTED: tuple[tuple[tuple[str, ...], str, PluginGroup], ...] = (
     (("table", "hive"), "metastore", PluginGroup.SINKS),
 )
 _SCHEMA_FORMATS = frozenset({"avro", "protobuf"})
+_ZONED = frozenset({"processing_time", "record_time"})
 _UNITS = frozenset({"s", "ms", "us", "ns", "iso8601"})
 _OWN_SPARK_SETTINGS = {
     "spark.master": "run.master",
@@ -240,6 +248,10 @@ def _declared(data: Mapping[str, Any]) -> dict[str, str | None] | None:
 def _check_partitions(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     declared = _declared(data)
     for path, partition in _items(data, "table", "partition_by"):
+        if "timezone" in partition and not _ZONED & partition.keys():
+            text = "expected `timezone` beside processing_time or record_time only"
+            todo = "remove it; event_time.timezone is that of event times"
+            yield Problem(positions.key((*path, "timezone")), text, todo)
         column = partition.get("column")
         if not isinstance(column, str) or declared is None:
             continue
@@ -312,9 +324,20 @@ def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator
     if not users and "event_time" in data and "partition_by" in _mapping(data, "table"):
         text = "expected a partition that uses `event_time`, got none"
         yield Problem(positions.key(("event_time",)), text, "add one or remove the block")
+    yield from _check_late(data, positions)
     declared = _declared(data)
-    field = _mapping(data, "event_time").get("field")
-    if declared is None or not isinstance(field, str):
+    block = _mapping(data, "event_time")
+    field = block.get("field")
+    how = [key for key in ("unit", "format") if key in block]
+    if field in OWN_FIELDS:
+        for key in how:
+            text = f"expected no `{key}` for {field}"
+            yield Problem(positions.key(("event_time", key)), text, "remove it")
+        return
+    if len(how) > 1:
+        text = "expected `unit` or `format`, got both"
+        yield Problem(positions.key(("event_time", "format")), text, "remove one")
+    if declared is None or not isinstance(field, str) or field.startswith("$"):
         return
     type_text, todo = _follow(declared, field)
     if todo:
@@ -324,11 +347,30 @@ def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator
         yield from _check_event_time_type(data, positions, type_text)
 
 
+def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """Rows that come late to an announced partition would be seen before it is announced anew."""
+    ready, block = _mapping(data, "ready"), _mapping(data, "event_time")
+    waits = "ready" in data and ready.get("visible", "on_ready") == "on_ready"
+    if block.get("late") == "reopen" and waits:
+        text = "`late: reopen` of partitions that are visible on_ready is not in this version"
+        todo = "write late: side, or visible: on_commit"
+        yield Problem(positions.value(("event_time", "late")), text, todo, not_yet=True)
+    if "reopen_every" in block and block.get("late") != "reopen":
+        text = "expected `reopen_every` beside `late: reopen` only"
+        yield Problem(positions.key(("event_time", "reopen_every")), text, "remove it")
+
+
 def _check_event_time_type(
     data: Mapping[str, Any], positions: Positions, type_text: str
 ) -> Iterator[Problem]:
     """A number says nothing without a unit, and a text is no number."""
     units, unit = event_time_units(type_text), _mapping(data, "event_time").get("unit")
+    if "format" in _mapping(data, "event_time"):
+        if "iso8601" not in units or is_timestamp(type_text):
+            text = f"expected no `format` for the values of {quoted(type_text)}"
+            todo = "remove it" if None in units else "write unit: s, ms, us or ns instead"
+            yield Problem(positions.key(("event_time", "format")), text, todo)
+        return
     if not units:
         return  # Upper layers know all types and tell what cannot be read.
     if unit is None and None not in units:

@@ -30,6 +30,7 @@ REASONS = (
         "too_deep",
         "bad_partition_value",
     ),
+    *("future_time", "old_time", "late"),
 )
 """Reason codes of dirty rows, as `types.dirty` has them."""
 

@@ -17,6 +17,7 @@ from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
 from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.dirty import DirtySpec
+from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
@@ -32,8 +33,8 @@ from sluiceway.spec.topic_pattern import compile_topic_pattern, groups_in
 from sluiceway.spec.values import (
     BootstrapServers,
     ColumnName,
-    DottedPath,
     ExpressionText,
+    FolderText,
     JobName,
     Line,
     Location,
@@ -210,13 +211,25 @@ class HiveTable(Block):
 
 
 class PartitionSpec(Block):
-    """A partition column: exactly one of `event_time` (a pattern) and `column` is given."""
+    """A partition column; exactly one of the kinds is given.
 
-    LATER = frozenset({"constant", "processing_time", "record_time"})
-    ONE_OF = ("event_time", "column")
+    Attributes:
+        event_time: Pattern for the event time, in the zone of the block `event_time`.
+        column: A column of the row.
+        constant: One value for all rows.
+        processing_time: Pattern for the time at which the row is read.
+        record_time: Pattern for the record's own time in the queue.
+        timezone: Of the last two; None is that of the block `event_time`, or UTC without one.
+    """
+
+    ONE_OF = ("event_time", "column", "constant", "processing_time", "record_time")
     name: ColumnName
     event_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     column: ColumnName | None = None
+    constant: FolderText | None = None
+    processing_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
+    record_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
+    timezone: TimeZone | None = None
 
 
 class MetaColumn(Block):
@@ -259,32 +272,6 @@ class TableSpec(Block):
     columns: Annotated[tuple[ColumnSpec, ...] | None, BeforeValidator(_columns)] = None
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
-
-
-def _check_field(value: object) -> object:
-    if value in ("$record_time", "$processing_time"):
-        raise not_yet(f"`{value}`", "name a field of the payload")
-    return value
-
-
-class EventTimeSpec(Block):
-    """Event time of a row.
-
-    Attributes:
-        field: Dotted path that begins with a column.
-        unit: Of a number, which needs one; text with an offset is `iso8601` by itself.
-        timezone: Zone in which partition values are written.
-    """
-
-    LATER = frozenset(
-        {
-            "out_of_orderness", "archive_window", "max_future", "min_time",
-            "idle_after", "late", "format",
-        }
-    )  # fmt: skip
-    field: Annotated[DottedPath, BeforeValidator(_check_field)]
-    unit: Literal["s", "ms", "us", "ns", "iso8601"] | None = None
-    timezone: TimeZone = "UTC"
 
 
 class RunSpec(Block):

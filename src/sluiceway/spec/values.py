@@ -35,6 +35,7 @@ LOSSY_RULES = (
 )
 _MAX_PORT = 65_535
 _MAX_LINE = 4096
+_MAX_FOLDER = 255
 _MAX_TYPE = 64 * 1024
 
 
@@ -257,6 +258,12 @@ def _check_port(port: int) -> int:
     return port
 
 
+def _check_folder_text(text: str) -> str:
+    if not text or len(text) > _MAX_FOLDER or not text.isprintable():
+        raise wrong(f"1 to {_MAX_FOLDER} printable characters, as text", "write a short value")
+    return text
+
+
 def _check_option(value: Any) -> str | Secret:
     if not isinstance(value, str | Secret):
         raise wrong("text, a number, true or false", "write one value")
@@ -290,6 +297,7 @@ TimeZone = Annotated[str, AfterValidator(_check_time_zone)]
 DottedPath = Annotated[str, AfterValidator(_check_path)]
 TypeText = Annotated[str, AfterValidator(_check_type_text)]
 LossyRule = Annotated[str, AfterValidator(_check_lossy_rule)]
+FolderText = Annotated[str, AfterValidator(_check_folder_text)]
 Line = Annotated[str, AfterValidator(_check_line)]
 Master = Annotated[str, AfterValidator(_check_master)]
 Port = Annotated[int, AfterValidator(_check_port)]

@@ -37,6 +37,9 @@ class DirtyReason(StrEnum):
     TOO_DEEP = "too_deep"
     BAD_PARTITION_VALUE = "bad_partition_value"
     UNREPRESENTABLE = "unrepresentable"
+    FUTURE_TIME = "future_time"
+    OLD_TIME = "old_time"
+    LATE = "late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,7 @@ class DirtyRow:
 
     Attributes:
         index: Position in the batch that was handed over, from 0.
-        stage: `decode`, `convert`, `event_time`, `partition` or `write`.
+        stage: `decode`, `convert`, `event_time`, `partition`, `late` or `write`.
         reason: Stable code.
         path: Field, as `geo.tags[3]`; empty when the whole payload is meant.
         message: For people; never longer than 300 characters.

@@ -160,4 +160,23 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "see [table-files.md](table-files.md): give the table an escape, the column a `default`, "
         "or take another format",
     ),
+    DirtyReason.FUTURE_TIME: ReasonPage(
+        "event_time",
+        "the event time is further beyond the clock than `event_time.max_future`",
+        "a time in the year 2106, or of a device whose clock is a day ahead",
+        f"{_FIX}, or raise `max_future`; rows whose time has come by then can be replayed",
+    ),
+    DirtyReason.OLD_TIME: ReasonPage(
+        "event_time",
+        "the event time is before `event_time.min_time`",
+        "`0` of a device that does not know the time, with `min_time: 2020-01-01T00:00:00Z`",
+        f"{_FIX}, or lower `min_time`, then replay",
+    ),
+    DirtyReason.LATE: ReasonPage(
+        "late",
+        "the row came after its partition was closed, or too far behind newer rows, and "
+        "`event_time.late` is `dirty`",
+        "a row of last week from a phone that was switched off",
+        "replay puts it into its own partition; see [event-time.md](event-time.md#late-rows)",
+    ),
 }

@@ -150,6 +150,16 @@ def day_in_zone(time_us: int, zone: tzinfo) -> int:
     return local.toordinal() - EPOCH_ORDINAL
 
 
+def shown_instant(time_us: int) -> str:
+    """An instant for a message: `2026-11-20T08:00:00.5Z`; digits that are zero are left out.
+
+    Args:
+        time_us: Microseconds since the epoch, UTC; within the years 0001 to 9999.
+    """
+    text = (EPOCH + time_us * _MICROSECOND).replace(tzinfo=None).isoformat()
+    return f"{text.rstrip('0') if '.' in text else text}Z"
+
+
 class TooFineError(ValueError):
     """A time has digits beyond microseconds; a policy may round them."""
 

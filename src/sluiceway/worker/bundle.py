@@ -46,7 +46,9 @@ class _Part:
     def opened(self) -> RowPipeline:
         """The pipeline, made when the first row comes: idle routes cost nothing."""
         if self.pipeline is None:
-            self.pipeline = RowPipeline(self.plan, self.storage, self.writes.lane())
+            self.pipeline = RowPipeline(
+                self.plan, self.storage, self.writes.lane(), started=self.times.started
+            )
         return self.pipeline
 
     def fail(self, error: SluicewayError) -> None:

@@ -35,8 +35,8 @@ def run_lane_task(
         TaskFailedError: Rows cannot be written.
     """
     writes = WriteBehind()
-    pipeline = RowPipeline(plan, storage, writes.lane(), files)
     times, deadline = TaskTimes(), time.monotonic() + plan.deadline_s
+    pipeline = RowPipeline(plan, storage, writes.lane(), files, started=times.started)
     try:
         ends: list[SplitEnd] = []
         for index, (split, path) in enumerate(zip(plan.splits, paths, strict=True)):

@@ -12,16 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sluiceway.eventtime.event_time import EventTimeReader
-from sluiceway.eventtime.partition_time import TimePattern
-from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
+from sluiceway.eventtime.partition_values import NO_TIMES, RowTimes
 from sluiceway.formats.contract import DirtyRow, RowDecoder
 from sluiceway.formats.registry import open_decoder
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.files.registry import open_format
-from sluiceway.sinks.hive.partition_path import partition_value_problem
 from sluiceway.sources.contract import RawRecord, SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
@@ -29,17 +26,13 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
-from sluiceway.worker.plan import (
-    NO_CHOICES,
-    DirtySample,
-    EventTimeRule,
-    PartitionRule,
-    TaskPlan,
-)
+from sluiceway.worker.plan import NO_CHOICES, DirtySample, TaskPlan
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.row_sorter import RowSorter
+from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
 from sluiceway.worker.staged_files import StagedFiles
+from sluiceway.worker.task_clock import TaskClock
 from sluiceway.worker.write_behind import WriteLane
 
 
@@ -73,7 +66,7 @@ class _Rows:
 
     columns: pa.RecordBatch
     indices: pa.Array
-    event_times: pa.Array | None = None
+    times: RowTimes = NO_TIMES
 
 
 @dataclass(slots=True)
@@ -97,10 +90,17 @@ class RowPipeline:
         lane: Where its files are written, beside the caller's thread. What touches files or
             counts what was written runs there, until `close` or `abort` has waited for it.
         files: Takes the rows; None stages files.
+        started: When the task was, on the monotonic clock; None is now.
     """
 
     def __init__(
-        self, plan: TaskPlan, storage: Storage, lane: WriteLane, files: RowFiles | None = None
+        self,
+        plan: TaskPlan,
+        storage: Storage,
+        lane: WriteLane,
+        files: RowFiles | None = None,
+        *,
+        started: float | None = None,
     ) -> None:
         route = plan.route
         self._route = route
@@ -111,7 +111,8 @@ class RowPipeline:
         if route.choices != NO_CHOICES:
             self._chooser = RowChooser(route.schema, route.choices)
             row_schema = self._chooser.arrow_schema
-        self._event_time = _event_time_reader(plan, row_schema)
+        self._clock = TaskClock(plan.clock_us, time.monotonic() if started is None else started)
+        self._times = RowTimesReader(route.event_time, route.partitions, row_schema)
         self._assigner = partition_assigner(route.partitions, route.event_time, row_schema)
         # What a partition column says is said by the folder alone, as Hive has it.
         left_out = {rule.name.lower() for rule in route.partitions}
@@ -140,7 +141,7 @@ class RowPipeline:
                 thrown away.
             TaskFailedError: Rows cannot be written.
         """
-        started = time.monotonic()
+        started, now_us = time.monotonic(), self._clock.now_us()
         bounds = self._count_rows(batches)
         self._counted.read += bounds[-1]
         decoded = self._decoder.decode(self._payloads(batches))
@@ -152,7 +153,8 @@ class RowPipeline:
         _drop_fetched(rows, meta.dirty, dirty)
         decoded_at = time.monotonic()
         self._choose(rows, dirty)
-        self._read_event_times(rows, dirty)
+        rows.times, timeless = self._times.read(rows.columns, rows.indices, batches, now_us)
+        _drop(rows, timeless, dirty)
         converted_at = time.monotonic()
         codes, values = self._assign(rows, dirty)
         clean = self._with_meta(rows, meta, bounds[-1])
@@ -234,32 +236,29 @@ class RowPipeline:
         self._counted.filtered += int(np.count_nonzero(~matching))
         _keep(rows, matching)
 
-    def _read_event_times(self, rows: _Rows, dirty: list[DirtyRow]) -> None:
-        if self._event_time is None:
-            return
-        found = self._event_time.read(rows.columns)
-        rows.event_times = found.micros
-        _drop(rows, found.dirty, dirty)
-
     def _assign(
         self, rows: _Rows, dirty: list[DirtyRow]
     ) -> tuple[NDArray[np.int32], list[tuple[str | None, ...]]]:
         """Partition of each row, as codes into a list of values."""
-        found = self._assigner.assign(rows.columns, rows.event_times)
-        kept = _drop(rows, found.dirty, dirty)
-        return (found.codes if kept is None else found.codes[kept]), found.values
+        found = self._assigner.assign(rows.columns, rows.times)
+        left = _drop(rows, found.dirty, dirty)
+        return (found.codes if left is None else found.codes[left]), found.values
 
     def _note_event_times(
         self, rows: _Rows, bounds: list[int], batches: Sequence[SourceBatch]
     ) -> None:
-        if rows.event_times is None or len(rows.event_times) == 0:
+        """Greatest event times by split; no row counts for more than the time when it is read."""
+        times = rows.times.event
+        if times is None or len(times) == 0:
             return
         cuts = np.searchsorted(rows.indices.to_numpy(), bounds)
         for batch, begin, end in zip(batches, cuts[:-1], cuts[1:], strict=True):
             if end > begin:
-                newest = pc.max(rows.event_times.slice(begin, end - begin)).as_py()
+                newest = pc.max(times.slice(begin, end - begin)).as_py()
+                newest = min(newest, rows.times.processing_us)
                 totals = self._totals[batch.split_index]
-                totals.max_event_time_us = max(newest, totals.max_event_time_us or newest)
+                before = totals.max_event_time_us
+                totals.max_event_time_us = newest if before is None else max(newest, before)
 
     def _with_meta(self, rows: _Rows, meta: MetaValues, fetched: int) -> pa.RecordBatch:
         columns = [rows.columns.column(i) for i in self._kept]
@@ -307,29 +306,6 @@ class RowPipeline:
         return dirty_batch(found, self._route.schema_version)
 
 
-def _event_time_reader(plan: TaskPlan, schema: pa.Schema) -> EventTimeReader | None:
-    rule = plan.route.event_time
-    return None if rule is None else EventTimeReader(rule.path, rule.unit, schema)
-
-
-def partition_assigner(
-    partitions: Sequence[PartitionRule], event_time: EventTimeRule | None, schema: pa.Schema
-) -> PartitionAssigner:
-    """The assigner of a route's partition columns.
-
-    Raises:
-        ValueError: A column is missing, or cannot be a folder's text.
-    """
-    zone = event_time.timezone if event_time is not None else "UTC"
-    columns: list[TimeColumn | ValueColumn] = []
-    for rule in partitions:
-        if rule.pattern is not None:
-            columns.append(TimeColumn(rule.name, TimePattern(rule.pattern, zone)))
-        else:
-            columns.append(ValueColumn(rule.name, rule.column or rule.name))
-    return PartitionAssigner(columns, schema, partition_value_problem)
-
-
 def _record(index: int, bounds: list[int], batches: Sequence[SourceBatch]) -> RawRecord:
     number = bisect_right(bounds, index) - 1
     return batches[number].record(index - bounds[number])
@@ -366,5 +342,4 @@ def _keep(rows: _Rows, kept: NDArray[np.bool_]) -> None:
     mask = pa.array(kept)
     rows.columns = rows.columns.filter(mask)
     rows.indices = rows.indices.filter(mask)
-    if rows.event_times is not None:
-        rows.event_times = rows.event_times.filter(mask)
+    rows.times = times_of(rows.times, kept)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from sluiceway import errors
+from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
@@ -19,23 +20,47 @@ class EventTimeRule:
     """Where a row's event time is and how it is written.
 
     Attributes:
-        path: Keys from the top of the decoded row.
+        path: Keys from the top of the decoded row; or `RECORD_TIME` or `PROCESSING_TIME` alone.
         unit: `s`, `ms`, `us`, `ns` or `iso8601`; None reads text as `iso8601` and no number.
-        timezone: IANA name of the zone that the partitions' hours are in.
+        timezone: IANA name of the zone that the partitions' hours are in, and texts without an
+            offset.
+        form: How texts are written (`TimeText`), instead of a unit.
+        max_future_us: A row whose time is further beyond the clock is dirty.
+        min_us: A row whose time is before it is dirty; None sets no bound.
     """
 
     path: tuple[str, ...]
     unit: str | None
     timezone: str
+    form: str | None = None
+    max_future_us: int = 3_600_000_000
+    min_us: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The path as it is written."""
+        return ".".join(self.path)
+
+
+RECORD_TIME = "$record_time"
+PROCESSING_TIME = "$processing_time"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """One partition column: by event time (`pattern`) or by a column of the row."""
+    """One partition column: by a time (`pattern`), a column of the row, or a constant.
+
+    Attributes:
+        kind: Which time.
+        timezone: Of a time that is no event time; None is that of the event time, or UTC.
+    """
 
     name: str
     pattern: str | None
     column: str | None
+    constant: str | None = None
+    kind: TimeKind = TimeKind.EVENT
+    timezone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +143,8 @@ class TaskPlan:
 
     Attributes:
         deadline_s: Reading time from the task's start, on its own monotonic clock.
+        clock_us: The driver's clock when the epoch was planned, never before that of an epoch that
+            is committed (commit rule 23). 0 is the clock of the task's machine.
     """
 
     route: RoutePlan
@@ -125,6 +152,7 @@ class TaskPlan:
     task: int
     splits: tuple[Split, ...]
     deadline_s: float
+    clock_us: int = 0
 
     @property
     def result_path(self) -> str:

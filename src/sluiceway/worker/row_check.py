@@ -1,12 +1,11 @@
 """Can rows of this schema be read, dated and partitioned at all? Asked before any task runs."""
 
-from sluiceway.eventtime.event_time import EventTimeReader
 from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.formats.registry import JSON, FormatChoice, open_decoder
 from sluiceway.types.schema import Schema
-from sluiceway.worker.pipeline import partition_assigner
 from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, RowChoices
 from sluiceway.worker.row_choices import RowChooser
+from sluiceway.worker.row_times import RowTimesReader, partition_assigner
 
 
 def row_problem(
@@ -28,8 +27,7 @@ def row_problem(
     try:
         open_decoder(payload, schema)
         rows = RowChooser(schema, choices).arrow_schema
-        if event_time is not None:
-            EventTimeReader(event_time.path, event_time.unit, rows)
+        RowTimesReader(event_time, partitions, rows)
         partition_assigner(partitions, event_time, rows)
     except (ValueError, ExpressionError) as error:
         return str(error)

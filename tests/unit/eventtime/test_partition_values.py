@@ -6,7 +6,15 @@ import pyarrow as pa
 import pytest
 
 from sluiceway.eventtime.partition_time import TimePattern
-from sluiceway.eventtime.partition_values import PartitionAssigner, TimeColumn, ValueColumn
+from sluiceway.eventtime.partition_values import (
+    NO_TIMES,
+    ConstantColumn,
+    PartitionAssigner,
+    RowTimes,
+    TimeColumn,
+    TimeKind,
+    ValueColumn,
+)
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.iso_time import MAX_TIME_US
 
@@ -17,7 +25,7 @@ def no_slash(name: str, value: str | None) -> str | None:
 
 def assigned(values: list[object], kind: pa.DataType) -> list[str | None]:
     rows = pa.RecordBatch.from_arrays([pa.array(values, kind)], names=["c"])
-    found = PartitionAssigner([ValueColumn("p", "c")], rows.schema, no_slash).assign(rows, None)
+    found = PartitionAssigner([ValueColumn("p", "c")], rows.schema, no_slash).assign(rows, NO_TIMES)
     return [found.values[code][0] for code in found.codes]
 
 
@@ -41,7 +49,7 @@ def test_partition_value_of_a_column_is_its_hive_text(
 
 def test_partition_value_of_an_empty_text_is_dirty_and_never_null() -> None:
     rows = pa.RecordBatch.from_pydict({"c": ["a", "", None, ""]})
-    found = PartitionAssigner([ValueColumn("p", "c")], rows.schema, no_slash).assign(rows, None)
+    found = PartitionAssigner([ValueColumn("p", "c")], rows.schema, no_slash).assign(rows, NO_TIMES)
     assert [found.values[code][0] for code in found.codes if code >= 0] == ["a", None]
     assert found.codes[[1, 3]].tolist() == [-1, -1]
     told = [(row.index, row.reason, row.path) for row in found.dirty]
@@ -69,7 +77,7 @@ def test_partition_of_time_and_column_is_one_code_a_distinct_pair() -> None:
     rows = pa.RecordBatch.from_pydict({"app": ["a", "b", "a", "a/b", "a"]})
     hours = pa.array([0, 0, 1_800_000_000, 0, 3_600_000_000], pa.int64())
     columns = (TimeColumn("hr", TimePattern("HH", "UTC")), ValueColumn("app", "app"))
-    found = PartitionAssigner(columns, rows.schema, no_slash).assign(rows, hours)
+    found = PartitionAssigner(columns, rows.schema, no_slash).assign(rows, RowTimes(hours))
     assert len(set(found.values)) == len(found.values)
     pairs = [found.values[code] if code >= 0 else () for code in found.codes]
     assert pairs == [("00", "a"), ("00", "b"), ("00", "a"), (), ("01", "a")]
@@ -82,7 +90,7 @@ def test_partition_of_a_time_that_the_zone_has_not_is_dirty() -> None:
     rows = pa.RecordBatch.from_pydict({"x": [1, 2]})
     columns = [TimeColumn("dt", TimePattern("yyyyMMdd", "Asia/Shanghai"))]
     times = pa.array([0, MAX_TIME_US], pa.int64())
-    found = PartitionAssigner(columns, rows.schema, no_slash).assign(rows, times)
+    found = PartitionAssigner(columns, rows.schema, no_slash).assign(rows, RowTimes(times))
     assert found.codes.tolist()[1] == -1
     assert [row.index for row in found.dirty] == [1]
 
@@ -94,12 +102,40 @@ def test_partition_of_many_columns_never_mixes_values() -> None:
         {name: [str(value) for value in random.permutation(2000)] for name in names}
     )
     columns = [ValueColumn(name, name) for name in names]
-    found = PartitionAssigner(columns, rows.schema, no_slash).assign(rows, None)
+    found = PartitionAssigner(columns, rows.schema, no_slash).assign(rows, NO_TIMES)
     expected = [tuple(row.values()) for row in rows.to_pylist()]
     assert [found.values[code] for code in found.codes] == expected
 
 
 def test_partition_without_columns_is_one() -> None:
     rows = pa.RecordBatch.from_pydict({"x": [1, 2]})
-    found = PartitionAssigner([], rows.schema, no_slash).assign(rows, None)
+    found = PartitionAssigner([], rows.schema, no_slash).assign(rows, NO_TIMES)
     assert (found.values, found.codes.tolist(), found.dirty) == ([()], [0, 0], ())
+
+
+def test_partition_of_each_kind_of_time_and_of_a_constant() -> None:
+    rows = pa.RecordBatch.from_pydict({"x": [1, 2]})
+    hour_us = 3_600_000_000
+    times = RowTimes(
+        pa.array([0, hour_us], pa.int64()), pa.array([5 * hour_us] * 2, pa.int64()), 9 * hour_us
+    )
+    hours = TimePattern("HH", "UTC")
+    columns = (
+        ConstantColumn("app", "web"),
+        TimeColumn("hr", hours),
+        TimeColumn("record", hours, TimeKind.RECORD),
+        TimeColumn("seen", TimePattern("HH", "Asia/Shanghai"), TimeKind.PROCESSING),
+    )
+    assigner = PartitionAssigner(columns, rows.schema, no_slash)
+    found = assigner.assign(rows, times)
+    first, second = (found.values[code] for code in found.codes)
+    assert first == ("web", "00", "05", "17")
+    assert second == ("web", "01", "05", "17")
+    assert assigner.moved(first, 3 * hour_us) == ("web", "03", "05", "17")
+
+
+def test_partition_by_a_time_that_is_not_given_is_refused() -> None:
+    rows = pa.RecordBatch.from_pydict({"x": [1]})
+    columns = [TimeColumn("hr", TimePattern("HH", "UTC"), TimeKind.RECORD)]
+    with pytest.raises(ValueError, match="hr needs record times"):
+        PartitionAssigner(columns, rows.schema, no_slash).assign(rows, NO_TIMES)

@@ -1,0 +1,97 @@
+"""The block `event_time` of a job file: when a row happened, and what is too late or too early."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from sluiceway.spec.block import Block
+from sluiceway.spec.values import DottedPath, Line, TimeZone, duration, parse_duration_ms, wrong
+
+RECORD_TIME = "$record_time"
+PROCESSING_TIME = "$processing_time"
+OWN_FIELDS = (RECORD_TIME, PROCESSING_TIME)
+"""Event times that no column holds."""
+
+UNLIMITED = "unlimited"
+LATE_POLICIES = ("side", "redirect", "reopen", "dirty")
+DEFAULT_ARCHIVE_WINDOW_MS = 86_400_000
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST = "36500d"
+_LONGEST_MS = parse_duration_ms(_LONGEST)
+
+
+def _check_field(field: str) -> str:
+    if field.startswith("$") and field not in OWN_FIELDS:
+        raise wrong(f"a path, or one of {', '.join(OWN_FIELDS)}", "correct it")
+    return field
+
+
+def _parse_instant_us(text: object) -> int:
+    try:
+        at = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is None:
+        todo = "write date, time and zone, in quotes"
+        raise wrong("a time such as `2020-01-01T00:00:00Z`", todo)
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def _parse_window(text: object) -> int | str:
+    if text == UNLIMITED:
+        return UNLIMITED
+    value_ms = parse_duration_ms(text)
+    if value_ms > _LONGEST_MS:
+        raise wrong(f"a duration from 0s to {_LONGEST}, or `{UNLIMITED}`", "choose one")
+    return value_ms
+
+
+class EventTimeSpec(Block):
+    """Event time of a row.
+
+    Attributes:
+        field: Dotted path that begins with a column, or one of `OWN_FIELDS`.
+        unit: Of a number, which needs one; text with an offset is `iso8601` by itself.
+        format: How texts are written, instead of a unit: a pattern, or `iso8601` with the offset
+            left out at will.
+        timezone: Zone in which partition values are written, and of texts without an offset.
+        max_future_ms: A row so far beyond the clock is dirty.
+        min_time_us: A row before it is dirty; None sets no bound.
+        out_of_orderness_ms: How far the route's watermark stays behind the greatest event times.
+        archive_window_ms: A row so far behind its source partition's greatest event time is late;
+            None leaves it to what else the job file says.
+        idle_after_ms: How long a source partition without anything to read holds the watermark.
+        late: What becomes of late rows; None is `side`.
+        reopen_every_ms: How often rows that came late are announced anew, at most.
+    """
+
+    field: Annotated[DottedPath, AfterValidator(_check_field)]
+    unit: Literal["s", "ms", "us", "ns", "iso8601"] | None = None
+    format: Line | None = None
+    timezone: TimeZone = "UTC"
+    max_future_ms: Annotated[int, *duration("0s", _LONGEST)] = Field(
+        default=3_600_000, alias="max_future"
+    )
+    min_time_us: Annotated[int | None, BeforeValidator(_parse_instant_us)] = Field(
+        default=None, alias="min_time"
+    )
+    out_of_orderness_ms: Annotated[int, *duration("0s", "365d")] = Field(
+        default=60_000, alias="out_of_orderness"
+    )
+    archive_window_ms: Annotated[
+        int | Literal["unlimited"] | None, BeforeValidator(_parse_window)
+    ] = Field(default=None, alias="archive_window")
+    idle_after_ms: Annotated[int, *duration("1s", "30d")] = Field(
+        default=300_000, alias="idle_after"
+    )
+    late: Literal["side", "redirect", "reopen", "dirty"] | None = None
+    reopen_every_ms: Annotated[int, *duration("1m", "30d")] = Field(
+        default=3_600_000, alias="reopen_every"
+    )
+
+    @property
+    def is_own(self) -> bool:
+        """Whether no column holds it."""
+        return self.field in OWN_FIELDS
