@@ -8,6 +8,10 @@ from typing import Any, Protocol
 from readiness_oracle.history import Look, Span
 
 
+class RefusedError(Exception):
+    """A record that the code under test has made breaks a rule of its own ledger."""
+
+
 class Fate(StrEnum):
     """Where a row went. A late row that is written all the same is late."""
 

@@ -12,7 +12,6 @@ from readiness_oracle.reference import Bounds, Landed, readable, reference_bound
 EARLY = "early_ready"
 SILENT = "silent_late"
 STUCK = "stuck"
-OTHERS = ("order", "watermark_fell", "wrong_partition", "wrongly_late", "not_late", "wrongly_dirty")
 PATIENCE_EPOCHS = 2
 
 
@@ -31,10 +30,12 @@ class Seen:
     Attributes:
         watermark: The route's, as committed then.
         landed: Records that had landed.
+        first_end: End of the first hour with rows in them; None before there is one.
     """
 
     watermark: int | None
     landed: int
+    first_end: int | None
 
 
 @dataclass(slots=True)
@@ -47,6 +48,7 @@ class Judge:
     watermarks: list[int | None] = field(default_factory=list)
     bounds: list[Bounds] = field(default_factory=list)
     announced: dict[str, int] = field(default_factory=dict)
+    firsts: list[int | None] = field(default_factory=list)
     written: dict[str, int] = field(default_factory=dict)
     late_since: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
@@ -62,14 +64,20 @@ class Judge:
 
     def seen(self) -> Seen:
         """What an epoch that is planned now may know."""
-        return Seen(self.watermarks[-1] if self.watermarks else None, len(self.landed))
+        if not self.landed:
+            return Seen(None, 0, None)
+        return Seen(self.watermarks[-1], len(self.landed), self.firsts[-1])
 
-    def is_closed(self, prefix: str, watermark: int | None) -> bool:
-        """Rule 6: the watermark that an epoch was planned with has passed end + lateness."""
+    def is_closed(self, prefix: str, seen: Seen) -> bool:
+        """Rule 6: the watermark that an epoch was planned with has passed end + lateness.
+
+        Closing begins with the first hour that has rows; whatever ends before is closed with it.
+        """
+        if seen.watermark is None or seen.first_end is None:
+            return False
+        passed = seen.watermark - self.history.route.lateness
         end = self.calendar.ends.get(prefix)
-        if end is None or watermark is None:
-            return watermark is not None
-        return end + self.history.route.lateness <= watermark
+        return seen.first_end <= passed and (end is None or end <= passed)
 
     # Rows
 
@@ -101,7 +109,7 @@ class Judge:
                 self.complain("wrongly_dirty", f"{where} is {outcome}, and has no sane time")
             return
         prefix = self.calendar.prefix(event)
-        closed = self.is_closed(prefix, seen.watermark)
+        closed = self.is_closed(prefix, seen)
         old = before is not None and event < before - route.archive_window
         if event > read_at:
             self.met["future row"] += 1
@@ -135,8 +143,10 @@ class Judge:
         reopens = policy == "reopen" and closed and not old
         if reopens and outcome.prefix != prefix:
             self.complain("wrong_partition", f"{where} goes to {outcome.prefix}, not to {prefix}")
-        elif policy == "redirect" and (
-            outcome.prefix is None or self.is_closed(outcome.prefix, seen.watermark)
+        elif (
+            policy == "redirect"
+            and seen.watermark is not None
+            and (outcome.prefix is None or self.is_closed(outcome.prefix, seen))
         ):
             self.complain("wrong_partition", f"{where} is redirected to {outcome.prefix}, closed")
         elif policy in {"side", "dirty"} and outcome.prefix is not None:
@@ -168,6 +178,8 @@ class Judge:
             self.written[prefix] = self.written.get(prefix, 0) + 1
             if prefix in self.announced:
                 self.complain(SILENT, f"epoch {record.epoch} writes to {prefix}, announced")
+        ends = self.calendar.ends
+        self.firsts.append(min((ends[each] for each in self.written if each in ends), default=None))
 
     # Announcements
 
@@ -208,8 +220,10 @@ class Judge:
 
     def _in_order(self, prefix: str, end: int) -> None:
         others = [self.calendar.ends[other] for other in self.announced if other != prefix]
-        newest = max((each for each in others if each is not None), default=None)
-        if newest is not None and newest >= end:
+        newest = max(others, default=None)
+        # Late rows that reopen an hour before the first make it one that is announced.
+        reopened = prefix not in self.written and prefix in self.late_since
+        if newest is not None and newest >= end and not reopened:
             self.complain("order", f"{prefix} is announced behind a later one")
 
     def _nothing_is_missing(self, prefix: str, due: int) -> None:
@@ -253,13 +267,12 @@ class Judge:
 
     def nothing_waits(self) -> None:
         """Each hour that could have been announced two epochs ago is. After each announcement."""
-        if len(self.landed) <= PATIENCE_EPOCHS or not self.written:
+        if len(self.landed) <= PATIENCE_EPOCHS:
             return
         watermark = self.bounds[-1 - PATIENCE_EPOCHS].lowest
-        if watermark is None:
+        first = self.firsts[-1 - PATIENCE_EPOCHS]
+        if watermark is None or first is None:
             return
-        ends = self.calendar.ends
-        first = min(ends[prefix] for prefix in self.written if prefix in ends)
         for prefix in self.calendar.over(first, watermark - self.history.route.lateness):
             if prefix not in self.announced:
                 text = f"{prefix} is not announced after epoch {self.landed[-1].epoch}"

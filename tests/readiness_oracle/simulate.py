@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from readiness_oracle.decider import Batch, Decider, Outcome
+from readiness_oracle.decider import Batch, Decider, Outcome, RefusedError
 from readiness_oracle.history import EpochPlan, History, Kind, Look, Route, Span
 from readiness_oracle.judge import Judge, Seen, Violation
 from readiness_oracle.reference import Landed
@@ -194,5 +194,8 @@ def simulate(history: History, make: Make, *, traced: bool = False) -> Verdict:
     judge = Judge(history)
     decider = make(history.route, len(history.logs))
     run = _Run(history, decider, judge, traced)
-    run.run()
+    try:
+        run.run()
+    except RefusedError as error:
+        judge.complain("refused", str(error))
     return Verdict(tuple(judge.violations), judge.met, tuple(run.trace))
