@@ -36,7 +36,7 @@ class Site:
 HALF_MINUTE = MINUTE // 2
 SITES = (
     Site("UTC", "2026-11-20T08:00"),
-    Site("UTC", "1969-12-31T23:30"),
+    Site("UTC", "2028-02-29T00:00"),
     Site("Europe/Berlin", "2026-10-25T01:00"),
     Site("Europe/Berlin", "2026-03-29T01:00"),
     Site("America/New_York", "2026-11-01T06:00"),
