@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
+from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
@@ -38,6 +39,7 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
+        ready: When partitions are complete; None announces nothing.
     """
 
     job: str
@@ -58,6 +60,7 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
+    ready: ReadyRule | None = None
 
     @property
     def group(self) -> str:

@@ -10,16 +10,54 @@ from sluiceway.sinks.hive.partition_path import metastore_values
 _MOST = 1000
 
 
-def desired_partitions(fold: Fold, layout: LedgerLayout, since: int) -> list[DesiredPartition]:
-    """Those that records from slot `since` on have made, moved or dropped.
+def desired_partitions(
+    fold: Fold, layout: LedgerLayout, since: int, *, on_ready: bool = False
+) -> list[DesiredPartition]:
+    """Those that records from slot `since` on have made, moved, announced or dropped.
 
     Called after each commit, and at START for what nobody has applied.
+
+    Args:
+        fold: State of the ledger.
+        layout: Of the table.
+        since: First slot that matters.
+        on_ready: Leave out what was never announced: readers see a partition when it is whole.
     """
     return [
         desired_partition(state, layout)
         for state in fold.partitions.values()
-        if state.values and state.placed_seq >= since
+        if state.values and _changed_seq(fold, state, on_ready=on_ready) >= since
     ]
+
+
+def _changed_seq(fold: Fold, state: PartitionState, *, on_ready: bool) -> int:
+    """Slot that last changed what the catalog has to show; -1 while that is nothing."""
+    if not on_ready or state.expired:
+        return state.placed_seq
+    if not fold.is_announced(state):
+        return -1
+    prefix = fold.closed_above(state.folder)
+    return max(state.placed_seq, fold.closed[prefix].ready_seq if prefix else -1)
+
+
+def empty_partitions(fold: Fold, layout: LedgerLayout, since: int) -> list[DesiredPartition]:
+    """Announced prefixes without a row, of a table whose prefixes are its partitions.
+
+    Args:
+        fold: State of the ledger.
+        layout: Of the table.
+        since: First slot that matters.
+    """
+    return [
+        DesiredPartition(_values(prefix), layout.final(prefix))
+        for prefix, closed in fold.closed.items()
+        if closed.ready_seq >= since and prefix not in fold.partitions
+    ]
+
+
+def _values(prefix: str) -> tuple[str, ...]:
+    """Of a prefix, whose values are texts of times, which no folder's name escapes."""
+    return tuple(part.partition("=")[2] for part in prefix.split("/"))
 
 
 def moved_last(fold: Fold, layout: LedgerLayout, before: int) -> list[DesiredPartition]:

@@ -36,7 +36,8 @@ class RouteDesk:
     def __init__(self, log: LedgerLog, closed: Iterable[str]) -> None:
         self.log = log
         self._asked: deque[tuple[Build, Future[int | None]]] = deque()
-        self._closed = frozenset(closed)
+        self._closed = dict.fromkeys(sorted(closed))
+        self._bound_us: int | None = None
         self._ended: SluicewayError | None = None
         self._lock = threading.Lock()
 
@@ -61,18 +62,35 @@ class RouteDesk:
         An epoch that is in flight was planned before and still writes there. The prefix is closed
         in the ledger by the first record of an epoch that was planned after (commit rule 6).
         """
+        self.close_prefixes([prefix], None)
+
+    def close_prefixes(self, prefixes: Iterable[str], bound_us: int | None) -> None:
+        """As `close_prefix`, for several.
+
+        Args:
+            prefixes: In the order in which they end.
+            bound_us: The committed watermark that it took; None in a ledger without one.
+        """
         with self._lock:
-            self._closed |= {prefix}
+            self._closed = self._closed | dict.fromkeys(prefixes)
+            if bound_us is not None:
+                self._bound_us = max(bound_us, self._bound_us or bound_us)
 
     def closed(self) -> tuple[str, ...]:
-        """All prefixes that are closed, here or in the ledger, in order."""
+        """All prefixes that are closed, here or in the ledger."""
         with self._lock:
-            return tuple(sorted(self._closed))
+            return tuple(self._closed)
+
+    @property
+    def bound_us(self) -> int | None:
+        """The watermark that it took to close what was closed here; None without one."""
+        with self._lock:
+            return self._bound_us
 
     def is_waited_for(self, fold: Fold) -> bool:
         """Whether a record is asked for. Called by the driver's thread between two epochs."""
         with self._lock:
-            return bool(self._asked) or not self._closed <= fold.closed.keys()
+            return bool(self._asked) or not self._closed.keys() <= fold.closed.keys()
 
     def serve(self, put: Callable[[Build], int | None]) -> None:
         """Put all that is asked for. Called by the driver's thread between two epochs.

@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from sluiceway.job.desired import desired_partition, desired_partitions, moved_last
+from sluiceway.job.desired import (
+    desired_partition,
+    desired_partitions,
+    empty_partitions,
+    moved_last,
+)
 from sluiceway.job.desk import BackgroundWork, RouteDesk
 from sluiceway.job.dirty_limits import DirtyWatch
 from sluiceway.job.effects import EffectsApplier
@@ -10,12 +15,17 @@ from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.job.publish import Publisher
+from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.route_readiness import RouteReadiness
 from sluiceway.job.takeover import OwnedLedger
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.records import EpochRecord
 from sluiceway.ledger.upkeep import LogUpkeep
+from sluiceway.observe.log import Log
 from sluiceway.worker.plan import RoutePlan
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HeldRoute:
     """From START to the end of its session, which closes it."""
 
@@ -30,6 +40,24 @@ class HeldRoute:
     lanes: Lanes
     dirty: DirtyWatch
     background: list[BackgroundWork] = field(default_factory=list)
+    readiness: RouteReadiness | None = None
+
+    def begin_readiness(self, rule: ReadyRule | None, log: Log) -> None:
+        """Go on closing and announcing where the ledger is. Called once, at START."""
+        if rule is not None:
+            self.readiness = RouteReadiness(rule, self.desk, self.owned.fold, log)
+            self.readiness.close_due(self.owned.fold)
+
+    @property
+    def announcing(self) -> bool:
+        """Whether something that is closed is still to be announced."""
+        return self.readiness is not None and self.readiness.waits
+
+    def note_landed(self, record: EpochRecord | ReplaceRecord) -> None:
+        """An epoch is committed and published: close what its watermark has passed."""
+        if self.readiness is not None and isinstance(record, EpochRecord):
+            self.readiness.note_late(record.late_in)
+            self.readiness.close_due(self.owned.fold)
 
     def want_partitions(self, since: int, *, anew: bool = False) -> None:
         """Have the catalog follow what records from slot `since` on have changed.
@@ -42,7 +70,10 @@ class HeldRoute:
                 before may have landed after it had looked.
         """
         fold, layout = self.owned.fold, self.owned.layout
-        wanted = desired_partitions(fold, layout, since)
+        on_ready = self.readiness is not None and self.readiness.rule.on_ready
+        wanted = desired_partitions(fold, layout, since, on_ready=on_ready)
+        if self.readiness is not None and self.readiness.rule.whole_key:
+            wanted += empty_partitions(fold, layout, since)
         if anew:
             wanted += moved_last(fold, layout, since)
         for folder in self.moved.take_gone():

@@ -456,9 +456,9 @@ class JobLoop:
         except SluicewayError as error:
             self._react(seat, error)
             return False
-        if due is None and not seat.session.is_asked():
+        if due is None and not seat.session.is_asked(view):
             return False
-        seat.work = self._pool.submit(partial(seat.session.pin, due))
+        seat.work = self._pool.submit(partial(seat.session.pin, due, view))
         return True
 
     def _run_tasks(self, planned: dict[int, PlannedEpoch]) -> list[TaskResult] | None:

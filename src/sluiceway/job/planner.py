@@ -40,6 +40,7 @@ class PlannedEpoch:
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
         closed: Prefixes that rows of this epoch reach by the late policy only.
+        bound_us: The committed watermark that it took to close them; None without one.
         answered: When its tasks had answered, on the monotonic clock; None while they have not.
     """
 
@@ -49,6 +50,7 @@ class PlannedEpoch:
     alone: bool = True
     ahead: bool = False
     closed: tuple[str, ...] = ()
+    bound_us: int | None = None
     answered: float | None = None
     started: float = field(default_factory=time.monotonic)
 

@@ -11,7 +11,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.places import is_below
+from sluiceway.ledger.places import prefixes
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord, RangeRecord, RowCounts
 from sluiceway.storage.contract import Storage
 from sluiceway.types.dirty import bounded_counts
@@ -142,15 +142,21 @@ def placed(record: DataRecord, fold: Fold) -> DataRecord:
 
     Args:
         record: Each file with the folder of its partition's first rows; in `closed` all prefixes
-            that were closed when it was planned. Rows in others are not late, and refused when
-            those are closed by now (commit rule 6).
+            that were closed when it was planned, with the watermark that this took. Rows in
+            others are not late, and refused when those are closed by now (commit rule 6).
         fold: Of all records before the slot.
     """
-    newly = sorted(set(record.closed) - fold.closed.keys())
+    closed = set(record.closed)
+    newly = sorted(closed - fold.closed.keys())
     names = {file.final.rpartition("/")[0] for file in record.files}
-    late = {prefix for prefix in record.closed for name in names if is_below(name, prefix)}
+    late = {prefix for name in names for prefix in prefixes(name) if prefix in closed}
     files = tuple(map(partial(_placed_file, fold), record.files))
-    return replace(record, files=files, closed=tuple(newly), late_in=tuple(sorted(late)))
+    mark = record.watermark
+    if mark is not None and not newly:
+        mark = replace(mark, bound_us=None)
+    return replace(
+        record, files=files, closed=tuple(newly), late_in=tuple(sorted(late)), watermark=mark
+    )
 
 
 def _placed_file(fold: Fold, file: FileRecord) -> FileRecord:
@@ -164,7 +170,7 @@ def _placed_file(fold: Fold, file: FileRecord) -> FileRecord:
 def placed_lane(record: LaneDataRecord, fold: Fold) -> LaneDataRecord:
     """As `placed`, for an epoch of a lane, which closes nothing."""
     names = {file.final.rpartition("/")[0] for file in record.files}
-    late = {prefix for prefix in fold.closed for name in names if is_below(name, prefix)}
+    late = {prefix for name in names for prefix in prefixes(name) if prefix in fold.closed}
     files = tuple(map(partial(_placed_file, fold), record.files))
     return replace(record, files=files, late_in=tuple(sorted(late)))
 

@@ -1,8 +1,11 @@
 """PUBLISH: committed staged files get their final names; idempotent, in slot order."""
 
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from sluiceway.errors import StorageUnavailableError
+from sluiceway.errors import FileLostError, StorageUnavailableError
+from sluiceway.job import patience
 from sluiceway.job.prepare import all_files
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
@@ -62,3 +65,37 @@ class Publisher:
     def close(self) -> None:
         """Release the threads. Safe to repeat."""
         self._pool.shutdown()
+
+
+def publish_patiently(
+    publisher: Publisher,
+    record: EpochRecord | ReplaceRecord,
+    look: Callable[[], None],
+    on_wait: Callable[[StorageUnavailableError, float], None],
+) -> None:
+    """Publish a record, however long the store takes: it has landed.
+
+    Args:
+        publisher: Of the route.
+        record: Committed.
+        look: Reads what others have put into the log.
+        on_wait: Told of each failure of the store, and of the seconds to the next try.
+
+    Raises:
+        FileLostError: A file is neither staged nor at its final name.
+        FencedError: Another driver has taken over.
+    """
+    pause_s = patience.FIRST_RETRY_S
+    while True:
+        try:
+            publisher.publish(record)
+        except FileLostError:
+            # Whoever took over may have published it, and moved its partition since.
+            look()
+            raise
+        except StorageUnavailableError as error:
+            on_wait(error, pause_s)
+        else:
+            return
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, patience.LONGEST_RETRY_S)

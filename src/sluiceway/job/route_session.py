@@ -13,14 +13,13 @@ from uuid import uuid4
 
 from sluiceway.errors import (
     FencedError,
-    FileLostError,
     InvariantError,
     SluicewayError,
     StorageRefusedError,
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.job import desk, patience
+from sluiceway.job import desk
 from sluiceway.job.ahead import fold_after, follows
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
@@ -44,12 +43,19 @@ from sluiceway.job.planner import (
     plan_splits,
 )
 from sluiceway.job.prepare import all_files, check_staged_files, placed, prepare_record
-from sluiceway.job.publish import Publisher
+from sluiceway.job.publish import Publisher, publish_patiently
 from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_parts import RouteParts
 from sluiceway.job.route_plan import route_plan
 from sluiceway.job.second_look import SecondLook
-from sluiceway.job.side_records import abandon_left, put_asked, put_closing
+from sluiceway.job.side_records import (
+    abandon_left,
+    closing_marked,
+    is_due,
+    put_announcements,
+    put_asked,
+    put_due,
+)
 from sluiceway.job.source_view import SourceView
 from sluiceway.job.start_offsets import resolve_start
 from sluiceway.job.status import last_commit_ms
@@ -153,6 +159,7 @@ class RouteSession:
             self._held = HeldRoute(
                 owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes, dirty
             )
+            self._now.begin_readiness(self.config.ready, self._log)
             self._recover()
         except BaseException:
             self._held = None
@@ -230,13 +237,12 @@ class RouteSession:
         wanted = self.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
-    def is_asked(self) -> bool:
-        """Whether background work waits for a record. Called between two epochs."""
-        held = self._now
-        return held.desk.is_waited_for(held.owned.fold)
+    def is_asked(self, view: SourceView) -> bool:
+        """Whether a record is due beside the epochs. Called when no epoch is in flight."""
+        return is_due(self._now, view)
 
-    def pin(self, record: SourcesRecord | None) -> None:
-        """Commit where new source partitions start, and what background work asks for.
+    def pin(self, record: SourcesRecord | None, view: SourceView) -> None:
+        """Commit where new source partitions start, and what is due beside the epochs.
 
         Called when no epoch is in flight.
 
@@ -245,11 +251,8 @@ class RouteSession:
         """
         if record is not None:
             self._pin(record)
-        held = self._now
-        put_asked(held, self._publish)
-        if self.is_asked():
-            put_closing(held, self._publish, next(self._epochs))
-        self.meter.advance(held.owned.fold)
+        put_due(self._now, self._publish, view, partial(next, self._epochs))
+        self.meter.advance(self._now.owned.fold)
 
     def _pin(self, record: SourcesRecord) -> None:
         owned = self._now.owned
@@ -291,11 +294,11 @@ class RouteSession:
             self.lag_records = self.meter.look(fold, view.bounds)
         self._transactions.look(fold, view.bounds)
         over = bounded and not splits and ahead is None
-        self.caught_up = over and not self._now.lanes.pressing
+        self.caught_up = over and not self._now.lanes.pressing and not self._now.announcing
         if not splits:
             return None
-        closed = self._now.desk.closed()
-        planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None, closed=closed)
+        planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None)
+        planned.closed, planned.bound_us = self._now.desk.closed(), self._now.desk.bound_us
         self._parts.observe(Step.PLANNED)
         return planned
 
@@ -375,21 +378,24 @@ class RouteSession:
             plan_splits(owned.fold, view.bounds, None)
             self._parts.observe(Step.PREPARED)
             before = owned.fold.next_seq
-            made = partial(placed, replace(record, closed=planned.closed))
-            committed = owned.writer.commit(made)
+            record = closing_marked(held, record, planned, view)
+            committed = owned.writer.commit(partial(placed, record))
             held.dirty.note(record)
             self.meter.commit(owned.fold, record.counts, record.dirty_reasons)
             self.lag_records = self.meter.look(owned.fold, view.bounds, at=ran)
             self._parts.observe(Step.COMMITTED)
             # The names that it has got in its slot.
-            self._publish(owned.fold.unpublished[committed.seq])
+            landed = owned.fold.unpublished[committed.seq]
+            self._publish(landed)
             owned.writer.note_published()
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
+            held.note_landed(landed)
             self._report()
             done = EpochDone(committed.seq, record, results, planned, ran=ran)
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
             put_asked(held, self._publish)
+            put_announcements(held)
             self._dirty_log.tell(results)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
@@ -406,20 +412,12 @@ class RouteSession:
     def _publish(self, record: EpochRecord | ReplaceRecord) -> None:
         """Publish, however long the store takes: the record has landed."""
         held = self._now
-        pause_s = patience.FIRST_RETRY_S
-        while True:
-            try:
-                held.publisher.publish(record)
-                break
-            except FileLostError:
-                # Whoever took over may have published it, and moved its partition since.
-                held.owned.writer.look()
-                raise
-            except StorageUnavailableError as error:
-                self.trouble = error
-                self._log.warning("storage_unavailable", error=str(error), retry_in_s=pause_s)
-            time.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, patience.LONGEST_RETRY_S)
+
+        def on_wait(error: StorageUnavailableError, retry_in_s: float) -> None:
+            self.trouble = error
+            self._log.warning("storage_unavailable", error=str(error), retry_in_s=retry_in_s)
+
+        publish_patiently(held.publisher, record, held.owned.writer.look, on_wait)
         self.trouble = None
         layout, term = held.owned.layout, held.owned.writer.term
         results = layout.results(term, record.epoch) if isinstance(record, EpochRecord) else ""

@@ -4,20 +4,106 @@ Called by the driver's thread between two epochs; an epoch that is in flight mea
 final names at its own slot, behind these.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
 from sluiceway.job.desk import Build
 from sluiceway.job.held_route import HeldRoute
+from sluiceway.job.partition_bodies import ready_body
+from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.prepare import placed
+from sluiceway.job.source_view import SourceView
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.partition_records import AbandonRecord, ReplaceRecord
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord
+from sluiceway.ledger.watermark_records import WatermarkRecord
+from sluiceway.types.strict_json import BigInt
 
 Publish = Callable[[EpochRecord | ReplaceRecord], None]
 
 _NOTHING_READ = DataRecord(0, (), (), (), NO_ROWS, "", {}, {})
+_ANNOUNCE_S = 1.0
+
+
+def is_due(held: HeldRoute, view: SourceView) -> bool:
+    """Whether `put_due` has anything to put. Called between two epochs; cheap when nothing is."""
+    fold, readiness = held.owned.fold, held.readiness
+    if held.desk.is_waited_for(fold):
+        return True
+    if readiness is None:
+        return False
+    return readiness.to_announce(fold) is not None or readiness.idle_mark(fold, view) is not None
+
+
+def put_due(held: HeldRoute, publish: Publish, view: SourceView, epochs: Callable[[], int]) -> None:
+    """Put what is asked for, what closes prefixes although nothing is read, and what is announced.
+
+    Called when no epoch is in flight.
+
+    Args:
+        held: The route.
+        publish: As in `put_asked`.
+        view: Log ends, read since the last epoch was committed.
+        epochs: Numbers of epochs that were never planned.
+
+    Raises:
+        FencedError: Another driver has taken over.
+    """
+    put_asked(held, publish)
+    readiness, fold = held.readiness, held.owned.fold
+    if readiness is not None:
+        mark = readiness.idle_mark(fold, view)
+        if mark is not None:
+            idle = replace(_NOTHING_READ, epoch=epochs(), watermark=mark)
+            _put(held, publish, lambda _: idle)
+        readiness.close_due(fold)
+    if held.desk.is_waited_for(fold):
+        put_closing(held, publish, epochs())
+    put_announcements(held)
+
+
+def closing_marked(
+    held: HeldRoute, record: DataRecord, planned: PlannedEpoch, view: SourceView
+) -> DataRecord:
+    """An epoch's record with what was closed when it was planned, and the route's watermark.
+
+    Args:
+        held: The route.
+        record: Of the epoch.
+        planned: What was asked for.
+        view: Log ends, read after its tasks had answered.
+    """
+    record = replace(record, closed=planned.closed)
+    if held.readiness is None:
+        return record
+    mark = held.readiness.mark(held.owned.fold, view, record.ranges)
+    bound_us = None if planned.bound_us is None else BigInt(planned.bound_us)
+    return replace(record, watermark=replace(mark, bound_us=bound_us))
+
+
+def put_announcements(held: HeldRoute) -> None:
+    """Put READY of all that may be announced, in order, for a short while.
+
+    Called by the driver's thread between two epochs; what is closed in the ledger has no epoch in
+    flight that was planned before (commit rule 6).
+
+    Raises:
+        FencedError: Another driver has taken over.
+    """
+    readiness, fold, writer = held.readiness, held.owned.fold, held.owned.writer
+    if readiness is None:
+        return
+    before, until = fold.next_seq, time.monotonic() + _ANNOUNCE_S
+    while (prefix := readiness.to_announce(fold)) is not None:
+        if writer.commit_made(partial(ready_body, prefix=prefix)) is not None:
+            writer.note_published()
+        readiness.note_announced(prefix)
+        if time.monotonic() >= until:
+            break
+    if fold.next_seq > before:
+        held.want_partitions(before)
 
 
 def put_asked(held: HeldRoute, publish: Publish) -> None:
@@ -47,9 +133,13 @@ def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:
         FencedError: Another driver has taken over.
     """
     closing = replace(_NOTHING_READ, epoch=epoch, closed=held.desk.closed())
+    bound_us = held.desk.bound_us
 
     def build(fold: Fold) -> DataRecord | None:
-        made = placed(closing, fold)
+        read_at_us, mark = fold.watermark.read_at_us, None
+        if read_at_us is not None and bound_us is not None:
+            mark = WatermarkRecord(BigInt(read_at_us), bound_us=BigInt(bound_us))
+        made = placed(replace(closing, watermark=mark), fold)
         return made if made.closed else None
 
     _put(held, publish, build)

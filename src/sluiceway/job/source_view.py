@@ -1,7 +1,8 @@
 """What the brokers say now, asked once for all routes of a connection."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluiceway.errors import Fatal, TopicNotFoundError
 from sluiceway.sources.contract import (
@@ -12,6 +13,10 @@ from sluiceway.sources.contract import (
 )
 
 
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
 @dataclass(frozen=True, slots=True)
 class SourceView:
     """Partitions and log ends of the topics asked for, read at one moment.
@@ -20,11 +25,13 @@ class SourceView:
         by_topic: Partitions of each topic that the cluster has, in order.
         bounds: Of these partitions, those without a leader that answers left out.
         missing: Topic -> why it is not there.
+        read_at_us: When the brokers were asked, by this driver's clock.
     """
 
     by_topic: Mapping[str, tuple[DiscoveredPartition, ...]]
     bounds: Mapping[SourcePartition, LogBounds]
     missing: Mapping[str, Fatal]
+    read_at_us: int = field(default_factory=_now_us)
 
     def present(self, topics: Iterable[str]) -> tuple[str, ...]:
         """Those of a route's topics that the cluster has."""
@@ -50,6 +57,8 @@ def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
     Raises:
         SourceUnavailableError: No broker answers, or no leader.
     """
+    # Before they answer: what comes while they do is not among what they tell.
+    read_at_us = _now_us()
     wanted = sorted(set(topics))
     if not wanted:
         return SourceView({}, {}, {})
@@ -68,7 +77,8 @@ def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
     for found in discovered:
         by_topic[found.partition.topic].append(found)
     bounds = source.bounds([found.partition for found in discovered]) if discovered else {}
-    return SourceView({topic: tuple(each) for topic, each in by_topic.items()}, bounds, missing)
+    grouped = {topic: tuple(each) for topic, each in by_topic.items()}
+    return SourceView(grouped, bounds, missing, read_at_us)
 
 
 def _without_missing(

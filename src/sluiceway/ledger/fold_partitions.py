@@ -28,11 +28,11 @@ from sluiceway.ledger.places import (
     add_sums,
     file_sum,
     intent_folder,
-    is_below,
     is_moved_folder,
     is_uuid,
     moved_folder,
     moved_prefix,
+    prefixes,
 )
 from sluiceway.ledger.records import EpochRecord, Record
 
@@ -55,7 +55,7 @@ def check_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
     for folder in {file.final.rpartition("/")[0] for file in body.files}:
         name = name_of(fold, folder)
         check_location(fold, name, folder, slot)
-        reached.update(prefix for prefix in closed if is_below(name, prefix))
+        reached.update(prefix for prefix in prefixes(name) if prefix in closed)
     check_late(reached, body, slot)
 
 

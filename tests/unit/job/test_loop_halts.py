@@ -64,10 +64,10 @@ def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
             commit.set_result(None)
             return PlannedEpoch(1, [], ahead=True)
 
-        def is_asked(self) -> bool:
+        def is_asked(self, view: Any) -> bool:
             return True
 
-        def pin(self, due: Any) -> None:
+        def pin(self, due: Any, view: Any) -> None:
             # Takes the number behind that of the epoch, which may then not land any more.
             put.wait(30)
 

@@ -1,0 +1,67 @@
+"""What a job file says of readiness, as values."""
+
+from dataclasses import dataclass
+
+from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.eventtime.watermark import WatermarkRule
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookRule:
+    """Who is told over HTTP.
+
+    Attributes:
+        url: May hold a secret; never shown. `host` is what may be.
+        headers: As they are sent; values may be secrets.
+    """
+
+    url: str
+    host: str
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRule:
+    """Who is told through Kafka.
+
+    Attributes:
+        options: Of the connection, as the client takes them.
+        topic: Where the messages go.
+    """
+
+    options: tuple[tuple[str, str], ...]
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRule:
+    """When the prefixes of a route's table are complete, and what is done about it.
+
+    Attributes:
+        watermark: How the route's watermark is made.
+        columns: Name and pattern of each leading time column.
+        timezone: That their texts are in.
+        whole_key: Whether there are no other partition columns.
+        lateness_us: How long behind its end a prefix stays open, in event time.
+        on_ready: Whether partitions are in the metastore only once they are announced.
+        success_file: Whether each announced folder has a file `_SUCCESS`.
+        table_property: Whether the table's property says how far it is complete.
+        reopen_every_s: How often rows that came late are announced anew, at most.
+    """
+
+    watermark: WatermarkRule
+    columns: tuple[tuple[str, str], ...]
+    timezone: str
+    whole_key: bool
+    lateness_us: int = 0
+    on_ready: bool = True
+    success_file: bool = False
+    table_property: bool = True
+    webhook: WebhookRule | None = None
+    topic: TopicRule | None = None
+    reopen_every_s: float = 3600.0
+
+    def periods(self) -> PrefixPeriods:
+        """Of the table's prefixes; each caller has its own."""
+        return PrefixPeriods(self.columns, self.timezone)

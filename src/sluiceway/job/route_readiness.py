@@ -1,0 +1,270 @@
+"""Readiness of one route: the watermark of each record, what is closed, what is announced next.
+
+Decides by `eventtime.watermark` and `eventtime.readiness`, from the ledger and from log ends that
+were read after the epoch. Nothing here writes; the route's one writer puts what is decided.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from sluiceway.eventtime.readiness import PrefixBook, next_to_announce
+from sluiceway.eventtime.watermark import RouteWatermark, SourceSeen, SourceStatus, route_watermark
+from sluiceway.job.desk import RouteDesk
+from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.source_view import SourceView
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import PartitionKey, SourceState
+from sluiceway.ledger.records import RangeRecord
+from sluiceway.ledger.watermark_records import (
+    MAX_HELD_BY,
+    HeldByRecord,
+    SourceName,
+    WatermarkRecord,
+)
+from sluiceway.observe.log import Log
+from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.types.strict_json import BigInt
+
+LONGEST_BEFORE_S = 300.0
+"""How long what has to happen between closing and READY may hold an announcement (rule 30c)."""
+
+
+class BeforeReady(Protocol):
+    """What has to be done with a prefix between its closing and its READY."""
+
+    def is_done(self, prefix: str) -> bool:
+        """Whether it may be announced now. Asked by the driver's thread, again and again.
+
+        Begins the work when it is asked first, and returns at once.
+        """
+
+
+class RouteReadiness:
+    """Of one route while its driver lives. Used by one thread at a time.
+
+    Args:
+        rule: Of the route.
+        desk: Where prefixes are closed.
+        fold: As START has found it.
+        log: Told of what is unusual.
+
+    Attributes:
+        before: What has to happen before READY; None for nothing.
+    """
+
+    def __init__(self, rule: ReadyRule, desk: RouteDesk, fold: Fold, log: Log) -> None:
+        self.rule = rule
+        self.periods = rule.periods()
+        self.before: BeforeReady | None = None
+        self._desk = desk
+        self._log = log
+        self._book = PrefixBook(self.periods, rule.lateness_us)
+        self._first_looks: dict[PartitionKey, int] = {}
+        self._seen_seq = 0
+        self._known_closed = -1
+        self._waiting: list[str] = []
+        self._held: dict[str, float] = {}
+        self._reopened = _changed_since_ready(fold)
+        self._announced: dict[str, float] = dict.fromkeys(self._reopened, time.monotonic())
+
+    # The watermark
+
+    def mark(
+        self, fold: Fold, view: SourceView, ranges: Iterable[RangeRecord] = ()
+    ) -> WatermarkRecord:
+        """What the next DATA record says of the watermark.
+
+        Args:
+            fold: Of all records before it.
+            view: Log ends, read when nothing of these ranges was left to read for the epoch.
+            ranges: Of the record.
+        """
+        before = fold.watermark
+        read_at_us = max(view.read_at_us, before.read_at_us or 0)
+        sources = _with(fold, ranges, read_at_us)
+        seen = [
+            self._seen(key, known, view.bounds.get(SourcePartition(*key)), read_at_us)
+            for key, known in sources.items()
+        ]
+        found = route_watermark(self.rule.watermark, seen, read_at_us, before.us)
+        rises = found.us is not None and found.us != before.us
+        return WatermarkRecord(
+            read_at_us=BigInt(read_at_us),
+            us=BigInt(found.us) if found.us is not None and rises else None,
+            by=found.by if rises else "",
+            idle=_names(found, sources, idle=True),
+            woken=_names(found, sources, idle=False),
+            held_by=_held_by(found, view.bounds),
+        )
+
+    def idle_mark(self, fold: Fold, view: SourceView) -> WatermarkRecord | None:
+        """A watermark that closes something although no row was read; None when it does not.
+
+        Called when no epoch is in flight.
+        """
+        if fold.watermark.us is None and not fold.partitions:
+            return None
+        self._see(fold)
+        mark = self.mark(fold, view)
+        if mark.us is None or self._book.due(int(mark.us)) is None:
+            return None
+        return mark
+
+    def _seen(
+        self, key: PartitionKey, known: SourceState, bounds: LogBounds | None, read_at_us: int
+    ) -> SourceSeen:
+        quiet_us = known.quiet_since_us
+        if quiet_us is None:
+            # The ledger does not say; whoever drives now has to wait for himself.
+            quiet_us = self._first_looks.setdefault(key, read_at_us)
+        else:
+            self._first_looks.pop(key, None)
+        return SourceSeen(
+            key=key,
+            committed_end=known.end,
+            max_event_time_us=known.max_event_time_us,
+            quiet_since_us=quiet_us,
+            log_end=None if bounds is None else bounds.end_offset,
+            high_watermark=None if bounds is None else bounds.high_watermark,
+        )
+
+    # Closing
+
+    def close_due(self, fold: Fold) -> None:
+        """Close what the committed watermark has passed, for all epochs planned from now on."""
+        if fold.watermark.us is None:
+            return
+        self._see(fold)
+        due = self._book.due(fold.watermark.us)
+        if due is None:
+            return
+        if due.skipped:
+            self._log.warning("empty_prefixes_skipped", prefixes=due.skipped)
+        prefixes = [period.prefix for period in due.periods]
+        self._desk.close_prefixes(prefixes, due.bound_us)
+        self._book.see_closed(prefixes)
+        self._log.info("prefixes_closed", first=prefixes[0], last=prefixes[-1], count=len(prefixes))
+
+    def _see(self, fold: Fold) -> None:
+        if fold.next_seq == self._seen_seq:
+            return
+        if self._seen_seq == 0:
+            self._book.see_closed(self._desk.closed())
+        self._book.see_partitions(
+            name
+            for name, state in fold.partitions.items()
+            if state.last_seq >= self._seen_seq and not state.expired
+        )
+        self._seen_seq = fold.next_seq
+
+    # Announcing
+
+    def note_late(self, prefixes: Iterable[str]) -> None:
+        """Rows have come for prefixes that are closed."""
+        self._reopened.update(prefixes)
+
+    def to_announce(self, fold: Fold) -> str | None:
+        """The prefix whose READY may be put now; None when there is none.
+
+        One that has to wait holds those behind it: announcements keep the order of time.
+        """
+        if len(fold.closed) != self._known_closed:
+            self._known_closed = len(fold.closed)
+            versions = {prefix: each.version for prefix, each in fold.closed.items()}
+            self._waiting = next_to_announce(versions, self.periods)[::-1]
+        while self._waiting:
+            prefix = self._waiting[-1]
+            if fold.closed[prefix].version == 0:
+                return prefix if self._may_go(prefix) else None
+            self._waiting.pop()
+        return self._reopened_due(fold)
+
+    def note_announced(self, prefix: str) -> None:
+        """Its READY is in the ledger, or there was nothing to say."""
+        self._announced[prefix] = time.monotonic()
+        self._held.pop(prefix, None)
+        self._reopened.discard(prefix)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something that is closed was never announced."""
+        return bool(self._waiting)
+
+    def _may_go(self, prefix: str) -> bool:
+        if self.before is None:
+            return True
+        now = time.monotonic()
+        since = self._held.setdefault(prefix, now)
+        if self.before.is_done(prefix):
+            return True
+        if now - since < LONGEST_BEFORE_S:
+            return False
+        self._log.warning("ready_without_compaction", prefix=prefix, waited_s=round(now - since))
+        return True
+
+    def _reopened_due(self, fold: Fold) -> str | None:
+        now = time.monotonic()
+        for prefix in sorted(self._reopened):
+            if prefix not in fold.closed:
+                continue
+            last = self._announced.get(prefix)
+            if last is None or now - last >= self.rule.reopen_every_s:
+                return prefix
+        return None
+
+
+def _with(
+    fold: Fold, ranges: Iterable[RangeRecord], read_at_us: int
+) -> dict[PartitionKey, SourceState]:
+    """Source partitions that are read, as they will be with these ranges."""
+    sources = {key: known for key, known in fold.sources.items() if not known.retired}
+    for span in ranges:
+        key = (span.topic, span.partition)
+        sources[key] = replace(sources[key])
+        sources[key].advance(span, read_at_us)
+    return sources
+
+
+def _names(
+    found: RouteWatermark, sources: Mapping[PartitionKey, SourceState], *, idle: bool
+) -> tuple[SourceName, ...]:
+    """Those whose state the ledger does not have yet."""
+    return tuple(
+        SourceName(*each.key)
+        for each in found.verdicts
+        if (each.status is SourceStatus.IDLE) is idle and sources[each.key].idle is not idle
+    )
+
+
+def _held_by(
+    found: RouteWatermark, bounds: Mapping[SourcePartition, LogBounds]
+) -> tuple[HeldByRecord, ...]:
+    """Those that hold it and have more to read: of the others the ledger knows all."""
+    held = []
+    for each in found.holders(MAX_HELD_BY):
+        if each.status is not SourceStatus.STALLED:
+            continue
+        place = bounds.get(SourcePartition(*each.key))
+        held.append(
+            HeldByRecord(
+                *each.key,
+                log_end=None if place is None else BigInt(place.end_offset),
+                high_watermark=None if place is None else BigInt(place.high_watermark),
+            )
+        )
+    return tuple(held)
+
+
+def _changed_since_ready(fold: Fold) -> set[str]:
+    """Announced prefixes that rows have come for since."""
+    changed = set()
+    for state in fold.partitions.values():
+        prefix = fold.closed_above(state.folder)
+        if prefix is None or fold.closed[prefix].version == 0:
+            continue
+        # A partition that has only moved has the same rows.
+        if state.last_seq > max(fold.closed[prefix].ready_seq, state.moved_seq):
+            changed.add(prefix)
+    return changed
