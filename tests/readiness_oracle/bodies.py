@@ -1,12 +1,12 @@
 """Record bodies of a driver without a cluster: the product's own, with made-up files."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.operator_records import GAP, TWICE, ResetPartition, ResetRecord
-from sluiceway.ledger.places import prefixes
 from sluiceway.ledger.records import (
     FORMAT,
     DataRecord,
@@ -85,49 +85,39 @@ def range_body(source: int, start: int, end: int, rows: int, newest: int | None)
     )
 
 
-def data_body(
-    fold: Fold,
-    epoch: int,
-    ranges: Sequence[RangeRecord],
-    rows: Counter[str],
-    *,
-    dirty: int,
-    late: int,
-    closed: Iterable[str],
-    mark: WatermarkRecord,
-) -> DataRecord:
-    """An epoch.
+@dataclass(slots=True)
+class Plan:
+    """An epoch: what it was planned with, and what its tasks returned."""
 
-    Args:
-        rows: Folder -> rows that are written there.
-        late: Late rows that are written nowhere in the table.
-        closed: All that was closed when it was planned.
-    """
-    all_closed = {*fold.closed, *closed}
-    late_in = {prefix for folder in rows for prefix in prefixes(folder) if prefix in all_closed}
-    newly = tuple(sorted(set(closed) - fold.closed.keys()))
-    read = sum(int(each.rows) for each in ranges)
-    written = sum(rows.values())
-    counts = RowCounts(*map(BigInt, (read, written, dirty, late, 0, 0)))
-    staged = f"{fold.term}-{epoch}-{'a' * 32}"
+    number: int
+    term: int
+    closed: tuple[str, ...]
+    bound_us: int | None
+    sources: dict[int, int | None]
+    watermark: int | None
+    ranges: list[RangeRecord] = field(default_factory=list)
+    folders: Counter[str] = field(default_factory=Counter)
+    dirty: int = 0
+    late: int = 0
+
+
+def data_body(plan: Plan, mark: WatermarkRecord) -> DataRecord:
+    """An epoch, as its tasks have answered."""
+    read = sum(int(each.rows) for each in plan.ranges)
+    written = sum(plan.folders.values())
+    counts = RowCounts(*map(BigInt, (read, written, plan.dirty, plan.late, 0, 0)))
+    staged = f"{plan.term}-{plan.number}-{'a' * 32}"
     return DataRecord(
-        epoch=epoch,
-        ranges=tuple(ranges),
-        files=tuple(_file(staged, folder, count) for folder, count in rows.items()),
-        dirty_files=(_file(staged, "_sluiceway/events/dirty", dirty),) if dirty else (),
+        epoch=plan.number,
+        ranges=tuple(plan.ranges),
+        files=tuple(_file(staged, folder, count) for folder, count in plan.folders.items()),
+        dirty_files=(_file(staged, "_sluiceway/events/dirty", plan.dirty),) if plan.dirty else (),
         counts=counts,
         schema="0" * 32,
-        dirty_reasons={"bad_time": dirty} if dirty else {},
+        dirty_reasons={"bad_time": plan.dirty} if plan.dirty else {},
         timings_ms={},
-        closed=newly,
-        late_in=tuple(sorted(late_in)),
-        watermark=mark if newly else _without_bound(mark),
-    )
-
-
-def _without_bound(mark: WatermarkRecord) -> WatermarkRecord:
-    return WatermarkRecord(
-        mark.read_at_us, mark.us, mark.by, mark.idle, mark.woken, mark.held_by, None
+        closed=plan.closed,
+        watermark=mark,
     )
 
 

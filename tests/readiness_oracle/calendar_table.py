@@ -6,11 +6,9 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from zoneinfo import ZoneInfo
 
-from readiness_oracle.history import DAY, MINUTE, Route
+from readiness_oracle.history import DAY, HOUR, MINUTE, Route
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-REACH = 6 * DAY
-"""How far before and behind a history's centre its times are tabulated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,29 +68,27 @@ def wall_clock(event: int, zone: ZoneInfo) -> datetime:
     return (_EPOCH + timedelta(microseconds=event)).astimezone(zone)
 
 
-def _text(wall: datetime, pattern: str) -> str:
-    found = pattern
-    for letters, number in (
-        ("yyyy", f"{wall.year:04d}"),
-        ("MM", f"{wall.month:02d}"),
-        ("dd", f"{wall.day:02d}"),
-        ("HH", f"{wall.hour:02d}"),
-        ("mm", f"{wall.minute:02d}"),
-    ):
-        found = found.replace(letters, number)
-    return found
+def _format_of(patterns: tuple[tuple[str, str], ...]) -> str:
+    """Of `strftime`."""
+    text = "/".join(f"{name}={pattern}" for name, pattern in patterns)
+    for letters, code in (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M")):
+        text = text.replace(letters, code)
+    return text
 
 
-def prefix_of(wall: datetime, patterns: tuple[tuple[str, str], ...]) -> str:
-    """Folder of the leading time columns."""
-    return "/".join(f"{name}={_text(wall, pattern)}" for name, pattern in patterns)
+def reach_of(patterns: tuple[tuple[str, str], ...]) -> int:
+    """How far before and behind a history's centre its times are tabulated."""
+    text = _format_of(patterns)
+    if "%M" in text:
+        return 12 * HOUR
+    return 3 * DAY if "%H" in text else 6 * DAY
 
 
 @cache
-def _walls(site: Site) -> tuple[datetime, ...]:
+def _walls(site: Site, reach: int) -> tuple[datetime, ...]:
     zone = ZoneInfo(site.zone)
-    first = site.centre - REACH
-    return tuple(wall_clock(first + i * site.step, zone) for i in range(2 * REACH // site.step))
+    first = site.centre - reach
+    return tuple(wall_clock(first + i * site.step, zone) for i in range(2 * reach // site.step))
 
 
 class Calendar:
@@ -104,11 +100,12 @@ class Calendar:
     """
 
     def __init__(self, site: Site, patterns: tuple[tuple[str, str], ...]) -> None:
-        self._first = site.centre - REACH
+        reach = reach_of(patterns)
+        self._first = site.centre - reach
         self._step = site.step
         self._zone = ZoneInfo(site.zone)
-        self._patterns = patterns
-        self._prefixes = [prefix_of(wall, patterns) for wall in _walls(site)]
+        self._format = _format_of(patterns)
+        self._prefixes = [wall.strftime(self._format) for wall in _walls(site, reach)]
         self.ends = {
             prefix: self._first + (i + 1) * site.step for i, prefix in enumerate(self._prefixes)
         }
@@ -129,7 +126,7 @@ class Calendar:
         place = (event - self._first) // self._step
         if 0 <= place < len(self._prefixes):
             return self._prefixes[place]
-        return prefix_of(wall_clock(event, self._zone), self._patterns)
+        return wall_clock(event, self._zone).strftime(self._format)
 
     def end(self, event: int) -> int:
         """End of the prefix of an event time."""

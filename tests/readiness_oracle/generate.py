@@ -3,7 +3,7 @@
 from dataclasses import replace
 from random import Random
 
-from readiness_oracle.calendar_table import REACH, SITES, Calendar, calendar_of
+from readiness_oracle.calendar_table import SITES, Calendar, calendar_of, reach_of
 from readiness_oracle.history import (
     DAY,
     HOUR,
@@ -59,7 +59,7 @@ _NEVER = 100 * DAY
 
 class _Maker:
     def __init__(self, seed: int) -> None:
-        self.rng = Random(seed)
+        self.rng = Random(seed)  # noqa: S311 - has to be the same each time
         self.seed = seed
         self.site = self.rng.choice(SITES)
         self.unit, self.patterns = self.rng.choice(PATTERNS)
@@ -234,7 +234,7 @@ class _Maker:
             event -= int(rng.random() * far)
         if self.some("bounds", 0.2):
             event = self._on_a_bound(event, newest)
-        return max(event, self.site.centre - REACH + DAY)
+        return max(event, self.site.centre - reach_of(self.patterns) + self.unit)
 
     def _on_a_bound(self, event: int, newest: int | None) -> int:
         """A time that one microsecond would tell from another."""

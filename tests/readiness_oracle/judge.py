@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from readiness_oracle.calendar_table import Calendar, calendar_of, site_of
 from readiness_oracle.decider import Announced, Batch, Fate, Outcome
 from readiness_oracle.history import History, Kind
-from readiness_oracle.reference import Bounds, Landed, readable, reference_bounds, source_watermark
+from readiness_oracle.reference import (
+    Bounds,
+    Landed,
+    idle_sources,
+    readable,
+    reference_bounds,
+    source_watermark,
+)
 
 EARLY = "early_ready"
 SILENT = "silent_late"
@@ -161,6 +168,10 @@ class Judge:
             self.complain("watermark_fell", f"epoch {record.epoch}: {before} to {watermark}")
         self.landed.append(record)
         self.watermarks.append(watermark)
+        idle = idle_sources(self.history, self.landed)
+        self.met["idle source"] += bool(idle) and len(idle) < len(record.pinned)
+        self.met["all idle"] += bool(idle) and len(idle) == len(record.pinned)
+        self.met["no source at all"] += not record.pinned
         last = self.bounds[-1] if self.bounds else Bounds(None, None)
         self.bounds.append(reference_bounds(self.history, self.landed, last))
         highest = self.bounds[-1].highest
@@ -219,7 +230,8 @@ class Judge:
         self.met["ready, ends in a fold"] += prefix in self.calendar.folded
 
     def _in_order(self, prefix: str, end: int) -> None:
-        others = [self.calendar.ends[other] for other in self.announced if other != prefix]
+        ends = self.calendar.ends
+        others = [ends[each] for each in self.announced if each != prefix and each in ends]
         newest = max(others, default=None)
         # Late rows that reopen an hour before the first make it one that is announced.
         reopened = prefix not in self.written and prefix in self.late_since

@@ -1,16 +1,22 @@
 """The product's own code behind the judge's questions: what it decides is decided by it alone.
 
-The watermark, what is closed and what is announced come from `sluiceway.eventtime`; every record
-goes through `sluiceway.ledger.fold`, which refuses an unlawful one; a new driver has nothing but
-the records. Only the order of the calls is written here, as in the driver's loop.
+The watermark, what is closed and what is announced come from the driver's `RouteReadiness`; every
+record goes through `sluiceway.ledger.fold`, which refuses an unlawful one; a new driver has
+nothing but the records' bytes. Only the order of the calls is written here, as in the driver.
 """
 
-from collections import Counter
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any, cast
 
+import structlog
+
+from readiness_oracle import row_work
 from readiness_oracle.bodies import (
+    TOPIC,
+    Plan,
     data_body,
     fence_body,
     range_body,
@@ -21,21 +27,22 @@ from readiness_oracle.decider import Announced, Batch, Fate, Outcome, RefusedErr
 from readiness_oracle.history import Look, Route
 from readiness_oracle.row_work import LateRule, place_rows
 from sluiceway.errors import InvariantError
-from sluiceway.eventtime import readiness, watermark
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
-from sluiceway.eventtime.watermark import RouteWatermark, SourceSeen, SourceStatus, WatermarkRule
+from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.job.desk import RouteDesk
 from sluiceway.job.partition_bodies import ready_body
+from sluiceway.job.prepare import placed
+from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.route_readiness import RouteReadiness
+from sluiceway.job.source_view import SourceView
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import PartitionKey, SourceState
-from sluiceway.ledger.records import (
-    Body,
-    RangeRecord,
-    Record,
-    decode_record,
-    encode_record,
-)
-from sluiceway.ledger.watermark_records import SourceName, WatermarkRecord
+from sluiceway.ledger.records import Body, Record, decode_record, encode_record
+from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.strict_json import BigInt
+
+_MUTE = structlog.wrap_logger(
+    None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+)
 
 
 @cache
@@ -44,20 +51,12 @@ def periods_of(patterns: tuple[tuple[str, str], ...], zone: str) -> PrefixPeriod
     return PrefixPeriods(patterns, zone)
 
 
-@dataclass(slots=True)
-class Plan:
-    """An epoch: what it was planned with, and what its tasks returned."""
+@dataclass(frozen=True, slots=True)
+class SharedPeriods(ReadyRule):
+    """A rule whose drivers share what they have found of the calendar."""
 
-    number: int
-    term: int
-    closed: tuple[str, ...]
-    bound_us: int | None
-    sources: dict[int, int | None]
-    watermark: int | None
-    ranges: list[RangeRecord] = field(default_factory=list)
-    folders: Counter[str] = field(default_factory=Counter)
-    dirty: int = 0
-    late: int = 0
+    def periods(self) -> PrefixPeriods:
+        return periods_of(self.columns, self.timezone)
 
 
 class ProductDecider:
@@ -67,12 +66,20 @@ class ProductDecider:
         del sources
         self.route = route
         self.periods = periods_of(route.patterns, route.zone)
-        self.rule = WatermarkRule(
-            out_of_orderness_us=route.out_of_orderness,
-            idle_after_us=route.idle_after,
-            hold_when_idle=not route.on_all_idle,
+        self.rule = SharedPeriods(
+            watermark=WatermarkRule(
+                out_of_orderness_us=route.out_of_orderness,
+                idle_after_us=route.idle_after,
+                hold_when_idle=not route.on_all_idle,
+            ),
+            columns=route.patterns,
+            timezone=route.zone,
+            whole_key=not route.spreads,
+            lateness_us=route.lateness,
+            reopen_every_s=0.0,
         )
         self._records: list[tuple[Record, bytes]] = []
+        self._read_back = 0
         self._epochs = 0
         self.fold = Fold()
         self.take_over()
@@ -104,16 +111,18 @@ class ProductDecider:
     def take_over(self) -> None:
         """A driver begins: it folds what there is, fences, and knows nothing else."""
         self.fold = Fold()
-        for record, raw in self._records:
-            found = decode_record(encode_record(record), "slot")
+        for place, (record, raw) in enumerate(self._records):
+            found = record
+            if place >= self._read_back:
+                found = decode_record(encode_record(record), "slot")
+                self._records[place] = (found, raw)
             self.fold.apply(found, raw)
+        self._read_back = len(self._records)
         self.put(fence_body(), self.fold.term + 1)
         self._epochs = 0
-        self.book = readiness.PrefixBook(self.periods, self.route.lateness)
-        self.book.see_closed(self.fold.closed)
-        self._closed = dict.fromkeys(self.fold.closed)
-        self._bound_us: int | None = None
-        self._first_looks: dict[PartitionKey, int] = {}
+        self.desk = RouteDesk(cast("Any", None), self.fold.closed)
+        self.readiness = RouteReadiness(self.rule, self.desk, self.fold, _MUTE)
+        self.readiness.close_due(self.fold)
 
     def restart(self) -> None:
         self.take_over()
@@ -134,19 +143,12 @@ class ProductDecider:
     def plan(self, at: int) -> Plan:
         del at
         fold = self.fold
-        self.book.see_partitions(fold.partitions)
-        due = self.book.due(fold.watermark.us)
-        if due is not None:
-            prefixes = [period.prefix for period in due.periods]
-            self.book.see_closed(prefixes)
-            self._closed |= dict.fromkeys(prefixes)
-            self._bound_us = max(due.bound_us, self._bound_us or due.bound_us)
         self._epochs += 1
         return Plan(
             number=self._epochs,
             term=fold.term,
-            closed=tuple(self._closed),
-            bound_us=self._bound_us,
+            closed=self.desk.closed(),
+            bound_us=self.desk.bound_us,
             sources={key[1]: known.max_event_time_us for key, known in fold.sources.items()},
             watermark=fold.watermark.us,
         )
@@ -175,7 +177,7 @@ class ProductDecider:
         for event, folder in places:
             fate, where = late.fate(event, folder, before)
             if event is not None and folder is not None:
-                counted = min(event, read_at)
+                counted = row_work.counted_time(event, read_at)
                 newest = counted if newest is None else max(newest, counted)
             if where is not None:
                 plan.folders[where] += 1
@@ -190,86 +192,25 @@ class ProductDecider:
         return "/".join(folder.split("/")[: self.periods.depth])
 
     def commit(self, plan: Plan, looked_at: int, looks: Mapping[int, Look]) -> int | None:
-        body = data_body(
-            self.fold,
-            plan.number,
-            plan.ranges,
-            plan.folders,
-            dirty=plan.dirty,
-            late=plan.late,
-            closed=plan.closed,
-            mark=self._mark(plan, looked_at, looks),
-        )
+        bounds = {
+            SourcePartition(TOPIC, source): LogBounds(0, look.stable_end, look.high_watermark)
+            for source, look in looks.items()
+        }
+        mark = self.readiness.mark(self.fold, SourceView({}, bounds, {}, looked_at), plan.ranges)
+        bound_us = None if plan.bound_us is None else BigInt(plan.bound_us)
+        body = placed(data_body(plan, replace(mark, bound_us=bound_us)), self.fold)
         self.put(body)
+        self.readiness.note_late(body.late_in)
+        self.readiness.close_due(self.fold)
         return self.fold.watermark.us
-
-    def _mark(self, plan: Plan, looked_at: int, looks: Mapping[int, Look]) -> WatermarkRecord:
-        before = self.fold.watermark
-        read_at_us = max(looked_at, before.read_at_us or 0)
-        sources = self._sources_with(plan.ranges, read_at_us)
-        seen = [self._seen(key, known, looks, read_at_us) for key, known in sources.items()]
-        found = watermark.route_watermark(self.rule, seen, read_at_us, before.us)
-        rises = found.us is not None and found.us != before.us
-        return WatermarkRecord(
-            read_at_us=BigInt(read_at_us),
-            us=BigInt(found.us) if found.us is not None and rises else None,
-            by=found.by if rises else "",
-            idle=_changed(found, sources, idle=True),
-            woken=_changed(found, sources, idle=False),
-            bound_us=None if plan.bound_us is None else BigInt(plan.bound_us),
-        )
-
-    def _sources_with(
-        self, ranges: Sequence[RangeRecord], read_at_us: int
-    ) -> dict[PartitionKey, SourceState]:
-        sources = {key: each for key, each in self.fold.sources.items() if not each.retired}
-        for span in ranges:
-            key = (span.topic, span.partition)
-            sources[key] = replace(sources[key])
-            sources[key].advance(span, read_at_us)
-        return sources
-
-    def _seen(
-        self,
-        key: PartitionKey,
-        known: SourceState,
-        looks: Mapping[int, Look],
-        read_at_us: int,
-    ) -> SourceSeen:
-        quiet = known.quiet_since_us
-        if quiet is None:
-            quiet = self._first_looks.setdefault(key, read_at_us)
-        look = looks.get(key[1])
-        return SourceSeen(
-            key=key,
-            committed_end=known.end,
-            max_event_time_us=known.max_event_time_us,
-            quiet_since_us=quiet,
-            log_end=None if look is None else look.stable_end,
-            high_watermark=None if look is None else look.high_watermark,
-        )
 
     def announce(self, in_flight: Sequence[Plan]) -> list[Announced]:
         del in_flight
-        fold = self.fold
-        versions = {prefix: each.version for prefix, each in fold.closed.items()}
-        waiting = readiness.next_to_announce(versions, self.periods)
-        again = sorted(prefix for prefix, version in versions.items() if version)
         found = []
-        for prefix in [*waiting, *again]:
-            body = ready_body(fold, prefix)
+        while (prefix := self.readiness.to_announce(self.fold)) is not None:
+            body = ready_body(self.fold, prefix)
             if body is not None:
                 self.put(body)
                 found.append(Announced(prefix, body.version))
+            self.readiness.note_announced(prefix)
         return found
-
-
-def _changed(
-    found: RouteWatermark, sources: Mapping[PartitionKey, SourceState], *, idle: bool
-) -> tuple[SourceName, ...]:
-    """Source partitions that are idle, or not, and were not so in the ledger."""
-    return tuple(
-        SourceName(*each.key)
-        for each in found.verdicts
-        if (each.status is SourceStatus.IDLE) is idle and sources[each.key].idle is not idle
-    )

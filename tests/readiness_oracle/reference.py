@@ -151,6 +151,11 @@ def _lowest(
     return _earlier(held, all_idle) if not live - may else held
 
 
+def idle_sources(history: History, landed: Sequence[Landed]) -> set[int]:
+    """Those that may count as idle behind the last record."""
+    return {source for source in landed[-1].pinned if _may_be_idle(history, landed, source)}
+
+
 def reference_bounds(history: History, landed: Sequence[Landed], before: Bounds) -> Bounds:
     """Bounds behind the last record, from all rows of all records.
 
@@ -158,7 +163,7 @@ def reference_bounds(history: History, landed: Sequence[Landed], before: Bounds)
         before: Behind the record before: a watermark never falls.
     """
     live = landed[-1].pinned
-    may = {source for source in live if _may_be_idle(history, landed, source)}
+    may = idle_sources(history, landed)
     must = {source for source in live if _must_be_idle(history, landed, source)}
     return Bounds(
         _highest(history, landed, before.highest, may),

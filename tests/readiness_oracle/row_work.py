@@ -18,8 +18,10 @@ _APPS = ("ads", "web")
 
 
 @cache
-def _task(zone: str, patterns: tuple[tuple[str, str], ...], spreads: bool, future: int) -> "_Task":
-    return _Task(zone, patterns, spreads=spreads, max_future=future)
+def _task(
+    zone: str, patterns: tuple[tuple[str, str], ...], *, spreads: bool, max_future: int
+) -> "_Task":
+    return _Task(zone, patterns, spreads=spreads, max_future=max_future)
 
 
 class _Task:
@@ -32,7 +34,9 @@ class _Task:
         max_future: int,
     ) -> None:
         rule = EventTimeRule(("at",), "us", zone, max_future_us=max_future)
-        columns = [PartitionRule(name=name, pattern=pattern, column=None) for name, pattern in patterns]
+        columns = [
+            PartitionRule(name=name, pattern=pattern, column=None) for name, pattern in patterns
+        ]
         if spreads:
             columns.append(PartitionRule(name="app", pattern=None, column="app"))
         self.times = RowTimesReader(rule, columns, _SCHEMA)
@@ -44,7 +48,7 @@ def place_rows(route: Route, events: Sequence[int | None], read_at: int) -> list
     """Folders of one task's rows by their own times; None where a row is dirty."""
     if not events:
         return []
-    task = _task(route.zone, route.patterns, route.spreads, route.max_future)
+    task = _task(route.zone, route.patterns, spreads=route.spreads, max_future=route.max_future)
     apps = [_APPS[number % 2] for number in range(len(events))]
     rows = pa.record_batch([pa.array(events, pa.int64()), pa.array(apps)], schema=_SCHEMA)
     times, dirty = task.times.read(rows, pa.array(range(len(events))), (), read_at)
@@ -59,6 +63,11 @@ def place_rows(route: Route, events: Sequence[int | None], read_at: int) -> list
     folders = [partition_folder(task.names, values) for values in found.values]
     codes = iter(found.codes.tolist())
     return [folders[next(codes)] if kept else None for kept in keep]
+
+
+def counted_time(event: int, read_at: int) -> int:
+    """What a row adds to its source partition's watermark (commit rule 23)."""
+    return min(event, read_at)
 
 
 class LateRule:

@@ -103,6 +103,8 @@ class _Run:
                 self.met("straggler")
                 continue
             batches.append(self._batch(source, starts[source], budget, script.read_at))
+        if number and script.tasks != self.history.epochs[number - 1].tasks:
+            self.met("rescale")
         tasks = [batches[task :: script.tasks] for task in range(script.tasks)]
         found = self.decider.read(plan, script.read_at, tasks)
         order = list(chain.from_iterable(tasks))
