@@ -10,7 +10,12 @@ Row = tuple[int, int]
 
 @dataclass(slots=True)
 class NamedFile:
-    """A file that a DATA record names."""
+    """A file that a record names.
+
+    Attributes:
+        dead: How the ledger let it go; empty for a live one.
+        gone: It was at its final name and is there no more.
+    """
 
     seq: int
     staged: str
@@ -18,6 +23,7 @@ class NamedFile:
     content: bytes
     visible: bool = False
     dead: str = ""
+    gone: bool = False
 
 
 @dataclass(slots=True)

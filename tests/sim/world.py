@@ -20,6 +20,7 @@ from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFormat, SimRunner, run_lane_task
+from sim.watched import WatchedLocalStorage
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
@@ -30,6 +31,7 @@ from sluiceway.job import (
     lanes,
     loop,
     moved_partitions,
+    pieces,
     prepare,
     replay,
     reset_offsets,
@@ -53,9 +55,9 @@ from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local
-from sluiceway.storage.contract import PutResult, Storage
+from sluiceway.storage.contract import Storage
 from sluiceway.worker import staged_files
-from sluiceway.worker.plan import PartitionRule
+from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
@@ -72,19 +74,6 @@ _TOLD = {
     "lane_committed": "LANE_DATA",
 }
 _worlds: list["World"] = []
-
-
-class WatchedLocalStorage(local.LocalStorage):
-    """The product's own, on the simulated file system; says what it has promised."""
-
-    def __init__(self, promised: Callable[[str], None]) -> None:
-        self._promised = promised
-
-    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
-        result = super().put_if_absent(path, content, tmp_folder=tmp_folder)
-        if result is PutResult.CREATED:
-            self._promised(path)
-        return result
 
 
 class SimLog:
@@ -117,6 +106,7 @@ class SimLog:
         if event == "epoch_thrown_away" or fields.get("ahead"):
             self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
         self._life.seen["old_folders_removed"] += event == "old_folder_removed"
+        self._life.seen["pieces_read_again"] += event == "pieces_read_again"
         if event in _TOLD:
             self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
 
@@ -158,7 +148,7 @@ class World:
         held = Held(f"{ROOT}/_sluiceway/{ROUTE}", self.records_per_folder)
         shown = Shown(self.table, self._by_owner)
         self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown)
-        self.monitor.by_task = self._in_task
+        self.monitor.acting = self._acting
         self.files = FileSystem(self.scheduler, self.monitor, self.weather)
         self.objects = Objects(self.monitor)
         self.lives: list[Life] = []
@@ -166,7 +156,7 @@ class World:
         self.wrong: list[str] = []
         self.hosts = self.rng.choice((("a",), ("a", "b")))
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
-        self.slots = self.rng.randint(1, 3)
+        self.slots = self.rng.randint(1, 4)
         self.ever_recreated = False
         self.seen: Counter[str] = Counter()
         if self.store == "local":
@@ -194,7 +184,7 @@ class World:
     def storage(self) -> Storage:
         """A storage of its own for each that opens it, as in the product."""
         if self.store == "local":
-            return WatchedLocalStorage(self.monitor.acknowledge)
+            return WatchedLocalStorage(self.monitor)
         return RemoteStorage(self.objects, self.weather, renames=self.store == "hdfs")
 
     @property
@@ -222,12 +212,10 @@ class World:
         """Names of all files of the table."""
         return self.files.files(ROOT) if self.store == "local" else list(self.objects.held)
 
-    def _in_task(self) -> bool:
-        """Whether what happens now is no doing of a driver's epochs."""
+    def _acting(self) -> Process | None:
+        """Whose call this is; None when it comes after its sender has died, or from outside."""
         thread = self.scheduler.current
-        if thread is None or thread.name == "background":
-            return True
-        return thread.process.name.startswith("task ")
+        return None if thread is None else thread.process
 
     def _by_owner(self) -> bool:
         """Whether the driver acts now that holds the fence."""
@@ -269,6 +257,7 @@ class World:
             partitions=(PartitionRule("hr", None, "hr"),),
             interval_s=1.0,
             straggler_timeout_s=3.0,
+            late=LateRule(LatePolicy.SIDE if self.slots % 2 else LatePolicy.REOPEN),
         )
 
     def start_driver(
@@ -441,6 +430,9 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (writer, "decode_record", _decode_once),
     (packs, "decode_record", _decode_once),
     (forgetting, "MAX_PARTITIONS", 2),
+    (pieces, "LEAST_PIECE", 1),
+    # What lies in a log here is a handful.
+    (pieces.Pieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", 8.0),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (desk, "BEGIN", (_begin_background,)),

@@ -14,8 +14,10 @@ from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
+from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
 from sluiceway.spec.values import Secret
 from sluiceway.types.hive_types import format_hive_type
@@ -31,13 +33,18 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     EventTimeRule,
+    FileRules,
+    LatePolicy,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowColumn,
 )
 from sluiceway.worker.row_check import row_problem
 from sluiceway.worker.row_choices import payload_fields
+from sluiceway.worker.task_memory import DEFAULT_BYTES, deal
 
 
 def _headers_type(value: DataType) -> DataType:
@@ -102,6 +109,9 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
+        rolling=_file_rules(spec),
+        memory_bytes=spec.run.memory_per_task_bytes,
+        late=_late_rule(spec),
     )
 
 
@@ -151,6 +161,18 @@ def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
     )
 
 
+def _file_rules(spec: RouteSpec) -> FileRules:
+    files = spec.files
+    return FileRules(
+        target_bytes=files.target_size_bytes,
+        roll_interval_s=files.roll_interval_ms / 1000,
+        idle_close_s=files.idle_close_ms / 1000,
+        max_open=files.max_open,
+        prefix=files.prefix,
+        suffix=files.suffix,
+    )
+
+
 def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
     rule = spec.event_time
     if rule is None:
@@ -162,6 +184,22 @@ def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
         form=rule.format,
         max_future_us=rule.max_future_ms * 1000,
         min_us=rule.min_time_us,
+    )
+
+
+def _late_rule(spec: RouteSpec) -> LateRule:
+    """Rows of any age are in time unless the job file says something of lateness or readiness."""
+    rule = spec.event_time
+    if rule is None:
+        return IN_TIME_ALWAYS
+    window_ms = rule.archive_window_ms
+    if window_ms is None:
+        asked = rule.late is not None or spec.ready is not None
+        window_ms = DEFAULT_ARCHIVE_WINDOW_MS if asked else UNLIMITED
+    return LateRule(
+        policy=LatePolicy(rule.late or LatePolicy.SIDE),
+        window_us=None if isinstance(window_ms, str) else window_ms * 1000,
+        out_of_orderness_us=rule.out_of_orderness_ms * 1000,
     )
 
 
@@ -192,7 +230,11 @@ def source_access(spec: RouteSpec) -> SourceAccess:
     if plugin is not None:
         access = SourceAccess(plugin[0], _texts(plugin[1]))
     else:
-        options = {**spec.kafka.properties, BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers}
+        options = {
+            **_queue_bound(spec),
+            **spec.kafka.properties,
+            BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers,
+        }
         access = SourceAccess("kafka", _texts(options))
     try:
         check_access(access)
@@ -200,6 +242,13 @@ def source_access(spec: RouteSpec) -> SourceAccess:
         where = f"connections.{spec.source.connection}"
         raise JobFileError(f"{where}: {error}", hint="correct the connection") from error
     return access
+
+
+def _queue_bound(spec: RouteSpec) -> dict[str, str]:
+    """The queue's part in the memory of a task; a job with a usual one needs no word of it."""
+    queue_bytes = deal(spec.run.memory_per_task_bytes).queue_bytes
+    usual = queue_bytes == deal(DEFAULT_BYTES).queue_bytes
+    return {} if usual else {QUEUED_KBYTES: str(queue_bytes >> 10)}
 
 
 def _catalog_access(spec: RouteSpec) -> CatalogAccess:

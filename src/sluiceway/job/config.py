@@ -17,8 +17,12 @@ from sluiceway.spec.topic_pattern import render
 from sluiceway.spec.values import is_table_name
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     NO_CHOICES,
+    PLAIN_FILES,
     EventTimeRule,
+    FileRules,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowChoices,
@@ -39,6 +43,9 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
+        rolling: How a task cuts rows into files.
+        memory_bytes: What a task may hold of rows.
+        late: When rows are late and what becomes of them.
         ready: When partitions are complete; None announces nothing.
     """
 
@@ -60,6 +67,9 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
+    rolling: FileRules = PLAIN_FILES
+    memory_bytes: int = 512 << 20
+    late: LateRule = IN_TIME_ALWAYS
     ready: ReadyRule | None = None
 
     @property

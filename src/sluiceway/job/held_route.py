@@ -11,6 +11,7 @@ from sluiceway.job.desired import (
 from sluiceway.job.desk import BackgroundWork, RouteDesk
 from sluiceway.job.dirty_limits import DirtyWatch
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.epoch_times import EpochClock
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
@@ -41,6 +42,7 @@ class HeldRoute:
     dirty: DirtyWatch
     background: list[BackgroundWork] = field(default_factory=list)
     readiness: RouteReadiness | None = None
+    clock: EpochClock = field(default_factory=EpochClock)
 
     def begin_readiness(self, rule: ReadyRule | None, log: Log) -> None:
         """Go on closing and announcing where the ledger is. Called once, at START."""

@@ -21,7 +21,14 @@ from sluiceway.errors import (
     UnknownOutcome,
 )
 from sluiceway.job.prepare import check_staged_files, placed_lane
-from sluiceway.job.requests import MOST_RANGES, LaneRequest, Letter, letters, put_answer
+from sluiceway.job.requests import (
+    MOST_RANGES,
+    LaneRequest,
+    Letter,
+    drop_answers,
+    letters,
+    put_answer,
+)
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.ledger.dirty_files import find_dirty_files
 from sluiceway.ledger.dirty_sources import DirtySource
@@ -38,6 +45,7 @@ from sluiceway.ledger.lane_records import (
 from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
+from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sources.contract import SourcePartition, Split
@@ -82,6 +90,7 @@ class Lanes:
         self._hooks = hooks
         self._log = log
         self._letters: list[Letter] = []
+        self._looked = False
         self._next_look = 0.0
         self._next_try = 0.0
         self._next_answer = 0.0
@@ -100,6 +109,9 @@ class Lanes:
         if not self.look_due:
             return
         self._next_look = time.monotonic() + _LOOK_EVERY_S
+        if not self._looked:
+            self._looked = True
+            self._drop_answers()
         try:
             self._letters = list(letters(self._owned.storage, self._owned.layout))
         except UnknownOutcome as error:
@@ -143,6 +155,16 @@ class Lanes:
 
     # Requests
 
+    def _drop_answers(self) -> None:
+        """Clear away what an earlier driver has answered and nobody has read."""
+        try:
+            dropped = drop_answers(self._owned.storage, self._owned.layout)
+        except UnknownOutcome as error:
+            self._log.info("answers_left", error=str(error))
+            return
+        if dropped:
+            self._log.info("answers_dropped", answers=dropped)
+
     def _answer_all(self) -> None:
         """Answer what can be answered; what cannot waits, and keeps nothing else from going on."""
         if time.monotonic() < self._next_answer:
@@ -163,9 +185,11 @@ class Lanes:
             # Taken in before; its driver died before it took the request away.
             owned.storage.remove(owned.layout.request(letter.name))
             return
+        reach("lane.answer", letter.name)
         problem = letter.problem or self._problem(letter.request)
         if problem or letter.request is None:
             self._log.warning("request_refused", request=letter.name, reason=problem)
+            reach("lane.refuse", letter.name)
             put_answer(owned.storage, owned.layout, letter.name, problem)
             return
         committed = owned.writer.commit(letter.request.record())
@@ -219,6 +243,7 @@ class Lanes:
         """One epoch of a lane, up to before its commit."""
         ranges = list(islice(lane.left(), _RANGES_AT_ONCE))
         epoch = self._hooks.next_epoch()
+        reach("lane.read", lane.lane)
         if lane.kind == PURGE:
             return self._purged(lane, epoch, ranges)
         files = find_dirty_files(self._owned.log, map(_source, ranges))

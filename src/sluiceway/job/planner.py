@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
+from sluiceway.job.epoch_times import UNDATED, EpochDates
 from sluiceway.job.start_offsets import ResolvedStart
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState, Subscription
@@ -24,11 +25,13 @@ class PlannedSplit:
         range_start: The committed end. Below `split.start_offset` only when rows were deleted by
             retention before the first commit of a partition that starts at `earliest`.
         expected_records: What it will hold, as it looks now; says how to share and spread.
+        lag_records: Of those, what lies in the log already.
     """
 
     split: Split
     range_start: int
     expected_records: int = 0
+    lag_records: int = 0
 
 
 @dataclass(slots=True)
@@ -39,6 +42,7 @@ class PlannedEpoch:
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
+        dates: What it knows of time: by which clock rows are read, what is late.
         closed: Prefixes that rows of this epoch reach by the late policy only.
         bound_us: The committed watermark that it took to close them; None without one.
         answered: When its tasks had answered, on the monotonic clock; None while they have not.
@@ -49,6 +53,7 @@ class PlannedEpoch:
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
     alone: bool = True
     ahead: bool = False
+    dates: EpochDates = UNDATED
     closed: tuple[str, ...] = ()
     bound_us: int | None = None
     answered: float | None = None
@@ -61,15 +66,19 @@ class PlannedEpoch:
             route: What all tasks share.
             deadline_s: Reading time from a task's start.
         """
+        dealt = {
+            task: tuple(each.split for each in splits) for task, splits in self.by_task.items()
+        }
         return {
             task: TaskPlan(
                 route=route,
                 epoch=self.epoch,
                 task=task,
-                splits=tuple(each.split for each in splits),
+                splits=splits,
                 deadline_s=deadline_s,
+                times=self.dates.for_splits(splits, self.closed),
             )
-            for task, splits in self.by_task.items()
+            for task, splits in dealt.items()
         }
 
 

@@ -122,16 +122,18 @@ def follow(config: RouteConfig, ledger: LedgerLog, lane: str, watch: Watch, log:
         found = fold.lanes.lanes.get(lane)
         if found is not None and found.finished:
             return found
-        refused = take_answer(ledger.storage, ledger.layout, lane)
+        # Once the ledger has the lane, an answer is one of a driver that has been replaced.
+        refused = None if found is not None else take_answer(ledger.storage, ledger.layout, lane)
         if refused is not None:
             raise RequestRefusedError(
                 refused, hint="nothing was changed; look again with `sluiceway dirty list`"
             )
         if found is None and not asked:
             raise RequestRefusedError(
-                "the request is gone, and the ledger does not have it",
+                "the request is gone, and neither the ledger nor an answer tells of it",
                 where=ledger.layout.request(lane),
-                hint="somebody removed it; nothing was changed. Ask again",
+                hint="somebody removed it, or its driver was replaced when it had refused it; "
+                "nothing was changed. Ask again",
             )
         lives = beats.heard(read_lease(ledger.storage, ledger.layout.lease))
         watch(found, lives)

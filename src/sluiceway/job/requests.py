@@ -19,6 +19,8 @@ REQUEST_VERSION = 1
 MOST_RANGES = 10_000
 _MOST_BYTES = 16 << 20
 _NAME = re.compile(r"(?P<name>[0-9a-f]{32})\.json")
+# The second form is one that was still being written.
+_ANSWER = re.compile(r"[0-9a-f]{32}\.answer\.json|\.[0-9a-f]{32}\.answer\.json\.[0-9a-f]{32}\.tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +149,22 @@ def take_answer(storage: Storage, layout: LedgerLayout, name: str) -> str | None
         return decode(raw, Answer).message
     except StrictJsonError as error:
         return f"the answer cannot be read: {error}"
+
+
+def drop_answers(storage: Storage, layout: LedgerLayout) -> int:
+    """Take away what lies there of answers: an earlier driver gave them. How many there were.
+
+    Called once by each driver, before it answers anything itself. Who asked an earlier driver and
+    still waits finds neither request nor answer, and is told so: a refusal changed nothing.
+
+    Raises:
+        StorageUnavailableError: The store failed; what is left is for the next driver.
+    """
+    found = [
+        status.path
+        for status in storage.list(layout.requests)
+        if _ANSWER.fullmatch(status.path.rpartition("/")[2]) and not status.is_dir
+    ]
+    for path in found:
+        storage.remove(path)
+    return len(found)

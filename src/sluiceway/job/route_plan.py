@@ -65,6 +65,9 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         partitions=config.partitions,
         files=state.files,
         choices=config.choices,
+        rolling=config.rolling,
+        memory_bytes=config.memory_bytes,
+        late=config.late,
     )
 
 

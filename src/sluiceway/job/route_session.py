@@ -25,7 +25,6 @@ from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.dirty_limits import DirtyWatch
-from sluiceway.job.dirty_log import DirtyLog
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.held_route import HeldRoute
@@ -47,6 +46,7 @@ from sluiceway.job.publish import Publisher, publish_patiently
 from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_parts import RouteParts
 from sluiceway.job.route_plan import route_plan
+from sluiceway.job.row_log import RowLog
 from sluiceway.job.second_look import SecondLook
 from sluiceway.job.side_records import (
     abandon_left,
@@ -107,7 +107,7 @@ class RouteSession:
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
         self._second_look = SecondLook()
-        self._dirty_log = DirtyLog(self._log)
+        self._row_log = RowLog(self._log)
         self.meter = RouteMeter(config.interval_s)
         self.lag_records = 0
         self.caught_up = False
@@ -299,6 +299,7 @@ class RouteSession:
             return None
         planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None)
         planned.closed, planned.bound_us = self._now.desk.closed(), self._now.desk.bound_us
+        planned.dates = self._now.clock.date(fold, self.config.late)
         self._parts.observe(Step.PLANNED)
         return planned
 
@@ -396,7 +397,7 @@ class RouteSession:
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
             put_asked(held, self._publish)
             put_announcements(held)
-            self._dirty_log.tell(results)
+            self._row_log.tell(record, results)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
             held.lanes.look()

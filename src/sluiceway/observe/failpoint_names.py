@@ -85,6 +85,10 @@ MARKS: Final[tuple[str, ...]] = (
     "effects.apply",
     "effects.applied",
     "run.settle",
+    "lane.answer",
+    "lane.refuse",
+    "lane.read",
+    "lane.close",
 )
 """Points between calls; an error raised there is a bug's."""
 

@@ -18,6 +18,7 @@ from sluiceway.spec.block import Block
 from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.event_time import EventTimeSpec
+from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
@@ -48,6 +49,7 @@ from sluiceway.spec.values import (
     TopicName,
     duration,
     not_yet,
+    size,
     wrong,
 )
 
@@ -267,7 +269,7 @@ class TableSpec(Block):
         meta: Columns of what the queue has beside the payload, after the others.
     """
 
-    LATER = frozenset({"iceberg", "files", "evolution"})
+    LATER = frozenset({"iceberg", "evolution"})
     hive: HiveTable
     columns: Annotated[tuple[ColumnSpec, ...] | None, BeforeValidator(_columns)] = None
     partition_by: tuple[PartitionSpec, ...]
@@ -284,10 +286,10 @@ class RunSpec(Block):
         master: Spark master.
         spark_conf: Further Spark settings.
         max_rate_per_s: Records that all routes together may read a second; None sets no bound.
+        memory_per_task_bytes: What a task may hold of the rows that it reads and writes.
         health_port: Port of the health endpoints on the loopback address; 0 takes a free one.
     """
 
-    LATER = frozenset({"memory_per_task"})
     interval_ms: Annotated[int, *duration("0.5s", "10m")] = Field(default=10_000, alias="interval")
     straggler_timeout_ms: Annotated[int, *duration("1s", "1h")] = Field(
         default=60_000, alias="straggler_timeout"
@@ -298,6 +300,9 @@ class RunSpec(Block):
     max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
     master: Master = "local"
     spark_conf: Mapping[str, Option] = Field(default_factory=dict)
+    memory_per_task_bytes: Annotated[int, *size("128MiB", "64GiB")] = Field(
+        default=512 << 20, alias="memory_per_task"
+    )
     health_port: Port | None = None
 
 
@@ -311,7 +316,7 @@ class ReadySpec(Block):
 class JobBlocks(Block):
     """The blocks of a job file, but for its routes."""
 
-    LATER = frozenset({"files", "transform", "retention"})
+    LATER = frozenset({"transform", "retention"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -321,6 +326,7 @@ class JobBlocks(Block):
     table: TableSpec
     where: ExpressionText | None = None
     event_time: EventTimeSpec | None = None
+    files: FilesSpec = Field(default_factory=FilesSpec)
     dirty: DirtySpec = Field(default_factory=DirtySpec)
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
@@ -337,6 +343,7 @@ class RouteEntry(Block):
     format: FormatSpec | None = None
     where: ExpressionText | None = None
     event_time: EventTimeSpec | None = None
+    files: FilesSpec | None = None
     dirty: DirtySpec | None = None
 
 

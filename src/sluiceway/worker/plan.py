@@ -1,11 +1,13 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from sluiceway import errors
 from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.files.contract import FileChoice
@@ -63,6 +65,54 @@ class PartitionRule:
     timezone: str | None = None
 
 
+class LatePolicy(StrEnum):
+    """What becomes of late rows (commit rule 17)."""
+
+    SIDE = "side"
+    REDIRECT = "redirect"
+    REOPEN = "reopen"
+    DIRTY = "dirty"
+
+
+@dataclass(frozen=True, slots=True)
+class LateRule:
+    """When rows are late and what becomes of them.
+
+    Attributes:
+        policy: What becomes of them.
+        window_us: A row further behind its source partition's greatest event time is late; None
+            leaves any row in time whose partition is open.
+        out_of_orderness_us: How far the route's watermark stays behind the greatest event times.
+    """
+
+    policy: LatePolicy = LatePolicy.SIDE
+    window_us: int | None = None
+    out_of_orderness_us: int = 0
+
+
+IN_TIME_ALWAYS = LateRule()
+"""Rows are late only when their partition is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTimes:
+    """What an epoch knows of time when it is planned.
+
+    Attributes:
+        clock_us: The driver's clock, never before that of an epoch that is committed (commit
+            rule 23). 0 is the clock of the task's machine.
+        closed: Prefixes that rows reach by the late policy only.
+        late_before_us: By split: a row before it is late; None bounds nothing. One for each split,
+            or none at all.
+        watermark_us: Of the route; None before there is one.
+    """
+
+    clock_us: int = 0
+    closed: tuple[str, ...] = ()
+    late_before_us: tuple[int | None, ...] = ()
+    watermark_us: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class MetaColumn:
     """A column of what the queue has beside the payload; kinds as in `META_TYPES`."""
@@ -103,6 +153,31 @@ class RowChoices:
     where: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class FileRules:
+    """How a task cuts the rows of a partition into files.
+
+    Attributes:
+        target_bytes: A file that has grown to this is closed, and another is begun.
+        roll_interval_s: So is one whose first row came so long ago.
+        idle_close_s: An open file to which no row came for so long is closed.
+        max_open: Files that are open at one time.
+        prefix: Of their names.
+        suffix: Of their names, before the format's ending.
+    """
+
+    target_bytes: int = 128 << 20
+    roll_interval_s: float = 600.0
+    idle_close_s: float = 30.0
+    max_open: int = 64
+    prefix: str = ""
+    suffix: str = ""
+
+
+PLAIN_FILES = FileRules()
+"""Files are cut as they are when the job file says nothing."""
+
+
 NO_CHOICES = RowChoices()
 """Rows are as the payload has them."""
 
@@ -116,6 +191,9 @@ class RoutePlan:
         choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
         files: How clean rows are written; dirty ones always as Parquet.
+        rolling: How their rows are cut into files.
+        memory_bytes: What a task may hold of rows; the same for all routes of a job.
+        late: When rows are late and what becomes of them.
     """
 
     ledger: str
@@ -130,6 +208,9 @@ class RoutePlan:
     partitions: tuple[PartitionRule, ...]
     files: FileChoice
     choices: RowChoices = NO_CHOICES
+    rolling: FileRules = PLAIN_FILES
+    memory_bytes: int = 512 << 20
+    late: LateRule = IN_TIME_ALWAYS
 
     @property
     def owner_token(self) -> str:
@@ -143,8 +224,7 @@ class TaskPlan:
 
     Attributes:
         deadline_s: Reading time from the task's start, on its own monotonic clock.
-        clock_us: The driver's clock when the epoch was planned, never before that of an epoch that
-            is committed (commit rule 23). 0 is the clock of the task's machine.
+        times: What is late, and by which clock rows are read.
     """
 
     route: RoutePlan
@@ -152,7 +232,7 @@ class TaskPlan:
     task: int
     splits: tuple[Split, ...]
     deadline_s: float
-    clock_us: int = 0
+    times: EpochTimes = EpochTimes()
 
     @property
     def result_path(self) -> str:
@@ -231,6 +311,8 @@ class TaskResult:
         consumer_reused: The consumer of an earlier epoch went on.
         dirty_samples: A few dirty rows of each reason.
         notes: What the format has counted besides.
+        late_files: Late rows in their own place.
+        late_rows: All late rows, by what became of them.
     """
 
     ledger: str
@@ -248,6 +330,8 @@ class TaskResult:
     failure: TaskFailure | None
     dirty_samples: tuple[DirtySample, ...] = ()
     notes: dict[str, int] = field(default_factory=dict)
+    late_files: tuple[FileRecord, ...] = ()
+    late_rows: LateRows = NO_LATE_ROWS
 
     def moved(self) -> bool:
         """Whether any end moved."""

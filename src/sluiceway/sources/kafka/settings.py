@@ -13,6 +13,8 @@ from sluiceway.errors import JobFileError
 LIBRARY_LOG: Final = logging.getLogger("sluiceway.sources.kafka.librdkafka")
 LIBRARY_LOG.addHandler(logging.NullHandler())
 
+QUEUED_KBYTES: Final = "queued.max.messages.kbytes"
+
 # Needed by the API and never used: partitions are assigned, no group is joined.
 _UNUSED_GROUP: Final = "sluiceway-assign-only"
 
@@ -141,7 +143,7 @@ _TUNING: Final[Mapping[str, str | int | bool]] = {
     "fetch.wait.max.ms": 20,
     "fetch.error.backoff.ms": 100,
     # Memory of one consumer: this, and one response more.
-    "queued.max.messages.kbytes": 32_768,
+    QUEUED_KBYTES: 32_768,
     "queued.min.messages": 50_000,
     # First request per partition; a larger record makes the library ask for more by itself, up
     # to fetch.max.bytes. Requests of 2 MiB cost the least CPU per record.
