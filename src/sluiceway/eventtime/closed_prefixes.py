@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 
 
 class ClosedPrefixes:
@@ -20,8 +20,7 @@ class ClosedPrefixes:
     def __init__(self, periods: PrefixPeriods, closed: Iterable[str]) -> None:
         self._periods = periods
         self._closed = frozenset(closed)
-        known = (periods.of(prefix) for prefix in self._closed)
-        self._last = max((each for each in known if each is not None), default=None)
+        self._last = self._latest()
 
     def holds(self, partition: str) -> bool:
         """Whether a partition is closed.
@@ -34,3 +33,11 @@ class ClosedPrefixes:
             return True
         period = self._periods.of(partition)
         return period is not None and self._last is not None and period <= self._last
+
+    def _latest(self) -> Period | None:
+        if self._periods.sorts_as_text:
+            # Years of hours may be closed: few of them are read.
+            ordered = (self._periods.of(prefix) for prefix in sorted(self._closed, reverse=True))
+            return next((each for each in ordered if each is not None), None)
+        known = (self._periods.of(prefix) for prefix in self._closed)
+        return max((each for each in known if each is not None), default=None)
