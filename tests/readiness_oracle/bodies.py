@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from sluiceway.job.epoch_times import EpochDates
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.operator_records import GAP, TWICE, ResetPartition, ResetRecord
 from sluiceway.ledger.records import (
     FORMAT,
@@ -21,6 +23,7 @@ from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.types.strict_json import BigInt
 
 TOPIC, CLUSTER, TOPIC_ID = "events", "c1", "t1"
+_LATE, _NO_TIME = "_sluiceway/events/late", "dt=0"
 _NO_SUM = "0" * 32
 _TABLE = TableIdentityRecord("thrift://m:1", "ods", "events", BigInt(7), "/w/ods/events")
 
@@ -93,8 +96,7 @@ class Plan:
     term: int
     closed: tuple[str, ...]
     bound_us: int | None
-    sources: dict[int, int | None]
-    watermark: int | None
+    dates: EpochDates
     ranges: list[RangeRecord] = field(default_factory=list)
     folders: Counter[str] = field(default_factory=Counter)
     dirty: int = 0
@@ -113,6 +115,8 @@ def data_body(plan: Plan, mark: WatermarkRecord) -> DataRecord:
         files=tuple(_file(staged, folder, count) for folder, count in plan.folders.items()),
         dirty_files=(_file(staged, "_sluiceway/events/dirty", plan.dirty),) if plan.dirty else (),
         counts=counts,
+        late_files=(_file(staged, f"{_LATE}/{_NO_TIME}", plan.late),) if plan.late else (),
+        late_rows=LateRows(side=BigInt(plan.late)),
         schema="0" * 32,
         dirty_reasons={"bad_time": plan.dirty} if plan.dirty else {},
         timings_ms={},

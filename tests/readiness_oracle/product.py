@@ -25,11 +25,11 @@ from readiness_oracle.bodies import (
 )
 from readiness_oracle.decider import Announced, Batch, Fate, Outcome, RefusedError
 from readiness_oracle.history import Look, Route
-from readiness_oracle.row_work import LateRule, place_rows
 from sluiceway.errors import InvariantError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.job.desk import RouteDesk
+from sluiceway.job.epoch_times import EpochDates, late_before_us, watermark_us
 from sluiceway.job.partition_bodies import ready_body
 from sluiceway.job.prepare import placed
 from sluiceway.job.ready_rule import ReadyRule
@@ -78,6 +78,7 @@ class ProductDecider:
             lateness_us=route.lateness,
             reopen_every_s=0.0,
         )
+        self._late = row_work.late_rule(route)
         self._records: list[tuple[Record, bytes]] = []
         self._read_back = 0
         self._epochs = 0
@@ -149,43 +150,39 @@ class ProductDecider:
             term=fold.term,
             closed=self.desk.closed(),
             bound_us=self.desk.bound_us,
-            sources={key[1]: known.max_event_time_us for key, known in fold.sources.items()},
-            watermark=fold.watermark.us,
+            dates=EpochDates(
+                late_before_us=late_before_us(fold, self._late),
+                watermark_us=watermark_us(fold, self._late),
+            ),
         )
 
     def read(self, plan: Plan, read_at: int, tasks: Sequence[Sequence[Batch]]) -> list[Outcome]:
         found: list[Outcome] = []
-        late = LateRule(self.route, self.periods, plan.closed, plan.watermark)
         for batches in tasks:
-            events = [event for batch in batches for event in batch.events]
-            folders = iter(place_rows(self.route, events, read_at))
+            task = row_work.RowTask(self.route, plan.dates, plan.closed, batches)
+            placed_rows = iter(task.run(read_at))
             for batch in batches:
-                places = [(event, next(folders)) for event in batch.events]
-                found += self._read_batch(plan, late, batch, places, read_at)
+                found += self._answer(
+                    plan, batch, [next(placed_rows) for _ in batch.events], read_at
+                )
         return found
 
-    def _read_batch(
-        self,
-        plan: Plan,
-        late: LateRule,
-        batch: Batch,
-        places: Sequence[tuple[int | None, str | None]],
-        read_at: int,
+    def _answer(
+        self, plan: Plan, batch: Batch, fates: Sequence[row_work.Placed], read_at: int
     ) -> list[Outcome]:
+        """Count what a split has brought."""
         span, newest, found = batch.span, None, []
-        before = plan.sources.get(span.source)
-        for event, folder in places:
-            fate, where = late.fate(event, folder, before)
-            if event is not None and folder is not None:
+        for event, (fate, folder) in zip(batch.events, fates, strict=True):
+            if event is not None and fate is not Fate.DIRTY:
                 counted = row_work.counted_time(event, read_at)
                 newest = counted if newest is None else max(newest, counted)
-            if where is not None:
-                plan.folders[where] += 1
+            if folder is not None:
+                plan.folders[folder] += 1
             else:
                 plan.dirty += fate is Fate.DIRTY
                 plan.late += fate is Fate.LATE
-            found.append(Outcome(fate, None if where is None else self._prefix(where)))
-        plan.ranges.append(range_body(span.source, span.start, span.end, len(places), newest))
+            found.append(Outcome(fate, None if folder is None else self._prefix(folder)))
+        plan.ranges.append(range_body(span.source, span.start, span.end, len(fates), newest))
         return found
 
     def _prefix(self, folder: str) -> str:

@@ -1,30 +1,44 @@
-"""What a task does with the times of its rows: the product's vectorised code on arrow batches."""
+"""What a task does with its rows' times: the product's vectorised code, on Arrow batches."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 
-from readiness_oracle.decider import Fate
+from readiness_oracle.bodies import TOPIC
+from readiness_oracle.decider import Batch, Fate
 from readiness_oracle.history import Route
-from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
-from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.job.epoch_times import EpochDates
 from sluiceway.sinks.hive.partition_path import partition_folder
-from sluiceway.worker.plan import EventTimeRule, PartitionRule
+from sluiceway.sources.contract import SourcePartition
+from sluiceway.worker.late_rows import LateBatch, LateJudge
+from sluiceway.worker.places import LatePlace
+from sluiceway.worker.plan import EventTimeRule, LatePolicy, LateRule, PartitionRule
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
+
+Placed = tuple[Fate, str | None]
+"""What became of a row, and the folder that it is written to."""
 
 _SCHEMA = pa.schema([("at", pa.int64()), ("app", pa.string())])
 _APPS = ("ads", "web")
 
 
-@cache
-def _task(
-    zone: str, patterns: tuple[tuple[str, str], ...], *, spreads: bool, max_future: int
-) -> "_Task":
-    return _Task(zone, patterns, spreads=spreads, max_future=max_future)
+def counted_time(event: int, read_at: int) -> int:
+    """What a row adds to its source partition's watermark (commit rule 23)."""
+    return min(event, read_at)
 
 
-class _Task:
+def late_rule(route: Route) -> LateRule:
+    """As the job file's blocks come to."""
+    return LateRule(LatePolicy(route.policy), route.archive_window, route.out_of_orderness)
+
+
+class _Columns:
+    """What is the same for all tasks of a route; made once for all routes that are so."""
+
     def __init__(
         self,
         zone: str,
@@ -33,86 +47,90 @@ class _Task:
         spreads: bool,
         max_future: int,
     ) -> None:
-        rule = EventTimeRule(("at",), "us", zone, max_future_us=max_future)
-        columns = [
-            PartitionRule(name=name, pattern=pattern, column=None) for name, pattern in patterns
-        ]
+        self.rule = EventTimeRule(("at",), "us", zone, max_future_us=max_future)
+        self.partitions = tuple(PartitionRule(name, pattern, None) for name, pattern in patterns)
         if spreads:
-            columns.append(PartitionRule(name="app", pattern=None, column="app"))
-        self.times = RowTimesReader(rule, columns, _SCHEMA)
-        self.assigner = partition_assigner(columns, rule, _SCHEMA)
-        self.names = [column.name for column in columns]
+            self.partitions += (PartitionRule("app", None, "app"),)
+        self.names = [column.name for column in self.partitions]
+        self.times = RowTimesReader(self.rule, self.partitions, _SCHEMA)
+        self.assigner = partition_assigner(self.partitions, self.rule, _SCHEMA)
 
 
-def place_rows(route: Route, events: Sequence[int | None], read_at: int) -> list[str | None]:
-    """Folders of one task's rows by their own times; None where a row is dirty."""
-    if not events:
-        return []
-    task = _task(route.zone, route.patterns, spreads=route.spreads, max_future=route.max_future)
-    apps = [_APPS[number % 2] for number in range(len(events))]
-    rows = pa.record_batch([pa.array(events, pa.int64()), pa.array(apps)], schema=_SCHEMA)
-    times, dirty = task.times.read(rows, pa.array(range(len(events))), (), read_at)
-    left = {each.index for each in dirty}
-    keep = [number not in left for number in range(len(events))]
-    if left:
-        mask = pa.array(keep)
-        rows, times = rows.filter(mask), times_of(times, mask.to_numpy(zero_copy_only=False))
-    if not rows.num_rows:
-        return [None] * len(events)
-    found = task.assigner.assign(rows, times)
-    folders = [partition_folder(task.names, values) for values in found.values]
-    codes = iter(found.codes.tolist())
-    return [folders[next(codes)] if kept else None for kept in keep]
+@cache
+def _columns(
+    zone: str, patterns: tuple[tuple[str, str], ...], *, spreads: bool, max_future: int
+) -> _Columns:
+    return _Columns(zone, patterns, spreads=spreads, max_future=max_future)
 
 
-def counted_time(event: int, read_at: int) -> int:
-    """What a row adds to its source partition's watermark (commit rule 23)."""
-    return min(event, read_at)
-
-
-class LateRule:
-    """Which rows are late, and where they go. One epoch's.
+class RowTask:
+    """One task of one epoch.
 
     Args:
+        dates: What the epoch knows of time.
         closed: Prefixes that were closed when it was planned.
-        watermark: Of the route, then.
+        batches: What it reads.
     """
 
     def __init__(
-        self,
-        route: Route,
-        periods: PrefixPeriods,
-        closed: Iterable[str],
-        watermark: int | None,
+        self, route: Route, dates: EpochDates, closed: tuple[str, ...], batches: Sequence[Batch]
     ) -> None:
-        self._route = route
-        self._periods = periods
-        self._closed = ClosedPrefixes(periods, closed)
-        self._watermark = watermark
+        self._columns = _columns(
+            route.zone, route.patterns, spreads=route.spreads, max_future=route.max_future
+        )
+        self._batches = batches
+        splits = tuple(
+            SimpleNamespace(partition=SourcePartition(TOPIC, batch.span.source))
+            for batch in batches
+        )
+        plan = SimpleNamespace(
+            route=SimpleNamespace(
+                late=late_rule(route),
+                partitions=self._columns.partitions,
+                event_time=self._columns.rule,
+            ),
+            times=dates.for_splits(cast("Any", splits), closed),
+            splits=splits,
+        )
+        self._late = LateJudge(cast("Any", plan), self._columns.assigner)
 
-    def fate(
-        self, event: int | None, folder: str | None, before: int | None
-    ) -> tuple[Fate, str | None]:
-        """What becomes of a row, and the folder that it is written to.
+    def run(self, read_at: int) -> list[Placed]:
+        """Fates of all rows, in the order of batches and rows."""
+        events = [event for batch in self._batches for event in batch.events]
+        found: list[Placed] = [(Fate.DIRTY, None)] * len(events)
+        if not events:
+            return found
+        apps = [_APPS[number % 2] for number in range(len(events))]
+        rows = pa.record_batch([pa.array(events, pa.int64()), pa.array(apps)], schema=_SCHEMA)
+        columns = self._columns
+        times, dirty = columns.times.read(rows, pa.array(range(len(events))), (), read_at)
+        kept = np.ones(len(events), dtype=np.bool_)
+        kept[[each.index for each in dirty]] = False
+        if dirty:
+            rows, times = rows.filter(pa.array(kept)), times_of(times, kept)
+        left = np.flatnonzero(kept)
+        if len(left):
+            assigned = columns.assigner.assign(rows, times)
+            bounds = np.cumsum([0, *(len(batch.events) for batch in self._batches)])
+            cuts = np.searchsorted(left, bounds).tolist()
+            spans = list(zip(range(len(self._batches)), cuts[:-1], cuts[1:], strict=True))
+            going = self._late.judge(assigned.values, assigned.codes, times.event, spans)
+            for place, row in zip(self._placed(going), left.tolist(), strict=True):
+                found[row] = place
+        return found
 
-        Args:
-            folder: Of its own time; None when it is dirty.
-            before: Watermark of its source partition when the epoch was planned.
-        """
-        if event is None or folder is None:
-            return Fate.DIRTY, None
-        closed = self._closed.holds(folder)
-        old = before is not None and event < before - self._route.archive_window
-        if not closed and not old:
-            return Fate.WRITTEN, folder
-        policy = self._route.policy
-        if policy == "reopen" and not old:
-            return Fate.LATE, folder
-        if policy == "redirect" and self._watermark is not None:
-            return Fate.LATE, self._redirected(folder, self._watermark)
-        return (Fate.DIRTY if policy == "dirty" else Fate.LATE), None
-
-    def _redirected(self, folder: str, watermark: int) -> str:
-        """The same partition of the watermark's hour."""
-        values = folder.split("/")[self._periods.depth :]
-        return "/".join([self._periods.at(watermark).prefix, *values])
+    def _placed(self, going: LateBatch) -> list[Placed]:
+        names, dirty = self._columns.names, {each.index for each in going.dirty}
+        fates = [0] * len(going.codes) if going.fates is None else going.fates.tolist()
+        found: list[Placed] = []
+        for row, (code, fate) in enumerate(zip(going.codes.tolist(), fates, strict=True)):
+            place = going.places[code]
+            if row in dirty:
+                found.append((Fate.DIRTY, None))
+            elif isinstance(place, LatePlace):
+                # Nothing but its mark says that it is counted.
+                found.append((Fate.LATE if fate else Fate.WRITTEN, None))
+            else:
+                folder = partition_folder(names, place)
+                found.append((Fate.LATE if fate else Fate.WRITTEN, folder))
+        return found
