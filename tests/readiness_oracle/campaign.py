@@ -28,6 +28,7 @@ MUST_MEET = (
     "idle source",
     "all idle",
     "no source at all",
+    "watermark beside the epochs",
     "open transaction",
     "no log end",
     "straggler",

@@ -67,7 +67,13 @@ class Decider(Protocol):
         """Run the tasks; fates in the order of tasks, batches and rows."""
 
     def commit(self, plan: Any, looked_at: int, looks: Mapping[int, Look]) -> int | None:
-        """Land an epoch's record; the route's watermark with it."""
+        """Land an epoch's record, or none when it has read nothing; the route's watermark then."""
+
+    def beside(self, looked_at: int, looks: Mapping[int, Look]) -> int | None:
+        """Put what is due although nothing was read; no epoch is in flight. The watermark then."""
+
+    def asks(self) -> bool:
+        """Whether something is to be put for which no epoch may be in flight."""
 
     def announce(self, in_flight: Sequence[Any]) -> list[Announced]:
         """Put all READY records that can be put; `in_flight` are plans that have not landed."""

@@ -281,8 +281,7 @@ class Judge:
         """Each hour that could have been announced two epochs ago is. After each announcement."""
         if len(self.landed) <= PATIENCE_EPOCHS:
             return
-        watermark = self.bounds[-1 - PATIENCE_EPOCHS].lowest
-        first = self.firsts[-1 - PATIENCE_EPOCHS]
+        first, watermark = self.firsts[-1 - PATIENCE_EPOCHS], self._agreed()
         if watermark is None or first is None:
             return
         for prefix in self.calendar.over(first, watermark - self.history.route.lateness):
@@ -290,3 +289,16 @@ class Judge:
                 text = f"{prefix} is not announced after epoch {self.landed[-1].epoch}"
                 self.complain(STUCK, text)
                 return
+
+    def _agreed(self) -> int | None:
+        """What all of the last records bear: by the reference, or by what was decided."""
+        last = range(-1 - PATIENCE_EPOCHS, 0)
+        found = [
+            min(time for time in times if time is not None)
+            for times in (
+                [self.watermarks[place] for place in last],
+                [self.bounds[place].lowest for place in last],
+            )
+            if None not in times
+        ]
+        return max(found, default=None)

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from readiness_oracle import product, row_work
-from readiness_oracle.bodies import Plan
 from sluiceway.eventtime import prefix_periods, readiness, watermark
 from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
@@ -18,7 +17,8 @@ from sluiceway.eventtime.readiness import PrefixBook
 from sluiceway.eventtime.watermark import SourceSeen, SourceStatus, SourceVerdict, WatermarkRule
 from sluiceway.job import route_readiness
 from sluiceway.ledger import fold_watermark
-from sluiceway.ledger.fold_state import SourceState
+from sluiceway.ledger.fold_state import ClosedPrefix, SourceState
+from sluiceway.worker.late_rows import LateJudge
 
 Patch = tuple[Any, str, Any]
 _Status = tuple[SourceStatus, str]
@@ -271,14 +271,16 @@ def _no_empty_hours() -> tuple[Patch, ...]:
     return ((PrefixBook, "_empty", empty),)
 
 
-def _closed_in_flight() -> tuple[Patch, ...]:
-    right = product.ProductDecider.commit
+def _ready_at_once() -> tuple[Patch, ...]:
+    right = product.ProductDecider.announce
 
-    def commit(decider: Any, plan: Plan, looked_at: int, looks: Any) -> int | None:
-        plan.closed, plan.bound_us = decider.desk.closed(), decider.desk.bound_us
-        return right(decider, plan, looked_at, looks)
+    def announce(decider: product.ProductDecider, in_flight: Any) -> Any:
+        fold = decider.fold
+        for prefix in decider.desk.closed():
+            fold.closed.setdefault(prefix, ClosedPrefix(fold.next_seq - 1))
+        return right(decider, in_flight)
 
-    return ((product.ProductDecider, "commit", commit),)
+    return ((product.ProductDecider, "announce", announce),)
 
 
 def _newest_first() -> tuple[Patch, ...]:
@@ -296,6 +298,31 @@ def _only_named_are_closed() -> tuple[Patch, ...]:
         return prefix in closed._closed
 
     return ((ClosedPrefixes, "holds", holds),)
+
+
+# Late rows
+
+
+def _late_judge(name: str, wrong: Any) -> tuple[Patch, ...]:
+    return ((LateJudge, name, wrong),)
+
+
+def _closed_unseen() -> tuple[Patch, ...]:
+    return _late_judge("_in_closed", _nothing)
+
+
+def _window_unseen() -> tuple[Patch, ...]:
+    return _late_judge("_outside", _nothing)
+
+
+def _bound_is_late() -> tuple[Patch, ...]:
+    right = LateJudge.__init__
+
+    def make(judge: LateJudge, plan: Any, assigner: Any) -> None:
+        right(judge, plan, assigner)
+        judge._bounds = tuple(None if each is None else each + 1 for each in judge._bounds)
+
+    return _late_judge("__init__", make)
 
 
 # Local time
@@ -359,9 +386,12 @@ MUTANTS = (
     Mutant("moment-early", "closed a microsecond too early", _closes_a_moment_early),
     Mutant("moment-late", "closed a microsecond too late", _closes_a_moment_late),
     Mutant("no-empty-hours", "hours without a row are left out", _no_empty_hours),
-    Mutant("closed-in-flight", "closed by an epoch planned before", _closed_in_flight),
+    Mutant("ready-at-once", "an epoch in flight has the hour open", _ready_at_once),
     Mutant("newest-first", "announced backwards", _newest_first),
     Mutant("only-named", "hours before the first closed one are open", _only_named_are_closed),
+    Mutant("closed-unseen", "rows go on into closed hours", _closed_unseen),
+    Mutant("window-unseen", "rows are in time however old they are", _window_unseen),
+    Mutant("bound-is-late", "a row on the bound of the window is late", _bound_is_late),
     Mutant("fixed-hours", "each hour has 60 minutes", _fixed_hours),
     Mutant("first-occurrence", "a fold ends with its first half", _first_occurrence),
     Mutant("zone-utc", "hours end as in UTC", _zone_is_utc),

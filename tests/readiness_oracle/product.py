@@ -37,6 +37,7 @@ from sluiceway.job.route_readiness import RouteReadiness
 from sluiceway.job.source_view import SourceView
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import Body, Record, decode_record, encode_record
+from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.strict_json import BigInt
 
@@ -121,6 +122,7 @@ class ProductDecider:
         self._read_back = len(self._records)
         self.put(fence_body(), self.fold.term + 1)
         self._epochs = 0
+        self._asks = False
         self.desk = RouteDesk(cast("Any", None), self.fold.closed)
         self.readiness = RouteReadiness(self.rule, self.desk, self.fold, _MUTE)
         self.readiness.close_due(self.fold)
@@ -189,17 +191,39 @@ class ProductDecider:
         return "/".join(folder.split("/")[: self.periods.depth])
 
     def commit(self, plan: Plan, looked_at: int, looks: Mapping[int, Look]) -> int | None:
-        bounds = {
-            SourcePartition(TOPIC, source): LogBounds(0, look.stable_end, look.high_watermark)
-            for source, look in looks.items()
-        }
-        mark = self.readiness.mark(self.fold, SourceView({}, bounds, {}, looked_at), plan.ranges)
+        view = _view(looked_at, looks)
+        if any(span.end > span.start for span in plan.ranges):
+            self._land(plan, self.readiness.mark(self.fold, view, plan.ranges))
+        waited_for = self.desk.is_waited_for(self.fold)
+        self._asks = waited_for or self.readiness.idle_mark(self.fold, view) is not None
+        return self.fold.watermark.us
+
+    def beside(self, looked_at: int, looks: Mapping[int, Look]) -> int | None:
+        mark = self.readiness.idle_mark(self.fold, _view(looked_at, looks))
+        if mark is not None:
+            self._land(self._empty_plan(), mark)
+        self.readiness.close_due(self.fold)
+        at = self.fold.watermark.read_at_us
+        if self.desk.is_waited_for(self.fold) and at is not None:
+            self._land(self._empty_plan(), WatermarkRecord(BigInt(at)))
+        self._asks = False
+        return self.fold.watermark.us
+
+    def _land(self, plan: Plan, mark: WatermarkRecord) -> None:
         bound_us = None if plan.bound_us is None else BigInt(plan.bound_us)
         body = placed(data_body(plan, replace(mark, bound_us=bound_us)), self.fold)
         self.put(body)
         self.readiness.note_late(body.late_in)
         self.readiness.close_due(self.fold)
-        return self.fold.watermark.us
+
+    def _empty_plan(self) -> Plan:
+        """Of an epoch that nobody runs."""
+        self._epochs += 1
+        closed, bound_us = self.desk.closed(), self.desk.bound_us
+        return Plan(self._epochs, self.fold.term, closed, bound_us, EpochDates())
+
+    def asks(self) -> bool:
+        return self._asks
 
     def announce(self, in_flight: Sequence[Plan]) -> list[Announced]:
         del in_flight
@@ -211,3 +235,11 @@ class ProductDecider:
                 found.append(Announced(prefix, body.version))
             self.readiness.note_announced(prefix)
         return found
+
+
+def _view(looked_at: int, looks: Mapping[int, Look]) -> SourceView:
+    bounds = {
+        SourcePartition(TOPIC, source): LogBounds(0, look.stable_end, look.high_watermark)
+        for source, look in looks.items()
+    }
+    return SourceView({}, bounds, {}, looked_at)

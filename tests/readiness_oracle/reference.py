@@ -19,6 +19,7 @@ class Landed:
         epoch: Place in the history's epochs.
         read_at: Time the epoch was read.
         looked_at: Time the log ends were read.
+        term: How many drivers there were before.
         looks: Of the sources whose broker answered.
         pinned: Source -> when it was pinned; sources that are gone are not in it.
         ends: Committed ends with it.
@@ -31,11 +32,16 @@ class Landed:
     looks: dict[int, Look]
     pinned: dict[int, int]
     ends: dict[int, int]
+    term: int
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of the route's watermark behind one record; None while there can't or needn't be one."""
+    """Of the route's watermark behind one record; None while there can't or needn't be one.
+
+    Attributes:
+        lowest: What the record alone comes to, whatever was before.
+    """
 
     highest: int | None
     lowest: int | None
@@ -85,15 +91,29 @@ def _may_be_idle(history: History, landed: Sequence[Landed], source: int) -> boo
 
 
 def _must_be_idle(history: History, landed: Sequence[Landed], source: int) -> bool:
-    """The same, by what a driver has seen: it counts from the first look that found all read."""
+    """The same, by what a driver has seen: it counts from the first look that found all read.
+
+    A driver that ends before any row was read since a source partition was pinned, or moved by an
+    operator, takes what it saw with it.
+    """
     since: int | None = None
+    noted = begun = False
+    term = landed[0].term
+    end: int | None = None
     for record in landed:
-        if source not in record.pinned or not _caught_up(record, source):
+        moved = {span.source for span in record.spans if span.end > span.start}
+        begun = begun or bool(moved)
+        start = next((span.start for span in record.spans if span.source == source), end)
+        was_reset = source in record.pinned and end is not None and start != end
+        end = record.ends.get(source)
+        if was_reset or (record.term != term and not noted):
+            since, noted = None, False
+        term = record.term
+        if source not in record.pinned or not _caught_up(record, source) or not begun:
             since = None
-            continue
-        moved = any(span.source == source and span.end > span.start for span in record.spans)
-        if since is None or moved:
+        elif since is None or source in moved:
             since = record.looked_at
+        noted = noted or (source in record.pinned and bool(moved))
     return since is not None and landed[-1].looked_at - since >= history.route.idle_after
 
 
@@ -141,13 +161,13 @@ def _highest(
 
 
 def _lowest(
-    history: History, landed: Sequence[Landed], before: int | None, may: set[int], must: set[int]
+    history: History, landed: Sequence[Landed], may: set[int], must: set[int]
 ) -> int | None:
     live = set(landed[-1].pinned)
-    all_idle = _when_all_idle(history, landed, before) if live else before
+    all_idle = _when_all_idle(history, landed, None) if live else None
     if not live - must:
         return all_idle
-    held = _when_held_by(history, landed, before, live - must)
+    held = _when_held_by(history, landed, None, live - must)
     return _earlier(held, all_idle) if not live - may else held
 
 
@@ -167,5 +187,5 @@ def reference_bounds(history: History, landed: Sequence[Landed], before: Bounds)
     must = {source for source in live if _must_be_idle(history, landed, source)}
     return Bounds(
         _highest(history, landed, before.highest, may),
-        _lowest(history, landed, before.lowest, may, must),
+        _lowest(history, landed, may, must),
     )

@@ -46,6 +46,7 @@ class _Run:
     gone: set[int] = field(default_factory=set)
     ends: dict[int, int] = field(default_factory=dict)
     flights: list[_Flight] = field(default_factory=list)
+    term: int = 0
     trace: list[str] = field(default_factory=list)
 
     def say(self, text: str) -> None:
@@ -57,8 +58,11 @@ class _Run:
 
     def run(self) -> None:
         for number, script in enumerate(self.history.epochs):
+            while self.flights and self.decider.asks():
+                self._settle()
             if not self.flights:
                 self._discover(script.planned_at)
+                self._beside(number, script)
             self._start(number, script)
             if len(self.flights) > 1 or not script.ahead:
                 self._settle()
@@ -140,36 +144,56 @@ class _Run:
             self.say("restart")
             self.flights = []
             self.decider.restart()
+            self.term += 1
         if script.announces and script.committed:
             self._announce()
         if not self.flights:
             self._reset(script)
 
-    def _commit(self, flight: _Flight) -> None:
-        script = flight.script
-        self.ends |= {span.source: span.end for span in flight.spans}
+    def _looks(self, at: int, blind: frozenset[int]) -> dict[int, Look]:
         looks = {}
         for source in self.pinned:
-            if source in script.blind:
+            if source in blind:
                 self.met("no log end")
                 continue
             log = self.history.logs[source]
-            look = Look(log.stable_end(script.looked_at), log.high_watermark(script.looked_at))
+            look = Look(log.stable_end(at), log.high_watermark(at))
             looks[source] = look
             if look.stable_end < look.high_watermark:
                 self.met("open transaction")
+        return looks
+
+    def _commit(self, flight: _Flight) -> None:
+        script = flight.script
+        self.ends |= {span.source: span.end for span in flight.spans}
+        looks = self._looks(script.looked_at, script.blind)
         watermark = self.decider.commit(flight.plan, script.looked_at, looks)
         self.say(f"epoch {flight.number} lands, {looks}, watermark {watermark}")
         record = Landed(
-            flight.number,
-            script.read_at,
-            script.looked_at,
-            flight.spans,
-            looks,
-            dict(self.pinned),
-            dict(self.ends),
+            epoch=flight.number,
+            read_at=script.read_at,
+            looked_at=script.looked_at,
+            spans=flight.spans,
+            looks=looks,
+            pinned=dict(self.pinned),
+            ends=dict(self.ends),
+            term=self.term,
         )
         self.judge.lands(record, watermark, flight.found)
+
+    def _beside(self, number: int, script: EpochPlan) -> None:
+        """What a driver puts between two epochs, when none is in flight."""
+        at, before = script.planned_at, self.judge.seen().watermark
+        looks = self._looks(at, script.blind)
+        watermark = self.decider.beside(at, looks)
+        if watermark != before:
+            self.met("watermark beside the epochs")
+            self.say(f"before epoch {number}, {looks}, watermark {watermark}")
+            pinned, ends = dict(self.pinned), dict(self.ends)
+            self.judge.lands(
+                Landed(number, at, at, (), looks, pinned, ends, self.term), watermark, []
+            )
+        self._announce()
 
     def _announce(self) -> None:
         found = self.decider.announce([flight.plan for flight in self.flights])
@@ -188,6 +212,7 @@ class _Run:
             self.met("reset back" if new_end < self.ends[source] else "reset forward")
             self.say(f"reset {source} from {self.ends[source]} to {new_end}")
             self.decider.reset(source, new_end)
+            self.term += 1
             self.ends[source] = new_end
 
 
