@@ -440,7 +440,6 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (packs, "decode_record", _decode_once),
     (forgetting, "MAX_PARTITIONS", 2),
     (pieces, "LEAST_PIECE", 1),
-    # What lies in a log here is a handful.
     (pieces.Pieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", 8.0),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
