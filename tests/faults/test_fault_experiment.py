@@ -20,11 +20,11 @@ from tools.raw_metastore import raw_client
 class _LossyStage(Stage):
     """Loses one published file before the reader looks."""
 
-    def judge(self, name: str, scene: Scene) -> Report:
+    def judge(self, name: str, scene: Scene, job: Path) -> Report:
         with raw_client(self.endpoints.metastore_uri) as client:
             root = Path(urlsplit(client.get_table(name, "t").sd.location).path)
         next(root.glob("dt=*/hr=*/*.parquet")).unlink()
-        return Stage.judge(self, name, scene)
+        return Stage.judge(self, name, scene, job)
 
 
 @pytest.fixture(scope="module")

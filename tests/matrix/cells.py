@@ -2,18 +2,21 @@
 
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import islice, product
 from pathlib import Path
 
-from matrix.rules import ACTIONS, RULES, VISITS, Fault, State, Visit
+from matrix.rules import ACTIONS, LANE_VISITS, RULES, VISITS, Fault, Scene, State, Visit
 from sluiceway.observe.failpoint_names import POINTS, REPLY, REQUEST
 from sluiceway.observe.failpoints import FailpointSpec
 
+Visits = Sequence[tuple[str, tuple[Visit, ...]]]
+
 SPARK_CELLS = 120
 SMOKE_CELLS = 100
+SMOKE_LANE_CELLS = 12
 SMOKE_SPARK_CELLS = 12
 
 
@@ -36,7 +39,8 @@ class Cell:
     def name(self) -> str:
         """Unique, and stable as long as the matrix is."""
         runner = "spark/" if self.spark else ""
-        return f"{runner}{self.point}/{self.fault}/{self.state}"
+        lane = "lane/" if self.visit.scene is Scene.LANE else ""
+        return f"{runner}{lane}{self.point}/{self.fault}/{self.state}"
 
     def spec(self, folder: Path) -> FailpointSpec:
         """What the first driver gets."""
@@ -56,11 +60,17 @@ def visits_of(point: str) -> tuple[Visit, ...]:
     Raises:
         LookupError: The data does not say.
     """
+    found = _visits(point, VISITS)
+    if not found:
+        raise LookupError(f"no visit of {point} is known")
+    return found
+
+
+def _visits(point: str, known: Visits) -> tuple[Visit, ...]:
+    """Of the first pattern that fits; none when none does."""
     bare = point.removesuffix(f".{REQUEST}").removesuffix(f".{REPLY}")
-    for pattern, visits in VISITS:
-        if fnmatchcase(bare, pattern) or fnmatchcase(point, pattern):
-            return visits
-    raise LookupError(f"no visit of {point} is known")
+    fit = (of for pattern, of in known if fnmatchcase(bare, pattern) or fnmatchcase(point, pattern))
+    return next(fit, ())
 
 
 def cross_product() -> tuple[list[Cell], Counter[str]]:
@@ -68,7 +78,7 @@ def cross_product() -> tuple[list[Cell], Counter[str]]:
     cells: list[Cell] = []
     left_out: Counter[str] = Counter()
     for point, fault, state in product(POINTS, Fault, State):
-        found = _cell(point, fault, state)
+        found = _cell(point, fault, state, visits_of)
         if isinstance(found, Cell):
             cells.append(found)
         else:
@@ -76,11 +86,28 @@ def cross_product() -> tuple[list[Cell], Counter[str]]:
     return cells, left_out
 
 
-def _cell(point: str, fault: Fault, state: State) -> Cell | str:
+def lane_cells() -> list[Cell]:
+    """Points that lanes share with the stream, met by a lane; what the rules leave in of them.
+
+    A lane has no local state of its own, so each of these cells has one of the two.
+    """
+    met = {point: found for point in POINTS if (found := _visits(point, LANE_VISITS))}
+    cells = []
+    for point, fault in product(met, Fault):
+        state = list(State)[zlib.crc32(f"{point}/{fault}".encode()) % len(State)]
+        cell = _cell(point, fault, state, met.__getitem__)
+        if isinstance(cell, Cell):
+            cells.append(cell)
+    return cells
+
+
+def _cell(
+    point: str, fault: Fault, state: State, visits_at: Callable[[str], tuple[Visit, ...]]
+) -> Cell | str:
     """The cell at the point's first fit visit, by a rotation of its own; else a rule's name."""
     if rule := _rule(point, fault, early=False):
         return rule
-    visits = visits_of(point)
+    visits = visits_at(point)
     fit = [visit for visit in visits if not (visit.early and _rule(point, fault, early=True))]
     if not fit:
         return _rule(point, fault, early=True)
@@ -96,14 +123,17 @@ def _rule(point: str, fault: Fault, *, early: bool) -> str:
 def all_cells() -> list[Cell]:
     """The whole matrix: every cell under the local runner, a spread of them under Spark too."""
     cells, _ = cross_product()
-    return [*cells, *_spark_cells(cells)]
+    return [*cells, *lane_cells(), *_spark_cells(cells)]
 
 
 def smoke_cells() -> list[Cell]:
-    """A spread in which every failpoint is met; some of it under Spark."""
+    """A spread in which every failpoint is met; some by a lane, some under Spark."""
     cells, _ = cross_product()
+    by_name = sorted(lane_cells(), key=lambda cell: zlib.crc32(cell.name.encode()))
+    lanes = islice(_in_turn([by_name], Counter()), SMOKE_LANE_CELLS)
     spark = sorted(_spark_cells(cells), key=lambda cell: zlib.crc32(cell.name.encode()))
-    return [*spread(cells, SMOKE_CELLS), *islice(_in_turn([spark], Counter()), SMOKE_SPARK_CELLS)]
+    chosen = spread(cells, SMOKE_CELLS)
+    return [*chosen, *lanes, *islice(_in_turn([spark], Counter()), SMOKE_SPARK_CELLS)]
 
 
 def _spark_cells(cells: Sequence[Cell]) -> list[Cell]:

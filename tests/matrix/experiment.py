@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matrix.cells import Cell
 from matrix.drivers import Driver, DriverServer, HungError, LocalDriver, wait_until_stopped
-from matrix.rules import Fault, State
+from matrix.rules import Fault, Scene, State
 from matrix.stage import Stage
 from sluiceway.observe.failpoint_names import POINTS, Kind
 from sluiceway.observe.failpoints import HIT, VARIABLE
@@ -84,8 +84,8 @@ class Experiment:
         self._marks.mkdir(parents=True)
         report = Report()
         try:
-            self._disturb()
-            report = self._stage.judge(self._name, self._cell.visit.scene)
+            job = self._disturb()
+            report = self._stage.judge(self._name, self._cell.visit.scene, job)
             wrong = "" if report.ok else f"{report.line()} {'; '.join(report.details)}"
         except (HungError, AssertionError) as error:
             wrong = f"{type(error).__name__}: {error}"
@@ -100,10 +100,13 @@ class Experiment:
             _wipe(self._root)
         return outcome
 
-    def _disturb(self) -> None:
+    def _disturb(self) -> Path:
+        """The driver with its fault, and those after it; the job file of the last one."""
         home = self._home("first")
         job = self._stage.write_job(home, self._name, self._cell.visit.scene, both=False)
-        self._stage.prepare(job, self._cell.visit.scene)
+        if self._cell.visit.scene is Scene.LANE:
+            self._leave_dirty_rows()
+        self._stage.prepare(job, self._name, self._cell.visit.scene)
         first = self._first(job, home)
         zombie = self._cell.fault is Fault.ZOMBIE
         if zombie and wait_until_stopped(first, _PATIENCE_S):
@@ -114,7 +117,15 @@ class Experiment:
             self._judge_end()
         if self._cell.state is State.REMOVED:
             _wipe(home)
-        self._go_on("third" if zombie else "second")
+        return self._go_on("third" if zombie else "second")
+
+    def _leave_dirty_rows(self) -> None:
+        """A driver reads the topic with a job file that many of its rows do not fit."""
+        home = self._home("before")
+        job = self._stage.write_job(home, self._name, Scene.LANE, both=False, strict=True)
+        driver = self._local(job, home, {})
+        code = driver.wait(_PATIENCE_S)
+        assert code == 0, f"the driver before ended with {code}: {driver.words()}"
 
     def _first(self, job: Path, home: Path) -> Driver:
         environment = {VARIABLE: self._cell.spec(self._marks).text()}
@@ -133,13 +144,14 @@ class Experiment:
         self._started.append(driver)
         return driver
 
-    def _go_on(self, name: str) -> None:
+    def _go_on(self, name: str) -> Path:
         """A driver without a fault, which also gets more to read, has to catch up."""
         home = self._home(name)
         job = self._stage.write_job(home, self._name, self._cell.visit.scene, both=True)
         driver = self._local(job, home, {})
         code = driver.wait(_PATIENCE_S)
         assert code == 0, f"the {name} driver ended with {code}: {driver.words()}"
+        return job
 
     def _judge_end(self) -> None:
         lawful = lawful_exit_codes(self._cell)

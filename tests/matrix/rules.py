@@ -35,6 +35,7 @@ class Scene(StrEnum):
     PATTERN = "pattern"
     GROUP = "group"
     TRUSTED = "trusted-partition"
+    LANE = "lane"
 
 
 ACTIONS: Final[Mapping[Fault, Action]] = {
@@ -71,6 +72,10 @@ def _driver(place: str = "*", *hits: int, early: bool = False) -> Visit:
 
 def _worker(place: str = "*", *hits: int) -> Visit:
     return Visit(Role.WORKER, place, hits or (1,))
+
+
+def _lane(place: str = "*", *hits: int) -> Visit:
+    return Visit(Role.DRIVER, place, hits or (1,), early=True, scene=Scene.LANE)
 
 
 _OWNER = _driver("*/OWNER", early=True)
@@ -151,8 +156,38 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
     # How often depends on how many records the thread finds at once; the first time is sure.
     ("effects.appl*", (_START,)),
     ("run.settle", (_driver(),)),
+    # Lanes run in the driver, which here has nothing else to do, so no task is ever launched.
+    ("lane.answer", (_lane("*", 1, 2, 3),)),
+    ("lane.*", (_lane(),)),
 )
 """Pattern of points, with or without their side; the first match counts."""
+
+_OPENED = _lane("*/log/*.json", 2)
+_EPOCH = _lane("*/log/*.json", 5)
+_ATTEMPT = "*/stage/[0-9]*"
+
+LANE_VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
+    ("storage.list", (_lane("*/requests"), _lane(_ATTEMPT))),
+    ("storage.read", (_lane("*/requests/*.json", 1, 2, 3),)),
+    ("storage.remove", (_lane("*/requests/*", 1, 2, 3), _lane(_ATTEMPT))),
+    ("storage.overwrite.*", (_lane("*/requests/*.answer.json"),)),
+    ("storage.put.*", (_OPENED, _EPOCH)),
+    ("storage.unlink_tmp", (_lane("*/stage/*.json.*.tmp", 2, 5),)),
+    ("storage.open_read", (_lane("*/dirty/*.parquet"), _lane("*/stage/*.parquet", 1, 2))),
+    ("storage.status", (_lane("*/stage/*.parquet", 1, 2),)),
+    ("storage.mkdir", (_lane(_ATTEMPT),)),
+    ("storage.fsync_folder", (_lane(_ATTEMPT), _lane("*/stage"))),
+    ("storage.staged.write", (_lane("*.parquet*", 1, 2, 5),)),
+    ("storage.staged.*", (_lane("*.parquet*", 1, 2),)),
+    ("storage.publish.*", (_lane("*.parquet", 1, 2),)),
+    ("publish.file", (_lane("*", 1, 2),)),
+    ("publish.drop", (_lane(),)),
+    ("step.pinned", (_lane("*", 1, 2),)),
+    ("step.prepared", (_lane(),)),
+    ("step.committed", (_lane("*", 1, 2),)),
+    ("step.published", (_lane("*", 1, 2),)),
+)
+"""Where requests, a replay and a purge meet points that others meet too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +216,7 @@ class Rule:
 
 _LOSSES = frozenset({Fault.LOSE_REQUEST, Fault.LOSE_REPLY})
 _ERRORS = _LOSSES | {Fault.RAISE, Fault.ENOSPC}
-_MARKS = ("step.*", "task.*", "lease.*", "publish.*", "effects.*", "run.*")
+_MARKS = ("step.*", "task.*", "lease.*", "publish.*", "effects.*", "run.*", "lane.*")
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
@@ -189,6 +224,12 @@ RULES: Final[tuple[Rule, ...]] = (
         "no driver makes this call; tests and tools do",
         frozenset(Fault),
         ("metastore.list_partitions.*",),
+    ),
+    Rule(
+        "compaction-apart",
+        "only a driver that compacts meets it; its own tests kill it there",
+        frozenset(Fault),
+        ("rewrite.*",),
     ),
     Rule("no-call", "a mark is no call: there is nothing to be lost", _LOSSES, _MARKS),
     Rule(
@@ -230,7 +271,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "no-worker-yet",
-        "no Python worker lives before the first task",
+        "no Python worker lives before the first task, or where none is launched",
         frozenset({Fault.KILL_WORKER}),
         early=True,
     ),

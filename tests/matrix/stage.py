@@ -1,7 +1,7 @@
 """What the cells share: servers, topics with every kind of record, job files, the judge."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +9,26 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pymetastore.hive_metastore import ttypes
 
 from matrix.rules import Scene
+from sluiceway.audit.dirty_choice import choose
+from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
 from sluiceway.job.compile import compile_route
+from sluiceway.job.requests import letters, put_request
 from sluiceway.job.run import open_sink
 from sluiceway.lab.lab import LabEndpoints
+from sluiceway.ledger.lane_records import PURGE, REPLAY
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.spec.loader import load_job
 from tools.independent_reader import BrokerRecord, Report, broker_records, check, table_view
-from tools.job_files import COLUMNS, event
+from tools.job_files import COLUMNS, JobFile, event
 from tools.raw_metastore import raw_client
+from tools.route_runs import RouteRun
 from tools.row_oracle import Expectation
 from tools.topic_writer import TopicWriter
 
 FIRST = "faults_first"
 SECOND = "faults_second"
+LANES = "faults_lanes"
+STRICT = COLUMNS.replace("name: city, type: string", "name: city, type: string, required: true")
 _TIMEOUT_S = 60.0
 _HOUR_MS = 3_600_000
 _EIGHT_MS = 1_795_161_600_000
@@ -29,7 +37,7 @@ _EXPECTATION = Expectation(required=frozenset({"id", "ts"}), tombstones="skip")
 
 @dataclass(slots=True)
 class Stage:
-    """The lab with two filled topics. Cells read them, each into a table of its own."""
+    """The lab with filled topics. Cells read them, each into a table of its own."""
 
     endpoints: LabEndpoints
     records: dict[str, list[BrokerRecord]] = field(default_factory=dict)
@@ -37,7 +45,7 @@ class Stage:
     def fill(self) -> None:
         """Make the topics: clean, dirty and deleted rows, transactions, aborts, holes."""
         admin = AdminClient({"bootstrap.servers": self.endpoints.bootstrap_servers, "log_level": 0})
-        for topic, partitions in ((FIRST, 3), (SECOND, 2)):
+        for topic, partitions in ((FIRST, 3), (SECOND, 2), (LANES, 1)):
             new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
             admin.create_topics([new])[topic].result(_TIMEOUT_S)
         writer = TopicWriter(self.endpoints.bootstrap_servers)
@@ -50,11 +58,14 @@ class Stage:
             writer.write(FIRST, [*_rows(range(60), hour=partition), None], partition=partition)
         for partition in range(2):
             writer.write(SECOND, _rows(range(40), hour=partition + 2), partition=partition)
-        for topic in (FIRST, SECOND):
+        writer.write(LANES, _unlike_the_job_file(range(40)))
+        for topic in (FIRST, SECOND, LANES):
             self.records[topic] = list(broker_records(self.endpoints.bootstrap_servers, [topic]))
 
-    def write_job(self, folder: Path, name: str, scene: Scene, *, both: bool) -> Path:
-        """The cell's job file; `both` adds the second topic to a plain job."""
+    def write_job(
+        self, folder: Path, name: str, scene: Scene, *, both: bool, strict: bool = False
+    ) -> Path:
+        """The cell's job file; `both` adds the second topic to it, `strict` makes rows dirty."""
         topics = ", ".join(self.topics(scene, both=both))
         pattern = f'"{FIRST[:-1]}[{FIRST[-1]}]"'
         source = f"topics: {pattern if scene is Scene.PATTERN else f'[{topics}]'}"
@@ -70,7 +81,7 @@ format: {{json: {{tombstones: skip}}}}
 table:
   hive: {{connection: hms, name: {name}.t}}
   columns:
-{COLUMNS}
+{STRICT if strict else COLUMNS}
   partition_by: [{{name: dt, event_time: "yyyyMMdd"}}, {{name: hr, event_time: "HH"}}]
   meta: [topic, partition, offset, timestamp]
 event_time: {{field: ts, unit: ms}}
@@ -82,18 +93,23 @@ run: {{interval: 0.5s, master: "local[2]"}}
 
     def topics(self, scene: Scene, *, both: bool) -> list[str]:
         """What a job of this scene reads."""
-        return [FIRST, SECOND] if both and scene is not Scene.PATTERN else [FIRST]
+        first = LANES if scene is Scene.LANE else FIRST
+        return [first, SECOND] if both and scene is not Scene.PATTERN else [first]
 
-    def prepare(self, job: Path, scene: Scene) -> None:
-        """Set the scene in the metastore."""
+    def prepare(self, job: Path, name: str, scene: Scene) -> None:
+        """Set the scene in the metastore, or among the requests."""
         if scene is Scene.TRUSTED:
             self._trust_a_partition(job)
+        if scene is Scene.LANE:
+            _ask_for_lanes(_run_of(job, name).log())
 
-    def judge(self, name: str, scene: Scene) -> Report:
+    def judge(self, name: str, scene: Scene, job: Path) -> Report:
         """The independent reader's verdict on the cell's table."""
         view = table_view(self.endpoints.metastore_uri, database=name, table="t")
         topics = self.topics(scene, both=True)
         records = [record for topic in topics for record in self.records[topic]]
+        if scene is Scene.LANE:
+            _check_requests(_run_of(job, name).log())
         return check(records, view, _EXPECTATION)
 
     def _trust_a_partition(self, job: Path) -> None:
@@ -124,3 +140,38 @@ run: {{interval: 0.5s, master: "local[2]"}}
 def _rows(span: range, *, hour: int = 0) -> list[bytes]:
     """One broken row in five."""
     return [event(n, ts_ms=_EIGHT_MS + hour * _HOUR_MS) if n % 5 else b"{%d" % n for n in span]
+
+
+def _unlike_the_job_file(span: range) -> list[bytes]:
+    """One row in four has no city, which a strict job file asks for; one in five is broken."""
+    return [event(n, city=None if n % 4 == 1 else "Berlin") if n % 5 else b"{%d" % n for n in span]
+
+
+def _run_of(job: Path, name: str) -> RouteRun:
+    return RouteRun(JobFile(job, f"{name}.t"))
+
+
+def _ask_for_lanes(log: LedgerLog) -> None:
+    """A replay of rows that are whole by now and of broken ones, a purge, and what cannot be."""
+    rows = DirtyRows.read(log)
+    early, late = (frozenset(range(20)), frozenset(range(20, 40)))
+    replay = choose(rows, DirtyFilter(offsets=early)).request(rows, REPLAY, "cell", "repaired")
+    again = choose(rows, DirtyFilter(fields=frozenset({"city"}), offsets=late))
+    second = again.request(rows, REPLAY, "cell", "repaired too")
+    broken = choose(rows, DirtyFilter(offsets=frozenset({25}))).request(rows, PURGE, "cell", "")
+    unknown = replace(
+        broken, ranges=tuple(replace(r, source=f"{r.source}x") for r in broken.ranges)
+    )
+    asked = (replay, second, broken, unknown)
+    assert all(each.ranges for each in asked), asked
+    for each in asked:
+        put_request(log.storage, log.layout, each)
+
+
+def _check_requests(log: LedgerLog) -> None:
+    """All requests were taken away; lanes are open no more, and none was opened for nothing."""
+    left = [letter.name for letter in letters(log.storage, log.layout)]
+    lanes = log.fold().lanes.lanes.values()
+    assert left == [], f"requests are left: {left}"
+    assert sorted(each.kind for each in lanes) == [PURGE, REPLAY, REPLAY], lanes
+    assert all(each.finished for each in lanes), lanes

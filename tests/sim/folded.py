@@ -6,12 +6,15 @@ from sim.lane_monitor import Lanes
 from sim.places import Places
 from sim.readiness import Marks
 
-Row = tuple[int, int]
-
 
 @dataclass(slots=True)
 class NamedFile:
-    """A file that a DATA record names."""
+    """A file that a record names.
+
+    Attributes:
+        dead: How the ledger let it go; empty for a live one.
+        gone: It was at its final name and is there no more.
+    """
 
     seq: int
     staged: str
@@ -19,6 +22,7 @@ class NamedFile:
     content: bytes
     visible: bool = False
     dead: str = ""
+    gone: bool = False
 
 
 @dataclass(slots=True)
@@ -54,8 +58,3 @@ class Folded:
     places: Places = field(default_factory=Places)
     lanes: Lanes = field(default_factory=Lanes)
     marks: Marks = field(default_factory=Marks)
-
-
-def file_rows(content: bytes) -> list[Row]:
-    """Rows of a simulated data file."""
-    return [(int(p), int(o)) for p, o in (line.split(":") for line in content.decode().split())]

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
+from sim.broker import CLEAN, DIRTY, Broker, outcome
 from sim.catalog import Shown
-from sim.folded import Folded, NamedFile, Row, Source, file_rows
+from sim.folded import Folded, NamedFile, Source
 from sim.held import Held, Look, lines_of
 from sim.places import Place, ViolationError
 from sim.places import require as _require
-from sim.readiness import Seen, minute_of
+from sim.read_rows import Row, compare_rows, file_rows, rows_fit
+from sim.readiness import Seen
 
 
 def _number(topic_id: str) -> int:
@@ -48,8 +49,9 @@ class Monitor:
         self.reset_into_nothing = False
         # Of any fence that ever stood, also where a power cut took it again.
         self.greatest_term = 0
-        # A task takes back what it could not finish, and then says nothing of it.
-        self.by_task: Callable[[], bool] = lambda: False
+        # Staged files that their writer has not sealed -> the process that writes them.
+        self._unsealed: dict[str, object] = {}
+        self.acting: Callable[[], object] = lambda: None
         self.snapshots = self.packs = 0
         self.broken = ""
         self._seen: set[str] = set()
@@ -101,8 +103,9 @@ class Monitor:
             _require(self.fold.files[path].dead, "I8", f"published file {path} was removed")
             seen = self._shown.now(path.rpartition("/")[0])
             _require(not seen, "rule 16", f"{path} was removed, readers are sent there")
-        if path.startswith(self.stage) and path.endswith(".parquet") and not self.by_task():
-            over = self._is_over(path[len(self.stage) :])
+            self.fold.files[path].gone = True
+        if path.startswith(self.stage) and path.endswith(".parquet"):
+            over = self._is_over(path[len(self.stage) :]) or self._is_taken_back(path)
             _require(over, "garbage", f"{path} is gone, a record may still name it")
         file = self.fold.staged.get(path)
         if file is not None and not file.dead:
@@ -115,6 +118,21 @@ class Monitor:
             return int(name[1:].partition("-")[0]) in self.fold.places.ended
         term, epoch = map(int, name.split("-")[:2])
         return term < self.fold.term or (term == self.fold.term and epoch <= self.fold.epoch)
+
+    def writes(self, path: str) -> None:
+        """A staged file is begun. Only one that was sealed is ever told, and so named."""
+        self._unsealed[path] = self.acting()
+
+    def sealed(self, path: str) -> None:
+        """Its writer was told that it is closed."""
+        self._unsealed.pop(path, None)
+
+    def _is_taken_back(self, path: str) -> bool:
+        """Whether its own writer, who could not finish it, removes it; perhaps as its last act."""
+        if path not in self._unsealed:
+            return False
+        acting = self.acting()
+        return acting is None or acting is self._unsealed[path]
 
     def acknowledge(self, path: str) -> None:
         """The store has promised a record to its writer."""
@@ -162,9 +180,10 @@ class Monitor:
             for final, file in self.fold.files.items():
                 file.visible = final in visible
         for file in self.fold.files.values():
-            if file.dead:
-                continue
             found = self.look.content(file.final)
+            if file.dead:
+                file.gone = found is None
+                continue
             file.visible = found is not None
             whole = file.content in (found, self.look.content(file.staged))
             _require(whole, "I8", f"{file.final} of slot {file.seq} is lost")
@@ -346,11 +365,18 @@ class Monitor:
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
         fold.marks.data(body, fold.sources, seq, self.seen)
-        fold.places.data(body, clean, seq, self.root)
+        late = [self._file(file, seq, own, kept) for file in body.get("late_files", ())]
+        reached = fold.places.data(body, clean, seq, self.root)
+        fold.places.late(late, seq)
+        told = body.get("late_rows", {})
         if kept is not None:
             return
-        _require(self._fits(clean, wanted[CLEAN], optional), "P6", f"slot {seq}: rows do not fit")
-        _require(self._fits(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
+        # Never silent: whatever reaches a closed partition, or goes aside, is counted.
+        counted = [int(told.get(name, 0)) for name in ("reopen", "side")]
+        _require(counted == [reached, counts["late"]], "P6", f"slot {seq}: {reached} late, {told}")
+        fitting = rows_fit([*clean, *late], wanted[CLEAN], optional)
+        _require(fitting, "P6", f"slot {seq}: rows do not fit")
+        _require(rows_fit(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
 
@@ -372,8 +398,8 @@ class Monitor:
         dirty = self._dirty_files(body, seq, own, kept)
         fold.places.data({**body, "closed": []}, clean, seq, self.root)
         if kept is None:
-            _require(self._fits(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
-            _require(self._fits(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
+            _require(rows_fit(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
+            _require(rows_fit(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
         """Rows of the range; how many of them retention may have taken before they were read."""
@@ -415,21 +441,6 @@ class Monitor:
         self.fold.files[final] = self.fold.staged[staged] = file
         return file, plain["values"][0] if plain["values"] else ""
 
-    def _value(self, row: Row) -> str:
-        return hour(*row) if self.seen.timed is None else minute_of(*row)
-
-    def _fits(self, files: list[tuple[NamedFile, str]], wanted: list[Row], optional: int) -> bool:
-        rows = [row for file, _ in files for row in file_rows(file.content)]
-        apart = all(
-            self._value(row) == value
-            for file, value in files
-            if value
-            for row in file_rows(file.content)
-        )
-        exact = sorted(rows) == sorted(wanted)
-        subset = optional and len(set(rows)) == len(rows) and set(rows) <= set(wanted)
-        return apart and bool(exact or subset)
-
     # Files
 
     def _visible(self, path: str, content: bytes) -> None:
@@ -437,11 +448,11 @@ class Monitor:
         if file is None:
             raise ViolationError(f"I4: readers see {path}, which no record names")
         _require(content == file.content, "I4", f"{path} is not the file of slot {file.seq}")
-        if file.dead:
+        if file.dead and file.gone:
             # A request that was under way may still arrive, where nobody reads.
             own = self._shown.by_owner() or self._shown.now(path.rpartition("/")[0])
             _require(not own, "I5", f"{path} comes back, it was {file.dead}")
-        file.visible = True
+        file.visible, file.gone = True, False
 
     # The end
 
@@ -467,11 +478,8 @@ class Monitor:
         wanted[DIRTY] += self.fold.lanes.again.elements()
         self.fold.places.check_shown(partitions, self.root, self._is_hidden)
         self.fold.marks.check_end(self.fold.places, self.seen.timed)
-        hidden = {
-            f"{self.root}/{place.folder}"
-            for place in self.fold.places.by_name.values()
-            if self._is_hidden(place)
-        }
+        places = self.fold.places.by_name.values()
+        hidden = {f"{self.root}/{each.folder}" for each in places if self._is_hidden(each)}
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}
         for path in all_files:
@@ -481,19 +489,10 @@ class Monitor:
             if path in self.fold.files and self.fold.files[path].dead:
                 continue
             is_dirty = path.startswith(f"{self._system}/dirty/")
-            seen = is_dirty or path.rpartition("/")[0] in {*folders, *hidden}
+            is_late = path.startswith(f"{self._system}/late/")
+            seen = is_dirty or is_late or path.rpartition("/")[0] in {*folders, *hidden}
             _require(seen, "end", f"no partition shows {path}")
             found[DIRTY if is_dirty else CLEAN] += file_rows(content)
         expired = {CLEAN: self.fold.places.expired_rows, DIRTY: Counter[Row]()}
         for kind, rows in found.items():
-            self._compare(kind, Counter(rows), Counter(wanted[kind]) - expired[kind])
-
-    @staticmethod
-    def _compare(kind: str, found: Counter[Row], wanted: Counter[Row]) -> None:
-        """A row is there once for each passage that has read it."""
-        foreign, lost = set(found) - set(wanted), wanted - found
-        _require(not foreign, "end", f"{kind} rows that nobody wrote: {sorted(foreign)[:3]}")
-        _require(
-            not found - wanted, "end", f"{kind} rows are doubled: {sorted(found - wanted)[:3]}"
-        )
-        _require(not lost, "end", f"{kind} rows are lost: {sorted(lost)[:3]}")
+            compare_rows(kind, Counter(rows), Counter(wanted[kind]) - expired[kind])

@@ -13,7 +13,9 @@ from uuid import uuid4
 from sim import ahead_mutants as fast
 from sim import background
 from sim import lane_mutants as lanes
+from sim import late_mutants as late
 from sim import partition_mutants as move
+from sim import piece_mutants as piece
 from sim import ready_mutants as ready
 from sim import store_mutants as store
 from sim import upkeep_mutants as keep
@@ -24,8 +26,10 @@ from sluiceway.job import (
     desired,
     ownership,
     partition_bodies,
+    pieces,
     planner,
     prepare,
+    publish,
     replacing,
     reset_offsets,
     route_readiness,
@@ -33,9 +37,11 @@ from sluiceway.job import (
     takeover,
 )
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.epoch_times import EpochDates
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.loop import JobLoop
 from sluiceway.job.moved_partitions import MovedPartitions
+from sluiceway.job.pieces import Pieces
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
 from sluiceway.job.requests import LaneRequest
@@ -63,6 +69,7 @@ from sluiceway.ledger.writer import Committed, LedgerWriter
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.types.strict_json import encode
+from sluiceway.worker import answers
 from sluiceway.worker.plan import TaskPlan
 
 Patch = tuple[Any, str, Any]
@@ -256,6 +263,8 @@ MUTANTS = (
            ((local._LocalStagedWriter, "seal", store.seal_without_sync),)),
     Mutant("attempt-not-synced", "a task does not fsync its attempt's folder",
            ((local.LocalStorage, "sync_folder", _nothing),)),
+    Mutant("result-taken-back", "a task whose result has no answer removes what it has staged",
+           ((answers, "put_result", store.put_result_or_take_back),)),
     Mutant("publish-renames", "a file is published by rename",
            ((local.LocalStorage, "publish", store.publish_by_rename),)),
     Mutant("publish-not-synced", "the staged name goes before the final one is durable",
@@ -306,7 +315,7 @@ MUTANTS = (
     Mutant("effects-dropped", "a metastore call that fails is not made again",
            ((EffectsApplier, "_apply", _apply_once),)),
     Mutant("record-before-not-synced", "a record trusts the one before it to be durable",
-           ((LedgerWriter, "_keep_record_before", _nothing),)),
+           ((LedgerWriter, "_keep_record_before", _nothing),), rare=True),
     Mutant("pack-not-synced", "a pack is written without fsync",
            ((Packs, "_write", keep.write_pack_without_sync),)),
     Mutant("slots-emptied-first", "the slots go before their pack is there",
@@ -341,9 +350,16 @@ MUTANTS = (
            ((reset_offsets, "record_of", keep.change_at_the_old_end),)),
     Mutant("change-of-end-only", "SOURCE_CHANGE moves the end; the log stays the one it was",
            ((Fold, "apply", keep.apply_without_identity),)),
+    Mutant("piece-behind-hole", "a piece counts, though the one before it was not read to its end",
+           ((Pieces, "join", piece.join_all), (prepare, "_prolonged", piece.prolonged_blindly))),
+    Mutant("piece-behind-hole-checked", "the same, and only the record's maker looks at the ends",
+           ((Pieces, "join", piece.join_all),)),
+    Mutant("pieces-overlap", "a piece begins at the last offset of the one before it",
+           ((pieces, "_append", piece.append_overlapping),
+            (prepare, "_prolonged", piece.prolonged_blindly))),
     Mutant("next-epoch-kept", "an epoch is thrown away, the one planned ahead of it committed",
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always),
-            (fold_data, "check_range", _nothing))),
+            (fold_data, "check_range", _nothing)), rare=True),
     Mutant("next-epoch-kept-checked", "the same, and only the writer looks at the chain",
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always))),
     Mutant("second-commit-at-once", "an epoch's commit does not wait for the one before",
@@ -425,6 +441,12 @@ MUTANTS = (
            ((route_readiness, "next_to_announce", ready.latest_first),)),
     Mutant("shown-at-commit", "on_ready shows a partition with its first file",
            ((desired, "is_to_be_seen", ready.always_seen),)),
+    Mutant("late-as-in-time", "tasks are not told what is closed, and write there uncounted",
+           ((EpochDates, "for_splits", late.without_closed),)),
+    Mutant("late-not-published", "the files of late rows stay staged",
+           ((publish, "all_files", late.files_in_time),)),
+    Mutant("gc-of-late-files", "files of late rows go before they have their final names",
+           ((GarbageCollector, "_look_up", late.look_up_in_time),)),
 )  # fmt: skip
 
 

@@ -7,6 +7,8 @@ from sluiceway.errors import StorageUnavailableError
 from sluiceway.storage import local
 from sluiceway.storage.contract import FileSeal, PutResult
 from sluiceway.storage.local import local_path
+from sluiceway.worker import answers
+from sluiceway.worker.plan import TaskPlan, TaskResult
 
 
 def write_without_sync(path: Any, content: bytes, *, for_: object) -> None:
@@ -93,3 +95,14 @@ def put_without_reading(storage: Any, path: str, content: bytes, *, tmp_folder: 
     finally:
         local._unlink_quietly(tmp)
     return PutResult.CREATED
+
+
+def put_result_or_take_back(plan: TaskPlan, storage: Any, result: TaskResult) -> TaskResult:
+    try:
+        return _PUT_RESULT(plan, storage, result)
+    except StorageUnavailableError:
+        storage.remove(plan.route.layout.attempt(result.attempt))
+        raise
+
+
+_PUT_RESULT = answers.put_result

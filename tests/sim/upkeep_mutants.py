@@ -212,6 +212,8 @@ def apply_without_identity(fold: Fold, record: Record, raw: bytes) -> None:
 _APPLY = Fold.apply
 
 
-def moved_unchecked(fold: Fold, each: Any, record: Record) -> tuple[str, Any]:
-    del record
+def moved_unchecked(
+    fold: Fold, each: Any, record: Record, *, or_retired: bool = False
+) -> tuple[str, Any]:
+    del record, or_retired
     return "", fold.sources[each.topic, each.partition]

@@ -10,7 +10,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
 from sim.announcing import ready_rule, timed
-from sim.background import SimBackground
+from sim.background import SimBackground, SimRewriter
 from sim.broker import Broker, SimSource, hour
 from sim.catalog import SCHEMA, Shown, SimSink, SimTable
 from sim.held import Held, Look
@@ -21,18 +21,21 @@ from sim.places import ViolationError
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.readiness import minute_of
 from sim.remote import Objects, RemoteStorage
-from sim.scheduler import Scheduler
+from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFormat, SimRunner, run_lane_task
+from sim.watched import WatchedLocalStorage
 from sim.weather import Rates, Weather
 from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
+    background,
     desk,
     housekeeping,
     lanes,
     loop,
     moved_partitions,
+    pieces,
     prepare,
     replay,
     reset_offsets,
@@ -40,6 +43,7 @@ from sluiceway.job import (
     route_session,
     run,
     runner,
+    short_driver,
     status_board,
     takeover,
 )
@@ -56,9 +60,9 @@ from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local
-from sluiceway.storage.contract import PutResult, Storage
+from sluiceway.storage.contract import Storage
 from sluiceway.worker import staged_files
-from sluiceway.worker.plan import PartitionRule
+from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
@@ -67,19 +71,6 @@ ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
 _HALTS_ALLOWED = {"SW103", "SW420", "SW451", "SW452"}
 _worlds: list["World"] = []
-
-
-class WatchedLocalStorage(local.LocalStorage):
-    """The product's own, on the simulated file system; says what it has promised."""
-
-    def __init__(self, promised: Callable[[str], None]) -> None:
-        self._promised = promised
-
-    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
-        result = super().put_if_absent(path, content, tmp_folder=tmp_folder)
-        if result is PutResult.CREATED:
-            self._promised(path)
-        return result
 
 
 class World:
@@ -100,7 +91,7 @@ class World:
         held = Held(f"{ROOT}/_sluiceway/{ROUTE}", self.records_per_folder)
         shown = Shown(self.table, self._by_owner)
         self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown)
-        self.monitor.by_task = self._in_task
+        self.monitor.acting = self._acting
         self.timed = self.monitor.seen.timed = timed(seed)
         self.files = FileSystem(self.scheduler, self.monitor, self.weather)
         self.objects = Objects(self.monitor)
@@ -109,7 +100,7 @@ class World:
         self.wrong: list[str] = []
         self.hosts = self.rng.choice((("a",), ("a", "b")))
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
-        self.slots = self.rng.randint(1, 3)
+        self.slots = self.rng.randint(1, 4)
         self.ever_recreated = False
         self.seen: Counter[str] = Counter()
         if self.store == "local":
@@ -137,7 +128,7 @@ class World:
     def storage(self) -> Storage:
         """A storage of its own for each that opens it, as in the product."""
         if self.store == "local":
-            return WatchedLocalStorage(self.monitor.acknowledge)
+            return WatchedLocalStorage(self.monitor)
         return RemoteStorage(self.objects, self.weather, renames=self.store == "hdfs")
 
     @property
@@ -165,12 +156,10 @@ class World:
         """Names of all files of the table."""
         return self.files.files(ROOT) if self.store == "local" else list(self.objects.held)
 
-    def _in_task(self) -> bool:
-        """Whether what happens now is no doing of a driver's epochs."""
+    def _acting(self) -> Process | None:
+        """Whose call this is; None when it comes after its sender has died, or from outside."""
         thread = self.scheduler.current
-        if thread is None or thread.name == "background":
-            return True
-        return thread.process.name.startswith("task ")
+        return None if thread is None else thread.process
 
     def _by_owner(self) -> bool:
         """Whether the driver acts now that holds the fence."""
@@ -222,6 +211,7 @@ class World:
             partitions=(PartitionRule("hr", None, "hr"),),
             interval_s=1.0,
             straggler_timeout_s=3.0,
+            late=LateRule(LatePolicy.SIDE if self.slots % 2 else LatePolicy.REOPEN),
         )
 
     def start_driver(
@@ -356,6 +346,12 @@ def _begin_background(desk: RouteDesk) -> SimBackground:
     return SimBackground(_world(), desk)
 
 
+def _rewriter(of: layout.LedgerLayout, *asked: object) -> SimRewriter:
+    del asked
+    storage, _ = _open_storage(of.table_root)
+    return SimRewriter(_world(), storage, of)
+
+
 def _check_staged(storage: Storage, *asked: Any) -> None:
     prepare.check_staged_files(storage, *asked)
     _world().weather.refuse()
@@ -382,8 +378,9 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (run, "open_sink", _open_sink),
     (reset_offsets, "open_sink", _open_sink),
     (replay, "open_sink", _open_sink),
-    (replay, "open_source", _open_source),
-    (replay, "is_alive", _is_alive),
+    (short_driver, "open_sink", _open_sink),
+    (short_driver, "open_source", _open_source),
+    (short_driver, "is_alive", _is_alive),
     (lanes, "run_lane_task", lambda *asked: run_lane_task(_world(), *asked)),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
@@ -394,9 +391,12 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (writer, "decode_record", _decode_once),
     (packs, "decode_record", _decode_once),
     (forgetting, "MAX_PARTITIONS", 2),
+    (pieces, "LEAST_PIECE", 1),
+    (pieces.Pieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", 8.0),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (desk, "BEGIN", (_begin_background,)),
+    (background, "ProcessRewriter", _rewriter),
     (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),

@@ -4,9 +4,9 @@ from collections import Counter
 from pathlib import Path
 
 from matrix.__main__ import Kept, closing_line, keep, read_kept
-from matrix.cells import all_cells, cross_product, smoke_cells, visits_of
+from matrix.cells import all_cells, cross_product, lane_cells, smoke_cells, visits_of
 from matrix.experiment import lawful_exit_codes
-from matrix.rules import RULES, VISITS, Fault, State
+from matrix.rules import LANE_VISITS, RULES, VISITS, Fault, Scene, State
 from sluiceway.observe.failpoint_names import POINTS
 
 
@@ -23,11 +23,13 @@ def test_matrix_is_large_enough_and_its_names_are_unique() -> None:
     assert sum(cell.spark for cell in cells) >= 120
 
 
-def test_every_point_has_cells_but_those_that_no_driver_meets() -> None:
+def test_every_point_has_cells_but_those_that_no_driver_of_it_meets() -> None:
     met = {cell.point for cell in cross_product()[0]}
     assert {point for point in POINTS if point not in met} == {
         "metastore.list_partitions.request",
         "metastore.list_partitions.reply",
+        "rewrite.file",
+        "rewrite.done",
     }
 
 
@@ -36,11 +38,28 @@ def test_every_visit_belongs_to_a_point() -> None:
     assert [pattern for pattern, visits in VISITS if id(visits) not in used] == []
 
 
+def test_lane_dies_and_is_disturbed_at_every_point_that_it_meets() -> None:
+    cells = lane_cells()
+    used = {id(cell.visit) for cell in cells}
+    known = [visits for _, visits in LANE_VISITS]
+    assert [visits for visits in known if not any(id(each) in used for each in visits)] == []
+    assert {cell.visit.scene for cell in cells} == {Scene.LANE}
+    # The driver of a lane has no workers here.
+    assert {cell.fault for cell in cells} == set(Fault) - {Fault.KILL_WORKER}
+    points = {cell.point for cell in cells}
+    for fault in (Fault.KILL_DRIVER, Fault.ZOMBIE):
+        assert {cell.point for cell in cells if cell.fault is fault} == points
+    marks = {cell.point for cell in cross_product()[0] if cell.visit.scene is Scene.LANE}
+    assert marks == {point for point in POINTS if point.startswith("lane.")}
+
+
 def test_smoke_meets_every_point_and_every_fault_and_uses_spark() -> None:
     cells = smoke_cells()
     assert len(cells) >= 100
     assert {cell.point for cell in cells} == {cell.point for cell in cross_product()[0]}
     assert sum(cell.spark for cell in cells) >= 12
+    lanes = {cell.fault for cell in cells if cell.visit.scene is Scene.LANE}
+    assert lanes == set(Fault) - {Fault.KILL_WORKER}
     for spark in (False, True):
         chosen = [cell for cell in cells if cell.spark is spark]
         assert {cell.fault for cell in chosen} == set(Fault)

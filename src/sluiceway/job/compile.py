@@ -10,15 +10,21 @@ from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
 from sluiceway.job.ready_choice import ready_rule
+from sluiceway.job.retention import RetentionRule
 from sluiceway.job.schema_formats import avro_options, protobuf_options
+from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
+from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
+from sluiceway.spec.retention import duration_text
 from sluiceway.spec.values import Secret
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
     BinaryType,
@@ -32,13 +38,18 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     EventTimeRule,
+    FileRules,
+    LatePolicy,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowColumn,
 )
 from sluiceway.worker.row_check import row_problem
 from sluiceway.worker.row_choices import payload_fields
+from sluiceway.worker.task_memory import DEFAULT_BYTES, deal
 
 
 def _headers_type(value: DataType) -> DataType:
@@ -103,7 +114,32 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
+        dirty_topic=_dirty_topic(spec),
+        evolution=Evolution(spec.table.evolution),
+        retention=_retention_rule(spec),
+        rolling=_file_rules(spec),
+        compact_before_ready=spec.files.compact == "before_ready",
+        memory_bytes=spec.run.memory_per_task_bytes,
         ready=ready_rule(spec, revealed),
+        late=_late_rule(spec),
+    )
+
+
+def _retention_rule(spec: RouteSpec) -> RetentionRule | None:
+    if spec.retention is None or spec.event_time is None:
+        return None
+    columns: list[tuple[str, str]] = []
+    for part in spec.table.partition_by:
+        if part.event_time is None:
+            break
+        columns.append((part.name, part.event_time))
+    return RetentionRule(
+        keep_us=spec.retention.partitions_ms * 1000,
+        text=duration_text(spec.retention.partitions_ms),
+        drop=spec.retention.drop,
+        columns=tuple(columns),
+        timezone=spec.event_time.timezone,
+        announced=spec.ready is not None,
     )
 
 
@@ -136,6 +172,18 @@ def why_no_files(spec: RouteSpec) -> str | None:
     return creation_problem(_hive_options(spec, row_columns(spec)))
 
 
+def _dirty_topic(spec: RouteSpec) -> str | None:
+    if spec.dirty.store is None:
+        return None
+    if spec.source_connection.plugin is not None:
+        raise JobFileError(
+            "dirty rows go to a topic of the source's own cluster, and the source is not Kafka",
+            where="dirty.store",
+            hint="write `store: beside`",
+        )
+    return spec.dirty.store.topic
+
+
 def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
     dirty = spec.dirty
     limits = DirtyLimits(
@@ -153,6 +201,18 @@ def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
     )
 
 
+def _file_rules(spec: RouteSpec) -> FileRules:
+    files = spec.files
+    return FileRules(
+        target_bytes=files.target_size_bytes,
+        roll_interval_s=files.roll_interval_ms / 1000,
+        idle_close_s=files.idle_close_ms / 1000,
+        max_open=files.max_open,
+        prefix=files.prefix,
+        suffix=files.suffix,
+    )
+
+
 def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
     rule = spec.event_time
     if rule is None:
@@ -164,6 +224,22 @@ def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
         form=rule.format,
         max_future_us=rule.max_future_ms * 1000,
         min_us=rule.min_time_us,
+    )
+
+
+def _late_rule(spec: RouteSpec) -> LateRule:
+    """Rows of any age are in time unless the job file says something of lateness or readiness."""
+    rule = spec.event_time
+    if rule is None:
+        return IN_TIME_ALWAYS
+    window_ms = rule.archive_window_ms
+    if window_ms is None:
+        asked = rule.late is not None or spec.ready is not None
+        window_ms = DEFAULT_ARCHIVE_WINDOW_MS if asked else UNLIMITED
+    return LateRule(
+        policy=LatePolicy(rule.late or LatePolicy.SIDE),
+        window_us=None if isinstance(window_ms, str) else window_ms * 1000,
+        out_of_orderness_us=rule.out_of_orderness_ms * 1000,
     )
 
 
@@ -180,7 +256,11 @@ def _partition_rule(part: PartitionSpec) -> PartitionRule:
     for kind, pattern in kinds.items():
         if pattern is not None:
             return PartitionRule(part.name, pattern, None, kind=kind, timezone=part.timezone)
-    return PartitionRule(part.name, None, part.column, part.constant)
+    choice = None
+    if part.partitioner is not None and part.partitioner.plugin is not None:
+        name, options = part.partitioner.plugin
+        choice = PartitionerChoice(name, _texts(options))
+    return PartitionRule(part.name, None, part.column, part.constant, partitioner=choice)
 
 
 def source_access(spec: RouteSpec) -> SourceAccess:
@@ -194,7 +274,11 @@ def source_access(spec: RouteSpec) -> SourceAccess:
     if plugin is not None:
         access = SourceAccess(plugin[0], _texts(plugin[1]))
     else:
-        options = {**spec.kafka.properties, BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers}
+        options = {
+            **_queue_bound(spec),
+            **spec.kafka.properties,
+            BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers,
+        }
         access = SourceAccess("kafka", _texts(options))
     try:
         check_access(access)
@@ -202,6 +286,13 @@ def source_access(spec: RouteSpec) -> SourceAccess:
         where = f"connections.{spec.source.connection}"
         raise JobFileError(f"{where}: {error}", hint="correct the connection") from error
     return access
+
+
+def _queue_bound(spec: RouteSpec) -> dict[str, str]:
+    """The queue's part in the memory of a task; a job with a usual one needs no word of it."""
+    queue_bytes = deal(spec.run.memory_per_task_bytes).queue_bytes
+    usual = queue_bytes == deal(DEFAULT_BYTES).queue_bytes
+    return {} if usual else {QUEUED_KBYTES: str(queue_bytes >> 10)}
 
 
 def _catalog_access(spec: RouteSpec) -> CatalogAccess:
@@ -218,7 +309,11 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         return FormatChoice("avro", avro_options(spec, spec.format.avro))
     if spec.format.protobuf is not None:
         return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
-    return FormatChoice(*spec.format.built_in)
+    choice = FormatChoice(*spec.format.built_in)
+    if spec.format.json_ is not None and Evolution(spec.table.evolution).refuses_unknown:
+        options = dict(choice.options) | {"extra": "evolve"}
+        return FormatChoice(choice.name, tuple(options.items()))
+    return choice
 
 
 def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
@@ -241,6 +336,7 @@ def _hive_options(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> Hiv
         file_format=_file_format(spec),
         compression=spec.table.hive.compression,
         parquet_timestamps=spec.table.hive.parquet_timestamps,
+        follows=Evolution(spec.table.evolution).follows,
     )
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from sluiceway.errors import TaskDiedError
+from sluiceway.job.pieces import Pieces
 from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.quarantine import Quarantine
 from sluiceway.job.runner import Bundle
@@ -25,6 +26,7 @@ class Dealer:
         self._numbers: dict[str, int] = {}
         self._log = log
         self._quarantine = Quarantine()
+        self._pieces = Pieces()
 
     def deal(self, epochs: Mapping[str, PlannedEpoch], slots: int) -> dict[str, PlannedEpoch]:
         """Fill `by_task` and `alone`. Called once an epoch.
@@ -41,6 +43,9 @@ class Dealer:
         if dealt.together:
             numbered = {self._number(route): epochs[route] for route in dealt.together}
             self._spread.assign(numbered, shared)
+            used = {task for route in dealt.together for task in epochs[route].by_task}
+            together = {route: epochs[route] for route in dealt.together}
+            self._pieces.cut(together, [task for task in range(shared) if task not in used])
         for task, group in enumerate(dealt.apart, start=shared):
             for route in group:
                 epochs[route].by_task = {task: tuple(epochs[route].splits)}
@@ -52,13 +57,36 @@ class Dealer:
     def _number(self, route: str) -> int:
         return self._numbers.setdefault(route, len(self._numbers))
 
-    def note(self, ledgers: Mapping[str, str], answers: Sequence[TaskResult]) -> None:
+    def take(
+        self,
+        ledgers: Mapping[str, str],
+        epochs: Mapping[str, PlannedEpoch],
+        answers: Sequence[TaskResult],
+    ) -> dict[str, list[TaskResult]]:
         """Take in what the tasks of an epoch answered.
 
         Args:
             ledgers: Of all its routes, by route.
+            epochs: What was dealt out, by route.
             answers: Of those that had something to say.
+
+        Returns:
+            By ledger, the answers that may be committed or tell of a failure.
         """
+        self._note_deaths(ledgers, answers)
+        by_ledger: dict[str, list[TaskResult]] = {}
+        for answer in answers:
+            by_ledger.setdefault(answer.ledger, []).append(answer)
+        for route, ledger in ledgers.items():
+            found = by_ledger.get(ledger)
+            if found is not None:
+                by_ledger[ledger] = self._pieces.join(route, epochs[route], found)
+                left_out = len(found) - len(by_ledger[ledger])
+                if left_out:
+                    self._log.info("pieces_read_again", route=route, tasks=left_out)
+        return by_ledger
+
+    def _note_deaths(self, ledgers: Mapping[str, str], answers: Sequence[TaskResult]) -> None:
         dead: dict[int, set[str]] = {}
         for answer in answers:
             if answer.failure is not None and answer.failure.kind == TaskDiedError.__name__:

@@ -45,23 +45,20 @@ class Demand:
             bounds: Of at least these source partitions, as just read.
 
         Returns:
-            The same splits with `expected_records`.
+            The same splits with `expected_records` and `lag_records`.
         """
         now = self._clock()
-        return [
-            PlannedSplit(
-                each.split, each.range_start, self._records(each, bounds[each.split.partition], now)
-            )
-            for each in splits
-        ]
+        return [self._expected(each, bounds[each.split.partition], now) for each in splits]
 
-    def _records(self, planned: PlannedSplit, place: LogBounds, now: float) -> int:
+    def _expected(self, planned: PlannedSplit, place: LogBounds, now: float) -> PlannedSplit:
         split = planned.split
         per_s = self._look(split.partition, place.end_offset, now)
         lag = max(0, place.end_offset - split.start_offset)
         if split.stop_offset is not None:
-            return min(lag, max(0, split.stop_offset - split.start_offset))
-        return lag + round(per_s * self._interval_s)
+            lag = min(lag, max(0, split.stop_offset - split.start_offset))
+            return PlannedSplit(split, planned.range_start, lag, lag)
+        more = round(per_s * self._interval_s)
+        return PlannedSplit(split, planned.range_start, lag + more, lag)
 
     def _look(self, partition: SourcePartition, end: int, now: float) -> float:
         known = self._known.get(partition)

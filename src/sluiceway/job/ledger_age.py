@@ -4,12 +4,12 @@ Its driver would read again what the table has already. Published files tell by 
 which term and epoch they are, and a record is in the log before its files have their final names.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 
 from sluiceway.errors import LedgerMismatchError, StorageRefusedError
+from sluiceway.ledger.file_names import file_origin
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.log import LedgerLog
@@ -33,11 +33,10 @@ def refuse_older_ledger(log: LedgerLog, fold: Fold) -> None:
         LedgerMismatchError: There is one; names it.
         StorageUnavailableError: The store failed.
     """
-    name = re.compile(rf"{re.escape(log.layout.route)}-(\d+)-(\d+)-\d+-[0-9a-f]{{32}}\..+")
     found = [
-        (path, (int(made[1]), int(made[2])))
+        (path, (made.term, made.epoch))
         for path in _files(log, fold)
-        if (made := name.fullmatch(path.rpartition("/")[2]))
+        if (made := file_origin(log.layout.route, path.rpartition("/")[2]))
     ]
     # Read after the listing: a driver that still runs has put a record before it published.
     log.advance(fold)

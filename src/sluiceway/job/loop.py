@@ -348,10 +348,8 @@ class JobLoop:
         answers = self._run_tasks(planned)
         if answers is None:
             return True
-        self._dealer.note({route: by_route[route].session.ledger for route in dealt}, answers)
-        by_ledger: dict[str, list[TaskResult]] = {}
-        for answer in answers:
-            by_ledger.setdefault(answer.ledger, []).append(answer)
+        ledgers = {route: by_route[route].session.ledger for route in dealt}
+        by_ledger = self._dealer.take(ledgers, dealt, answers)
         # Idle routes have no answer and nothing to finish; among many, most are idle.
         answered = [s for s in ready if id(s) in planned and s.session.ledger in by_ledger]
         for seat in answered:

@@ -9,7 +9,9 @@ from sluiceway.job.planner import PlannedSplit
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.offset_sum import add_sums
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import prefixes
 from sluiceway.ledger.records import NO_ROWS, DataRecord, EpochRecord, RangeRecord, RowCounts
@@ -32,33 +34,38 @@ def prepare_record(
         fold: State of the ledger.
         epoch: Number of the epoch.
         planned: Splits by task.
-        results: Of the tasks that finished, at most one a task; failed ones are left out.
+        results: Of the tasks that finished, at most one a task; failed ones are left out. Pieces
+            of a source partition are in the order of their offsets.
         schema: Fingerprint of the schema that the rows were converted to.
 
     Raises:
         InvariantError: A task answered something that it was not asked.
     """
     ranges: list[RangeRecord] = []
-    counts, reasons, timings = NO_ROWS, dict[str, int](), dict[str, int]()
+    counts, late = NO_ROWS, NO_LATE_ROWS
+    reasons, timings = dict[str, int](), dict[str, int]()
     for result in results:
         _check_answer(fold, epoch, planned[result.task], result)
         for plan, split in zip(planned[result.task], result.splits, strict=True):
             if split.end > plan.range_start:
                 ranges.append(_range(fold, plan, split))
         counts = counts.plus(result.counts)
+        late = late.plus(result.late_rows)
         _add_counts(reasons, result.dirty_reasons)
         _add_counts(timings, result.timings_ms)
     if not ranges:
         return None
     return DataRecord(
         epoch=epoch,
-        ranges=tuple(ranges),
+        ranges=_joined(ranges),
         files=tuple(file for result in results for file in result.files),
         dirty_files=tuple(file for result in results for file in result.dirty_files),
+        late_files=tuple(file for result in results for file in result.late_files),
         counts=_only_moved(counts),
         schema=schema,
         dirty_reasons=bounded_counts(reasons),
         timings_ms=timings,
+        late_rows=late,
     )
 
 
@@ -94,6 +101,34 @@ def _range(fold: Fold, plan: PlannedSplit, split: SplitResult) -> RangeRecord:
     )
 
 
+def _joined(ranges: Sequence[RangeRecord]) -> tuple[RangeRecord, ...]:
+    """One range a source partition: several tasks may each have read a piece of it."""
+    by_source: dict[tuple[str, int], RangeRecord] = {}
+    for piece in ranges:
+        key = (piece.topic, piece.partition)
+        before = by_source.get(key)
+        by_source[key] = piece if before is None else _prolonged(before, piece)
+    return tuple(by_source.values())
+
+
+def _prolonged(before: RangeRecord, piece: RangeRecord) -> RangeRecord:
+    if before.end != piece.start:
+        raise InvariantError(
+            f"{piece.topic}-{piece.partition} was read to {before.end} and from {piece.start} on"
+        )
+    times = [t for t in (before.max_event_time_us, piece.max_event_time_us) if t is not None]
+    epochs = [e for e in (piece.leader_epoch, before.leader_epoch) if e is not None]
+    return replace(
+        before,
+        end=piece.end,
+        rows=BigInt(before.rows + piece.rows),
+        gaps=BigInt(before.gaps + piece.gaps),
+        leader_epoch=next(iter(epochs), None),
+        max_event_time_us=max(times, default=None),
+        offset_sum=add_sums(before.offset_sum, piece.offset_sum),
+    )
+
+
 def _only_moved(counts: RowCounts) -> RowCounts:
     if not counts.balanced():
         raise InvariantError(f"P6 does not hold in the tasks' answers: {counts}")
@@ -119,7 +154,7 @@ def check_staged_files(
     for result in results:
         named = {
             layout.attempt(file.staged): int(file.size_bytes)
-            for file in (*result.files, *result.dirty_files)
+            for file in (*result.files, *result.dirty_files, *result.late_files)
         }
         if not named:
             continue
@@ -176,7 +211,7 @@ def placed_lane(record: LaneDataRecord, fold: Fold) -> LaneDataRecord:
 
 
 def all_files(record: EpochRecord | ReplaceRecord) -> tuple[FileRecord, ...]:
-    """Files that a record gives their final names, clean and dirty."""
+    """Files that a record gives their final names, clean, dirty and late."""
     if isinstance(record, ReplaceRecord):
         return record.added
-    return (*record.files, *record.dirty_files)
+    return (*record.files, *record.dirty_files, *record.late_files)

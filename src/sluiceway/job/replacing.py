@@ -7,7 +7,12 @@ into the new folder as they are; when they come faster than that, the work is gi
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
+from sluiceway.errors import (
+    FileLostError,
+    SluicewayError,
+    StorageUnavailableError,
+    TaskFailedError,
+)
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.partition_bodies import abandon_body, intent_body, replace_body
 from sluiceway.ledger.file_records import FileRecord
@@ -126,12 +131,16 @@ def _carry_over(desk: RouteDesk, folder: str, file: FileRecord) -> FileRecord:
     """A copy of a live file, unchanged, in the staged folder."""
     storage, layout = desk.log.storage, desk.log.layout
     name = file.final.rpartition("/")[2]
+    path = layout.final(file.final)
     writer = storage.create_staged(f"{folder}/{name}")
     try:
-        with storage.open_read(layout.final(file.final)) as source:
+        with storage.open_read(path) as source:
             while block := source.read(_COPY_BYTES):
                 writer.handle().write(block)
         seal = writer.seal()
+    except OSError as error:
+        writer.abort()
+        raise StorageUnavailableError(f"cannot carry it over: {error}", where=path) from error
     except BaseException:
         writer.abort()
         raise

@@ -10,15 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sluiceway.errors import StorageRefusedError
+from sluiceway.job.compact_requests import COMPACT, CompactRequest
+from sluiceway.job.forget_requests import FORGET, ForgetRequest
 from sluiceway.ledger.lane_records import LaneRange, LaneRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.storage.contract import FileStatus, Storage
-from sluiceway.types.strict_json import StrictJsonError, decode, encode
+from sluiceway.types.strict_json import StrictJsonError, decode, encode, loads
 
 REQUEST_VERSION = 1
 MOST_RANGES = 10_000
 _MOST_BYTES = 16 << 20
 _NAME = re.compile(r"(?P<name>[0-9a-f]{32})\.json")
+# The second form is one that was still being written.
+_ANSWER = re.compile(r"[0-9a-f]{32}\.answer\.json|\.[0-9a-f]{32}\.answer\.json\.[0-9a-f]{32}\.tmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,10 @@ class LaneRequest:
         return LaneRecord(self.id, self.kind, self.operator, self.reason, self.ranges)
 
 
+Request = LaneRequest | CompactRequest | ForgetRequest
+"""What a tool may ask for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Why a driver does not do what was asked for."""
@@ -68,11 +76,11 @@ class Letter:
     """
 
     name: str
-    request: LaneRequest | None
+    request: Request | None
     problem: str = ""
 
 
-def put_request(storage: Storage, layout: LedgerLayout, request: LaneRequest) -> None:
+def put_request(storage: Storage, layout: LedgerLayout, request: Request) -> None:
     """Ask the route's driver. Safe to repeat.
 
     Raises:
@@ -113,7 +121,7 @@ def _opened(storage: Storage, status: FileStatus, name: str) -> Letter | None:
 
 def _letter(name: str, raw: bytes) -> Letter:
     try:
-        request = decode(raw, LaneRequest)
+        request = _decoded(raw)
     except StrictJsonError as error:
         return Letter(name, None, f"it cannot be read: {error}")
     if request.version != REQUEST_VERSION:
@@ -121,6 +129,15 @@ def _letter(name: str, raw: bytes) -> Letter:
     if request.id != name:
         return Letter(name, None, "its name is not that of what it asks for")
     return Letter(name, request)
+
+
+def _decoded(raw: bytes) -> Request:
+    plain = loads(raw)
+    if isinstance(plain, dict) and plain.get("kind") == COMPACT:
+        return decode(raw, CompactRequest)
+    if isinstance(plain, dict) and plain.get("kind") == FORGET:
+        return decode(raw, ForgetRequest)
+    return decode(raw, LaneRequest)
 
 
 def put_answer(storage: Storage, layout: LedgerLayout, name: str, message: str) -> None:
@@ -147,3 +164,22 @@ def take_answer(storage: Storage, layout: LedgerLayout, name: str) -> str | None
         return decode(raw, Answer).message
     except StrictJsonError as error:
         return f"the answer cannot be read: {error}"
+
+
+def drop_answers(storage: Storage, layout: LedgerLayout) -> int:
+    """Take away what lies there of answers: an earlier driver gave them. How many there were.
+
+    Called once by each driver, before it answers anything itself. Who asked an earlier driver and
+    still waits finds neither request nor answer, and is told so: a refusal changed nothing.
+
+    Raises:
+        StorageUnavailableError: The store failed; what is left is for the next driver.
+    """
+    found = [
+        status.path
+        for status in storage.list(layout.requests)
+        if _ANSWER.fullmatch(status.path.rpartition("/")[2]) and not status.is_dir
+    ]
+    for path in found:
+        storage.remove(path)
+    return len(found)

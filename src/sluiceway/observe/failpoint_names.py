@@ -85,6 +85,12 @@ MARKS: Final[tuple[str, ...]] = (
     "effects.apply",
     "effects.applied",
     "run.settle",
+    "lane.answer",
+    "lane.refuse",
+    "lane.read",
+    "lane.close",
+    "rewrite.file",
+    "rewrite.done",
 )
 """Points between calls; an error raised there is a bug's."""
 

@@ -18,9 +18,11 @@ from sluiceway.spec.block import Block
 from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.event_time import EventTimeSpec
+from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
 from sluiceway.spec.ready import ReadySpec
+from sluiceway.spec.retention import RetentionSpec
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
@@ -48,6 +50,7 @@ from sluiceway.spec.values import (
     TimeZone,
     TopicName,
     duration,
+    size,
     wrong,
 )
 
@@ -199,6 +202,12 @@ class HiveTable(Block):
         return self.name.partition(".")[2].lower()
 
 
+class PartitionerSpec(PluginBlock):
+    """Who gives a partition column its values: a plug-in by its name, and its options."""
+
+    PLUGINS = (PluginGroup.PARTITIONERS,)
+
+
 class PartitionSpec(Block):
     """A partition column; exactly one of the kinds is given.
 
@@ -208,10 +217,14 @@ class PartitionSpec(Block):
         constant: One value for all rows.
         processing_time: Pattern for the time at which the row is read.
         record_time: Pattern for the record's own time in the queue.
+        partitioner: A plug-in that looks at whole rows.
         timezone: Of the last two; None is that of the block `event_time`, or UTC without one.
     """
 
-    ONE_OF = ("event_time", "column", "constant", "processing_time", "record_time")
+    ONE_OF = (
+        *("event_time", "column", "constant", "processing_time", "record_time"),
+        "partitioner",
+    )
     name: ColumnName
     event_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     column: ColumnName | None = None
@@ -219,6 +232,7 @@ class PartitionSpec(Block):
     processing_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     record_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     timezone: TimeZone | None = None
+    partitioner: PartitionerSpec | None = None
 
 
 class MetaColumn(Block):
@@ -254,13 +268,16 @@ class TableSpec(Block):
         columns: Declared columns; None takes them from the table.
         partition_by: Partition columns in path order.
         meta: Columns of what the queue has beside the payload, after the others.
+        evolution: What happens when columns of the table come, go or change while the route runs,
+            and to fields of payloads that no column reads.
     """
 
-    LATER = frozenset({"iceberg", "files", "evolution"})
+    LATER = frozenset({"iceberg"})
     hive: HiveTable
     columns: Annotated[tuple[ColumnSpec, ...] | None, BeforeValidator(_columns)] = None
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
+    evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
 
 
 class RunSpec(Block):
@@ -273,10 +290,10 @@ class RunSpec(Block):
         master: Spark master.
         spark_conf: Further Spark settings.
         max_rate_per_s: Records that all routes together may read a second; None sets no bound.
+        memory_per_task_bytes: What a task may hold of the rows that it reads and writes.
         health_port: Port of the health endpoints on the loopback address; 0 takes a free one.
     """
 
-    LATER = frozenset({"memory_per_task"})
     interval_ms: Annotated[int, *duration("0.5s", "10m")] = Field(default=10_000, alias="interval")
     straggler_timeout_ms: Annotated[int, *duration("1s", "1h")] = Field(
         default=60_000, alias="straggler_timeout"
@@ -287,13 +304,16 @@ class RunSpec(Block):
     max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
     master: Master = "local"
     spark_conf: Mapping[str, Option] = Field(default_factory=dict)
+    memory_per_task_bytes: Annotated[int, *size("128MiB", "64GiB")] = Field(
+        default=512 << 20, alias="memory_per_task"
+    )
     health_port: Port | None = None
 
 
 class JobBlocks(Block):
     """The blocks of a job file, but for its routes."""
 
-    LATER = frozenset({"files", "transform", "retention"})
+    LATER = frozenset({"transform"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -303,9 +323,11 @@ class JobBlocks(Block):
     table: TableSpec
     where: ExpressionText | None = None
     event_time: EventTimeSpec | None = None
+    files: FilesSpec = Field(default_factory=FilesSpec)
     dirty: DirtySpec = Field(default_factory=DirtySpec)
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class RouteEntry(Block):
@@ -319,7 +341,9 @@ class RouteEntry(Block):
     format: FormatSpec | None = None
     where: ExpressionText | None = None
     event_time: EventTimeSpec | None = None
+    files: FilesSpec | None = None
     dirty: DirtySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class JobFileBlocks(JobBlocks):

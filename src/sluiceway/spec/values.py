@@ -15,6 +15,8 @@ MAX_PATH_KEYS = 50
 
 _UNIT_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _RATE = re.compile(r"([1-9][0-9]{0,9})/s")
+_UNIT_BYTES = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+_SIZE = re.compile(r"([1-9][0-9]{0,8})(KiB|MiB|GiB)")
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
 _HOST_PORT = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})"
@@ -133,6 +135,30 @@ def duration(least: str, most: str) -> tuple[BeforeValidator, AfterValidator]:
         return value_ms
 
     return BeforeValidator(parse_duration_ms), AfterValidator(check)
+
+
+def parse_size_bytes(text: object) -> int:
+    """Bytes of a size as text: `64KiB`, `128MiB`, `2GiB`.
+
+    Raises:
+        PydanticCustomError: It is no such text.
+    """
+    match = _SIZE.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise wrong("a size such as `64KiB`, `128MiB`, `2GiB`", "write a number and its unit")
+    return int(match[1]) * _UNIT_BYTES[match[2]]
+
+
+def size(least: str, most: str) -> tuple[BeforeValidator, AfterValidator]:
+    """Validators of a size between two sizes, both included."""
+    least_bytes, most_bytes = parse_size_bytes(least), parse_size_bytes(most)
+
+    def check(value_bytes: int) -> int:
+        if not least_bytes <= value_bytes <= most_bytes:
+            raise wrong(f"a size from {least} to {most}", "choose one between them")
+        return value_bytes
+
+    return BeforeValidator(parse_size_bytes), AfterValidator(check)
 
 
 def parse_rate_per_s(text: object) -> int:

@@ -23,6 +23,7 @@ from sluiceway.types.strict_json import decode
 from sluiceway.worker.answers import TaskTimes, failed_result, finished_result, put_result
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import TaskPlan, TaskResult
+from sluiceway.worker.task_memory import DEFAULT_BYTES, TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
 
 _READ_TIMEOUT_S = 0.2
@@ -80,7 +81,7 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     """
     arm(Role.WORKER)
     reach("task.start", f"attempt-{attempt}")
-    writes = WriteBehind()
+    writes = WriteBehind(_task_memory(plans))
     parts = [_begin(plan, writes) for plan in plans]
     if attempt > 0:
         return tuple(_after_retry(part) for part in parts)
@@ -88,7 +89,7 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     deadline = time.monotonic() + max((plan.deadline_s for plan in plans), default=0.0)
     readings = _open_readings(open_parts)
     try:
-        _read_all(readings, deadline)
+        _read_all(readings, open_parts, deadline)
         for reading in readings:
             _take_ends(reading)
         for part in open_parts:
@@ -106,6 +107,11 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
         reading.reader.close(reusable=not failed)
     reach("task.return")
     return tuple(answer for part in parts if (answer := _answer(part)) is not None)
+
+
+def _task_memory(plans: Sequence[TaskPlan]) -> TaskMemory:
+    """The routes of a bundle are of one job, whose tasks all have the same memory."""
+    return TaskMemory(min((plan.route.memory_bytes for plan in plans), default=DEFAULT_BYTES))
 
 
 def _begin(plan: TaskPlan, writes: WriteBehind) -> _Part:
@@ -158,7 +164,7 @@ def _open_reading(source: SourceAccess, owners: list[tuple[_Part, int]]) -> _Rea
     return _Reading(reader, owners)
 
 
-def _read_all(readings: Sequence[_Reading], deadline: float) -> None:
+def _read_all(readings: Sequence[_Reading], parts: Sequence[_Part], deadline: float) -> None:
     next_look = 0.0
     live = [reading for reading in readings if not reading.reader.finished()]
     while live and (left := deadline - time.monotonic()) > 0:
@@ -166,6 +172,8 @@ def _read_all(readings: Sequence[_Reading], deadline: float) -> None:
             next_look = time.monotonic() + _STOP_POLL_S
             if _stop_asked(live[0]):
                 return
+            for part in parts:
+                _tend(part)
         for reading in live:
             _read_once(reading, min(left, _READ_TIMEOUT_S / len(live)))
         live = [r for r in live if not r.spoilt and not r.reader.finished()]
@@ -215,6 +223,18 @@ def _take(part: _Part, batches: list[SourceBatch]) -> None:
     try:
         reach("task.write", part.plan.task)
         part.opened().take(batches)
+    except SluicewayError as error:
+        part.fail(error)
+    except Exception as error:  # noqa: BLE001 - the task's boundary: one route, not the bundle
+        part.fail(_unexpected(error))
+
+
+def _tend(part: _Part) -> None:
+    """Files age while no row comes."""
+    if part.failure is not None or part.pipeline is None:
+        return
+    try:
+        part.pipeline.tend()
     except SluicewayError as error:
         part.fail(error)
     except Exception as error:  # noqa: BLE001 - the task's boundary: one route, not the bundle

@@ -6,6 +6,7 @@ Runs in the driver's process, beside its epochs: what is replayed is little, and
 import time
 from collections.abc import Iterator, Sequence
 
+from sluiceway.observe.failpoints import reach
 from sluiceway.sources.contract import Split, SplitEnd
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.answers import TaskTimes, finished_result
@@ -13,6 +14,7 @@ from sluiceway.worker.dirty_reader import DirtyBatch, read_dirty_rows
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import TaskPlan, TaskResult
 from sluiceway.worker.row_files import RowFiles
+from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
 
 
@@ -34,7 +36,7 @@ def run_lane_task(
         StorageUnavailableError: The store failed; the attempt is thrown away.
         TaskFailedError: Rows cannot be written.
     """
-    writes = WriteBehind()
+    writes = WriteBehind(TaskMemory(plan.route.memory_bytes))
     times, deadline = TaskTimes(), time.monotonic() + plan.deadline_s
     pipeline = RowPipeline(plan, storage, writes.lane(), files, started=times.started)
     try:
@@ -45,6 +47,7 @@ def run_lane_task(
                 batches = _batches(storage, index, split, path)
                 end = _take(pipeline, batches, end, deadline)
             ends.append(SplitEnd(end, end - split.start_offset, 0, None))
+        reach("lane.close", plan.epoch)
         return finished_result(plan, pipeline, ends, times)
     except BaseException:
         pipeline.abort()

@@ -5,6 +5,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.worker.open_files import SharedRows
+from sluiceway.worker.places import Place
+
+WrittenFiles = tuple[tuple[FileRecord, ...], tuple[FileRecord, ...], tuple[FileRecord, ...]]
+"""Clean files, dirty ones, late ones."""
 
 
 class RowFiles(Protocol):
@@ -14,14 +19,24 @@ class RowFiles(Protocol):
     def attempt(self) -> str:
         """Folder of the attempt, under stage/."""
 
-    def write(self, values: tuple[str | None, ...], rows: pa.RecordBatch) -> None:
-        """Take clean rows of one partition."""
+    @property
+    def held_bytes(self) -> int:
+        """Memory of what was written and is in no file yet."""
+
+    def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
+        """Take clean rows of one partition, in time or late, and what others lie beside them."""
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
         """Take dirty rows."""
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
-        """Records of the clean files and of the dirty ones. Called once."""
+    def close_due(self) -> None:
+        """Close files that are open, or had no row, for too long."""
+
+    def shed(self, kept_bytes: int) -> None:
+        """Free memory until at most `kept_bytes` are held."""
+
+    def close(self) -> WrittenFiles:
+        """Records of the clean files, of the dirty and of the late ones. Called once."""
 
     def abort(self) -> None:
         """Drop what is open."""
@@ -31,16 +46,23 @@ class NoFiles:
     """Forgets the rows: what became of them is counted by the pipeline."""
 
     attempt = ""
+    held_bytes = 0
 
-    def write(self, values: tuple[str | None, ...], rows: pa.RecordBatch) -> None:
+    def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
         """See `RowFiles`."""
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
         """See `RowFiles`."""
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
+    def close_due(self) -> None:
         """See `RowFiles`."""
-        return (), ()
+
+    def shed(self, kept_bytes: int) -> None:
+        """See `RowFiles`."""
+
+    def close(self) -> WrittenFiles:
+        """See `RowFiles`."""
+        return (), (), ()
 
     def abort(self) -> None:
         """See `RowFiles`."""

@@ -1,53 +1,65 @@
 """The files of one attempt: staged in a folder of its own, checked after close."""
 
-from collections import OrderedDict
+import time
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
 
+from sluiceway.ledger.file_names import FileOrigin, new_file_name
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.sinks.files.contract import PARQUET_FILES, TableFile, TableFormat
+from sluiceway.ledger.layout import is_late_place
+from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
 from sluiceway.worker.late_writer import LateWriter
+from sluiceway.worker.open_files import OpenFile, OpenFiles, SharedRows
+from sluiceway.worker.places import LatePlace, Place, Values
 from sluiceway.worker.plan import TaskPlan
+from sluiceway.worker.row_files import WrittenFiles
 
-MAX_OPEN_FILES = 64
 # So many are begun with their first rows, so that what a store refuses is known early.
 EARLY_FILES = 32
-MAX_BUFFERED_BYTES = 512 << 20
 # Files that are closed at once: each waits for the disk, and the waits are shared.
 CLOSERS = 8
+# Of the files that go for their memory, so many are closed before it is looked at again.
+CLOSED_AT_ONCE = 64
+# So often within the shorter of both times it is looked for files that are old or idle.
+DUE_LOOKS = 8
 
-Values = tuple[str | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Open:
-    file: TableFile
-    writer: LateWriter
+Clock = Callable[[], float]
 
 
 class StagedFiles:
-    """Writers of one attempt, one a partition, bounded in open files and memory. One thread.
+    """Writers of one attempt, one a partition, bounded in open files. One thread.
 
-    Partitions whose rows are all in memory still have no open file, so they may be many.
+    Partitions whose rows are all in memory still have no open file, so they may be many. What
+    they keep there is `held_bytes`, and who bounds it calls `shed`.
 
     Args:
         storage: The table's storage.
         plan: The task.
         schema: Of the clean rows.
+        clock: Monotonic, in seconds.
     """
 
-    def __init__(self, storage: Storage, plan: TaskPlan, schema: pa.Schema) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        plan: TaskPlan,
+        schema: pa.Schema,
+        *,
+        clock: Clock = time.monotonic,
+    ) -> None:
         route = plan.route
         self._storage = storage
         self._plan = plan
+        self._rules = route.rolling
+        self._clock = clock
         self._rows_format = open_format(schema, route.files)
         self._dirty_format = open_format(DIRTY_SCHEMA, PARQUET_FILES)
         self._names = tuple(rule.name for rule in route.partitions)
@@ -55,153 +67,214 @@ class StagedFiles:
         self.attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
         self._folder = route.layout.attempt(self.attempt)
         self._made_folder = False
-        self._open: OrderedDict[Values, _Open] = OrderedDict()
-        # Of those, the ones with an open file, the one written longest ago first.
-        self._begun: OrderedDict[Values, None] = OrderedDict()
-        self._dirty: _Open | None = None
-        self._buffered_bytes = 0
+        self._files = OpenFiles()
+        self._dirty: OpenFile | None = None
         self._records: list[FileRecord] = []
+        self._next_due_s = clock()
 
-    def write(self, values: Values, rows: pa.RecordBatch) -> None:
-        """Append rows to the partition's file.
+    @property
+    def held_bytes(self) -> int:
+        """Memory of what was written and is in no file yet."""
+        return self._files.held_bytes
+
+    def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
+        """Append rows to the partition's file, or to that of its late rows.
+
+        Args:
+            place: The partition.
+            rows: At least one.
+            shared: The memory that they lie in, if rows of other partitions do too.
 
         Raises:
+            TaskFailedError: A file cannot be written, or is not what was written.
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
-        of = self._open.get(values)
+        of = self._files.get(place)
         if of is None:
-            of = self._open[values] = self._new_file(self._rows_format)
-            if len(self._begun) < EARLY_FILES:
+            of = self._new_file(place)
+            self._files.add(place, of)
+            if self._files.begun < min(EARLY_FILES, self._rules.max_open):
                 of.writer.handle()
-        self._append(of, rows)
-        self._note_begun(values, of)
-        self._bound_memory()
+        of.written_s = self._clock()
+        self._files.write(of, rows, shared)
+        self._roll(of)
+        self.close_due()
+        self._keep_open(self._rules.max_open)
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
         """Append dirty rows to the attempt's dirty file.
 
         Raises:
+            TaskFailedError: The file cannot be written.
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
         if self._dirty is None:
-            self._dirty = self._new_file(self._dirty_format)
-        self._append(self._dirty, rows)
-        self._bound_memory()
+            self._dirty = self._new_file(None)
+        self._files.write(self._dirty, rows, None)
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
+    def close_due(self) -> None:
+        """Close files that are open for too long, or had no row for too long.
+
+        Called with every write, and now and then while none comes.
+
+        Raises:
+            TaskFailedError: A file is not what was written.
+            StorageUnavailableError: The store failed; the attempt is thrown away.
+        """
+        now_s = self._clock()
+        if now_s < self._next_due_s:
+            return
+        rules = self._rules
+        self._close_all(self._files.begun_until(now_s - rules.roll_interval_s))
+        self._close_all(self._files.idle_since(now_s - rules.idle_close_s))
+        self._next_due_s = now_s + min(rules.roll_interval_s, rules.idle_close_s) / DUE_LOOKS
+
+    def shed(self, kept_bytes: int) -> None:
+        """Free memory, the largest file first, until at most `kept_bytes` are held.
+
+        A file stays open after that while there is room for open files; the others are closed,
+        and their partitions get another file with their next row.
+
+        Raises:
+            TaskFailedError: A file cannot be written, or is not what was written.
+            StorageUnavailableError: The store failed; the attempt is thrown away.
+        """
+        while self.held_bytes > kept_bytes and (holding := self._largest_first()):
+            self._shed_some(holding, kept_bytes)
+
+    def close(self) -> WrittenFiles:
         """Close and check every file. Called once.
 
         Returns:
-            Records of the clean files and of the dirty ones.
+            Records of the clean files, of the dirty and of the late ones.
 
         Raises:
             StorageUnavailableError: The store failed; the attempt is thrown away.
             TaskFailedError: A file is not what was written.
         """
-        self._close_all()
+        self._close_all(list(self._files))
         dirty: tuple[FileRecord, ...] = ()
         if self._dirty is not None:
             last, self._dirty = self._dirty, None
-            dirty = (self._close(self._dirty_format, last.file, None),)
+            dirty = (self._close(last),)
         if self._made_folder:
             self._storage.sync_folder(self._folder)
             self._storage.sync_folder(self._plan.route.layout.stage)
-        return tuple(self._records), dirty
+        clean = tuple(file for file in self._records if not is_late_place(file.final))
+        late = tuple(file for file in self._records if is_late_place(file.final))
+        return clean, dirty, late
 
     def abort(self) -> None:
         """Drop what is open; closed files stay as garbage of this attempt."""
-        for of in self._open.values():
+        for of in self._files:
             of.file.abort()
         if self._dirty is not None:
             self._dirty.file.abort()
 
-    def _append(self, of: _Open, rows: pa.RecordBatch) -> None:
-        before = of.file.buffered_bytes
-        of.file.write(rows)
-        self._buffered_bytes += of.file.buffered_bytes - before
+    def _keep_open(self, most: int) -> None:
+        """Close the open files that were written longest ago; a partition may get another."""
+        surplus = self._files.begun - most
+        if surplus > 0:
+            self._close_all(self._files.longest_idle(surplus))
 
-    def _note_begun(self, values: Values, of: _Open) -> None:
-        if not of.writer.begun:
-            return
-        self._begun[values] = None
-        self._begun.move_to_end(values)
-        if len(self._begun) > MAX_OPEN_FILES:
-            # The one written longest ago is closed whole; its partition gets another file.
-            idle, _ = self._begun.popitem(last=False)
-            closed = self._open.pop(idle)
-            self._buffered_bytes -= closed.file.buffered_bytes
-            self._records.append(self._close(self._rows_format, closed.file, idle))
+    def _roll(self, of: OpenFile) -> None:
+        """End a file that is large enough. Rows that wait are weighed when they are written."""
+        if of.counted_bytes >= self._rules.target_bytes:
+            self._files.flush(of)
+        if of.writer.begun and of.file.written_bytes >= self._rules.target_bytes:
+            self._close_all([of])
 
-    def _close_all(self) -> None:
-        """Close the partitions' files; each that fails is dropped, and the first error raised."""
-        if CLOSERS == 1 or len(self._open) <= 1:
-            while self._open:
-                values, of = self._open.popitem(last=False)
-                self._records.append(self._close(self._rows_format, of.file, values))
+    def _largest_first(self) -> list[OpenFile]:
+        holding = [of for of in self._files if of.counted_bytes > 0]
+        if self._dirty is not None and self._dirty.file.flushable_bytes > 0:
+            holding.append(self._dirty)
+        return sorted(holding, key=lambda of: of.counted_bytes, reverse=True)
+
+    def _shed_some(self, holding: Sequence[OpenFile], kept_bytes: int) -> None:
+        closing: list[OpenFile] = []
+        freed_bytes = 0
+        for of in holding:
+            if self.held_bytes - freed_bytes <= kept_bytes or len(closing) == CLOSED_AT_ONCE:
+                break
+            if self._may_stay_open(of):
+                self._files.flush(of)
+            else:
+                closing.append(of)
+                freed_bytes += of.counted_bytes
+        self._close_all(closing)
+
+    def _may_stay_open(self, of: OpenFile) -> bool:
+        # What only closing frees, a codec's state or an open stripe, would stay.
+        frees_most = of.file.flushable_bytes * 2 >= of.counted_bytes
+        room = of.writer.begun or self._files.begun < self._rules.max_open
+        return of.place is None or (frees_most and room)
+
+    def _close_all(self, closing: list[OpenFile]) -> None:
+        """Close files and empty the list; each that fails is dropped, the first error raised."""
+        if CLOSERS == 1 or len(closing) <= 1:
+            for of in closing:
+                self._files.take_out(of)
+                self._records.append(self._close(of))
             return
-        waiting = list(self._open.items())
-        self._open.clear()
         with ThreadPoolExecutor(CLOSERS, thread_name_prefix="close") as pool:
-            closing = [
-                pool.submit(self._close, self._rows_format, of.file, values)
-                for values, of in waiting
-            ]
-        self._records += [done.result() for done in closing]
+            waiting = []
+            closing.reverse()
+            while closing:
+                # Nothing refers to a file once it is closed: ten thousand of them hold much.
+                self._files.take_out(closing[-1])
+                waiting.append(pool.submit(self._close, closing.pop()))
+        self._records += [done.result() for done in waiting]
 
-    def _new_file(self, table_format: TableFormat) -> _Open:
+    def _new_file(self, place: Place | None) -> OpenFile:
         if not self._made_folder:
             self._storage.make_folders(self._folder)
             self._made_folder = True
-        plan = self._plan
-        name = (
-            f"{plan.route.layout.route}-{plan.route.term}-{plan.epoch}-{plan.task}-"
-            f"{uuid4().hex}{table_format.extension}"
+        plan, rules = self._plan, self._rules
+        route = plan.route
+        table_format = self._dirty_format if place is None else self._rows_format
+        name = new_file_name(
+            route.layout.route,
+            FileOrigin(route.term, plan.epoch),
+            plan.task,
+            prefix="" if place is None else rules.prefix,
+            suffix="" if place is None else rules.suffix,
         )
-        writer = LateWriter(self._storage, f"{self._folder}/{name}")
-        return _Open(table_format.new_file(writer), writer)
+        writer = LateWriter(self._storage, f"{self._folder}/{name}{table_format.extension}")
+        now_s = self._clock()
+        return OpenFile(place, table_format.new_file(writer), writer, now_s, now_s)
 
-    def _close(
-        self, table_format: TableFormat, file: TableFile, values: Values | None
-    ) -> FileRecord:
+    def _close(self, of: OpenFile) -> FileRecord:
+        table_format = self._dirty_format if of.place is None else self._rows_format
         try:
-            written = file.close()
+            written = of.file.close()
         except BaseException:
-            file.abort()
+            of.file.abort()
             raise
         size = written.seal.size_bytes
         table_format.check(self._storage, written.path, size_bytes=size, rows=written.rows)
         name = written.path.rpartition("/")[2]
         return FileRecord(
             staged=f"{self.attempt}/{name}",
-            final=self._final(name, values),
-            values=values or (),
+            final=self._final(name, of.place),
+            values=_values(of.place),
             rows=BigInt(written.rows),
             size_bytes=BigInt(size),
             crc32c=written.seal.crc32c,
-            bounds=dict(written.column_bounds) if values is not None else {},
+            bounds=dict(written.column_bounds) if of.place is not None else {},
         )
 
-    def _final(self, name: str, values: Values | None) -> str:
-        if values is None:
-            return self._plan.route.layout.dirty_relative(name)
-        if not values:
-            return name
-        return f"{partition_folder(self._names, values)}/{name}"
+    def _final(self, name: str, place: Place | None) -> str:
+        layout = self._plan.route.layout
+        if place is None:
+            return layout.dirty_relative(name)
+        values = _values(place)
+        folder = partition_folder(self._names, values) if values else ""
+        if isinstance(place, LatePlace):
+            return layout.late_relative(folder, name)
+        return f"{folder}/{name}" if folder else name
 
-    def _bound_memory(self) -> None:
-        if self._buffered_bytes <= MAX_BUFFERED_BYTES:
-            return
-        places: list[tuple[Values | None, _Open]] = [*self._open.items()]
-        if self._dirty is not None:
-            places.append((None, self._dirty))
-        # Some more than needed: many small partitions are not looked through at every write.
-        kept_bytes = MAX_BUFFERED_BYTES // 4 * 3
-        by_size = sorted(places, key=lambda place: place[1].file.buffered_bytes, reverse=True)
-        for values, of in by_size:
-            if self._buffered_bytes <= kept_bytes:
-                return
-            if values is None or values in self._open:
-                self._buffered_bytes -= of.file.buffered_bytes
-                of.file.flush()
-                if values is not None:
-                    self._note_begun(values, of)
+
+def _values(place: Place | None) -> Values:
+    if isinstance(place, LatePlace):
+        return place.values
+    return place or ()

@@ -10,7 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MAX_WAITING_BYTES = 64 << 20
+from sluiceway.worker.task_memory import TaskMemory
+
 MAX_WAITING_WRITES = 2
 """What waits at the deadline is written behind it, so small writes must not pile up."""
 
@@ -28,14 +29,19 @@ class WriteBehind:
     """The writing thread of one task, shared by its routes. Begun with the first write.
 
     Args:
-        max_bytes: That may wait; a single write may be larger.
+        memory: The task's; None is that of a task without a word in the job file.
         max_writes: That may wait.
+
+    Attributes:
+        memory: What all that is written counts its memory in.
     """
 
     def __init__(
-        self, max_bytes: int = MAX_WAITING_BYTES, max_writes: int = MAX_WAITING_WRITES
+        self, memory: TaskMemory | None = None, *, max_writes: int = MAX_WAITING_WRITES
     ) -> None:
-        self._max_bytes = max_bytes
+        self.memory = memory or TaskMemory()
+        # A single write may be larger.
+        self._max_bytes = self.memory.shares.waiting_bytes
         self._max_writes = max_writes
         self._state = threading.Condition()
         self._queue: deque[_Write] = deque()
@@ -120,10 +126,12 @@ class WriteLane:
 
     Attributes:
         error: Of the first write that failed; none after it is made.
+        memory: The task's.
     """
 
     def __init__(self, behind: WriteBehind) -> None:
         self._behind = behind
+        self.memory = behind.memory
         self.error: BaseException | None = None
 
     def submit(self, size_bytes: int, act: Act) -> None:

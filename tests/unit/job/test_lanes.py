@@ -11,9 +11,11 @@ import pytest
 from sluiceway.errors import LedgerCorruptError, StorageRefusedError, StorageUnavailableError
 from sluiceway.job import lanes as lanes_module
 from sluiceway.job.lanes import LaneHooks, Lanes
-from sluiceway.job.requests import LaneRequest, put_request, take_answer
+from sluiceway.job.replay import follow
+from sluiceway.job.requests import LaneRequest, put_answer, put_request, take_answer
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneRange
+from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.writer import LedgerWriter
@@ -48,7 +50,7 @@ class _Owned:
         self.storage = _Store()
         self.layout = LedgerLayout(str(root), "orders")
         self.log = LedgerLog(self.storage, self.layout)
-        for folder in (self.layout.log, self.layout.stage):
+        for folder in (self.layout.log, self.layout.stage, self.layout.requests):
             self.storage.make_folders(folder)
         self.writer = LedgerWriter(self.log, self.log.fold(), _no_wait)
         self.writer.fence(fence(), lambda: None)
@@ -84,7 +86,7 @@ def _lanes(owned: _Owned) -> Lanes:
     nothing = cast("Any", lambda _: None)
     hooks = LaneHooks(nothing, count(1).__next__, nothing, nothing)
     plan = cast("Any", type("Plan", (), {"schema_version": "s"})())
-    return Lanes(cast("Any", owned), plan, hooks, stderr_log())
+    return Lanes(cast("Any", owned), lambda: plan, hooks, stderr_log())
 
 
 def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
@@ -184,3 +186,49 @@ def test_another_name_for_the_same_rows_opens_no_second_lane(tmp_path: Path, clo
     answer = take_answer(owned.storage, owned.layout, refused)
     assert "belong to another lane" in (answer or "")
     assert replace(asked, operator="you").id == asked.id
+
+
+def test_driver_drops_answers_of_those_before_it_and_keeps_its_own(
+    tmp_path: Path, clock: _Clock
+) -> None:
+    owned = _Owned(tmp_path)
+    put_answer(owned.storage, owned.layout, "0" * 32, "said by a driver that is gone")
+    folder = Path(owned.layout.requests)
+    (folder / f"{'1' * 32}.json").write_bytes(b"{")
+    lanes = _lanes(owned)
+    for _ in range(3):
+        lanes.turn()
+        clock.now_s += 100
+    assert [path.name for path in folder.iterdir()] == [f"{'1' * 32}.answer.json"]
+    assert lanes.trouble is None
+
+
+def test_answer_that_cannot_be_dropped_holds_nothing_up(tmp_path: Path, clock: _Clock) -> None:
+    owned = _Owned(tmp_path)
+    put_answer(owned.storage, owned.layout, "0" * 32, "said by a driver that is gone")
+    asked = owned.request(PURGE, 0, 10)
+    owned.storage.foreign = ".answer.json"
+    lanes = _lanes(owned)
+    lanes.turn()
+    assert lanes.trouble is None
+    assert owned.fold.lanes.lanes[asked.id].finished
+
+
+class _SeenError(Exception):
+    """The tool waits for its lane."""
+
+
+def test_refusal_of_a_replaced_driver_is_not_told_of_a_lane_that_is_open(
+    tmp_path: Path, clock: _Clock
+) -> None:
+    owned = _Owned(tmp_path)
+    asked = owned.request(REPLAY, 0, 4)
+    owned.writer.commit(asked.record())
+    put_answer(owned.storage, owned.layout, asked.id, "no record has committed it")
+
+    def watch(lane: LaneState | None, elsewhere: bool) -> None:  # noqa: FBT001
+        assert (lane is not None, elsewhere) == (True, False)
+        raise _SeenError
+
+    with pytest.raises(_SeenError):
+        follow(cast("Any", None), owned.log, asked.id, watch, stderr_log())

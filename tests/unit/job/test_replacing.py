@@ -1,8 +1,10 @@
 """Work on a partition that goes wrong ends alone: its route goes on."""
 
+import errno
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +12,7 @@ import pytest
 
 from sluiceway.errors import FencedError, StorageUnavailableError, TaskFailedError
 from sluiceway.job.desk import Build, RouteDesk
-from sluiceway.job.replacing import move_partition
+from sluiceway.job.replacing import Rewrite, move_partition
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -29,45 +31,76 @@ def _no_wait(attempts: int, error: StorageUnavailableError) -> None:
     raise AssertionError((attempts, error))
 
 
-def test_work_that_loses_rows_is_given_up_and_does_not_halt_the_route(tmp_path: Path) -> None:
-    layout = LedgerLayout(str(tmp_path), "orders")
-    log = LedgerLog(LocalStorage(), layout)
-    for folder in (layout.log, layout.stage):
-        log.storage.make_folders(folder)
-    writer = LedgerWriter(log, log.fold(), _no_wait)
-    writer.fence(fence(), lambda: None)
-    for body in (sources(0), data(1, 0, span(0, 0, 4))):
-        writer.commit(body)
-    writer.note_published()
-    desk = RouteDesk(log, ())
+class _Route:
+    """A ledger with one partition of four rows, and work on it beside its writer's thread."""
 
-    def put(build: Build) -> int | None:
-        committed = writer.commit_made(build)
-        writer.note_published()
+    def __init__(self, root: Path) -> None:
+        layout = LedgerLayout(str(root), "orders")
+        self.log = LedgerLog(LocalStorage(), layout)
+        for folder in (layout.log, layout.stage):
+            self.log.storage.make_folders(folder)
+        self.writer = LedgerWriter(self.log, self.log.fold(), _no_wait)
+        self.writer.fence(fence(), lambda: None)
+        for body in (sources(0), data(1, 0, span(0, 0, 4))):
+            self.writer.commit(body)
+        self.writer.note_published()
+        self.desk = RouteDesk(self.log, ())
+
+    def move(self, rewrite: Rewrite) -> int | None:
+        """Do the work; its records are put here, as the driver's thread does."""
+
+        def choose(fold: Fold) -> str:
+            return next(iter(fold.partitions))
+
+        with ThreadPoolExecutor(1) as pool:
+            work = pool.submit(move_partition, self.desk, choose, rewrite)
+            try:
+                while not work.done():
+                    self.desk.serve(self._put)
+                    time.sleep(0.001)
+            finally:
+                self.desk.end(FencedError("the route was left"))
+            return work.result()
+
+    def _put(self, build: Build) -> int | None:
+        committed = self.writer.commit_made(build)
+        self.writer.note_published()
         return None if committed is None else committed.seq
 
-    def choose(fold: Fold) -> str:
-        return next(iter(fold.partitions))
+    def check_given_up(self, *between: str) -> None:
+        """The work has ended without an effect."""
+        found = [record.type.value for record, _ in self.log.records()]
+        assert found == ["FENCE", "SOURCES", "DATA", "INTENT", *between, "ABANDON"]
+        assert self.writer.fold.intents == {}
+
+
+def test_work_that_loses_rows_is_given_up_and_does_not_halt_the_route(tmp_path: Path) -> None:
+    route = _Route(tmp_path)
 
     def rewrite(folder: str, live: "Sequence[FileRecord]") -> "Sequence[FileRecord]":
         name = folder.rpartition("/")[2]
         return [replace(file, staged=f"{name}/x", rows=BigInt(file.rows - 1)) for file in live]
 
-    with ThreadPoolExecutor(1) as pool:
-        work = pool.submit(move_partition, desk, choose, rewrite)
-        try:
-            while not work.done():
-                desk.serve(put)
-                time.sleep(0.001)
-        finally:
-            desk.end(FencedError("the route was left"))
-        with pytest.raises(TaskFailedError, match="4 rows were rewritten as 3"):
-            work.result()
-    assert [record.type.value for record, _ in log.records()] == [
-        "FENCE",
-        "SOURCES",
-        "DATA",
-        "INTENT",
-        "ABANDON",
-    ]
-    assert writer.fold.intents == {}
+    with pytest.raises(TaskFailedError, match="4 rows were rewritten as 3"):
+        route.move(rewrite)
+    route.check_given_up()
+
+
+def test_work_whose_store_fails_while_files_are_carried_over_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    route = _Route(tmp_path)
+
+    def rewrite(folder: str, live: "Sequence[FileRecord]") -> "Sequence[FileRecord]":
+        route.desk.ask(lambda fold: data(1, 1, span(0, 4, 6))).result()
+        name = folder.rpartition("/")[2]
+        return [replace(file, staged=f"{name}/x") for file in live]
+
+    class Broken(BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(LocalStorage, "open_read", lambda storage, path: Broken())
+    with pytest.raises(StorageUnavailableError, match="carry it over"):
+        route.move(rewrite)
+    route.check_given_up("DATA")

@@ -7,6 +7,7 @@ import pytest
 
 from sluiceway.job.requests import (
     LaneRequest,
+    drop_answers,
     letters,
     put_answer,
     put_request,
@@ -87,3 +88,19 @@ def test_request_under_another_name_is_refused(layout: LedgerLayout) -> None:
     path.rename(path.with_name("0" * 32 + ".json"))
     (letter,) = letters(storage, layout)
     assert (letter.request, letter.name) == (None, "0" * 32)
+
+
+def test_only_answers_are_dropped_written_or_half_written(layout: LedgerLayout) -> None:
+    storage = LocalStorage()
+    assert drop_answers(storage, layout) == 0
+    put_request(storage, layout, REQUEST)
+    put_answer(storage, layout, "0" * 32, "rows are taken")
+    folder = Path(layout.requests)
+    half = f".{'1' * 32}.answer.json.{'2' * 32}.tmp"
+    others = {"notes.txt", ".1.answer.json.2.tmp", f"{'3' * 31}.answer.json"}
+    for name in (half, *others):
+        (folder / name).write_bytes(b"{")
+    (folder / f"{'4' * 32}.answer.json").mkdir()
+    assert drop_answers(storage, layout) == 2
+    left = {path.name for path in folder.iterdir()}
+    assert left == {*others, f"{REQUEST.id}.json", f"{'4' * 32}.answer.json"}

@@ -134,13 +134,11 @@ def test_missing_key_is_told_at_its_block() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "at"),
     [
-        ("version: 1\n", "version: 1\nfiles: {target_size: 128MiB}\n", "2:1: `files`"),
-        ("version: 1\n", "version: 1\ndirty: {store: topic}\n", "2:16: the store `topic`"),
+        ("version: 1\n", "version: 1\ndirty: {store: table}\n", "2:16: the store `table`"),
         ("version: 1\n", "version: 1\ntransform: {sql: x}\n", "2:1: `transform`"),
         ("version: 1\n", "version: 1\nretention: null\n", "2:1: `retention`"),
         ("hive: {connection: hms, name: Ods.Small}", "iceberg: {name: x}", "9:3: `iceberg`"),
         ("Ods.Small}", 'Ods.Small, location: "s3a://b/x"}', "9:54: a table on s3a"),
-        ("partition_by: []", "partition_by: []\nrun: {memory_per_task: 1}", "12:7: `memory_per"),
         (
             "partition_by: []",
             "partition_by: []\nrun: {master: k8s://h}",
@@ -163,8 +161,8 @@ def test_later_feature_is_refused_as_not_in_this_version(old: str, new: str, at:
 
 
 def test_later_feature_beside_a_mistake_is_a_job_file_error() -> None:
-    with pytest.raises(JobFileError, match="`files` is not in this version"):
-        load(SMALL.replace("name: small", "name: Small") + "files: {}\n")
+    with pytest.raises(JobFileError, match="`transform` is not in this version"):
+        load(SMALL.replace("name: small", "name: Small") + "transform: {}\n")
 
 
 @pytest.mark.parametrize(
@@ -220,6 +218,13 @@ def test_later_feature_beside_a_mistake_is_a_job_file_error() -> None:
         ("name: small", "name:", "2:1: expected a value, got nothing"),
         ("[]", "[]\nrun: {master: 'local[*]'}", "12:15: expected `local`, `local[N]`"),
         ("[]", "[]\nrun: {interval: 10}", "12:17: expected a duration such as `10s`"),
+        ("[]", "[]\nrun: {memory_per_task: 1GB}", "12:24: expected a size such as `64KiB`"),
+        ("[]", "[]\nrun: {memory_per_task: 64MiB}", "12:24: expected a size from 128MiB to"),
+        ("[]", "[]\nfiles: {target_size: 1KiB}", "12:22: expected a size from 64KiB to 16GiB"),
+        ("[]", "[]\nfiles: {max_open: 0}", "12:19: expected a number of files, 1 to 4096"),
+        ("[]", "[]\nfiles: {prefix: _x}", "12:17: expected 1 to 32 of A-Z, a-z, 0-9"),
+        ("[]", "[]\nfiles: {suffix: a/b}", "12:17: expected 1 to 32 of A-Z, a-z, 0-9"),
+        ("[]", "[]\nfiles: {compact: maybe}", "12:18: expected `before_ready` or `never`"),
         ("[]", "[]\nrun: {spark_conf: {spark.master: x}}", "12:20: expected Spark settings"),
         ("[]", "[]\nrun: {spark_conf: {a: x}}", "12:20: expected a Spark setting, got `a`"),
     ],

@@ -1,15 +1,19 @@
 """Files of an attempt: few of them open, memory bounded, every row in a file of its partition."""
 
+import re
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.formats.registry import JSON
+from sluiceway.ledger.file_names import FileOrigin, file_origin
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.sinks.files.contract import PARQUET_FILES
+from sluiceway.sinks.files import line_file
+from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice, FileFormat
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.storage.contract import StagedWriter
@@ -17,10 +21,21 @@ from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.worker import staged_files
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
-from sluiceway.worker.plan import PartitionRule, RoutePlan, TaskPlan
+from sluiceway.worker.open_files import SharedRows
+from sluiceway.worker.plan import PLAIN_FILES, FileRules, PartitionRule, RoutePlan, TaskPlan
 from sluiceway.worker.staged_files import StagedFiles
 
 SCHEMA = pa.schema([("id", pa.int64())])
+COLUMNS = Schema((Field("id", IntegerType(64)),))
+JSON_FILES = FileChoice(FileFormat.JSON, "none", COLUMNS)
+FORMATS = [
+    pytest.param(PARQUET_FILES, id="parquet"),
+    pytest.param(FileChoice(FileFormat.ORC, "zstd", COLUMNS), id="orc"),
+    pytest.param(JSON_FILES, id="json"),
+    pytest.param(FileChoice(FileFormat.TEXT, "gzip", COLUMNS), id="text-gzip"),
+    pytest.param(FileChoice(FileFormat.TEXT, "snappy", COLUMNS), id="text-snappy"),
+    pytest.param(FileChoice(FileFormat.AVRO, "none", COLUMNS), id="avro"),
+]
 
 
 class _Watched(LocalStorage):
@@ -29,6 +44,7 @@ class _Watched(LocalStorage):
     def __init__(self) -> None:
         self.begun: list[str] = []
         self.refused = ""
+        self.now_s = 0.0
 
     def create_staged(self, path: str) -> StagedWriter:
         self.begun.append(path)
@@ -41,7 +57,9 @@ def _open_now(root: Path) -> int:
     return len(list(root.rglob("*.inprogress")))
 
 
-def _files(root: Path) -> tuple[StagedFiles, _Watched]:
+def _files(
+    root: Path, rolling: FileRules = PLAIN_FILES, choice: FileChoice = PARQUET_FILES
+) -> tuple[StagedFiles, _Watched]:
     layout = LedgerLayout(str(root), "orders")
     Path(layout.stage).mkdir(parents=True)
     route = RoutePlan(
@@ -55,11 +73,12 @@ def _files(root: Path) -> tuple[StagedFiles, _Watched]:
         meta=(),
         event_time=None,
         partitions=(PartitionRule("app", None, "app"),),
-        files=PARQUET_FILES,
+        files=choice,
+        rolling=rolling,
     )
     plan = TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, 12),), deadline_s=1.0)
     storage = _Watched()
-    return StagedFiles(storage, plan, SCHEMA), storage
+    return StagedFiles(storage, plan, SCHEMA, clock=lambda: storage.now_s), storage
 
 
 def _rows(*ids: int) -> pa.RecordBatch:
@@ -68,7 +87,7 @@ def _rows(*ids: int) -> pa.RecordBatch:
 
 def _ids(root: Path, files: StagedFiles) -> dict[str, list[int]]:
     """Close the files and read them back, by partition, a list a file joined in file order."""
-    clean, _ = files.close()
+    clean, _, _ = files.close()
     stage = Path(LedgerLayout(str(root), "orders").stage)
     found: dict[str, list[int]] = {}
     for file in clean:
@@ -80,7 +99,7 @@ def _ids(root: Path, files: StagedFiles) -> dict[str, list[int]]:
 
 def test_many_partitions_in_memory_have_few_open_files_and_one_file_each(tmp_path: Path) -> None:
     files, storage = _files(tmp_path)
-    many = staged_files.MAX_OPEN_FILES * 3
+    many = PLAIN_FILES.max_open * 3
     for turn in range(2):
         for number in range(many):
             files.write((str(number),), _rows(number, turn))
@@ -90,33 +109,140 @@ def test_many_partitions_in_memory_have_few_open_files_and_one_file_each(tmp_pat
     assert _open_now(tmp_path) == 0
 
 
-def test_memory_above_the_limit_is_written_largest_first(
+def test_memory_is_freed_largest_file_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staged_files, "MAX_BUFFERED_BYTES", 100)
     monkeypatch.setattr(staged_files, "EARLY_FILES", 0)
     files, storage = _files(tmp_path)
     files.write(("small",), _rows(1, 2))
     files.write(("large",), _rows(*range(10)))
-    assert storage.begun == []
     files.write(("small",), _rows(3))
-    assert len(storage.begun) == 1
+    assert (storage.begun, files.held_bytes) == ([], 13 * 8)
+    files.shed(100)
+    assert (len(storage.begun), files.held_bytes) == (1, 3 * 8)
     files.write(("large",), _rows(10))
     assert _ids(tmp_path, files) == {"small": [1, 2, 3], "large": list(range(11))}
+    assert files.held_bytes == 0
+
+
+def test_memory_of_more_files_than_may_be_open_is_freed_by_closing_them(tmp_path: Path) -> None:
+    files, storage = _files(tmp_path, FileRules(max_open=2))
+    for number in range(9):
+        files.write((str(number),), _rows(*range(number + 1)))
+    files.shed(8)
+    assert files.held_bytes <= 8
+    assert _open_now(tmp_path) <= 2
+    for number in range(9):
+        files.write((str(number),), _rows(100))
+    expected = {str(number): [*range(number + 1), 100] for number in range(9)}
+    assert _ids(tmp_path, files) == expected
+    assert len(storage.begun) > 9
+
+
+def test_memory_that_pieces_share_is_held_until_the_last_is_written(tmp_path: Path) -> None:
+    files, _ = _files(tmp_path)
+    rows = _rows(*range(12))
+    shared = SharedRows(rows.nbytes)
+    for number, (begin, count) in enumerate(((0, 3), (3, 8), (11, 1))):
+        files.write((str(number),), rows.slice(begin, count), shared)
+    assert files.held_bytes == 12 * 8
+    # The largest is written, and its part of the memory is still there.
+    files.shed(12 * 8 - 1)
+    assert files.held_bytes == 0
+    assert shared.pieces == 0
+    assert _ids(tmp_path, files) == {"0": [0, 1, 2], "1": list(range(3, 11)), "2": [11]}
+
+
+@pytest.mark.parametrize("choice", FORMATS)
+def test_held_memory_is_that_of_the_rows_and_none_after_the_close(
+    tmp_path: Path, choice: FileChoice
+) -> None:
+    files, storage = _files(tmp_path, choice=choice)
+    for turn in range(3):
+        for number in range(40):
+            files.write((str(number),), _rows(*range(turn, turn + 50)))
+    # Each row is at least two bytes in any format: none is in a file before there is a need.
+    assert files.held_bytes >= 3 * 40 * 50 * 2
+    assert len(storage.begun) == staged_files.EARLY_FILES
+    files.shed(0)
+    assert files.held_bytes == 0
+    clean, _, _ = files.close()
+    assert sum(int(file.rows) for file in clean) == 3 * 40 * 50
+
+
+@pytest.mark.parametrize("choice", FORMATS)
+def test_file_that_reached_its_size_is_closed_and_another_begun(
+    tmp_path: Path, choice: FileChoice
+) -> None:
+    # ORC's blocks are of 16 MiB, whatever is wanted: a file is weighed when one is written.
+    is_orc = choice.format is FileFormat.ORC
+    target_bytes, rows = (1 << 20, 1 << 20) if is_orc else (1 << 16, 1 << 12)
+    files, _ = _files(tmp_path, FileRules(target_bytes=target_bytes), choice)
+    random = np.random.default_rng(1)
+    for _ in range(8 if is_orc else 40):
+        files.write(("a",), pa.record_batch({"id": pa.array(random.integers(0, 2**62, rows))}))
+    clean, _, _ = files.close()
+    sizes = [int(file.size_bytes) for file in clean]
+    assert sum(int(file.rows) for file in clean) == rows * (8 if is_orc else 40)
+    assert len(sizes) > 1
+    most_bytes = 32 << 20 if is_orc else 20 * target_bytes
+    assert all(target_bytes <= size <= most_bytes for size in sizes[:-1])
+
+
+def test_file_that_is_open_for_long_is_closed_and_another_begun(tmp_path: Path) -> None:
+    rules = FileRules(roll_interval_s=600.0, idle_close_s=600.0)
+    files, storage = _files(tmp_path, rules)
+    for minute in range(25):
+        storage.now_s = minute * 60.0
+        files.write(("a",), _rows(minute))
+    clean, _, _ = files.close()
+    minutes = [int(file.rows) for file in clean]
+    assert sum(minutes) == 25
+    # It is looked for such files a few times within the interval.
+    assert all(10 <= each <= 12 for each in minutes[:-1])
+    assert len(minutes) == 3
+
+
+def test_open_file_without_rows_is_closed_though_none_comes(tmp_path: Path) -> None:
+    files, storage = _files(tmp_path, FileRules(idle_close_s=30.0))
+    files.write(("idle",), _rows(1))
+    storage.now_s = 20.0
+    files.write(("busy",), _rows(2))
+    assert _open_now(tmp_path) == 2
+    storage.now_s = 35.0
+    files.close_due()
+    assert _open_now(tmp_path) == 1
+    files.write(("idle",), _rows(3))
+    assert _ids(tmp_path, files) == {"idle": [1, 3], "busy": [2]}
+    assert len(storage.begun) == 3
+
+
+def test_names_have_the_prefix_and_suffix_and_still_tell_who_wrote_them(tmp_path: Path) -> None:
+    files, _ = _files(tmp_path, FileRules(prefix="part.", suffix=".c000"))
+    files.write(("a",), _rows(1))
+    files.write_dirty(_dirty_rows())
+    (clean,), (dirty,), _ = files.close()
+    name = clean.final.rpartition("/")[2]
+    assert re.fullmatch(r"part\.orders-1-1-0-[0-9a-f]{32}\.c000\.parquet", name)
+    assert file_origin("orders", name) == FileOrigin(1, 1)
+    assert file_origin("orders", dirty.final.rpartition("/")[2]) == FileOrigin(1, 1)
+    assert "part." not in dirty.final
 
 
 def test_open_files_are_bounded_and_the_idle_one_is_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staged_files, "MAX_BUFFERED_BYTES", 0)
-    monkeypatch.setattr(staged_files, "MAX_OPEN_FILES", 3)
-    files, storage = _files(tmp_path)
+    # Each row is in its file at once.
+    monkeypatch.setattr(line_file, "_PUT_BYTES", 1)
+    files, storage = _files(tmp_path, FileRules(max_open=3), JSON_FILES)
     for number in (0, 1, 2, 0, 3, 4, 0, 1):
         files.write((str(number),), _rows(number))
         assert _open_now(tmp_path) <= 3
+    clean, _, _ = files.close()
     # 1 was closed when 3 came, and got another file.
+    rows = sorted((file.values[0], int(file.rows)) for file in clean)
+    assert rows == [("0", 3), ("1", 1), ("1", 1), ("2", 1), ("3", 1), ("4", 1)]
     assert len(storage.begun) == 6
-    assert _ids(tmp_path, files) == {"0": [0, 0, 0], "1": [1, 1], "2": [2], "3": [3], "4": [4]}
 
 
 def test_file_that_fails_at_close_leaves_nothing_open(
@@ -133,11 +259,18 @@ def test_file_that_fails_at_close_leaves_nothing_open(
     assert _open_now(tmp_path) == 0
 
 
-def test_abort_drops_what_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(staged_files, "MAX_BUFFERED_BYTES", 0)
+def test_abort_drops_what_is_open(tmp_path: Path) -> None:
     files, _ = _files(tmp_path)
     files.write(("a",), _rows(1))
-    dirty = pa.RecordBatch.from_pylist(
+    files.write_dirty(_dirty_rows())
+    files.shed(0)
+    assert _open_now(tmp_path) == 2
+    files.abort()
+    assert _open_now(tmp_path) == 0
+
+
+def _dirty_rows() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(
         [
             {field.name: b"x" if pa.types.is_binary(field.type) else None for field in DIRTY_SCHEMA}
             | dict.fromkeys(("topic", "stage", "reason", "path", "message"), "x")
@@ -145,7 +278,3 @@ def test_abort_drops_what_is_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ],
         schema=DIRTY_SCHEMA,
     )
-    files.write_dirty(dirty)
-    assert _open_now(tmp_path) == 2
-    files.abort()
-    assert _open_now(tmp_path) == 0

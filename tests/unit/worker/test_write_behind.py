@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from sluiceway.errors import StorageUnavailableError
+from sluiceway.worker.task_memory import TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
 
 _PATIENCE_S = 60.0
@@ -14,7 +15,7 @@ _PATIENCE_S = 60.0
 
 @pytest.fixture
 def behind() -> Iterator[WriteBehind]:
-    found = WriteBehind(max_bytes=100, max_writes=10)
+    found = WriteBehind(TaskMemory(800), max_writes=10)
     yield found
     found.close()
     assert "write" not in [thread.name for thread in threading.enumerate()]

@@ -74,7 +74,13 @@ class TableFile(ABC):
 
     Args:
         writer: Where it goes; owned from here on.
+
+    Attributes:
+        keeps_batches: What `flush` frees are batches as they were handed over, which keep all
+            that lies in their memory; else it is a copy of the file's own.
     """
+
+    keeps_batches: bool = False
 
     def __init__(self, writer: StagedWriter) -> None:
         self._writer = writer
@@ -93,7 +99,12 @@ class TableFile(ABC):
     @property
     @abstractmethod
     def buffered_bytes(self) -> int:
-        """Bytes in memory that `flush` would free."""
+        """Bytes in memory that `close` frees, as far as they can be known."""
+
+    @property
+    def flushable_bytes(self) -> int:
+        """Those of `buffered_bytes` that `flush` frees."""
+        return self.buffered_bytes
 
     @property
     def written_bytes(self) -> int:

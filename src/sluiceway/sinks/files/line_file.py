@@ -3,7 +3,7 @@
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -19,6 +19,10 @@ CODEC_ENDINGS = {"none": "", "gzip": ".gz", "snappy": ".snappy", "lz4": ".lz4"}
 _GZIP_LEVEL = 4
 _GZIP_WINDOW = 31
 _BLOCK_BYTES = 64 << 10
+# Lines are kept until so many can be written at once: until then a file is neither begun, nor is
+# there a codec for it, and partitions may be many.
+_PUT_BYTES = 1 << 20
+_GZIP_STATE_BYTES = 300 << 10
 _HADOOP_CODECS = {"snappy": "snappy", "lz4": "lz4_raw"}
 
 Lines = Callable[[pa.RecordBatch], Any]
@@ -28,8 +32,8 @@ Lines = Callable[[pa.RecordBatch], Any]
 class LineStagedFile(TableFile):
     """One file of lines being written inside a task, by one thread.
 
-    Each batch is encoded and handed to the storage at once. There is no footer to look at later,
-    so rows are counted as lines while they are written.
+    Each batch is encoded at once, and handed to the storage when enough lines have come. There
+    is no footer to look at later, so rows are counted as lines while they are written.
 
     Args:
         writer: Where it goes; owned from here on.
@@ -44,13 +48,21 @@ class LineStagedFile(TableFile):
         super().__init__(writer)
         self._arrangement = arrangement
         self._lines = lines
-        self._packer = _packer(compression)
+        self._compression = compression
+        self._packer: LinePacker | None = None
+        self._lines_bytes = 0
+        self._waiting: list[memoryview] = []
         self._bounds = ColumnBounds(arrangement.schema)
 
     @property
     def buffered_bytes(self) -> int:
-        """See `TableFile.buffered_bytes`; the codec's window is not counted."""
-        return 0
+        """See `TableFile.buffered_bytes`: lines, and what the codec holds."""
+        return self._lines_bytes + (self._packer.held_bytes if self._packer else 0)
+
+    @property
+    def flushable_bytes(self) -> int:
+        """See `TableFile.flushable_bytes`: the lines."""
+        return self._lines_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See `TableFile.write`."""
@@ -68,21 +80,35 @@ class LineStagedFile(TableFile):
         ends = bytes(content).count(b"\n")
         if ends != batch.num_rows:
             raise TaskFailedError(f"{self.path}: {batch.num_rows} rows make {ends} lines")
-        self._put(self._packer.pack(content))
+        self._waiting.append(content)
+        self._lines_bytes += content.nbytes
         self._rows += batch.num_rows
+        if self._lines_bytes >= _PUT_BYTES:
+            self.flush()
 
     def flush(self) -> None:
-        """See `TableFile.flush`; nothing waits here."""
+        """See `TableFile.flush`."""
+        waiting, self._waiting, self._lines_bytes = self._waiting, [], 0
+        for content in waiting:
+            self._put(self._opened().pack(content))
 
     def close(self) -> WrittenFile:
         """See `TableFile.close`."""
-        self._put(self._packer.finish())
+        self.flush()
+        self._put(self._opened().finish())
+        self._packer = None
         seal = self._writer.seal()
         return WrittenFile(self.path, self._rows, seal, self._bounds.texts())
 
     def abort(self) -> None:
         """See `TableFile.abort`."""
+        self._waiting, self._lines_bytes, self._packer = [], 0, None
         self._writer.abort()
+
+    def _opened(self) -> "LinePacker":
+        if self._packer is None:
+            self._packer = line_packer(self._compression)
+        return self._packer
 
     def _put(self, content: bytes | memoryview) -> None:
         try:
@@ -91,8 +117,24 @@ class LineStagedFile(TableFile):
             raise StorageUnavailableError(f"cannot write {self.path}: {error}") from error
 
 
+class LinePacker(Protocol):
+    """What lines go through on their way into a file."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that it keeps between two packs."""
+
+    def pack(self, content: memoryview) -> bytes | memoryview:
+        """Content that can be written now."""
+
+    def finish(self) -> bytes:
+        """The rest. Called once."""
+
+
 class _PlainPacker:
     """No compression."""
+
+    held_bytes = 0
 
     def pack(self, content: memoryview) -> bytes | memoryview:
         return content
@@ -103,6 +145,8 @@ class _PlainPacker:
 
 class _GzipPacker:
     """One gzip member, without a name and a time."""
+
+    held_bytes = _GZIP_STATE_BYTES
 
     def __init__(self) -> None:
         self._codec = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WINDOW)
@@ -121,6 +165,10 @@ class _HadoopPacker:
         self._codec = pa.Codec(codec)
         self._waiting = bytearray()
 
+    @property
+    def held_bytes(self) -> int:
+        return len(self._waiting)
+
     def pack(self, content: memoryview) -> bytes:
         self._waiting += content
         whole = len(self._waiting) // _BLOCK_BYTES * _BLOCK_BYTES
@@ -137,7 +185,12 @@ class _HadoopPacker:
         return struct.pack(">II", len(raw), len(packed)) + packed
 
 
-def _packer(compression: str) -> _PlainPacker | _GzipPacker | _HadoopPacker:
+def line_packer(compression: str) -> LinePacker:
+    """What compresses the content of a file of lines.
+
+    Args:
+        compression: `none`, `gzip`, or Hadoop's framing of `snappy` or `lz4`.
+    """
     if compression == "gzip":
         return _GzipPacker()
     if compression in _HADOOP_CODECS:

@@ -18,7 +18,13 @@ from sluiceway.storage.contract import StagedWriter
 from sluiceway.types.dirty import DirtyRow
 
 _STRIPE_BYTES = 16 << 20
-_CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "zlib", "lz4": "lz4", "none": "uncompressed"}
+ORC_CODECS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "zlib",
+    "lz4": "lz4",
+    "none": "uncompressed",
+}
 _MAGIC = b"ORC"
 _TOO_OLD = "ORC files keep no day before 1582-10-15, and no fraction of a second before 1970"
 
@@ -35,7 +41,7 @@ class OrcFormat(TableFormat):
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
         self._arrangement = Arrangement(schema, choice.columns)
-        self._codec = _CODECS[choice.compression]
+        self._codec = ORC_CODECS[choice.compression]
 
     def new_file(self, writer: StagedWriter) -> "OrcStagedFile":
         """See `TableFormat.new_file`."""
@@ -110,12 +116,20 @@ class OrcStagedFile(TableFile):
         self._codec = codec
         self._batches: list[pa.RecordBatch] = []
         self._buffered_bytes = 0
+        self._stripe_bytes = 0
         self._bounds = ColumnBounds(arrangement.schema)
         self._orc: Any = None
 
+    keeps_batches = True
+
     @property
     def buffered_bytes(self) -> int:
-        """See `TableFile.buffered_bytes`."""
+        """See `TableFile.buffered_bytes`; of ORC's writer what may be in its open stripe."""
+        return self._buffered_bytes + self._stripe_bytes
+
+    @property
+    def flushable_bytes(self) -> int:
+        """See `TableFile.flushable_bytes`; the open stripe ends when it is full."""
         return self._buffered_bytes
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -135,7 +149,7 @@ class OrcStagedFile(TableFile):
         try:
             rows = [_whole(self._arrangement.apply(batch)) for batch in self._batches]
             table = pa.Table.from_batches(rows, schema=self._arrangement.schema)
-            self._opened().write(table)
+            self._write_table(table)
             for batch in rows:
                 self._bounds.widen(batch)
         except pa.ArrowException as error:
@@ -160,12 +174,21 @@ class OrcStagedFile(TableFile):
     def abort(self) -> None:
         """See `TableFile.abort`."""
         self._batches = []
-        self._buffered_bytes = 0
+        self._buffered_bytes = self._stripe_bytes = 0
         if self._orc is not None:
             # Else its finaliser would write the footer later, into a handle that is gone.
             with suppress(pa.ArrowException, OSError, ValueError, StorageUnavailableError):
                 self._orc.close()
         self._writer.abort()
+
+    def _write_table(self, table: pa.Table) -> None:
+        writer = self._opened()
+        before = self.written_bytes
+        writer.write(table)
+        held_bytes = min(self._stripe_bytes + table.nbytes, _STRIPE_BYTES)
+        # A stripe went out: at most the rest of this table is in the next one.
+        grown = self.written_bytes > before
+        self._stripe_bytes = min(held_bytes, table.nbytes) if grown else held_bytes
 
     def _opened(self) -> Any:
         if self._orc is None:

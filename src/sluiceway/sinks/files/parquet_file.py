@@ -95,6 +95,8 @@ class ParquetStagedFile(TableFile):
         self._footers: list[Any] = []
         self._time_bounds: dict[str, tuple[int, int]] = {}
 
+    keeps_batches = True
+
     @property
     def buffered_bytes(self) -> int:
         """Arrow bytes that wait for their row group."""

@@ -13,6 +13,8 @@ from sluiceway.errors import JobFileError
 LIBRARY_LOG: Final = logging.getLogger("sluiceway.sources.kafka.librdkafka")
 LIBRARY_LOG.addHandler(logging.NullHandler())
 
+QUEUED_KBYTES: Final = "queued.max.messages.kbytes"
+
 # Needed by the API and never used: partitions are assigned, no group is joined.
 _UNUSED_GROUP: Final = "sluiceway-assign-only"
 
@@ -125,6 +127,20 @@ def consumer_settings(
     }
 
 
+def feed_settings(
+    bootstrap_servers: str, properties: Mapping[str, str], on_error: Callable[[KafkaError], None]
+) -> dict[str, Any]:
+    """Settings of a producer that sends in transactions. Called by what feeds a topic.
+
+    Options that only consumers have are passed over by the library.
+    """
+    return {**properties, **_FEED} | {
+        "bootstrap.servers": bootstrap_servers,
+        "logger": LIBRARY_LOG,
+        "error_cb": on_error,
+    }
+
+
 _PROTOCOL: Final[Mapping[str, str | bool]] = {
     "group.id": _UNUSED_GROUP,
     "enable.auto.commit": False,
@@ -135,13 +151,21 @@ _PROTOCOL: Final[Mapping[str, str | bool]] = {
     "allow.auto.create.topics": False,
 }
 
+_FEED: Final[Mapping[str, str | int | bool]] = {
+    "enable.idempotence": True,
+    "linger.ms": 20,
+    "compression.type": "zstd",
+    # What the brokers take is the topic's choice; the client is not in the way.
+    "message.max.bytes": 104_857_600,
+}
+
 _TUNING: Final[Mapping[str, str | int | bool]] = {
     # A full queue is looked at again after this pause; the default of a second stalls a reader.
     "fetch.queue.backoff.ms": 5,
     "fetch.wait.max.ms": 20,
     "fetch.error.backoff.ms": 100,
     # Memory of one consumer: this, and one response more.
-    "queued.max.messages.kbytes": 32_768,
+    QUEUED_KBYTES: 32_768,
     "queued.min.messages": 50_000,
     # First request per partition; a larger record makes the library ask for more by itself, up
     # to fetch.max.bytes. Requests of 2 MiB cost the least CPU per record.

@@ -1,0 +1,54 @@
+"""Names of a route's data files: by them everyone tells which epoch of which term wrote a file.
+
+`<prefix><route>-<term>-<epoch>-<task>-<uuid><suffix>.parquet`. The job file may change prefix and
+suffix between two runs, so whoever looks at a folder takes any.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from uuid import uuid4
+
+from sluiceway.spec.file_name_parts import PREFIX, SUFFIX
+
+
+@dataclass(frozen=True, slots=True)
+class FileOrigin:
+    """Who wrote a file."""
+
+    term: int
+    epoch: int
+
+
+def new_file_name(
+    route: str, origin: FileOrigin, task: int, *, prefix: str = "", suffix: str = ""
+) -> str:
+    """A name that no other file has, without the format's ending. Called once a file.
+
+    Args:
+        route: The route's name.
+        origin: Of the epoch that writes it.
+        task: Number of the task within the epoch.
+        prefix: `PREFIX`, or empty.
+        suffix: `SUFFIX`, or empty.
+    """
+    return f"{prefix}{route}-{origin.term}-{origin.epoch}-{task}-{uuid4().hex}{suffix}"
+
+
+def file_origin(route: str, name: str) -> FileOrigin | None:
+    """Who wrote the file of this name; None when it is none of the route's.
+
+    Args:
+        route: The route's name.
+        name: Of the file, without its folder.
+    """
+    found = _pattern(route).fullmatch(name)
+    return None if found is None else FileOrigin(int(found[1]), int(found[2]))
+
+
+@cache
+def _pattern(route: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"(?:{PREFIX.pattern})?{re.escape(route)}-(\d+)-(\d+)-\d+-[0-9a-f]{{32}}"
+        rf"(?:{SUFFIX.pattern})?\..+"
+    )

@@ -1,0 +1,106 @@
+"""The memory that a task's rows may take, dealt out in one place and held to by measuring.
+
+What is on its way has a fixed share: the queue's own buffer, the batch that is fetched and decoded,
+batches that wait for their writing, room to sort. What is kept is measured: rows of all routes
+that wait in buffers of files, or to be sorted. Above its limit the route that keeps most writes
+its largest files out. Interpreter, libraries and the codecs' own state come on top.
+"""
+
+import threading
+from dataclasses import dataclass
+from typing import Protocol
+
+DEFAULT_BYTES = 512 << 20
+_MOST_WAITING_BYTES = 64 << 20
+_MOST_QUEUE_BYTES = 32 << 20
+_EIGHTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryShares:
+    """A task's memory, dealt out.
+
+    Attributes:
+        queue_bytes: Of one consumer's queue of fetched records.
+        waiting_bytes: Of batches that wait to be written.
+        gathered_bytes: Of rows that wait to be sorted; sorting takes as much once more.
+        kept_bytes: Of rows in buffers of files and those that wait to be sorted, of all routes.
+    """
+
+    queue_bytes: int
+    waiting_bytes: int
+    gathered_bytes: int
+    kept_bytes: int
+
+
+def deal(memory_bytes: int) -> MemoryShares:
+    """Deal a task's memory out. Called once a task, and when a job is compiled.
+
+    Args:
+        memory_bytes: Of the whole task. An eighth is left for the batch that is being decoded,
+            and one for sorting.
+    """
+    eighth = memory_bytes // _EIGHTH
+    return MemoryShares(
+        queue_bytes=min(_MOST_QUEUE_BYTES, eighth),
+        waiting_bytes=min(_MOST_WAITING_BYTES, eighth),
+        gathered_bytes=min(_MOST_WAITING_BYTES, eighth),
+        kept_bytes=4 * eighth,
+    )
+
+
+class RowHolder(Protocol):
+    """What keeps rows of one route in memory. Used in the thread that writes."""
+
+    @property
+    def held_bytes(self) -> int:
+        """How much it keeps."""
+
+    def shed(self, kept_bytes: int) -> None:
+        """Write rows out until at most `kept_bytes` are kept. Never raises."""
+
+
+class TaskMemory:
+    """Rows that are kept in one task, by who keeps them.
+
+    Args:
+        memory_bytes: Of the whole task.
+
+    Attributes:
+        shares: How it is dealt out.
+        peak_bytes: The most that was kept after a write.
+    """
+
+    def __init__(self, memory_bytes: int = DEFAULT_BYTES) -> None:
+        self.shares = deal(memory_bytes)
+        self.peak_bytes = 0
+        # A route may be closed by the task's thread while another's rows are being written.
+        self._lock = threading.Lock()
+        self._kept: dict[RowHolder, int] = {}
+        self._total_bytes = 0
+
+    def settle(self, holder: RowHolder) -> None:
+        """Count what a route keeps after a write, and free memory if all keep too much."""
+        with self._lock:
+            self._count(holder)
+            self.peak_bytes = max(self.peak_bytes, self._total_bytes)
+            # Some more than needed: many small partitions are not looked through at every write.
+            wanted_bytes = self.shares.kept_bytes // 4 * 3
+            if self._total_bytes <= self.shares.kept_bytes:
+                return
+            for largest in sorted(self._kept, key=self._kept.__getitem__, reverse=True):
+                surplus_bytes = self._total_bytes - wanted_bytes
+                if surplus_bytes <= 0:
+                    return
+                largest.shed(max(0, self._kept[largest] - surplus_bytes))
+                self._count(largest)
+
+    def leave(self, holder: RowHolder) -> None:
+        """Count a route no more, before its thread closes or drops it. Safe to repeat."""
+        with self._lock:
+            self._total_bytes -= self._kept.pop(holder, 0)
+
+    def _count(self, holder: RowHolder) -> None:
+        held_bytes = holder.held_bytes
+        self._total_bytes += held_bytes - self._kept.get(holder, 0)
+        self._kept[holder] = held_bytes
