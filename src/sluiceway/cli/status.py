@@ -73,6 +73,7 @@ def _table(seen: "SeenJob", job_file: str) -> str:
             code = f"[{route.status.code}] " if route.status.code else ""
             lines.append(f"  {code}{_printable(route.status.message)}{_next_try(route)}")
         lines += _late_lines(route)
+        lines += [f"  not told: {_printable(each)}" for each in route.status.untold]
         lines += _report_lines(route, job_file)
     if not seen.routes:
         lines.append("no routes: no topic matches the job's patterns")

@@ -68,6 +68,10 @@ class HeldRoute:
         planned.closed, planned.bound_us = self.desk.closed(), self.desk.bound_us
         planned.dates = self.clock.date(fold, planned.route.late)
 
+    def untold(self) -> tuple[str, ...]:
+        """Who does not know of announcements that it should know of. Any thread may ask."""
+        return () if self.ready_effects is None else self.ready_effects.troubles
+
     @property
     def announcing(self) -> bool:
         """Whether something that is closed is still to be announced."""

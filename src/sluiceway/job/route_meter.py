@@ -42,6 +42,7 @@ class RouteMeter:
         clock: Monotonic seconds.
         commits: Commits of rows so far.
         done: Rows of these commits.
+        untold: Asked for receivers of announcements that were not told yet.
         ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
     """
 
@@ -50,6 +51,7 @@ class RouteMeter:
     commits: int = 0
     done: RowCounts = NO_ROWS
     ignored_fields: Mapping[str, int] = field(default_factory=dict)
+    untold: Callable[[], tuple[str, ...]] = tuple
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _started: float | None = None
     _term: int | None = None
@@ -145,6 +147,7 @@ class RouteMeter:
                 dirty_rows_per_s=round(sum(each.dirty for _, each in self._recent) / seconds, 1),
                 dirty_reasons=bounded_counts(self._reasons),
                 ignored_fields=dict(self.ignored_fields),
+                untold=self.untold(),
             )
 
     def _take(self, fold: Fold) -> None:

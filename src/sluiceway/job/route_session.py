@@ -161,6 +161,7 @@ class RouteSession:
                 owned, publisher, effects, moved, housekeeper, schema, upkeep, place, lanes, dirty
             )
             self._held.begin_readiness(self.config.ready, ready, self._log)
+            self.meter.untold = self._held.untold
             self._recover()
         except BaseException:
             self._held = None

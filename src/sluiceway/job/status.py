@@ -46,6 +46,7 @@ class RouteNumbers:
     dirty_rows_per_s: float = 0.0
     dirty_reasons: dict[str, int] = field(default_factory=dict)
     ignored_fields: dict[str, int] = field(default_factory=dict)
+    untold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,7 @@ class RouteStatus(RouteNumbers):
         dirty_reasons: Dirty rows that this driver has committed, by reason and field.
         ignored_fields: Fields that no column reads and `extra: ignore` ignores: rows in which this
             driver's tasks have seen each, of the few that they look at.
+        untold: Receivers of announcements that were not told yet, and why.
     """
 
     route: str = ""
