@@ -50,6 +50,7 @@ def write_job(  # noqa: PLR0913 - a test names what it changes
     hive: str = "",
     meta: str = "[topic, partition, offset, timestamp]",
     dirty: str = "{}",
+    evolution: str = "fail",
     ready: str = "",
     files: str = "{}",
 ) -> JobFile:
@@ -68,6 +69,7 @@ table:
 {columns}
   partition_by: {partition_by}
   meta: {meta}
+  evolution: {evolution}
 {f"event_time: {event_time}" if event_time else ""}
 files: {files}
 dirty: {dirty}

@@ -1,6 +1,6 @@
 """What goes on beside the epochs of a route, from its START until it is left."""
 
-from sluiceway.job import desk
+from sluiceway.job import desk, dirty_feed
 from sluiceway.job.compactor import Compactor
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.held_route import HeldRoute
@@ -13,7 +13,7 @@ def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
 
     Args:
         held: The route.
-        config: Of it.
+        config: Its choices.
         log: Bound to it.
     """
     held.housekeeper.tidy(held.owned.fold)
@@ -25,4 +25,5 @@ def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
     if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:
         readiness.before = compactor
     held.background.append(compactor)
+    held.background.extend(dirty_feed.begin(config, held.owned, log))
     held.background.extend(begin(held.desk) for begin in desk.BEGIN)

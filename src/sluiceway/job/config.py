@@ -15,6 +15,7 @@ from sluiceway.spec.routes import default_route_name
 from sluiceway.spec.start import StartAt
 from sluiceway.spec.topic_pattern import render
 from sluiceway.spec.values import is_table_name
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     IN_TIME_ALWAYS,
@@ -43,6 +44,8 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
+        dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
+        evolution: What it does when columns change.
         rolling: How a task cuts rows into files.
         compact_before_ready: Whether a closed partition's files are merged before it is announced.
         memory_bytes: What a task may hold of rows.
@@ -68,6 +71,8 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
+    dirty_topic: str | None = None
+    evolution: Evolution = Evolution.FAIL
     rolling: FileRules = PLAIN_FILES
     compact_before_ready: bool = True
     memory_bytes: int = 512 << 20

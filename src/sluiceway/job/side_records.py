@@ -47,7 +47,7 @@ def put_due(
     Args:
         held: The route.
         publish: As in `put_asked`.
-        view: Log ends, read since the last epoch was committed; without them nothing is announced.
+        view: Log ends, read since the last epoch was committed; None by who reads no source.
         epochs: Numbers of epochs that were never planned.
 
     Raises:
@@ -79,7 +79,7 @@ def closing_marked(
         view: Log ends, read after its tasks had answered.
     """
     answered = planned.answered or time.monotonic()
-    record = planned.dates.dated(replace(record, closed=planned.closed), held.plan, answered)
+    record = planned.dates.dated(replace(record, closed=planned.closed), planned.route, answered)
     if held.readiness is None:
         return record
     mark = held.readiness.mark(held.owned.fold, view, record.ranges)
