@@ -1,6 +1,6 @@
 """A partitioner, installed as a package, against the suite that plug-ins run."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,8 +29,8 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 class TestRegions(PartitionerConformance):
     name = NAME
-    columns = ("region", "bucket")
-    options = (("buckets", "3"),)
+    columns: Sequence[str] = ("region", "bucket")
+    options: tuple[tuple[str, str], ...] = (("buckets", "3"),)
 
     def rows(self) -> pa.RecordBatch:
         cities = ["de-berlin", "de-bonn", None, "nowhere", "", "-", *hostile_payloads()[:300]]

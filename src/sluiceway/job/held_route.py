@@ -6,6 +6,7 @@ from sluiceway.job.desired import (
     desired_partition,
     desired_partitions,
     empty_partitions,
+    is_to_be_seen,
     moved_last,
 )
 from sluiceway.job.desk import BackgroundWork, RouteDesk
@@ -15,15 +16,18 @@ from sluiceway.job.epoch_times import EpochClock
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
+from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.publish import Publisher
+from sluiceway.job.ready_effects import ReadyEffects
 from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.job.route_readiness import RouteReadiness
+from sluiceway.job.schema_follow import SchemaFollower
 from sluiceway.job.takeover import OwnedLedger
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.log import Log
-from sluiceway.worker.plan import RoutePlan
 
 
 @dataclass(slots=True)
@@ -35,20 +39,34 @@ class HeldRoute:
     effects: EffectsApplier
     moved: MovedPartitions
     housekeeper: Housekeeper
-    plan: RoutePlan
+    schema: SchemaFollower
     upkeep: LogUpkeep
     desk: RouteDesk
     lanes: Lanes
     dirty: DirtyWatch
     background: list[BackgroundWork] = field(default_factory=list)
+    ready_effects: ReadyEffects | None = None
     readiness: RouteReadiness | None = None
     clock: EpochClock = field(default_factory=EpochClock)
 
-    def begin_readiness(self, rule: ReadyRule | None, log: Log) -> None:
+    def begin_readiness(
+        self, rule: ReadyRule | None, effects: ReadyEffects | None, log: Log
+    ) -> None:
         """Go on closing and announcing where the ledger is. Called once, at START."""
+        self.ready_effects = effects
         if rule is not None:
             self.readiness = RouteReadiness(rule, self.desk, self.owned.fold, log)
             self.readiness.close_due(self.owned.fold)
+
+    def mark_planned(self, planned: PlannedEpoch, fold: Fold) -> None:
+        """Say what is closed and what is late for an epoch that is planned now.
+
+        Args:
+            planned: The epoch.
+            fold: What it is planned from.
+        """
+        planned.closed, planned.bound_us = self.desk.closed(), self.desk.bound_us
+        planned.dates = self.clock.date(fold, planned.route.late)
 
     @property
     def announcing(self) -> bool:
@@ -76,13 +94,22 @@ class HeldRoute:
         wanted = desired_partitions(fold, layout, since, on_ready=on_ready)
         if self.readiness is not None and self.readiness.rule.whole_key:
             wanted += empty_partitions(fold, layout, since)
+        if anew and self.ready_effects is not None:
+            self.ready_effects.begin(fold)
         if anew:
-            wanted += moved_last(fold, layout, since)
+            wanted += moved_last(fold, layout, since, on_ready=on_ready)
         for folder in self.moved.take_gone():
             fold.left.pop(folder, None)
-        old = [
-            OldFolder(folder, left.seq, desired_partition(fold.partitions[left.partition], layout))
-            for folder, left in fold.left.items()
-        ]
+        old = []
+        for folder, left in fold.left.items():
+            state = fold.partitions[left.partition]
+            seen = is_to_be_seen(fold, state, on_ready=on_ready)
+            now = desired_partition(fold, layout, state, seen=seen)
+            old.append(OldFolder(folder, left.seq, now))
         self.moved.take(wanted, old)
+        if self.schema.owes_columns():
+            # Also those that no record has changed: readers go by a partition's own columns.
+            wanted += desired_partitions(fold, layout, 0, on_ready=on_ready)
+        if self.readiness is not None and self.ready_effects is not None:
+            self.ready_effects.want_complete(self.readiness.complete_us)
         self.effects.want(wanted, fold.next_seq)

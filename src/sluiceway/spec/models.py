@@ -21,6 +21,8 @@ from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.ready import ReadySpec
+from sluiceway.spec.retention import RetentionSpec
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
@@ -48,7 +50,6 @@ from sluiceway.spec.values import (
     TimeZone,
     TopicName,
     duration,
-    not_yet,
     size,
     wrong,
 )
@@ -164,17 +165,6 @@ class SourceSpec(Block):
         return () if isinstance(self.topics, str) else self.topics
 
 
-def _later(*values: str, todo: str) -> BeforeValidator:
-    """Validator that names values of a later version as such."""
-
-    def check(value: object) -> object:
-        if isinstance(value, str) and value in values:
-            raise not_yet(f"`{value}`", todo)
-        return value
-
-    return BeforeValidator(check)
-
-
 class HiveTable(Block):
     """Where rows go.
 
@@ -278,13 +268,16 @@ class TableSpec(Block):
         columns: Declared columns; None takes them from the table.
         partition_by: Partition columns in path order.
         meta: Columns of what the queue has beside the payload, after the others.
+        evolution: What happens when columns of the table come, go or change while the route runs,
+            and to fields of payloads that no column reads.
     """
 
-    LATER = frozenset({"iceberg", "evolution"})
+    LATER = frozenset({"iceberg"})
     hive: HiveTable
     columns: Annotated[tuple[ColumnSpec, ...] | None, BeforeValidator(_columns)] = None
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
+    evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
 
 
 class RunSpec(Block):
@@ -317,17 +310,10 @@ class RunSpec(Block):
     health_port: Port | None = None
 
 
-class ReadySpec(Block):
-    """When partitions become visible."""
-
-    LATER = frozenset({"lateness", "success_file", "webhook", "counts"})
-    visible: Annotated[Literal["on_commit"], _later("on_ready", todo="write on_commit")]
-
-
 class JobBlocks(Block):
     """The blocks of a job file, but for its routes."""
 
-    LATER = frozenset({"transform", "retention"})
+    LATER = frozenset({"transform"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -341,6 +327,7 @@ class JobBlocks(Block):
     dirty: DirtySpec = Field(default_factory=DirtySpec)
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class RouteEntry(Block):
@@ -356,6 +343,7 @@ class RouteEntry(Block):
     event_time: EventTimeSpec | None = None
     files: FilesSpec | None = None
     dirty: DirtySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class JobFileBlocks(JobBlocks):

@@ -134,7 +134,7 @@ def test_missing_key_is_told_at_its_block() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "at"),
     [
-        ("version: 1\n", "version: 1\ndirty: {store: topic}\n", "2:16: the store `topic`"),
+        ("version: 1\n", "version: 1\ndirty: {store: table}\n", "2:16: the store `table`"),
         ("version: 1\n", "version: 1\ntransform: {sql: x}\n", "2:1: `transform`"),
         ("version: 1\n", "version: 1\nretention: null\n", "2:1: `retention`"),
         ("hive: {connection: hms, name: Ods.Small}", "iceberg: {name: x}", "9:3: `iceberg`"),
@@ -146,13 +146,9 @@ def test_missing_key_is_told_at_its_block() -> None:
         ),
         (
             "partition_by: []",
-            "partition_by: []\nready: {visible: on_ready}",
-            "12:18: `on_ready`",
-        ),
-        (
-            "partition_by: []",
-            "partition_by: []\nready: {visible: on_commit, webhook: null}",
-            "12:29: `webhook`",
+            'partition_by: [{name: dt, event_time: "yyyy"}]\n'
+            "event_time: {field: id, unit: ms}\nready: {visible: on_commit, counts: null}",
+            "13:29: `counts`",
         ),
     ],
 )
