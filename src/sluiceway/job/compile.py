@@ -9,6 +9,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
+from sluiceway.job.ready_choice import ready_rule
 from sluiceway.job.retention import RetentionRule
 from sluiceway.job.schema_formats import avro_options, protobuf_options
 from sluiceway.sinks.files.contract import FileFormat
@@ -107,6 +108,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
+        ready=ready_rule(spec, revealed),
         retention=_retention_rule(spec),
         rolling=_file_rules(spec),
         memory_bytes=spec.run.memory_per_task_bytes,
