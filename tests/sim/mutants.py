@@ -13,6 +13,7 @@ from uuid import uuid4
 from sim import ahead_mutants as fast
 from sim import background
 from sim import lane_mutants as lanes
+from sim import late_mutants as late
 from sim import partition_mutants as move
 from sim import piece_mutants as piece
 from sim import store_mutants as store
@@ -25,12 +26,14 @@ from sluiceway.job import (
     pieces,
     planner,
     prepare,
+    publish,
     replacing,
     reset_offsets,
     route_session,
     takeover,
 )
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.epoch_times import EpochDates
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.loop import JobLoop
 from sluiceway.job.moved_partitions import MovedPartitions
@@ -305,7 +308,7 @@ MUTANTS = (
     Mutant("effects-dropped", "a metastore call that fails is not made again",
            ((EffectsApplier, "_apply", _apply_once),)),
     Mutant("record-before-not-synced", "a record trusts the one before it to be durable",
-           ((LedgerWriter, "_keep_record_before", _nothing),)),
+           ((LedgerWriter, "_keep_record_before", _nothing),), rare=True),
     Mutant("pack-not-synced", "a pack is written without fsync",
            ((Packs, "_write", keep.write_pack_without_sync),)),
     Mutant("slots-emptied-first", "the slots go before their pack is there",
@@ -349,7 +352,7 @@ MUTANTS = (
             (prepare, "_prolonged", piece.prolonged_blindly))),
     Mutant("next-epoch-kept", "an epoch is thrown away, the one planned ahead of it committed",
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always),
-            (fold_data, "check_range", _nothing))),
+            (fold_data, "check_range", _nothing)), rare=True),
     Mutant("next-epoch-kept-checked", "the same, and only the writer looks at the chain",
            ((JobLoop, "_react", fast.react_and_keep), (route_session, "follows", fast.always))),
     Mutant("second-commit-at-once", "an epoch's commit does not wait for the one before",
@@ -403,6 +406,12 @@ MUTANTS = (
            ((Lanes, "_record", lanes.record_without_dirty_rows),)),
     Mutant("lane-not-published", "the files of a lane's epoch stay staged",
            ((Lanes, "_land", lanes.land_unpublished),)),
+    Mutant("late-as-in-time", "tasks are not told what is closed, and write there uncounted",
+           ((EpochDates, "for_splits", late.without_closed),)),
+    Mutant("late-not-published", "the files of late rows stay staged",
+           ((publish, "all_files", late.files_in_time),)),
+    Mutant("gc-of-late-files", "files of late rows go before they have their final names",
+           ((GarbageCollector, "_look_up", late.look_up_in_time),)),
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
-from sim.background import SimBackground
+from sim.background import SimBackground, SimRewriter
 from sim.broker import Broker, SimSource
 from sim.catalog import SCHEMA, Shown, SimSink, SimTable
 from sim.held import Held, Look
@@ -26,6 +26,7 @@ from sluiceway.errors import SluicewayError
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
+    background,
     desk,
     housekeeping,
     lanes,
@@ -39,6 +40,7 @@ from sluiceway.job import (
     route_session,
     run,
     runner,
+    short_driver,
     status_board,
     takeover,
 )
@@ -57,7 +59,7 @@ from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local
 from sluiceway.storage.contract import Storage
 from sluiceway.worker import staged_files
-from sluiceway.worker.plan import PartitionRule
+from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
@@ -257,6 +259,7 @@ class World:
             partitions=(PartitionRule("hr", None, "hr"),),
             interval_s=1.0,
             straggler_timeout_s=3.0,
+            late=LateRule(LatePolicy.SIDE if self.slots % 2 else LatePolicy.REOPEN),
         )
 
     def start_driver(
@@ -391,6 +394,12 @@ def _begin_background(desk: RouteDesk) -> SimBackground:
     return SimBackground(_world(), desk)
 
 
+def _rewriter(of: layout.LedgerLayout, *asked: object) -> SimRewriter:
+    del asked
+    storage, _ = _open_storage(of.table_root)
+    return SimRewriter(_world(), storage, of)
+
+
 def _check_staged(storage: Storage, *asked: Any) -> None:
     prepare.check_staged_files(storage, *asked)
     _world().weather.refuse()
@@ -417,8 +426,9 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (run, "open_sink", _open_sink),
     (reset_offsets, "open_sink", _open_sink),
     (replay, "open_sink", _open_sink),
-    (replay, "open_source", _open_source),
-    (replay, "is_alive", _is_alive),
+    (short_driver, "open_sink", _open_sink),
+    (short_driver, "open_source", _open_source),
+    (short_driver, "is_alive", _is_alive),
     (lanes, "run_lane_task", lambda *asked: run_lane_task(_world(), *asked)),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
@@ -430,11 +440,11 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (packs, "decode_record", _decode_once),
     (forgetting, "MAX_PARTITIONS", 2),
     (pieces, "LEAST_PIECE", 1),
-    # What lies in a log here is a handful.
     (pieces.Pieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", 8.0),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (desk, "BEGIN", (_begin_background,)),
+    (background, "ProcessRewriter", _rewriter),
     (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),

@@ -43,6 +43,7 @@ class Verb:
 VERBS = (
     Verb("run", "Keep a table filled from its topics.", "sluiceway.cli.run", stops_gracefully=True),
     Verb("validate", "Check a job file; needs no network.", "sluiceway.cli.validate"),
+    Verb("infer", "Propose columns from records of a topic.", "sluiceway.cli.infer"),
     Verb("status", "Show how each route is.", "sluiceway.cli.status"),
     Verb("ledger", "Show what was committed.", "sluiceway.cli.ledger"),
     Verb("verify", "Check the ledger against files and broker.", "sluiceway.cli.verify"),
@@ -61,7 +62,6 @@ LATER_VERBS = frozenset(
         "plan",
         "doctor",
         "preview",
-        "infer",
         "submit",
         "stop",
         "logs",

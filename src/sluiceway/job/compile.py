@@ -12,6 +12,7 @@ from sluiceway.job.dirty_limits import DirtyLimits
 from sluiceway.job.ready_choice import ready_rule
 from sluiceway.job.retention import RetentionRule
 from sluiceway.job.schema_formats import avro_options, protobuf_options
+from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_format import creation_problem
@@ -19,9 +20,11 @@ from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
+from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
 from sluiceway.spec.retention import duration_text
 from sluiceway.spec.values import Secret
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
     BinaryType,
@@ -35,8 +38,11 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     EventTimeRule,
     FileRules,
+    LatePolicy,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowColumn,
@@ -108,10 +114,14 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
-        ready=ready_rule(spec, revealed),
+        dirty_topic=_dirty_topic(spec),
+        evolution=Evolution(spec.table.evolution),
         retention=_retention_rule(spec),
         rolling=_file_rules(spec),
+        compact_before_ready=spec.files.compact == "before_ready",
         memory_bytes=spec.run.memory_per_task_bytes,
+        ready=ready_rule(spec, revealed),
+        late=_late_rule(spec),
     )
 
 
@@ -162,6 +172,18 @@ def why_no_files(spec: RouteSpec) -> str | None:
     return creation_problem(_hive_options(spec, row_columns(spec)))
 
 
+def _dirty_topic(spec: RouteSpec) -> str | None:
+    if spec.dirty.store is None:
+        return None
+    if spec.source_connection.plugin is not None:
+        raise JobFileError(
+            "dirty rows go to a topic of the source's own cluster, and the source is not Kafka",
+            where="dirty.store",
+            hint="write `store: beside`",
+        )
+    return spec.dirty.store.topic
+
+
 def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
     dirty = spec.dirty
     limits = DirtyLimits(
@@ -205,6 +227,22 @@ def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
     )
 
 
+def _late_rule(spec: RouteSpec) -> LateRule:
+    """Rows of any age are in time unless the job file says something of lateness or readiness."""
+    rule = spec.event_time
+    if rule is None:
+        return IN_TIME_ALWAYS
+    window_ms = rule.archive_window_ms
+    if window_ms is None:
+        asked = rule.late is not None or spec.ready is not None
+        window_ms = DEFAULT_ARCHIVE_WINDOW_MS if asked else UNLIMITED
+    return LateRule(
+        policy=LatePolicy(rule.late or LatePolicy.SIDE),
+        window_us=None if isinstance(window_ms, str) else window_ms * 1000,
+        out_of_orderness_us=rule.out_of_orderness_ms * 1000,
+    )
+
+
 def _partition_rules(spec: RouteSpec) -> tuple[PartitionRule, ...]:
     return tuple(map(_partition_rule, spec.table.partition_by))
 
@@ -218,7 +256,11 @@ def _partition_rule(part: PartitionSpec) -> PartitionRule:
     for kind, pattern in kinds.items():
         if pattern is not None:
             return PartitionRule(part.name, pattern, None, kind=kind, timezone=part.timezone)
-    return PartitionRule(part.name, None, part.column, part.constant)
+    choice = None
+    if part.partitioner is not None and part.partitioner.plugin is not None:
+        name, options = part.partitioner.plugin
+        choice = PartitionerChoice(name, _texts(options))
+    return PartitionRule(part.name, None, part.column, part.constant, partitioner=choice)
 
 
 def source_access(spec: RouteSpec) -> SourceAccess:
@@ -267,7 +309,11 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         return FormatChoice("avro", avro_options(spec, spec.format.avro))
     if spec.format.protobuf is not None:
         return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
-    return FormatChoice(*spec.format.built_in)
+    choice = FormatChoice(*spec.format.built_in)
+    if spec.format.json_ is not None and Evolution(spec.table.evolution).refuses_unknown:
+        options = dict(choice.options) | {"extra": "evolve"}
+        return FormatChoice(choice.name, tuple(options.items()))
+    return choice
 
 
 def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
@@ -290,6 +336,7 @@ def _hive_options(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> Hiv
         file_format=_file_format(spec),
         compression=spec.table.hive.compression,
         parquet_timestamps=spec.table.hive.parquet_timestamps,
+        follows=Evolution(spec.table.evolution).follows,
     )
 
 

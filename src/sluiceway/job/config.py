@@ -16,12 +16,15 @@ from sluiceway.spec.routes import default_route_name
 from sluiceway.spec.start import StartAt
 from sluiceway.spec.topic_pattern import render
 from sluiceway.spec.values import is_table_name
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     NO_CHOICES,
     PLAIN_FILES,
     EventTimeRule,
     FileRules,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowChoices,
@@ -42,10 +45,14 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
-        ready: When partitions are complete; None announces nothing.
+        dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
+        evolution: What it does when columns change.
         retention: How long partitions are kept; None for ever.
         rolling: How a task cuts rows into files.
+        compact_before_ready: Whether a closed partition's files are merged before it is announced.
         memory_bytes: What a task may hold of rows.
+        late: When rows are late and what becomes of them.
+        ready: When partitions are complete; None announces nothing.
     """
 
     job: str
@@ -66,10 +73,14 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
-    ready: ReadyRule | None = None
+    dirty_topic: str | None = None
+    evolution: Evolution = Evolution.FAIL
     retention: RetentionRule | None = None
     rolling: FileRules = PLAIN_FILES
+    compact_before_ready: bool = True
     memory_bytes: int = 512 << 20
+    late: LateRule = IN_TIME_ALWAYS
+    ready: ReadyRule | None = None
 
     @property
     def group(self) -> str:

@@ -81,13 +81,21 @@ class LaneHooks:
 class Lanes:
     """A route's lanes. Used by whichever thread works for the route, never by two at once.
 
+    Args:
+        owned: The route's ledger.
+        plan: Says what the tasks of an epoch share; asked once an epoch.
+        hooks: What the session lends.
+        log: Of the route.
+
     Attributes:
         pressing: Whether a turn has something to do now; read by the loop's thread.
         trouble: Why the last turn could not go on; None when it did.
         hand_on: Gets requests that are not about dirty rows, at each look while they lie there.
     """
 
-    def __init__(self, owned: OwnedLedger, plan: RoutePlan, hooks: LaneHooks, log: Log) -> None:
+    def __init__(
+        self, owned: OwnedLedger, plan: Callable[[], RoutePlan], hooks: LaneHooks, log: Log
+    ) -> None:
         self._owned = owned
         self._plan = plan
         self._hooks = hooks
@@ -253,20 +261,19 @@ class Lanes:
     def _run(self, lane: LaneState) -> LaneDataRecord:
         """One epoch of a lane, up to before its commit."""
         ranges = list(islice(lane.left(), _RANGES_AT_ONCE))
-        epoch = self._hooks.next_epoch()
+        route, epoch = self._plan(), self._hooks.next_epoch()
         reach("lane.read", lane.lane)
         if lane.kind == PURGE:
-            return self._purged(lane, epoch, ranges)
+            return _purged(lane, epoch, ranges, route.schema_version)
         files = find_dirty_files(self._owned.log, map(_source, ranges))
-        result = self._replay(epoch, ranges, files)
+        result = self._replay(lane_plan(route, epoch, ranges), ranges, files)
         check_staged_files(self._owned.storage, self._owned.layout, [result])
         self._hooks.observe(Step.PREPARED)
-        return self._record(lane, result)
+        return self._record(lane, result, route.schema_version)
 
     def _replay(
-        self, epoch: int, ranges: Sequence[LaneRange], files: dict[DirtySource, FileRecord]
+        self, plan: TaskPlan, ranges: Sequence[LaneRange], files: dict[DirtySource, FileRecord]
     ) -> TaskResult:
-        plan = lane_plan(self._plan, epoch, ranges)
         paths = [self._owned.layout.final(files[_source(each)].final) for each in ranges]
         try:
             return run_lane_task(plan, self._owned.storage, paths)
@@ -278,14 +285,7 @@ class Lanes:
                 hint="a bug, or rows that this version cannot take; nothing was committed of them",
             ) from error
 
-    def _purged(self, lane: LaneState, epoch: int, ranges: list[LaneRange]) -> LaneDataRecord:
-        rows = BigInt(sum(each.stop - each.start for each in ranges))
-        spans = tuple(LaneSpan(each.source, each.start, each.stop) for each in ranges)
-        counts = replace(NO_LANE_ROWS, read=rows, purged=rows)
-        version = self._plan.schema_version
-        return LaneDataRecord(lane.lane, epoch, spans, (), (), counts, version, {}, {}, ())
-
-    def _record(self, lane: LaneState, result: TaskResult) -> LaneDataRecord:
+    def _record(self, lane: LaneState, result: TaskResult, schema: str) -> LaneDataRecord:
         counts = result.counts
         if not result.moved():
             raise StorageUnavailableError(
@@ -311,7 +311,7 @@ class Lanes:
                 skipped=counts.skipped,
                 purged=BigInt(0),
             ),
-            schema=self._plan.schema_version,
+            schema=schema,
             dirty_reasons=result.dirty_reasons,
             timings_ms=result.timings_ms,
             late_in=(),
@@ -361,6 +361,13 @@ class Lanes:
         asked = bool(self._letters) and time.monotonic() >= self._next_answer
         goes_on = bool(self._owned.fold.lanes.open_lanes()) and not self._waiting()
         self.pressing = asked or goes_on
+
+
+def _purged(lane: LaneState, epoch: int, ranges: list[LaneRange], schema: str) -> LaneDataRecord:
+    rows = BigInt(sum(each.stop - each.start for each in ranges))
+    spans = tuple(LaneSpan(each.source, each.start, each.stop) for each in ranges)
+    counts = replace(NO_LANE_ROWS, read=rows, purged=rows)
+    return LaneDataRecord(lane.lane, epoch, spans, (), (), counts, schema, {}, {}, ())
 
 
 def lane_plan(plan: RoutePlan, epoch: int, ranges: Sequence[LaneRange]) -> TaskPlan:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
+from sluiceway.job.epoch_times import UNDATED, EpochDates
 from sluiceway.job.start_offsets import ResolvedStart
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState, Subscription
@@ -14,6 +15,8 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import RoutePlan, TaskPlan
 
 Bounds = Mapping[SourcePartition, LogBounds]
+Targets = Mapping[SourcePartition, int]
+"""Where a bounded run ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,11 @@ class PlannedEpoch:
     """What a route wants to read next.
 
     Attributes:
+        route: What all its tasks share.
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
+        dates: What it knows of time: by which clock rows are read, what is late.
         closed: Prefixes that rows of this epoch reach by the late policy only.
         bound_us: The committed watermark that it took to close them; None without one.
         answered: When its tasks had answered, on the monotonic clock; None while they have not.
@@ -48,30 +53,35 @@ class PlannedEpoch:
 
     epoch: int
     splits: list[PlannedSplit]
+    route: RoutePlan
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
     alone: bool = True
     ahead: bool = False
+    dates: EpochDates = UNDATED
     closed: tuple[str, ...] = ()
     bound_us: int | None = None
     answered: float | None = None
     started: float = field(default_factory=time.monotonic)
 
-    def task_plans(self, route: RoutePlan, deadline_s: float) -> dict[int, TaskPlan]:
+    def task_plans(self, deadline_s: float) -> dict[int, TaskPlan]:
         """What each task is told. Called once the splits are dealt out.
 
         Args:
-            route: What all tasks share.
             deadline_s: Reading time from a task's start.
         """
+        dealt = {
+            task: tuple(each.split for each in splits) for task, splits in self.by_task.items()
+        }
         return {
             task: TaskPlan(
-                route=route,
+                route=self.route,
                 epoch=self.epoch,
                 task=task,
-                splits=tuple(each.split for each in splits),
+                splits=splits,
                 deadline_s=deadline_s,
+                times=self.dates.for_splits(splits, self.closed),
             )
-            for task, splits in self.by_task.items()
+            for task, splits in dealt.items()
         }
 
 
@@ -204,9 +214,7 @@ def check_described(partitions: Iterable[SourcePartition], bounds: Bounds) -> No
             )
 
 
-def plan_splits(
-    fold: Fold, bounds: Bounds, targets: Mapping[SourcePartition, int] | None
-) -> list[PlannedSplit]:
+def plan_splits(fold: Fold, bounds: Bounds, targets: Targets | None) -> list[PlannedSplit]:
     """Splits of the next epoch, from the committed ends.
 
     Args:

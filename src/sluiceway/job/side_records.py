@@ -78,7 +78,8 @@ def closing_marked(
         planned: What was asked for.
         view: Log ends, read after its tasks had answered.
     """
-    record = replace(record, closed=planned.closed)
+    answered = planned.answered or time.monotonic()
+    record = planned.dates.dated(replace(record, closed=planned.closed), planned.route, answered)
     if held.readiness is None:
         return record
     mark = held.readiness.mark(held.owned.fold, view, record.ranges)

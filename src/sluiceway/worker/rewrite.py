@@ -142,6 +142,8 @@ class _Merge:
             if self._open is None:
                 self._open = source.new_file(self._storage.create_staged(self._next_path()))
             self._open.write(piece)
+            if self._open.buffered_bytes >= self._plan.rules.target_bytes:
+                self._open.flush()
         if source.encoded:
             self._sources.append(record)
 

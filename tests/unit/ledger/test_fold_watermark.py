@@ -43,7 +43,8 @@ def rows(partition: int, start: int, end: int, newest_us: int | None) -> RangeRe
 def epoch(fold: Fold, mark: WatermarkRecord | None, *spans: RangeRecord) -> DataRecord:
     """The next epoch."""
     body = data(fold.term, fold.last_epoch + 1, *spans)
-    return placed(replace(body, closed=tuple(fold.closed), watermark=mark), fold)
+    made = placed(replace(body, closed=tuple(fold.closed)), fold)
+    return replace(made, watermark=mark)
 
 
 def closing(fold: Fold, bound_us: int | None, read_at_us: int = 2000) -> DataRecord:

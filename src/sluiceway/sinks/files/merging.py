@@ -42,6 +42,18 @@ class MergedFile(Protocol):
     def written_bytes(self) -> int:
         """Handed to the storage so far."""
 
+    @property
+    def buffered_bytes(self) -> int:
+        """In memory, that `flush` would write."""
+
+    def flush(self) -> None:
+        """Write what is buffered.
+
+        Raises:
+            TaskFailedError: The rows cannot be written; throw the file away.
+            StorageUnavailableError: The store failed; throw the file away.
+        """
+
     def write(self, piece: Any, /) -> None:
         """Take a piece of a closed file of the kind that this one was made for.
 
@@ -241,7 +253,9 @@ class _AvroBlocks(ClosedFile):
 
 
 class _Encoded:
-    """A merged file of rows that are copied as they are."""
+    """A merged file of rows that are copied as they are; little of them waits."""
+
+    buffered_bytes = 0
 
     def __init__(self, writer: StagedWriter) -> None:
         self._writer = writer
@@ -251,6 +265,9 @@ class _Encoded:
     def written_bytes(self) -> int:
         """See `MergedFile.written_bytes`."""
         return self._writer.handle().tell()
+
+    def flush(self) -> None:
+        """See `MergedFile.flush`: blocks go out when they are full."""
 
     def abort(self) -> None:
         """See `MergedFile.abort`."""
