@@ -142,7 +142,7 @@ def _announced(fold: FoldState, why: Why, closed: ClosedPrefix) -> Why:
             "next record"
         )
     if why.state is Stand.LATE:
-        text += f". {closed.late_rows:,} rows have come late; it will be announced again with them"
+        text += ". Rows have come since; it will be announced again with them"
         return replace(why, reason=Reason.LATE_ROWS, text=text, shown=shown)
     return replace(why, reason=Reason.READY, text=text, shown=shown)
 

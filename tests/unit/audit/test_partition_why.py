@@ -170,7 +170,7 @@ def test_announced_time_says_so_and_whether_the_metastore_is_known_to_show_it(
     table.rows(SIX, rows=3)
     found = why(table, SIX)
     assert (found.reason, found.state) == (Reason.LATE_ROWS, "late")
-    assert "3 rows have come late" in found.text
+    assert "Rows have come since" in found.text
     table.writer.commit(lambda fold: expire_body(fold, [SIX], "gone") or pytest.fail(SIX))
     assert why(table, SIX).reason is Reason.EXPIRED
 
