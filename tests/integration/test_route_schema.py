@@ -14,6 +14,7 @@ from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import SchemaChangedError
 from sluiceway.job.prepare import prepare_record
 from sluiceway.job.route_session import RouteSession
+from sluiceway.job.schema_follow import SchemaFollower
 from sluiceway.job.status import decode_status
 from sluiceway.observe.steps import Step
 from sluiceway.sinks.hive.table import HiveTableSink
@@ -318,7 +319,7 @@ def test_epoch_that_waits_for_its_commit_keeps_the_columns_it_was_planned_with(
     writer.write(topic, [row(0, x=0)])
     seen: Counter[Step] = Counter()
     calls: list[int] = []
-    ahead_of = RouteSession.ahead_of
+    ahead_of, take = RouteSession.ahead_of, SchemaFollower.take
 
     def alter_before_the_next_is_planned(session: RouteSession, answers: Any) -> Any:
         if not calls and any(answer.moved() for answer in answers):
@@ -329,15 +330,15 @@ def test_epoch_that_waits_for_its_commit_keeps_the_columns_it_was_planned_with(
             writer.write(topic, [row(1, x=1)])
         return ahead_of(session, answers)
 
-    def hold_up_the_first(*asked: Any) -> Any:
+    def hold_up_the_first(*asked: Any) -> bool:
         if len(calls) == 1:
             calls.append(1)
             held_at = seen[Step.WRITTEN]
             wait_until(lambda: seen[Step.WRITTEN] > held_at)
-        return prepare_record(*asked)
+        return take(*asked)
 
     monkeypatch.setattr(RouteSession, "ahead_of", alter_before_the_next_is_planned)
-    monkeypatch.setattr(f"{_SESSION}.prepare_record", hold_up_the_first)
+    monkeypatch.setattr(SchemaFollower, "take", hold_up_the_first)
     with live(run, lambda step: seen.update([step])) as running:
         running.wait_for(lambda: len(data_records(run)) == 2)
         running.stop()
