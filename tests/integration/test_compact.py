@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import dataset
 
 from sluiceway.cli.app import run_command
 from sluiceway.ledger.records import RecordType
@@ -82,3 +83,25 @@ def test_running_driver_compacts_what_it_is_asked_for_while_it_reads(
     # One driver after the three that have filled it.
     assert kinds.count(RecordType.FENCE) == 4
     run.assert_verified()
+
+
+def test_reader_in_mid_query_reads_on_from_the_files_that_it_has_listed(
+    new_run: NewRun, writer: TopicWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, topic = new_run()
+    fill(run, writer, topic, 4)
+    old = folder(run)
+    query = dataset.dataset([str(path) for path in sorted(old.glob("*.parquet"))])
+    batches = query.to_batches(columns=["_offset"], batch_readahead=0, fragment_readahead=0)
+    seen = next(batches)["_offset"].to_pylist()
+    (done,) = compact(run, capsys, "dt=20261120")
+    assert done["outcome"] == "compacted"
+    assert folder(run) != old
+    for batch in batches:
+        seen += batch["_offset"].to_pylist()
+    assert sorted(seen) == list(range(40))
+    # The same listing is read once more, as a retried task does.
+    again = query.to_table(columns=["_offset"])["_offset"].to_pylist()
+    assert sorted(again) == list(range(40))
+    # Whoever asks the metastore now finds the new files, and no row twice.
+    assert run.rows() == [(0, n) for n in range(40)]

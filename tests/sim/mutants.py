@@ -13,6 +13,7 @@ from uuid import uuid4
 from sim import ahead_mutants as fast
 from sim import background
 from sim import lane_mutants as lanes
+from sim import late_mutants as late
 from sim import partition_mutants as move
 from sim import piece_mutants as piece
 from sim import store_mutants as store
@@ -25,12 +26,14 @@ from sluiceway.job import (
     pieces,
     planner,
     prepare,
+    publish,
     replacing,
     reset_offsets,
     route_session,
     takeover,
 )
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.epoch_times import EpochDates
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.loop import JobLoop
 from sluiceway.job.moved_partitions import MovedPartitions
@@ -403,6 +406,12 @@ MUTANTS = (
            ((Lanes, "_record", lanes.record_without_dirty_rows),)),
     Mutant("lane-not-published", "the files of a lane's epoch stay staged",
            ((Lanes, "_land", lanes.land_unpublished),)),
+    Mutant("late-as-in-time", "tasks are not told what is closed, and write there uncounted",
+           ((EpochDates, "for_splits", late.without_closed),)),
+    Mutant("late-not-published", "the files of late rows stay staged",
+           ((publish, "all_files", late.files_in_time),)),
+    Mutant("gc-of-late-files", "files of late rows go before they have their final names",
+           ((GarbageCollector, "_look_up", late.look_up_in_time),)),
 )  # fmt: skip
 
 

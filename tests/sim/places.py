@@ -66,7 +66,7 @@ class Places:
 
     def data(
         self, body: dict[str, Any], files: Sequence[tuple[Named, str]], seq: int, root: str
-    ) -> None:
+    ) -> int:
         """Rows go where their partition is, and to a closed one only when they are late.
 
         Args:
@@ -74,7 +74,11 @@ class Places:
             files: Clean ones, with the value of the partition column.
             seq: Its slot.
             root: The table's folder.
+
+        Returns:
+            How many rows went to closed partitions.
         """
+        reached = 0
         late = set(body["late_in"])
         for prefix in body["closed"]:
             require(prefix not in self.closed, "rule 6", f"slot {seq} closes {prefix} again")
@@ -91,9 +95,23 @@ class Places:
             require(place.folder == folder, "rule 4", f"slot {seq}: {name} is at {place.folder}")
             marked = name not in self.closed or name in late
             require(marked, "I7", f"slot {seq} writes to the closed {name}")
+            reached += file.content.count(b"\n") if name in self.closed else 0
             if place.expired:
                 place.expired, place.since = False, seq
             place.live[file.final] = file
+        return reached
+
+    def late(self, files: Sequence[tuple[Named, str]], seq: int) -> None:
+        """Late rows are those of closed partitions.
+
+        Args:
+            files: With the value of the partition column.
+            seq: Slot of their record, which is taken already.
+        """
+        for file, value in files:
+            name = f"hr={value}"
+            require(name in self.closed, "I7", f"slot {seq}: {file.final} is of the open {name}")
+            require(f"/late/{name}/" in file.final, "I4", f"slot {seq}: late rows in {file.final}")
 
     def _name(self, folder: str) -> str:
         found = (name for name, place in self.by_name.items() if place.folder == folder)

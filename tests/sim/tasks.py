@@ -11,16 +11,19 @@ from sim.scheduler import Process, Scheduler
 from sim.weather import Weather
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.job.runner import Bundle, TaskRunner, finished_results
+from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.offset_sum import offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sources.contract import Split
 from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker import answers
-from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
+from sluiceway.worker.places import LatePlace
+from sluiceway.worker.plan import LatePolicy, SplitResult, TaskPlan, TaskResult
 from sluiceway.worker.staged_files import StagedFiles
 
 _POLL_S = 0.1
+LATE = "late"
 _MOST_ATTEMPTS = 2
 
 
@@ -161,17 +164,24 @@ class Attempt:
 
     def _write(self, plan: TaskPlan, storage: Storage, readings: list[_Reading]) -> TaskResult:
         files: Any = StagedFiles(storage, plan, None)
-        counts = dict.fromkeys(("clean", "dirty", "filtered", "skipped"), 0)
+        counts = dict.fromkeys(("clean", "dirty", "filtered", "skipped", LATE), 0)
+        reopened = 0
         for reading in readings:
             number = reading.split.partition.partition
             for offset in reading.offsets:
                 kind = outcome(number, offset)
-                counts[kind] += 1
-                if kind == CLEAN:
-                    files.write((hour(number, offset),), [(number, offset)])
+                values = (hour(number, offset),)
+                closed = kind == CLEAN and f"hr={values[0]}" in plan.times.closed
+                if closed and plan.route.late.policy is LatePolicy.SIDE:
+                    files.write(LatePlace(values), [(number, offset)])
+                    kind = LATE
+                elif kind == CLEAN:
+                    files.write(values, [(number, offset)])
+                    reopened += closed
                 elif kind == DIRTY:
                     files.write_dirty([(number, offset)])
-        clean, dirty = files.close()
+                counts[kind] += 1
+        clean, dirty, late = files.close()
         return TaskResult(
             ledger=plan.route.ledger,
             term=plan.route.term,
@@ -185,7 +195,7 @@ class Attempt:
                 BigInt(sum(counts.values())),
                 BigInt(counts["clean"]),
                 BigInt(counts["dirty"]),
-                BigInt(0),
+                BigInt(counts[LATE]),
                 BigInt(counts["filtered"]),
                 BigInt(counts["skipped"]),
             ),
@@ -193,6 +203,8 @@ class Attempt:
             timings_ms={},
             consumer_reused=False,
             failure=None,
+            late_files=late,
+            late_rows=LateRows(side=BigInt(counts[LATE]), reopen=BigInt(reopened)),
         )
 
 
@@ -238,7 +250,7 @@ def run_lane_task(
         if end < stop:
             break
     cluster.scheduler.wait(None, rng.random())
-    clean, dirty = files.close()
+    clean, dirty, _ = files.close()
     no = BigInt(0)
     written, again = BigInt(counts[CLEAN]), BigInt(counts[DIRTY])
     return TaskResult(

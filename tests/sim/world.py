@@ -59,7 +59,7 @@ from sluiceway.spec.start import EARLIEST, StartAt
 from sluiceway.storage import local
 from sluiceway.storage.contract import Storage
 from sluiceway.worker import staged_files
-from sluiceway.worker.plan import PartitionRule
+from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
@@ -259,6 +259,7 @@ class World:
             partitions=(PartitionRule("hr", None, "hr"),),
             interval_s=1.0,
             straggler_timeout_s=3.0,
+            late=LateRule(LatePolicy.SIDE if self.slots % 2 else LatePolicy.REOPEN),
         )
 
     def start_driver(
@@ -439,7 +440,6 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (packs, "decode_record", _decode_once),
     (forgetting, "MAX_PARTITIONS", 2),
     (pieces, "LEAST_PIECE", 1),
-    # What lies in a log here is a handful.
     (pieces.Pieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", 8.0),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),

@@ -52,6 +52,7 @@ def write_job(  # noqa: PLR0913 - a test names what it changes
     dirty: str = "{}",
     evolution: str = "fail",
     ready: str = "",
+    files: str = "{}",
 ) -> JobFile:
     name = table or f"ods.{topic.replace('-', '_')}"
     text = f"""\
@@ -70,6 +71,7 @@ table:
   meta: {meta}
   evolution: {evolution}
 {f"event_time: {event_time}" if event_time else ""}
+files: {files}
 dirty: {dirty}
 {f"ready: {ready}" if ready else ""}
 run: {{interval: {interval}, master: "local[2]"}}

@@ -16,11 +16,12 @@ from sluiceway.sources.registry import SourceAccess
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from sluiceway.worker.pipeline import RowPipeline, Written
-from sluiceway.worker.plan import EventTimeRule, PartitionRule, RoutePlan, TaskPlan
+from sluiceway.worker.plan import EpochTimes, EventTimeRule, PartitionRule, RoutePlan, TaskPlan
 from sluiceway.worker.write_behind import WriteBehind
 
 NOW_US = 1_795_176_000_000_000
 """2026-11-20T12:00:00Z."""
+AT_NOON = EpochTimes(NOW_US)
 HOUR_US = 3_600_000_000
 BY_TS = EventTimeRule(("ts",), "us", "UTC")
 BY_HOUR = (PartitionRule("dt", "yyyyMMdd", None), PartitionRule("hr", "HH", None))
@@ -100,8 +101,7 @@ def run_task(
     reads: Sequence[Sequence[MadeBatch]],
     *,
     splits: int = 1,
-    plan: dict[str, object] | None = None,
-    clock_us: int = NOW_US,
+    times: EpochTimes = AT_NOON,
     **route: object,
 ) -> Outcome:
     """Run a task over what reads return.
@@ -109,8 +109,7 @@ def run_task(
     Args:
         reads: Batches of each read.
         splits: Number of source partitions.
-        plan: Further fields of the task's plan.
-        clock_us: Of the driver.
+        times: What the plan knows of time.
         route: Further fields of the route's plan.
     """
     with tempfile.TemporaryDirectory(prefix="small-task-") as folder:
@@ -118,7 +117,7 @@ def run_task(
         storage, _ = open_storage(folder)
         storage.make_folders(made.layout.stage)
         asked = tuple(Split(SourcePartition("orders", number), 0, None) for number in range(splits))
-        task = TaskPlan(made, 1, 0, asked, 600.0, clock_us=clock_us, **(plan or {}))
+        task = TaskPlan(made, 1, 0, asked, 600.0, times)
         writes = WriteBehind()
         pipeline = RowPipeline(task, storage, writes.lane())
         try:
@@ -132,7 +131,7 @@ def run_task(
 
 def _read_back(stage: Path, written: Written) -> Outcome:
     ids: dict[str, list[int]] = {}
-    files = (*written.files, *getattr(written, "late_files", ()))
+    files = (*written.files, *written.late_files)
     for file in files:
         found = pq.read_table(stage / file.staged, partitioning=None)["id"].to_pylist()
         assert len(found) == file.rows

@@ -70,7 +70,7 @@ def offset_problems(
     found: dict[tuple[str, int], str] = {}
     wanted = [columns.topic, columns.partition, columns.offset]
     problems = []
-    columns_of = [(file, wanted) for file in record.files]
+    columns_of = [(file, wanted) for file in (*record.files, *record.late_files)]
     columns_of += [(file, list(DIRTY_COLUMNS)) for file in record.dirty_files]
     for file, names in columns_of:
         try:

@@ -16,7 +16,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_partitions import name_of
 from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
-from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
+from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout, is_late_place
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
@@ -52,6 +52,7 @@ class VerifyReport:
 
     Attributes:
         dirty_rows: In all dirty files, those that a lane has consumed too.
+        late_rows: In the late place; `late_files` there.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
         unchecked: What could not be compared, and why (offsets gone from the broker).
@@ -62,6 +63,8 @@ class VerifyReport:
     dirty_files: int = 0
     rows: int = 0
     dirty_rows: int = 0
+    late_files: int = 0
+    late_rows: int = 0
     offsets: int = 0
     gaps: int = 0
     filtered: int = 0
@@ -228,14 +231,19 @@ class Verifier:
             report.dirty_files += 1
             report.dirty_rows += int(file.rows)
             self._check_file(file)
+        for file in record.late_files:
+            report.late_files += 1
+            report.late_rows += int(file.rows)
+            self._check_file(file)
 
     def _partition_of(self, file: FileRecord) -> str:
         return name_of(self.fold, file.final.rpartition("/")[0])
 
     def _check_offsets(self, record: DataRecord) -> None:
         """Deep: the files hold exactly the offsets that were read."""
-        in_files = record.counts.written + record.counts.dirty == record.counts.read
-        files = (*record.files, *record.dirty_files)
+        counts = record.counts
+        in_files = counts.written + counts.dirty + counts.late == counts.read
+        files = (*record.files, *record.dirty_files, *record.late_files)
         readable = all(file.final in self._places for file in files)
         if not (self.report.deep and readable):
             return
@@ -253,6 +261,8 @@ class Verifier:
             self.report.add("file_twice", final, "is named by the ledger twice")
         self._named[final] = file
         folder = self._partition_of(file)
+        if is_late_place(file.final):
+            folder = final.rpartition("/")[0].removeprefix(f"{self._layout.late}/")
         if file.values and folder != partition_folder(self._columns, file.values):
             self.report.add("file_misplaced", final, f"was committed as rows of {file.values}")
         path = final
@@ -332,7 +342,7 @@ class Verifier:
             slot = path.rpartition("/")[2].removesuffix(".json")
             stray = not slot.isdecimal() or path != layout.record(int(slot))
         elif path.startswith(f"{layout.root}/"):
-            stray = path.startswith(f"{layout.root}/dirty/")
+            stray = path.startswith((f"{layout.root}/dirty/", f"{layout.late}/"))
         else:
             stray = path != layout.owner
         if stray:

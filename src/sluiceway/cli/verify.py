@@ -90,17 +90,18 @@ def _print_all(reports: "dict[str, VerifyReport | SluicewayError]") -> None:
 def _print(report: "VerifyReport") -> None:
     write = sys.stdout.write
     write(f"records     {report.records:>12,}  chain {_word(report, 'chain')}\n")
+    late = f"+ {report.late_rows:,} late " if report.late_rows else ""
     write(f"identity    {'':>12}  OWNER, table and ledger {_word(report, 'identity')}\n")
     write(
         f"offsets     {report.offsets:>12,}  = {report.rows:,} rows + {report.dirty_rows:,} dirty "
-        f"+ {report.filtered:,} filtered + {report.skipped:,} skipped + {report.gaps:,} gaps"
+        f"{late}+ {report.filtered:,} filtered + {report.skipped:,} skipped + {report.gaps:,} gaps"
         f"{f' - {report.replayed:,} replayed' if report.replayed else ''}\n"
     )
     if report.lanes:
         done = f"{report.replayed:,} dirty rows replayed, {report.purged:,} purged"
         write(f"lanes       {report.lanes:>12,}  {done} {_word(report, 'lane')}\n")
     how = "size, rows and checksum" if report.deep else "size and rows"
-    files = report.files + report.dirty_files
+    files = report.files + report.dirty_files + report.late_files
     write(f"files       {files:>12,}  {how} {_word(report, 'file')}\n")
     write(f"partitions  {report.partitions:>12,}  in the metastore {_word(report, 'partition')}\n")
     write(f"source      {'':>12}  identities and log ends {_word(report, 'source')}\n")

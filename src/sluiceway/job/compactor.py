@@ -22,8 +22,8 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.types.strict_json import BigInt, encode
 
-BEFORE_READY_S = 300.0
-"""How long an announcement waits for compaction (commit rule 30c)."""
+BEFORE_READY_S = 280.0
+"""How long compaction before an announcement may take: READY waits for 300 s (commit rule 30c)."""
 
 _LAST_WAIT_S = 5.0
 Value = TypeVar("Value")
@@ -81,7 +81,7 @@ class Compactor:
         """Whether all below a prefix is compacted, or left alone, or put off; begins it first.
 
         Called by the driver's thread before it announces the prefix, again and again, when no
-        epoch writes there any more. Comes before requests. What is not done in five minutes is
+        epoch writes there any more. Comes before requests. What is not done in time is
         done later, without anybody waiting for it (commit rule 30c).
 
         Args:

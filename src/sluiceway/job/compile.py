@@ -10,7 +10,9 @@ from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
 from sluiceway.job.ready_choice import ready_rule
+from sluiceway.job.retention import RetentionRule
 from sluiceway.job.schema_formats import avro_options, protobuf_options
+from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_format import creation_problem
@@ -18,7 +20,9 @@ from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
+from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
+from sluiceway.spec.retention import duration_text
 from sluiceway.spec.values import Secret
 from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
@@ -34,8 +38,11 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 from sluiceway.worker.plan import (
+    IN_TIME_ALWAYS,
     EventTimeRule,
     FileRules,
+    LatePolicy,
+    LateRule,
     MetaColumn,
     PartitionRule,
     RowColumn,
@@ -109,9 +116,30 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         dirty=_dirty_limits(spec),
         dirty_topic=_dirty_topic(spec),
         evolution=Evolution(spec.table.evolution),
+        retention=_retention_rule(spec),
         rolling=_file_rules(spec),
+        compact_before_ready=spec.files.compact == "before_ready",
         memory_bytes=spec.run.memory_per_task_bytes,
         ready=ready_rule(spec, revealed),
+        late=_late_rule(spec),
+    )
+
+
+def _retention_rule(spec: RouteSpec) -> RetentionRule | None:
+    if spec.retention is None or spec.event_time is None:
+        return None
+    columns: list[tuple[str, str]] = []
+    for part in spec.table.partition_by:
+        if part.event_time is None:
+            break
+        columns.append((part.name, part.event_time))
+    return RetentionRule(
+        keep_us=spec.retention.partitions_ms * 1000,
+        text=duration_text(spec.retention.partitions_ms),
+        drop=spec.retention.drop,
+        columns=tuple(columns),
+        timezone=spec.event_time.timezone,
+        announced=spec.ready is not None,
     )
 
 
@@ -199,6 +227,22 @@ def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
     )
 
 
+def _late_rule(spec: RouteSpec) -> LateRule:
+    """Rows of any age are in time unless the job file says something of lateness or readiness."""
+    rule = spec.event_time
+    if rule is None:
+        return IN_TIME_ALWAYS
+    window_ms = rule.archive_window_ms
+    if window_ms is None:
+        asked = rule.late is not None or spec.ready is not None
+        window_ms = DEFAULT_ARCHIVE_WINDOW_MS if asked else UNLIMITED
+    return LateRule(
+        policy=LatePolicy(rule.late or LatePolicy.SIDE),
+        window_us=None if isinstance(window_ms, str) else window_ms * 1000,
+        out_of_orderness_us=rule.out_of_orderness_ms * 1000,
+    )
+
+
 def _partition_rules(spec: RouteSpec) -> tuple[PartitionRule, ...]:
     return tuple(map(_partition_rule, spec.table.partition_by))
 
@@ -212,7 +256,11 @@ def _partition_rule(part: PartitionSpec) -> PartitionRule:
     for kind, pattern in kinds.items():
         if pattern is not None:
             return PartitionRule(part.name, pattern, None, kind=kind, timezone=part.timezone)
-    return PartitionRule(part.name, None, part.column, part.constant)
+    choice = None
+    if part.partitioner is not None and part.partitioner.plugin is not None:
+        name, options = part.partitioner.plugin
+        choice = PartitionerChoice(name, _texts(options))
+    return PartitionRule(part.name, None, part.column, part.constant, partitioner=choice)
 
 
 def source_access(spec: RouteSpec) -> SourceAccess:

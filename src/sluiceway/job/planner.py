@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
+from sluiceway.job.epoch_times import UNDATED, EpochDates
 from sluiceway.job.start_offsets import ResolvedStart
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState, Subscription
@@ -44,6 +45,7 @@ class PlannedEpoch:
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
+        dates: What it knows of time: by which clock rows are read, what is late.
         closed: Prefixes that rows of this epoch reach by the late policy only.
         bound_us: The committed watermark that it took to close them; None without one.
         answered: When its tasks had answered, on the monotonic clock; None while they have not.
@@ -55,6 +57,7 @@ class PlannedEpoch:
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
     alone: bool = True
     ahead: bool = False
+    dates: EpochDates = UNDATED
     closed: tuple[str, ...] = ()
     bound_us: int | None = None
     answered: float | None = None
@@ -66,15 +69,19 @@ class PlannedEpoch:
         Args:
             deadline_s: Reading time from a task's start.
         """
+        dealt = {
+            task: tuple(each.split for each in splits) for task, splits in self.by_task.items()
+        }
         return {
             task: TaskPlan(
                 route=self.route,
                 epoch=self.epoch,
                 task=task,
-                splits=tuple(each.split for each in splits),
+                splits=splits,
                 deadline_s=deadline_s,
+                times=self.dates.for_splits(splits, self.closed),
             )
-            for task, splits in self.by_task.items()
+            for task, splits in dealt.items()
         }
 
 

@@ -9,6 +9,7 @@ from sluiceway.job.planner import PlannedSplit
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import LaneDataRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.offset_sum import add_sums
 from sluiceway.ledger.partition_records import ReplaceRecord
@@ -41,13 +42,15 @@ def prepare_record(
         InvariantError: A task answered something that it was not asked.
     """
     ranges: list[RangeRecord] = []
-    counts, reasons, timings = NO_ROWS, dict[str, int](), dict[str, int]()
+    counts, late = NO_ROWS, NO_LATE_ROWS
+    reasons, timings = dict[str, int](), dict[str, int]()
     for result in results:
         _check_answer(fold, epoch, planned[result.task], result)
         for plan, split in zip(planned[result.task], result.splits, strict=True):
             if split.end > plan.range_start:
                 ranges.append(_range(fold, plan, split))
         counts = counts.plus(result.counts)
+        late = late.plus(result.late_rows)
         _add_counts(reasons, result.dirty_reasons)
         _add_counts(timings, result.timings_ms)
     if not ranges:
@@ -57,10 +60,12 @@ def prepare_record(
         ranges=_joined(ranges),
         files=tuple(file for result in results for file in result.files),
         dirty_files=tuple(file for result in results for file in result.dirty_files),
+        late_files=tuple(file for result in results for file in result.late_files),
         counts=_only_moved(counts),
         schema=schema,
         dirty_reasons=bounded_counts(reasons),
         timings_ms=timings,
+        late_rows=late,
     )
 
 
@@ -149,7 +154,7 @@ def check_staged_files(
     for result in results:
         named = {
             layout.attempt(file.staged): int(file.size_bytes)
-            for file in (*result.files, *result.dirty_files)
+            for file in (*result.files, *result.dirty_files, *result.late_files)
         }
         if not named:
             continue
@@ -206,7 +211,7 @@ def placed_lane(record: LaneDataRecord, fold: Fold) -> LaneDataRecord:
 
 
 def all_files(record: EpochRecord | ReplaceRecord) -> tuple[FileRecord, ...]:
-    """Files that a record gives their final names, clean and dirty."""
+    """Files that a record gives their final names, clean, dirty and late."""
     if isinstance(record, ReplaceRecord):
         return record.added
-    return (*record.files, *record.dirty_files)
+    return (*record.files, *record.dirty_files, *record.late_files)

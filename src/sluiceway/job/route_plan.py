@@ -76,6 +76,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         samples=_samples(config),
         rolling=config.rolling,
         memory_bytes=config.memory_bytes,
+        late=config.late,
     )
 
 

@@ -25,7 +25,6 @@ from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.dirty_limits import DirtyWatch
-from sluiceway.job.dirty_log import DirtyLog
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.held_route import HeldRoute
@@ -49,6 +48,7 @@ from sluiceway.job.publish import Publisher, publish_patiently
 from sluiceway.job.ready_effects import ready_effects
 from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_parts import RouteParts
+from sluiceway.job.row_log import RowLog
 from sluiceway.job.schema_follow import SchemaFollower
 from sluiceway.job.second_look import SecondLook
 from sluiceway.job.side_records import (
@@ -109,7 +109,7 @@ class RouteSession:
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
         self._second_look = SecondLook()
-        self._dirty_log = DirtyLog(self._log)
+        self._row_log = RowLog(self._log)
         self.meter = RouteMeter(config.interval_s)
         self.lag_records = 0
         self.caught_up = False
@@ -176,7 +176,6 @@ class RouteSession:
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
         self._want_partitions(owned.fold.effects_through, anew=True)
-        housekeeper.tidy(owned.fold)
         begin_background(self._held, self.config, self._log)
 
     def _observe_start(self, step: Step) -> None:
@@ -238,11 +237,11 @@ class RouteSession:
         wanted = self.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
-    def is_asked(self, view: SourceView | None) -> bool:
+    def is_asked(self, view: SourceView | None = None) -> bool:
         """Whether a record is due beside the epochs. Called when no epoch is in flight."""
         return is_due(self._now, view)
 
-    def pin(self, record: SourcesRecord | None, view: SourceView | None) -> None:
+    def pin(self, record: SourcesRecord | None, view: SourceView | None = None) -> None:
         """Commit where new source partitions start, and what is due beside the epochs.
 
         Called when no epoch is in flight.
@@ -302,7 +301,7 @@ class RouteSession:
             return None
         ahead_of = ahead is not None
         planned = PlannedEpoch(next(self._epochs), splits, route, ahead=ahead_of)
-        planned.closed, planned.bound_us = self._now.desk.closed(), self._now.desk.bound_us
+        self._now.mark_planned(planned, fold)
         self._parts.observe(Step.PLANNED)
         return planned
 
@@ -403,7 +402,7 @@ class RouteSession:
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
             put_asked(held, self._publish)
             put_announcements(held)
-            self._dirty_log.tell(results)
+            self._row_log.tell(record, results)
             keep_log_short(held.upkeep, self._log)
             held.housekeeper.tidy(owned.fold)
             held.lanes.look()

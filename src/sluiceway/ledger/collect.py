@@ -166,7 +166,8 @@ class GarbageCollector:
         for epoch in sorted(epochs):
             record = find_epoch(self._log, self._decided.next_seq, epoch)
             if record is not None and isinstance(record.body, EpochRecord):
-                files = (*record.body.files, *record.body.dirty_files)
+                body = record.body
+                files = (*body.files, *body.dirty_files, *body.late_files)
                 found[epoch] = NamedFiles(record.seq, files)
         return found
 

@@ -6,6 +6,7 @@ from sluiceway.ledger import fold_partitions, fold_watermark
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold_rules import is_contained, require
 from sluiceway.ledger.fold_state import FoldState
+from sluiceway.ledger.layout import is_late_place
 from sluiceway.ledger.records import DataRecord, RangeRecord, Record
 
 
@@ -22,7 +23,14 @@ def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     keys = {(span.topic, span.partition) for span in body.ranges}
     require(len(keys) == len(body.ranges), "I2", f"{slot} names a source partition twice")
     _check_sums(body, slot)
-    check_own_files((*body.files, *body.dirty_files), record.term, body.epoch, slot)
+    written = (*body.files, *body.dirty_files, *body.late_files)
+    check_own_files(written, record.term, body.epoch, slot)
+    for file in body.files:
+        require(not is_late_place(file.final), "I4", f"{slot} hides rows in {file.final}")
+    for file in body.late_files:
+        require(is_late_place(file.final), "I4", f"{slot} has late rows in {file.final}")
+    kept = body.clock_us == 0 or body.clock_us >= fold.clock_us
+    require(kept, "rule 23", f"{slot} has clock {body.clock_us} after {fold.clock_us}")
     fold_partitions.check_places(fold, body, record)
     fold_watermark.check_watermark(fold, body, record)
 
@@ -66,6 +74,14 @@ def _check_sums(body: DataRecord, slot: str) -> None:
     require(written == counts.written, "P6", f"{slot} wrote {counts.written}, files {written}")
     dirty = sum(file.rows for file in body.dirty_files)
     require(dirty == counts.dirty, "P6", f"{slot} has {counts.dirty} dirty, files {dirty}")
+    late, told = sum(file.rows for file in body.late_files), body.late_rows
+    require(
+        late == counts.late == told.side,
+        "P6",
+        f"{slot} has {counts.late} late, files {late}, aside {told.side}",
+    )
+    among = 0 <= told.dirty <= counts.dirty and 0 <= told.redirect + told.reopen <= counts.written
+    require(among, "P6", f"{slot} has late rows {told.told()} among {counts}")
 
 
 def take_data(fold: FoldState, body: DataRecord, record: Record) -> None:
@@ -78,5 +94,7 @@ def take_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     fold_watermark.take_watermark(fold, body, record)
     fold_partitions.take_places(fold, body, record)
     fold.counts = fold.counts.plus(body.counts)
+    fold.late_rows = fold.late_rows.plus(body.late_rows)
+    fold.clock_us = max(fold.clock_us, int(body.clock_us))
     fold.unpublished[record.seq] = body
     fold.data_records += 1

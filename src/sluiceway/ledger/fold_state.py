@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from sluiceway.ledger.lane_state import LaneBook
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import is_below, prefixes
 from sluiceway.ledger.records import (
@@ -177,16 +178,20 @@ class ClosedPrefix:
     Attributes:
         closed_seq: Slot of the DATA that was planned with it closed.
         version: Of the last READY, in slot `ready_seq`; 0 when there is none.
+        ready_at_us: When that was put, as it says itself.
+        late_rows: Rows that have come since it was closed.
     """
 
     closed_seq: int
     version: int = 0
     ready_seq: int = -1
+    ready_at_us: int | None = None
+    late_rows: int = 0
 
 
 @dataclass(slots=True)
 class LeftFolder:
-    """A folder that a REPLACE, in slot `seq`, has left."""
+    """A folder that a REPLACE or EXPIRE, in slot `seq`, has left."""
 
     partition: str
     seq: int
@@ -200,6 +205,8 @@ class FoldState:
         fence_seq: Slot of the latest FENCE.
         last_epoch: Of the latest DATA since then, in slot `data_seq`; -1 when there is none.
         counts: Of what was read from source partitions; lanes have their own.
+        late_rows: Of the same, those that were late.
+        clock_us: Up to when rows were dated by the clock; 0 when none were.
         partitions: By name; those that nothing is owed to are forgotten now and then.
         forgotten_up_to: Greatest name of a forgotten partition.
         forgotten: Where forgotten partitions go when somebody wants them; None drops them.
@@ -223,6 +230,8 @@ class FoldState:
     sources: dict[PartitionKey, SourceState] = field(default_factory=dict)
     partitions: dict[str, PartitionState] = field(default_factory=dict)
     counts: RowCounts = NO_ROWS
+    late_rows: LateRows = NO_LATE_ROWS
+    clock_us: int = 0
     published_through: int = 0
     effects_through: int = 0
     unpublished: dict[int, EpochRecord | ReplaceRecord] = field(default_factory=dict)

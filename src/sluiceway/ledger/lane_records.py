@@ -104,6 +104,11 @@ class LaneDataRecord:
     late_in: tuple[str, ...]
 
     @property
+    def late_files(self) -> tuple[FileRecord, ...]:
+        """Rows of a lane are never late: they go to their own partitions (commit rule 14)."""
+        return ()
+
+    @property
     def closed(self) -> tuple[str, ...]:
         """A lane closes nothing."""
         return ()

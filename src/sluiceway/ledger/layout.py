@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 RECORDS_PER_FOLDER = 10_000
 SYSTEM_FOLDER = "_sluiceway"
+_LATE = "late"
+_LATE_DEPTH = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,27 @@ class LedgerLayout:
         """Final name of a file, from its name relative to the table."""
         return f"{self.table_root}/{relative}"
 
+    @property
+    def late(self) -> str:
+        """Late rows, in folders as the table has them."""
+        return f"{self.root}/{_LATE}"
+
+    def late_relative(self, folder: str, file_name: str) -> str:
+        """Final name of a file of late rows, relative to the table.
+
+        Args:
+            folder: Of the rows' own partition; empty without partition columns.
+            file_name: Its last part.
+        """
+        below = f"{folder}/{file_name}" if folder else file_name
+        return f"{SYSTEM_FOLDER}/{self.route}/{_LATE}/{below}"
+
     def dirty_relative(self, file_name: str) -> str:
         """Final name of a dirty file, relative to the table."""
         return f"{SYSTEM_FOLDER}/{self.route}/dirty/{file_name}"
+
+
+def is_late_place(final: str) -> bool:
+    """Whether a final name, relative to the table, is one of late rows."""
+    parts = final.split("/")
+    return parts[:1] == [SYSTEM_FOLDER] and parts[2:3] == [_LATE] and len(parts) > _LATE_DEPTH

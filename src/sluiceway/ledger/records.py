@@ -12,6 +12,7 @@ from typing import ClassVar
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.operator_records import ResetRecord, SourceChangeRecord
 from sluiceway.ledger.partition_records import (
     AbandonRecord,
@@ -43,6 +44,7 @@ MIN_READER = 3
 
 MAX_RECORD_BYTES = 64 << 20
 FIRST_PREV = "0" * 64
+_NEVER = BigInt(0)
 
 
 class RecordType(StrEnum):
@@ -141,7 +143,8 @@ class RangeRecord:
     Attributes:
         rows: Records read; `end - start == rows + gaps`.
         gaps: Offsets that were no row.
-        max_event_time_us: Greatest event time among the written rows.
+        max_event_time_us: Greatest event time among the rows that are not dirty; none counts for
+            more than the time when it was read (commit rule 23).
         offset_sum: Sum over the rows, 32 hex digits (see `ledger.offset_sum`).
     """
 
@@ -198,9 +201,14 @@ class DataRecord:
             earlier record. Epochs rise, so none that was planned before can land any more.
         late_in: Closed prefixes that rows have reached by the late policy.
         watermark: Of the route, when the job file has a block `ready`; left out without one.
+        late_files: Late rows in their own place, which readers of the table do not see.
+        late_rows: All late rows, by what became of them.
+        clock_us: Up to when rows were dated by the clock; 0 where no partition is by the clock.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"watermark"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset(
+        {"watermark", "late_files", "late_rows", "clock_us"}
+    )
     epoch: int
     ranges: tuple[RangeRecord, ...]
     files: tuple[FileRecord, ...]
@@ -212,6 +220,9 @@ class DataRecord:
     closed: tuple[str, ...] = ()
     late_in: tuple[str, ...] = ()
     watermark: WatermarkRecord | None = None
+    late_files: tuple[FileRecord, ...] = ()
+    late_rows: LateRows = NO_LATE_ROWS
+    clock_us: BigInt = _NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +288,14 @@ _SINCE_FORMAT = {
     RecordType.LANE_DATA: 3,
 }
 _FIELDS_SINCE: dict[RecordType, dict[str, int]] = {
-    RecordType.DATA: {"closed": 3, "late_in": 3, "watermark": 3}
+    RecordType.DATA: {
+        "closed": 3,
+        "late_in": 3,
+        "watermark": 3,
+        "late_files": 3,
+        "late_rows": 3,
+        "clock_us": 3,
+    }
 }
 """Fields of bodies that earlier formats do not have; they are at their defaults there."""
 

@@ -13,6 +13,7 @@ from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavaila
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState, Subscription, WatermarkState
 from sluiceway.ledger.lane_image import LaneImage, lane_book, lane_image
+from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_image import (
     PartitionsImage,
@@ -81,6 +82,8 @@ class _Image:
     sources: tuple[_Source, ...]
     partitions: PartitionsImage
     counts: RowCounts
+    late_rows: LateRows
+    clock_us: BigInt
     effects_through: int
     data_records: BigInt
     snapshot_through: int
@@ -166,6 +169,8 @@ def _image(fold: Fold) -> _Image:
         sources=tuple(_source(key, state) for key, state in sorted(fold.sources.items())),
         partitions=partitions_image(fold),
         counts=fold.counts,
+        late_rows=fold.late_rows,
+        clock_us=BigInt(fold.clock_us),
         effects_through=fold.effects_through,
         data_records=BigInt(fold.data_records),
         snapshot_through=fold.snapshot_through,
@@ -215,6 +220,8 @@ def _fold(image: _Image) -> Fold:
         subscription=image.subscription,
         sources={(each.topic, each.partition): _source_state(each) for each in image.sources},
         counts=image.counts,
+        late_rows=image.late_rows,
+        clock_us=int(image.clock_us),
         published_through=image.next_seq,
         effects_through=image.effects_through,
         data_records=int(image.data_records),

@@ -1,7 +1,7 @@
 """The block `event_time` of a job file: when a row happened, and what is too late or too early."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -13,7 +13,7 @@ PROCESSING_TIME = "$processing_time"
 OWN_FIELDS = (RECORD_TIME, PROCESSING_TIME)
 """Event times that no column holds."""
 
-UNLIMITED = "unlimited"
+UNLIMITED: Final = "unlimited"
 LATE_POLICIES = ("side", "redirect", "reopen", "dirty")
 DEFAULT_ARCHIVE_WINDOW_MS = 86_400_000
 

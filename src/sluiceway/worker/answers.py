@@ -58,6 +58,8 @@ def finished_result(
         failure=None,
         dirty_samples=written.dirty_samples,
         unknown_fields=written.unknown_fields,
+        late_files=written.late_files,
+        late_rows=written.late_rows,
     )
 
 

@@ -9,9 +9,7 @@ import pyarrow as pa
 
 from sluiceway.sinks.files.contract import TableFile
 from sluiceway.worker.late_writer import LateWriter
-
-Values = tuple[str | None, ...]
-"""Of a partition."""
+from sluiceway.worker.places import Place
 
 
 class SharedRows:
@@ -33,14 +31,14 @@ class OpenFile:
     """A file that takes rows.
 
     Attributes:
-        values: Of its partition; None for dirty rows.
+        place: Its partition, in time or late; None for dirty rows.
         began_s: When its first row came, on the monotonic clock.
         written_s: When its last one did.
         counted_bytes: Of its buffers, as they were last counted.
         pieces: Shared memory that its rows lie in, and how much of it is theirs.
     """
 
-    values: Values | None
+    place: Place | None
     file: TableFile
     writer: LateWriter
     began_s: float
@@ -59,34 +57,34 @@ class OpenFiles:
     """
 
     def __init__(self) -> None:
-        self._by_values: OrderedDict[Values, OpenFile] = OrderedDict()
+        self._by_place: OrderedDict[Place, OpenFile] = OrderedDict()
         # Of those, the ones with an open file, the one written longest ago first.
-        self._begun: OrderedDict[Values, OpenFile] = OrderedDict()
+        self._begun: OrderedDict[Place, OpenFile] = OrderedDict()
         self.held_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._by_values)
+        return len(self._by_place)
 
     def __iter__(self) -> Iterator[OpenFile]:
-        return iter(list(self._by_values.values()))
+        return iter(list(self._by_place.values()))
 
     @property
     def begun(self) -> int:
         """How many have an open file."""
         return len(self._begun)
 
-    def get(self, values: Values) -> OpenFile | None:
+    def get(self, place: Place) -> OpenFile | None:
         """The file of a partition that takes rows."""
-        return self._by_values.get(values)
+        return self._by_place.get(place)
 
-    def add(self, values: Values, of: OpenFile) -> None:
+    def add(self, place: Place, of: OpenFile) -> None:
         """Take in a new file of a partition."""
-        self._by_values[values] = of
+        self._by_place[place] = of
 
     def begun_until(self, time_s: float) -> list[OpenFile]:
         """Files whose first row came at this time or before."""
         # They lie in the order in which their first rows came.
-        return list(takewhile(lambda of: of.began_s <= time_s, self._by_values.values()))
+        return list(takewhile(lambda of: of.began_s <= time_s, self._by_place.values()))
 
     def idle_since(self, time_s: float) -> list[OpenFile]:
         """Open files whose last row came at this time or before."""
@@ -124,9 +122,9 @@ class OpenFiles:
 
     def take_out(self, of: OpenFile) -> None:
         """Let a file go that is about to be closed or dropped."""
-        if of.values is not None:
-            del self._by_values[of.values]
-            self._begun.pop(of.values, None)
+        if of.place is not None:
+            del self._by_place[of.place]
+            self._begun.pop(of.place, None)
         self.held_bytes -= of.counted_bytes
         self._release(of)
 
@@ -154,6 +152,6 @@ class OpenFiles:
         of.pieces = []
 
     def _note_begun(self, of: OpenFile) -> None:
-        if of.values is not None and of.writer.begun:
-            self._begun[of.values] = of
-            self._begun.move_to_end(of.values)
+        if of.place is not None and of.writer.begun:
+            self._begun[of.place] = of
+            self._begun.move_to_end(of.place)

@@ -17,6 +17,7 @@ from sluiceway.eventtime.partition_values import NO_TIMES, RowTimes
 from sluiceway.formats.contract import DirtyRow, RowDecoder
 from sluiceway.formats.registry import open_decoder
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.files.registry import open_format
@@ -27,7 +28,9 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.field_samples import open_samples
+from sluiceway.worker.late_rows import LateBatch, LateJudge
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
+from sluiceway.worker.places import Values
 from sluiceway.worker.plan import NO_CHOICES, DirtySample, SeenField, TaskPlan
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.row_files import RowFiles
@@ -61,6 +64,8 @@ class Written:
     timings_ms: dict[str, int]
     dirty_samples: tuple[DirtySample, ...]
     unknown_fields: tuple[SeenField, ...]
+    late_files: tuple[FileRecord, ...] = ()
+    late_rows: LateRows = NO_LATE_ROWS
 
 
 @dataclass(slots=True)
@@ -78,6 +83,7 @@ class _Counted:
     dirty: int = 0
     filtered: int = 0
     skipped: int = 0
+    late_rows: LateRows = NO_LATE_ROWS
     reasons: DirtyTally = field(default_factory=DirtyTally)
     notes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -114,7 +120,9 @@ class RowPipeline:
         if route.choices != NO_CHOICES:
             self._chooser = RowChooser(route.schema, route.choices)
             row_schema = self._chooser.arrow_schema
-        self._clock = TaskClock(plan.clock_us, time.monotonic() if started is None else started)
+        self._clock = TaskClock(
+            plan.times.clock_us, time.monotonic() if started is None else started
+        )
         self._times = RowTimesReader(route.event_time, route.partitions, row_schema)
         self._assigner = partition_assigner(route.partitions, route.event_time, row_schema)
         # What a partition column says is said by the folder alone, as Hive has it.
@@ -126,6 +134,7 @@ class RowPipeline:
         self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
         self._format = open_format(self._file_schema, route.files)
         self._files = files or StagedFiles(storage, plan, self._file_schema)
+        self._late = LateJudge(plan, self._assigner)
         self._writer = RowWriter(self._files, lane.memory)
         self._lane = lane
         rules = route.rolling
@@ -167,14 +176,14 @@ class RowPipeline:
         rows.times, timeless = self._times.read(rows.columns, rows.indices, batches, now_us)
         _drop(rows, timeless, dirty)
         converted_at = time.monotonic()
-        codes, values = self._assign(rows, dirty)
+        going = self._find_places(rows, dirty, bounds, batches)
         clean = self._with_meta(rows, meta, bounds[-1])
-        clean, codes = self._fit_for_files(rows, clean, codes, dirty)
+        clean, going = self._fit_for_files(rows, clean, going, dirty)
         self._note_event_times(rows, bounds, batches)
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
         size_bytes = clean.nbytes + (0 if rejected is None else rejected.nbytes)
-        self._lane.submit(size_bytes, partial(self._writer.write, clean, codes, values, rejected))
+        self._lane.submit(size_bytes, partial(self._writer.write, clean, going, rejected))
         self._counted.seconds["decode"] += decoded_at - started
         self._counted.seconds["convert"] += converted_at - decoded_at
         self._counted.seconds["route"] += routed_at - converted_at
@@ -219,8 +228,9 @@ class RowPipeline:
         """
         started = time.monotonic()
         self._lane.finish()
-        files, dirty_files = self._writer.close()
+        files, dirty_files, late_files = self._writer.close()
         counted = self._counted
+        late = counted.late_rows.plus(self._writer.late_rows)
         counted.seconds["write"] += self._writer.seconds
         counted.seconds["close"] += time.monotonic() - started
         return Written(
@@ -231,7 +241,7 @@ class RowPipeline:
                 BigInt(counted.read),
                 BigInt(self._writer.rows),
                 BigInt(counted.dirty),
-                BigInt(0),
+                late.side,
                 BigInt(counted.filtered),
                 BigInt(counted.skipped),
             ),
@@ -241,6 +251,8 @@ class RowPipeline:
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
             dirty_samples=tuple(counted.reasons.samples),
             unknown_fields=() if self._samples is None else self._samples.fields(),
+            late_files=late_files,
+            late_rows=late,
         )
 
     def abort(self) -> None:
@@ -261,9 +273,22 @@ class RowPipeline:
         self._counted.filtered += int(np.count_nonzero(~matching))
         _keep(rows, matching)
 
-    def _assign(
-        self, rows: _Rows, dirty: list[DirtyRow]
-    ) -> tuple[NDArray[np.int32], list[tuple[str | None, ...]]]:
+    def _find_places(
+        self,
+        rows: _Rows,
+        dirty: list[DirtyRow],
+        bounds: list[int],
+        batches: Sequence[SourceBatch],
+    ) -> LateBatch:
+        """Where each row goes: its partition, or where late rows go."""
+        codes, values = self._assign(rows, dirty)
+        going = self._late.judge(values, codes, rows.times.event, _spans(rows, bounds, batches))
+        left = _drop(rows, going.dirty, dirty)
+        late_dirty = LateRows(dirty=BigInt(len(going.dirty)))
+        self._counted.late_rows = self._counted.late_rows.plus(late_dirty)
+        return going if left is None else going.only(left)
+
+    def _assign(self, rows: _Rows, dirty: list[DirtyRow]) -> tuple[NDArray[np.int32], list[Values]]:
         """Partition of each row, as codes into a list of values."""
         found = self._assigner.assign(rows.columns, rows.times)
         left = _drop(rows, found.dirty, dirty)
@@ -276,12 +301,11 @@ class RowPipeline:
         times = rows.times.event
         if times is None or len(times) == 0:
             return
-        cuts = np.searchsorted(rows.indices.to_numpy(), bounds)
-        for batch, begin, end in zip(batches, cuts[:-1], cuts[1:], strict=True):
+        for split, begin, end in _spans(rows, bounds, batches):
             if end > begin:
                 newest = pc.max(times.slice(begin, end - begin)).as_py()
                 newest = min(newest, rows.times.processing_us)
-                totals = self._totals[batch.split_index]
+                totals = self._totals[split]
                 before = totals.max_event_time_us
                 totals.max_event_time_us = newest if before is None else max(newest, before)
 
@@ -295,12 +319,12 @@ class RowPipeline:
         self,
         rows: _Rows,
         clean: pa.RecordBatch,
-        codes: NDArray[np.int32],
+        going: LateBatch,
         dirty: list[DirtyRow],
-    ) -> tuple[pa.RecordBatch, NDArray[np.int32]]:
+    ) -> tuple[pa.RecordBatch, LateBatch]:
         """What is written of the rows: those that files of the table's format can hold."""
         kept = _drop(rows, self._format.unfit_rows(clean), dirty)
-        return (clean, codes) if kept is None else (clean.filter(pa.array(kept)), codes[kept])
+        return (clean, going) if kept is None else (clean.filter(pa.array(kept)), going.only(kept))
 
     def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]
@@ -313,6 +337,15 @@ class RowPipeline:
         for row, record in found:
             self._counted.reasons.add(row, record)
         return dirty_batch(found, self._route.schema_version)
+
+
+def _spans(
+    rows: _Rows, bounds: list[int], batches: Sequence[SourceBatch]
+) -> list[tuple[int, int, int]]:
+    """(split, first row, row behind the last) of the rows that each batch has left."""
+    cuts = np.searchsorted(rows.indices.to_numpy(), bounds).tolist()
+    splits = (batch.split_index for batch in batches)
+    return list(zip(splits, cuts[:-1], cuts[1:], strict=True))
 
 
 def _record(index: int, bounds: list[int], batches: Sequence[SourceBatch]) -> RawRecord:

@@ -1,14 +1,17 @@
 """What a task is told and what it answers. Values only; they cross process borders."""
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Literal
 
 from sluiceway import errors
 from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import RowCounts
+from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import SourceAccess
@@ -49,11 +52,12 @@ PROCESSING_TIME = "$processing_time"
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """One partition column: by a time (`pattern`), a column of the row, or a constant.
+    """One partition column: by a time (`pattern`), a column of the row, a constant, a plug-in.
 
     Attributes:
         kind: Which time.
         timezone: Of a time that is no event time; None is that of the event time, or UTC.
+        partitioner: Columns with an equal one get their values from one partitioner.
     """
 
     name: str
@@ -62,6 +66,55 @@ class PartitionRule:
     constant: str | None = None
     kind: TimeKind = TimeKind.EVENT
     timezone: str | None = None
+    partitioner: PartitionerChoice | None = None
+
+
+class LatePolicy(StrEnum):
+    """What becomes of late rows (commit rule 17)."""
+
+    SIDE = "side"
+    REDIRECT = "redirect"
+    REOPEN = "reopen"
+    DIRTY = "dirty"
+
+
+@dataclass(frozen=True, slots=True)
+class LateRule:
+    """When rows are late and what becomes of them.
+
+    Attributes:
+        policy: What becomes of them.
+        window_us: A row further behind its source partition's greatest event time is late; None
+            leaves any row in time whose partition is open.
+        out_of_orderness_us: How far the route's watermark stays behind the greatest event times.
+    """
+
+    policy: LatePolicy = LatePolicy.SIDE
+    window_us: int | None = None
+    out_of_orderness_us: int = 0
+
+
+IN_TIME_ALWAYS = LateRule()
+"""Rows are late only when their partition is closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTimes:
+    """What an epoch knows of time when it is planned.
+
+    Attributes:
+        clock_us: The driver's clock, never before that of an epoch that is committed (commit
+            rule 23). 0 is the clock of the task's machine.
+        closed: Prefixes that rows reach by the late policy only.
+        late_before_us: By split: a row before it is late; None bounds nothing. One for each split,
+            or none at all.
+        watermark_us: Of the route; None before there is one.
+    """
+
+    clock_us: int = 0
+    closed: tuple[str, ...] = ()
+    late_before_us: tuple[int | None, ...] = ()
+    watermark_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +199,7 @@ class RoutePlan:
             one, a few of all, or none.
         rolling: How their rows are cut into files.
         memory_bytes: What a task may hold of rows; the same for all routes of a job.
+        late: When rows are late and what becomes of them.
     """
 
     ledger: str
@@ -163,6 +217,7 @@ class RoutePlan:
     samples: Literal["none", "dirty", "few"] = "none"
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
+    late: LateRule = IN_TIME_ALWAYS
 
     @property
     def owner_token(self) -> str:
@@ -176,8 +231,7 @@ class TaskPlan:
 
     Attributes:
         deadline_s: Reading time from the task's start, on its own monotonic clock.
-        clock_us: The driver's clock when the epoch was planned, never before that of an epoch that
-            is committed (commit rule 23). 0 is the clock of the task's machine.
+        times: What is late, and by which clock rows are read.
     """
 
     route: RoutePlan
@@ -185,7 +239,7 @@ class TaskPlan:
     task: int
     splits: tuple[Split, ...]
     deadline_s: float
-    clock_us: int = 0
+    times: EpochTimes = EpochTimes()
 
     @property
     def result_path(self) -> str:
@@ -291,6 +345,8 @@ class TaskResult:
         dirty_samples: A few dirty rows of each reason.
         notes: What the format has counted besides.
         unknown_fields: Fields that no column reads, when the route samples them.
+        late_files: Late rows in their own place.
+        late_rows: All late rows, by what became of them.
     """
 
     ledger: str
@@ -309,6 +365,8 @@ class TaskResult:
     dirty_samples: tuple[DirtySample, ...] = ()
     notes: dict[str, int] = field(default_factory=dict)
     unknown_fields: tuple[SeenField, ...] = ()
+    late_files: tuple[FileRecord, ...] = ()
+    late_rows: LateRows = NO_LATE_ROWS
 
     def moved(self) -> bool:
         """Whether any end moved."""

@@ -5,7 +5,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.worker.open_files import SharedRows, Values
+from sluiceway.worker.open_files import SharedRows
+from sluiceway.worker.places import Place
+
+WrittenFiles = tuple[tuple[FileRecord, ...], tuple[FileRecord, ...], tuple[FileRecord, ...]]
+"""Clean files, dirty ones, late ones."""
 
 
 class RowFiles(Protocol):
@@ -19,8 +23,8 @@ class RowFiles(Protocol):
     def held_bytes(self) -> int:
         """Memory of what was written and is in no file yet."""
 
-    def write(self, values: Values, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
-        """Take clean rows of one partition, and what other partitions' lie beside them."""
+    def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
+        """Take clean rows of one partition, in time or late, and what others lie beside them."""
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
         """Take dirty rows."""
@@ -31,8 +35,8 @@ class RowFiles(Protocol):
     def shed(self, kept_bytes: int) -> None:
         """Free memory until at most `kept_bytes` are held."""
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
-        """Records of the clean files and of the dirty ones. Called once."""
+    def close(self) -> WrittenFiles:
+        """Records of the clean files, of the dirty and of the late ones. Called once."""
 
     def abort(self) -> None:
         """Drop what is open."""
@@ -44,7 +48,7 @@ class NoFiles:
     attempt = ""
     held_bytes = 0
 
-    def write(self, values: Values, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
+    def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
         """See `RowFiles`."""
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
@@ -56,9 +60,9 @@ class NoFiles:
     def shed(self, kept_bytes: int) -> None:
         """See `RowFiles`."""
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
+    def close(self) -> WrittenFiles:
         """See `RowFiles`."""
-        return (), ()
+        return (), (), ()
 
     def abort(self) -> None:
         """See `RowFiles`."""

@@ -6,10 +6,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sluiceway.worker.open_files import SharedRows, Values
+from sluiceway.worker.open_files import SharedRows
+from sluiceway.worker.places import Place
 
-Write = Callable[[Values, pa.RecordBatch, SharedRows | None], None]
-"""(partition, its rows, the memory that they share with others)"""
+Write = Callable[[Place, pa.RecordBatch, SharedRows | None], None]
+"""(place, its rows, the memory that they share with others)"""
 
 # With more runs of rows for one partition than this, sorting the batch costs less than the slices.
 _RUNS_PER_VALUE = 4
@@ -37,14 +38,14 @@ class RowSorter:
         self._held: list[pa.RecordBatch] = []
         self._held_codes: list[NDArray[np.int32]] = []
         self._held_bytes = 0
-        self._codes: dict[Values, int] = {}
+        self._codes: dict[Place, int] = {}
 
     @property
     def held_bytes(self) -> int:
         """Memory of what is kept back."""
         return self._held_bytes
 
-    def add(self, rows: pa.RecordBatch, codes: NDArray[np.int32], values: Sequence[Values]) -> None:
+    def add(self, rows: pa.RecordBatch, codes: NDArray[np.int32], values: Sequence[Place]) -> None:
         """Take a batch.
 
         Args:
@@ -79,9 +80,7 @@ class RowSorter:
         self._held, self._held_codes, self._held_bytes, self._codes = [], [], 0, {}
         self._cut(rows, codes, values)
 
-    def _cut(
-        self, rows: pa.RecordBatch, codes: NDArray[np.int32], values: Sequence[Values]
-    ) -> None:
+    def _cut(self, rows: pa.RecordBatch, codes: NDArray[np.int32], values: Sequence[Place]) -> None:
         starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
         if len(starts) <= _RUNS_PER_VALUE * len(values):
             # Rows that follow each other go to one place: slices do, nothing is copied.
@@ -93,7 +92,7 @@ class RowSorter:
         cuts = np.searchsorted(codes[order], np.arange(len(values) + 1))
         self._hand_on(ordered, values, cuts.tolist())
 
-    def _hand_on(self, rows: pa.RecordBatch, values: Sequence[Values], cuts: Sequence[int]) -> None:
+    def _hand_on(self, rows: pa.RecordBatch, values: Sequence[Place], cuts: Sequence[int]) -> None:
         largest = int(np.diff(cuts).max())
         shared = SharedRows(rows.nbytes)
         for value, begin, end in zip(values, cuts[:-1], cuts[1:], strict=True):

@@ -2,14 +2,12 @@
 
 import time
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sluiceway.errors import SluicewayError
-from sluiceway.ledger.file_records import FileRecord
-from sluiceway.worker.open_files import Values
-from sluiceway.worker.row_files import RowFiles
+from sluiceway.ledger.late_records import NO_LATE_ROWS
+from sluiceway.worker.late_rows import LateBatch
+from sluiceway.worker.row_files import RowFiles, WrittenFiles
 from sluiceway.worker.row_sorter import RowSorter
 from sluiceway.worker.task_memory import RowHolder, TaskMemory
 
@@ -25,7 +23,8 @@ class RowWriter(RowHolder):
         memory: The task's.
 
     Attributes:
-        rows: Clean ones that were written.
+        rows: Clean ones that were written into partitions.
+        late_rows: Late ones that were written, by where.
         seconds: That writing took.
     """
 
@@ -35,6 +34,7 @@ class RowWriter(RowHolder):
         self._sorter = RowSorter(files.write, gathered_bytes=memory.shares.gathered_bytes)
         self._failure: SluicewayError | None = None
         self.rows = 0
+        self.late_rows = NO_LATE_ROWS
         self.seconds = 0.0
 
     @property
@@ -43,18 +43,13 @@ class RowWriter(RowHolder):
         return self._sorter.held_bytes + self._files.held_bytes
 
     def write(
-        self,
-        rows: pa.RecordBatch,
-        codes: NDArray[np.int32],
-        values: list[Values],
-        rejected: pa.RecordBatch | None,
+        self, rows: pa.RecordBatch, going: LateBatch, rejected: pa.RecordBatch | None
     ) -> None:
         """Write what one read came to.
 
         Args:
             rows: Clean ones.
-            codes: Of each, its place in `values`.
-            values: Of the partitions.
+            going: Where each goes.
             rejected: Dirty rows.
 
         Raises:
@@ -64,8 +59,10 @@ class RowWriter(RowHolder):
         started = time.monotonic()
         self._raise_failure()
         if rows.num_rows > 0:
-            self.rows += rows.num_rows
-            self._sorter.add(rows, codes, values)
+            late = going.rows()
+            self.rows += rows.num_rows - int(late.side)
+            self.late_rows = self.late_rows.plus(late)
+            self._sorter.add(rows, going.codes, going.places)
         if rejected is not None:
             self._files.write_dirty(rejected)
         self._memory.settle(self)
@@ -90,11 +87,11 @@ class RowWriter(RowHolder):
         except SluicewayError as error:
             self._failure = error
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
+    def close(self) -> WrittenFiles:
         """Write what is kept back and close all files. Called once.
 
         Returns:
-            Records of the clean files and of the dirty ones.
+            Records of the clean files, of the dirty and of the late ones.
 
         Raises:
             TaskFailedError: A file is not what was written.

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from sluiceway.ledger.file_names import FileOrigin, new_file_name
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.layout import is_late_place
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.partition_path import partition_folder
@@ -16,8 +17,10 @@ from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA
 from sluiceway.worker.late_writer import LateWriter
-from sluiceway.worker.open_files import OpenFile, OpenFiles, SharedRows, Values
+from sluiceway.worker.open_files import OpenFile, OpenFiles, SharedRows
+from sluiceway.worker.places import LatePlace, Place, Values
 from sluiceway.worker.plan import TaskPlan
+from sluiceway.worker.row_files import WrittenFiles
 
 # So many are begun with their first rows, so that what a store refuses is known early.
 EARLY_FILES = 32
@@ -74,11 +77,11 @@ class StagedFiles:
         """Memory of what was written and is in no file yet."""
         return self._files.held_bytes
 
-    def write(self, values: Values, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
-        """Append rows to the partition's file.
+    def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
+        """Append rows to the partition's file, or to that of its late rows.
 
         Args:
-            values: Of the partition.
+            place: The partition.
             rows: At least one.
             shared: The memory that they lie in, if rows of other partitions do too.
 
@@ -86,10 +89,10 @@ class StagedFiles:
             TaskFailedError: A file cannot be written, or is not what was written.
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
-        of = self._files.get(values)
+        of = self._files.get(place)
         if of is None:
-            of = self._new_file(values)
-            self._files.add(values, of)
+            of = self._new_file(place)
+            self._files.add(place, of)
             if self._files.begun < min(EARLY_FILES, self._rules.max_open):
                 of.writer.handle()
         of.written_s = self._clock()
@@ -139,11 +142,11 @@ class StagedFiles:
         while self.held_bytes > kept_bytes and (holding := self._largest_first()):
             self._shed_some(holding, kept_bytes)
 
-    def close(self) -> tuple[tuple[FileRecord, ...], tuple[FileRecord, ...]]:
+    def close(self) -> WrittenFiles:
         """Close and check every file. Called once.
 
         Returns:
-            Records of the clean files and of the dirty ones.
+            Records of the clean files, of the dirty and of the late ones.
 
         Raises:
             StorageUnavailableError: The store failed; the attempt is thrown away.
@@ -157,7 +160,9 @@ class StagedFiles:
         if self._made_folder:
             self._storage.sync_folder(self._folder)
             self._storage.sync_folder(self._plan.route.layout.stage)
-        return tuple(self._records), dirty
+        clean = tuple(file for file in self._records if not is_late_place(file.final))
+        late = tuple(file for file in self._records if is_late_place(file.final))
+        return clean, dirty, late
 
     def abort(self) -> None:
         """Drop what is open; closed files stay as garbage of this attempt."""
@@ -202,41 +207,44 @@ class StagedFiles:
         # What only closing frees, a codec's state or an open stripe, would stay.
         frees_most = of.file.flushable_bytes * 2 >= of.counted_bytes
         room = of.writer.begun or self._files.begun < self._rules.max_open
-        return of.values is None or (frees_most and room)
+        return of.place is None or (frees_most and room)
 
-    def _close_all(self, closing: Sequence[OpenFile]) -> None:
-        """Close files; each that fails is dropped, and the first error raised."""
+    def _close_all(self, closing: list[OpenFile]) -> None:
+        """Close files and empty the list; each that fails is dropped, the first error raised."""
         if CLOSERS == 1 or len(closing) <= 1:
             for of in closing:
                 self._files.take_out(of)
                 self._records.append(self._close(of))
             return
-        for of in closing:
-            self._files.take_out(of)
         with ThreadPoolExecutor(CLOSERS, thread_name_prefix="close") as pool:
-            waiting = [pool.submit(self._close, of) for of in closing]
+            waiting = []
+            closing.reverse()
+            while closing:
+                # Nothing refers to a file once it is closed: ten thousand of them hold much.
+                self._files.take_out(closing[-1])
+                waiting.append(pool.submit(self._close, closing.pop()))
         self._records += [done.result() for done in waiting]
 
-    def _new_file(self, values: Values | None) -> OpenFile:
+    def _new_file(self, place: Place | None) -> OpenFile:
         if not self._made_folder:
             self._storage.make_folders(self._folder)
             self._made_folder = True
         plan, rules = self._plan, self._rules
         route = plan.route
-        table_format = self._dirty_format if values is None else self._rows_format
+        table_format = self._dirty_format if place is None else self._rows_format
         name = new_file_name(
             route.layout.route,
             FileOrigin(route.term, plan.epoch),
             plan.task,
-            prefix="" if values is None else rules.prefix,
-            suffix="" if values is None else rules.suffix,
+            prefix="" if place is None else rules.prefix,
+            suffix="" if place is None else rules.suffix,
         )
         writer = LateWriter(self._storage, f"{self._folder}/{name}{table_format.extension}")
         now_s = self._clock()
-        return OpenFile(values, table_format.new_file(writer), writer, now_s, now_s)
+        return OpenFile(place, table_format.new_file(writer), writer, now_s, now_s)
 
     def _close(self, of: OpenFile) -> FileRecord:
-        table_format = self._dirty_format if of.values is None else self._rows_format
+        table_format = self._dirty_format if of.place is None else self._rows_format
         try:
             written = of.file.close()
         except BaseException:
@@ -247,17 +255,26 @@ class StagedFiles:
         name = written.path.rpartition("/")[2]
         return FileRecord(
             staged=f"{self.attempt}/{name}",
-            final=self._final(name, of.values),
-            values=of.values or (),
+            final=self._final(name, of.place),
+            values=_values(of.place),
             rows=BigInt(written.rows),
             size_bytes=BigInt(size),
             crc32c=written.seal.crc32c,
-            bounds=dict(written.column_bounds) if of.values is not None else {},
+            bounds=dict(written.column_bounds) if of.place is not None else {},
         )
 
-    def _final(self, name: str, values: Values | None) -> str:
-        if values is None:
-            return self._plan.route.layout.dirty_relative(name)
-        if not values:
-            return name
-        return f"{partition_folder(self._names, values)}/{name}"
+    def _final(self, name: str, place: Place | None) -> str:
+        layout = self._plan.route.layout
+        if place is None:
+            return layout.dirty_relative(name)
+        values = _values(place)
+        folder = partition_folder(self._names, values) if values else ""
+        if isinstance(place, LatePlace):
+            return layout.late_relative(folder, name)
+        return f"{folder}/{name}" if folder else name
+
+
+def _values(place: Place | None) -> Values:
+    if isinstance(place, LatePlace):
+        return place.values
+    return place or ()

@@ -22,7 +22,7 @@ from sluiceway.sources.contract import (
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.worker import bundle
-from sluiceway.worker.open_files import Values
+from sluiceway.worker.places import Place
 from sluiceway.worker.plan import PartitionRule, RoutePlan, TaskPlan
 from sluiceway.worker.staged_files import StagedFiles
 
@@ -99,9 +99,9 @@ def test_slow_write_never_stops_the_reading(
 ) -> None:
     write = StagedFiles.write
 
-    def slow(files: StagedFiles, values: Values, rows: pa.RecordBatch, shared: object) -> None:
+    def slow(files: StagedFiles, place: Place, rows: pa.RecordBatch, shared: object) -> None:
         assert reader.all_read.wait(_PATIENCE_S), "the reading waits for the write"
-        write(files, values, rows, None)
+        write(files, place, rows, None)
 
     monkeypatch.setattr(StagedFiles, "write", slow)
     (answer,) = bundle.run_bundle([_plan(tmp_path)])

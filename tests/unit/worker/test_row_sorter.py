@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sluiceway.worker.open_files import SharedRows, Values
+from sluiceway.worker.open_files import SharedRows
+from sluiceway.worker.places import Place
 from sluiceway.worker.row_sorter import MIN_PIECE_ROWS, RowSorter
 
 
@@ -12,10 +13,10 @@ class _Taken:
     """What was handed on: pieces, and the rows of each partition."""
 
     def __init__(self) -> None:
-        self.pieces: list[tuple[Values, int]] = []
-        self.rows: dict[Values, list[int]] = {}
+        self.pieces: list[tuple[Place, int]] = []
+        self.rows: dict[Place, list[int]] = {}
 
-    def __call__(self, values: Values, rows: pa.RecordBatch, shared: SharedRows | None) -> None:
+    def __call__(self, values: Place, rows: pa.RecordBatch, shared: SharedRows | None) -> None:
         del shared
         self.pieces.append((values, rows.num_rows))
         self.rows.setdefault(values, []).extend(rows.column("id").to_pylist())
@@ -24,14 +25,14 @@ class _Taken:
 def _add(sorter: RowSorter, first: int, count: int, partitions: int) -> None:
     """A batch of `count` rows, dealt out to the partitions in turn; they are named anew in each."""
     ids = np.arange(first, first + count)
-    values: list[Values] = [(str(number),) for number in range(partitions)]
+    values: list[Place] = [(str(number),) for number in range(partitions)]
     values = values[first % partitions :] + values[: first % partitions]
     places = {value: place for place, value in enumerate(values)}
     codes = np.array([places[(str(one % partitions),)] for one in ids], np.int32)
     sorter.add(pa.record_batch({"id": pa.array(ids)}), codes, values)
 
 
-def _expected(count: int, partitions: int) -> dict[Values, list[int]]:
+def _expected(count: int, partitions: int) -> dict[Place, list[int]]:
     return {(str(number),): list(range(number, count, partitions)) for number in range(partitions)}
 
 
@@ -103,7 +104,7 @@ def test_rows_of_a_small_partition_do_not_keep_those_of_a_large_one_in_memory(
 ) -> None:
     waiting: list[pa.RecordBatch] = []
 
-    def write(values: Values, rows: pa.RecordBatch, shared: SharedRows | None) -> None:
+    def write(values: Place, rows: pa.RecordBatch, shared: SharedRows | None) -> None:
         del shared
         # The large partition's are written at once.
         if values == ("small",):

@@ -87,7 +87,7 @@ def _rows(*ids: int) -> pa.RecordBatch:
 
 def _ids(root: Path, files: StagedFiles) -> dict[str, list[int]]:
     """Close the files and read them back, by partition, a list a file joined in file order."""
-    clean, _ = files.close()
+    clean, _, _ = files.close()
     stage = Path(LedgerLayout(str(root), "orders").stage)
     found: dict[str, list[int]] = {}
     for file in clean:
@@ -166,7 +166,7 @@ def test_held_memory_is_that_of_the_rows_and_none_after_the_close(
     assert len(storage.begun) == staged_files.EARLY_FILES
     files.shed(0)
     assert files.held_bytes == 0
-    clean, _ = files.close()
+    clean, _, _ = files.close()
     assert sum(int(file.rows) for file in clean) == 3 * 40 * 50
 
 
@@ -181,7 +181,7 @@ def test_file_that_reached_its_size_is_closed_and_another_begun(
     random = np.random.default_rng(1)
     for _ in range(8 if is_orc else 40):
         files.write(("a",), pa.record_batch({"id": pa.array(random.integers(0, 2**62, rows))}))
-    clean, _ = files.close()
+    clean, _, _ = files.close()
     sizes = [int(file.size_bytes) for file in clean]
     assert sum(int(file.rows) for file in clean) == rows * (8 if is_orc else 40)
     assert len(sizes) > 1
@@ -195,7 +195,7 @@ def test_file_that_is_open_for_long_is_closed_and_another_begun(tmp_path: Path) 
     for minute in range(25):
         storage.now_s = minute * 60.0
         files.write(("a",), _rows(minute))
-    clean, _ = files.close()
+    clean, _, _ = files.close()
     minutes = [int(file.rows) for file in clean]
     assert sum(minutes) == 25
     # It is looked for such files a few times within the interval.
@@ -221,7 +221,7 @@ def test_names_have_the_prefix_and_suffix_and_still_tell_who_wrote_them(tmp_path
     files, _ = _files(tmp_path, FileRules(prefix="part.", suffix=".c000"))
     files.write(("a",), _rows(1))
     files.write_dirty(_dirty_rows())
-    (clean,), (dirty,) = files.close()
+    (clean,), (dirty,), _ = files.close()
     name = clean.final.rpartition("/")[2]
     assert re.fullmatch(r"part\.orders-1-1-0-[0-9a-f]{32}\.c000\.parquet", name)
     assert file_origin("orders", name) == FileOrigin(1, 1)
@@ -238,7 +238,7 @@ def test_open_files_are_bounded_and_the_idle_one_is_closed(
     for number in (0, 1, 2, 0, 3, 4, 0, 1):
         files.write((str(number),), _rows(number))
         assert _open_now(tmp_path) <= 3
-    clean, _ = files.close()
+    clean, _, _ = files.close()
     # 1 was closed when 3 came, and got another file.
     rows = sorted((file.values[0], int(file.rows)) for file in clean)
     assert rows == [("0", 3), ("1", 1), ("1", 1), ("2", 1), ("3", 1), ("4", 1)]

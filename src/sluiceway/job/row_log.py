@@ -1,0 +1,31 @@
+"""What the log says of single rows of an epoch: dirty ones, late ones."""
+
+from collections.abc import Sequence
+
+from sluiceway.job.dirty_log import DirtyLog
+from sluiceway.job.late_log import LateLog
+from sluiceway.ledger.records import DataRecord
+from sluiceway.observe.log import Log
+from sluiceway.worker.plan import TaskResult
+
+
+class RowLog:
+    """One route's. Used by one thread at a time.
+
+    Args:
+        log: Of the route.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self._dirty = DirtyLog(log)
+        self._late = LateLog(log)
+
+    def tell(self, record: DataRecord, results: Sequence[TaskResult]) -> None:
+        """Say what there is to say, within limits. Called once per commit.
+
+        Args:
+            record: Of the epoch.
+            results: Of its tasks.
+        """
+        self._dirty.tell(results)
+        self._late.tell(record)

@@ -1,0 +1,1 @@
+"""Partition values of all kinds against Spark's own escaping, and through real tables."""
