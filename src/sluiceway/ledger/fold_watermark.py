@@ -114,6 +114,8 @@ def take_watermark(fold: FoldState, body: DataRecord, record: Record) -> None:
     if mark is None:
         return
     state = fold.watermark
+    # A record that only closes repeats the last look, which has not seen what was pinned since.
+    has_looked = state.read_at_us != mark.read_at_us
     state.read_at_us = int(mark.read_at_us)
     state.held_by = mark.held_by
     if mark.us is not None:
@@ -123,7 +125,7 @@ def take_watermark(fold: FoldState, body: DataRecord, record: Record) -> None:
     for key in _keys(mark.woken):
         fold.sources[key].idle = False
     for _, known in _read(fold):
-        if known.quiet_since_us is None:
+        if known.quiet_since_us is None and has_looked:
             known.quiet_since_us = state.read_at_us
 
 
