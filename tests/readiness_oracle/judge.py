@@ -293,12 +293,10 @@ class Judge:
     def _agreed(self) -> int | None:
         """What all of the last records bear: by the reference, or by what was decided."""
         last = range(-1 - PATIENCE_EPOCHS, 0)
-        found = [
-            min(time for time in times if time is not None)
-            for times in (
-                [self.watermarks[place] for place in last],
-                [self.bounds[place].lowest for place in last],
-            )
-            if None not in times
-        ]
+        chains = [[self.watermarks[place] for place in last]]
+        spans = [span for record in self.landed[-PATIENCE_EPOCHS:] for span in record.spans]
+        if all(span.end == span.start for span in spans):
+            # Everything was read, and nothing has come that would be another reason to wait.
+            chains.append([self.bounds[place].lowest for place in last])
+        found = [min(t for t in times if t is not None) for times in chains if None not in times]
         return max(found, default=None)
