@@ -95,9 +95,12 @@ def remove_at_once(
 _TAKE = MovedPartitions.take
 
 
-def shown_for_ever(state: PartitionState, layout: Any) -> DesiredPartition:
+def shown_for_ever(
+    fold: Any, layout: Any, state: PartitionState, *, seen: bool = True
+) -> DesiredPartition:
     """A partition that was let go is still wanted."""
-    return replace(_DESIRED(state, layout), exists=True)
+    del seen
+    return replace(_DESIRED(fold, layout, state), exists=True)
 
 
 _DESIRED = desired.desired_partition

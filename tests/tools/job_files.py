@@ -50,6 +50,7 @@ def write_job(  # noqa: PLR0913 - a test names what it changes
     hive: str = "",
     meta: str = "[topic, partition, offset, timestamp]",
     dirty: str = "{}",
+    ready: str = "",
 ) -> JobFile:
     name = table or f"ods.{topic.replace('-', '_')}"
     text = f"""\
@@ -68,6 +69,7 @@ table:
   meta: {meta}
 {f"event_time: {event_time}" if event_time else ""}
 dirty: {dirty}
+{f"ready: {ready}" if ready else ""}
 run: {{interval: {interval}, master: "local[2]"}}
 """
     path = folder / f"{topic}.yaml"

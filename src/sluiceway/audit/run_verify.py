@@ -102,8 +102,11 @@ def _check_partitions(table: OpenTable, verifier: Verifier) -> None:
     values = [state.values for state in verifier.fold.partitions.values() if state.values]
     names = [partition_folder(columns, each) for each in values]
     found = table.metastore.get_partitions(hive.database, hive.table, names)
+    ready = table.config.ready
     verifier.check_partitions(
-        {key: _place(partition) for key, partition in found.items()}, metastore_values
+        {key: _place(partition) for key, partition in found.items()},
+        metastore_values,
+        on_ready=ready is not None and ready.on_ready,
     )
     for partition in found.values():
         for difference in partition.layout.differences(table.table.layout):

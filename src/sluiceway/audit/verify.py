@@ -8,6 +8,8 @@ import pyarrow as pa
 from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
+from sluiceway.job.desired import is_to_be_seen
+from sluiceway.job.ready_effects import SUCCESS
 from sluiceway.ledger.file_names import file_origin
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
@@ -107,6 +109,7 @@ class Verifier:
         self._named: dict[str, FileRecord] = {}
         self._live: dict[str, list[FileRecord]] = {}
         self._missing: dict[str, str] = {}
+        self._complete: set[str] = set()
         self._uncompared = 0
         self._uncounted = 0
         self._choice = choice
@@ -123,6 +126,7 @@ class Verifier:
         # Listed before the log is read: a file published meanwhile is then named by a record.
         present = list(self._walk(self._layout.table_root))
         self._read_log()
+        self._complete = self._announced_folders()
         for status in present:
             self._judge_unnamed(status)
 
@@ -313,7 +317,9 @@ class Verifier:
     def _judge_unnamed(self, status: FileStatus) -> None:
         if status.path in self._named:
             return
-        name = status.path.rpartition("/")[2]
+        folder, _, name = status.path.rpartition("/")
+        if name == SUCCESS and folder in self._complete:
+            return
         if file_origin(self._layout.route, name) is not None:
             self.report.add(
                 "file_unknown", status.path, "bears this route's name; no record names it"
@@ -322,6 +328,12 @@ class Verifier:
             self._judge_system_file(status.path)
         else:
             self._list_foreign(status.path)
+
+    def _announced_folders(self) -> set[str]:
+        """Where a file says that a partition is complete."""
+        folders = [*self.fold.closed, *self.fold.left]
+        folders += [state.location for state in self._partitions()]
+        return {self._layout.final(folder) for folder in folders}
 
     def _judge_system_file(self, path: str) -> None:
         """Readers of dirty rows take whole folders, so a stray file there is a fault."""
@@ -389,12 +401,15 @@ class Verifier:
         self,
         in_catalog: dict[tuple[str, ...], str],
         catalog_values: Callable[[tuple[str | None, ...]], tuple[str, ...]],
+        *,
+        on_ready: bool = False,
     ) -> None:
         """Compare the catalog's partitions with the ledger's.
 
         Args:
             in_catalog: Values -> location, as an absolute path.
             catalog_values: How the catalog writes raw values.
+            on_ready: What was never announced need not be there.
         """
         for state in self._partitions():
             if not state.values or state.expired:
@@ -402,7 +417,8 @@ class Verifier:
             folder = self._layout.final(state.location)
             found = in_catalog.get(catalog_values(state.values))
             if found is None:
-                self.report.add("partition", state.folder, "is not in the metastore")
+                if is_to_be_seen(self.fold, state, on_ready=on_ready):
+                    self.report.add("partition", state.folder, "is not in the metastore")
             elif found.rstrip("/") != folder:
                 self.report.add("partition", state.folder, f"the metastore has it at {found}")
 
@@ -414,9 +430,14 @@ class Verifier:
         """
         ours = {self._layout.final(state.location) for state in self._partitions()}
         ours.add(f"{self._layout.table_root}/{SYSTEM_FOLDER}")
+        announced = {
+            self._layout.final(name) for name, of in self.fold.closed.items() if of.version
+        }
         above = {parent for folder in ours for parent in _parents(folder)}
         for values, location in in_catalog.items():
             place = location.rstrip("/")
+            if place in announced:
+                continue  # A stretch of time without a row is a partition too.
             if place in above or not ours.isdisjoint((place, *_parents(place))):
                 self.report.add("partition", "/".join(values), f"shows our files: {location}")
             else:

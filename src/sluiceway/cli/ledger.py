@@ -125,8 +125,21 @@ def _describe_data(body: Any) -> str:
     return (
         f"epoch {body.epoch}: {counts.read:,} read, {counts.written:,} written, "
         f"{counts.dirty:,} dirty in {len(body.files)} files{newest}; {ranges}"
-        f"{closed}{late}"
+        f"{closed}{late}{_describe_watermark(body.watermark)}"
     )
+
+
+def _describe_watermark(mark: Any) -> str:
+    if mark is None:
+        return ""
+    told = []
+    if mark.us is not None:
+        at = datetime.fromtimestamp(mark.us / _MICROS_PER_SECOND, UTC)
+        how = ", as all are idle" if mark.by else ""
+        told.append(f"watermark {at.isoformat(timespec='seconds')}{how}")
+    told += [f"{each.topic}[{each.partition}] is idle" for each in mark.idle]
+    told += [f"held by {each.topic}[{each.partition}] of {each.log_end}" for each in mark.held_by]
+    return "".join(f"; {each}" for each in told)
 
 
 def _describe_partitions(body: Any) -> str:

@@ -9,6 +9,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
+from sluiceway.job.ready_choice import ready_rule
 from sluiceway.job.schema_formats import avro_options, protobuf_options
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
@@ -112,6 +113,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         rolling=_file_rules(spec),
         memory_bytes=spec.run.memory_per_task_bytes,
         late=_late_rule(spec),
+        ready=ready_rule(spec, revealed),
     )
 
 

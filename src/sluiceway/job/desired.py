@@ -24,20 +24,25 @@ def desired_partitions(
         on_ready: Leave out what was never announced: readers see a partition when it is whole.
     """
     return [
-        desired_partition(state, layout)
+        desired_partition(fold, layout, state)
         for state in fold.partitions.values()
-        if state.values and _changed_seq(fold, state, on_ready=on_ready) >= since
+        if state.values
+        and is_to_be_seen(fold, state, on_ready=on_ready)
+        and _changed_seq(fold, state) >= since
     ]
 
 
-def _changed_seq(fold: Fold, state: PartitionState, *, on_ready: bool) -> int:
-    """Slot that last changed what the catalog has to show; -1 while that is nothing."""
-    if not on_ready or state.expired:
-        return state.placed_seq
-    if not fold.is_announced(state):
-        return -1
+def is_to_be_seen(fold: Fold, state: PartitionState, *, on_ready: bool) -> bool:
+    """Whether the catalog has to do with a partition: not before its announcement, if so asked."""
+    return not on_ready or state.expired or fold.is_announced(state)
+
+
+def _changed_seq(fold: Fold, state: PartitionState) -> int:
+    """Slot that last changed what the catalog has to show."""
     prefix = fold.closed_above(state.folder)
-    return max(state.placed_seq, fold.closed[prefix].ready_seq if prefix else -1)
+    return (
+        state.placed_seq if prefix is None else max(state.placed_seq, fold.closed[prefix].ready_seq)
+    )
 
 
 def empty_partitions(fold: Fold, layout: LedgerLayout, since: int) -> list[DesiredPartition]:
@@ -49,7 +54,7 @@ def empty_partitions(fold: Fold, layout: LedgerLayout, since: int) -> list[Desir
         since: First slot that matters.
     """
     return [
-        DesiredPartition(_values(prefix), layout.final(prefix))
+        DesiredPartition(_values(prefix), layout.final(prefix), announced=True)
         for prefix, closed in fold.closed.items()
         if closed.ready_seq >= since and prefix not in fold.partitions
     ]
@@ -60,21 +65,32 @@ def _values(prefix: str) -> tuple[str, ...]:
     return tuple(part.partition("=")[2] for part in prefix.split("/"))
 
 
-def moved_last(fold: Fold, layout: LedgerLayout, before: int) -> list[DesiredPartition]:
+def moved_last(
+    fold: Fold, layout: LedgerLayout, before: int, *, on_ready: bool = False
+) -> list[DesiredPartition]:
     """Partitions that moved last, in slots below `before`; called at START."""
-    moved = [state for state in fold.partitions.values() if state.version]
+    moved = [
+        state
+        for state in fold.partitions.values()
+        if state.version and is_to_be_seen(fold, state, on_ready=on_ready)
+    ]
     moved.sort(key=lambda state: -state.placed_seq)
     return [
-        desired_partition(state, layout) for state in moved[:_MOST] if state.placed_seq < before
+        desired_partition(fold, layout, state)
+        for state in moved[:_MOST]
+        if state.placed_seq < before
     ]
 
 
-def desired_partition(state: PartitionState, layout: LedgerLayout) -> DesiredPartition:
-    """How the catalog should show one partition."""
+def desired_partition(
+    fold: Fold, layout: LedgerLayout, state: PartitionState, *, seen: bool = True
+) -> DesiredPartition:
+    """How the catalog should show one partition, or not, where it is not to be seen yet."""
     return DesiredPartition(
         metastore_values(state.values),
         layout.final(state.location),
         first=layout.final(state.folder) if state.version else "",
         moves=layout.final(moved_prefix(state.folder)) if state.version else "",
-        exists=not state.expired,
+        exists=seen and not state.expired,
+        announced=fold.is_announced(state),
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sluiceway.errors import Fatal, InvariantError, SluicewayError
 from sluiceway.job.moved_partitions import MovedPartitions
+from sluiceway.job.ready_effects import ReadyEffects
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSink
@@ -25,9 +26,16 @@ class EffectsApplier:
     """
 
     def __init__(
-        self, sink: TableSink, log: Log, on_applied: Callable[[int], None], moved: MovedPartitions
+        self,
+        sink: TableSink,
+        log: Log,
+        on_applied: Callable[[int], None],
+        moved: MovedPartitions,
+        *,
+        ready: ReadyEffects | None = None,
     ) -> None:
         self._sink = sink
+        self._ready = ready
         self._log = log
         self._on_applied = on_applied
         self._moved = moved
@@ -81,6 +89,8 @@ class EffectsApplier:
             self._state.notify_all()
         if self._thread.is_alive():
             self._thread.join(_RETRY_S)
+        if self._ready is not None:
+            self._ready.close()
 
     def _run(self) -> None:
         while True:
@@ -139,6 +149,9 @@ class EffectsApplier:
                     )
             self._idle = not self._wanted and self._through == through
             self._state.notify_all()
+        if self._ready is not None:
+            # Others are not kept waiting by one partition that somebody has made himself.
+            self._ready.shown(through)
         # A parked partition is asked for again, by this driver now and then, and by the next one.
         if not self._parked:
             self._on_applied(through)
@@ -147,8 +160,12 @@ class EffectsApplier:
         """Parked partitions, or None when the call has to be made again or the table is gone."""
         try:
             reach("effects.apply")
+            if self._ready is not None:
+                self._ready.before(batch)
             # Also without partitions: this is how a table that was dropped is noticed.
             parked = self._sink.apply(batch)
+            if self._ready is not None:
+                self._ready.after()
             reach("effects.applied")
             self._moved.sweep(self._sink)
         except Fatal as error:

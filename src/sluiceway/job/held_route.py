@@ -6,6 +6,7 @@ from sluiceway.job.desired import (
     desired_partition,
     desired_partitions,
     empty_partitions,
+    is_to_be_seen,
     moved_last,
 )
 from sluiceway.job.desk import BackgroundWork, RouteDesk
@@ -16,6 +17,7 @@ from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.job.publish import Publisher
+from sluiceway.job.ready_effects import ReadyEffects
 from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.job.route_readiness import RouteReadiness
 from sluiceway.job.takeover import OwnedLedger
@@ -41,11 +43,15 @@ class HeldRoute:
     lanes: Lanes
     dirty: DirtyWatch
     background: list[BackgroundWork] = field(default_factory=list)
+    ready_effects: ReadyEffects | None = None
     readiness: RouteReadiness | None = None
     clock: EpochClock = field(default_factory=EpochClock)
 
-    def begin_readiness(self, rule: ReadyRule | None, log: Log) -> None:
+    def begin_readiness(
+        self, rule: ReadyRule | None, effects: ReadyEffects | None, log: Log
+    ) -> None:
         """Go on closing and announcing where the ledger is. Called once, at START."""
+        self.ready_effects = effects
         if rule is not None:
             self.readiness = RouteReadiness(rule, self.desk, self.owned.fold, log)
             self.readiness.close_due(self.owned.fold)
@@ -76,13 +82,19 @@ class HeldRoute:
         wanted = desired_partitions(fold, layout, since, on_ready=on_ready)
         if self.readiness is not None and self.readiness.rule.whole_key:
             wanted += empty_partitions(fold, layout, since)
+        if anew and self.ready_effects is not None:
+            self.ready_effects.begin(fold)
         if anew:
-            wanted += moved_last(fold, layout, since)
+            wanted += moved_last(fold, layout, since, on_ready=on_ready)
         for folder in self.moved.take_gone():
             fold.left.pop(folder, None)
-        old = [
-            OldFolder(folder, left.seq, desired_partition(fold.partitions[left.partition], layout))
-            for folder, left in fold.left.items()
-        ]
+        old = []
+        for folder, left in fold.left.items():
+            state = fold.partitions[left.partition]
+            seen = is_to_be_seen(fold, state, on_ready=on_ready)
+            now = desired_partition(fold, layout, state, seen=seen)
+            old.append(OldFolder(folder, left.seq, now))
         self.moved.take(wanted, old)
+        if self.readiness is not None and self.ready_effects is not None:
+            self.ready_effects.want_complete(self.readiness.complete_us)
         self.effects.want(wanted, fold.next_seq)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sluiceway.catalog.locations import same_location
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
+from sluiceway.job.ready_effects import SUCCESS
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.places import folder_to_remove
@@ -161,6 +162,8 @@ class MovedPartitions:
         folder = self._ledger_log.layout.final(old.folder)
         listed = {status.path for status in self._storage.list(folder)}
         named = {f"{folder}/{file.name}" for file in body.removed}
+        # That it was complete is said by the new folder.
+        named.add(f"{folder}/{SUCCESS}")
         for path in sorted(listed & named):
             self._storage.remove(path)
         if listed <= named:

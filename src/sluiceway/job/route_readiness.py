@@ -52,6 +52,7 @@ class RouteReadiness:
 
     Attributes:
         before: What has to happen before READY; None for nothing.
+        complete_us: All prefixes that end by then are announced; None before the first one.
     """
 
     def __init__(self, rule: ReadyRule, desk: RouteDesk, fold: Fold, log: Log) -> None:
@@ -66,6 +67,7 @@ class RouteReadiness:
         self._known_closed = -1
         self._waiting: list[str] = []
         self._held: dict[str, float] = {}
+        self.complete_us = self._announced_until(fold)
         self._reopened = _changed_since_ready(fold)
         self._announced: dict[str, float] = dict.fromkeys(self._reopened, time.monotonic())
 
@@ -88,7 +90,8 @@ class RouteReadiness:
             self._seen(key, known, view.bounds.get(SourcePartition(*key)), read_at_us)
             for key, known in sources.items()
         ]
-        found = route_watermark(self.rule.watermark, seen, read_at_us, before.us)
+        had_rows = any(known.max_event_time_us is not None for known in fold.sources.values())
+        found = route_watermark(self.rule.watermark, seen, read_at_us, before.us, had_rows=had_rows)
         rises = found.us is not None and found.us != before.us
         return WatermarkRecord(
             read_at_us=BigInt(read_at_us),
@@ -186,6 +189,14 @@ class RouteReadiness:
         self._announced[prefix] = time.monotonic()
         self._held.pop(prefix, None)
         self._reopened.discard(prefix)
+        period = self.periods.of(prefix)
+        if period is not None:
+            self.complete_us = max(period.end_us, self.complete_us or period.end_us)
+
+    def _announced_until(self, fold: Fold) -> int | None:
+        names = [prefix for prefix, each in fold.closed.items() if each.version]
+        periods = [period for name in names if (period := self.periods.of(name)) is not None]
+        return max((period.end_us for period in periods), default=None)
 
     @property
     def waits(self) -> bool:

@@ -96,15 +96,19 @@ def put_announcements(held: HeldRoute) -> None:
     readiness, fold, writer = held.readiness, held.owned.fold, held.owned.writer
     if readiness is None:
         return
-    before, until = fold.next_seq, time.monotonic() + _ANNOUNCE_S
+    slots, until = list[int](), time.monotonic() + _ANNOUNCE_S
     while (prefix := readiness.to_announce(fold)) is not None:
-        if writer.commit_made(partial(ready_body, prefix=prefix)) is not None:
+        committed = writer.commit_made(partial(ready_body, prefix=prefix))
+        if committed is not None:
             writer.note_published()
+            slots.append(committed.seq)
         readiness.note_announced(prefix)
         if time.monotonic() >= until:
             break
-    if fold.next_seq > before:
-        held.want_partitions(before)
+    if slots:
+        held.want_partitions(slots[0])
+        if held.ready_effects is not None:
+            held.ready_effects.want_told(slots)
 
 
 def put_asked(held: HeldRoute, publish: Publish) -> None:

@@ -91,7 +91,12 @@ def _check_holders(
             )
     holding = {key: time for key, time in times.items() if key not in idle}
     if mark.by == ALL_IDLE:
-        some = fold.watermark.us is not None or any(time is not None for time in times.values())
+        had_rows = (known.max_event_time_us is not None for known in fold.sources.values())
+        some = (
+            fold.watermark.us is not None
+            or any(had_rows)
+            or any(time is not None for time in times.values())
+        )
         require(some and bool(times), "rule 12", f"{slot}: no row was ever seen")
         require(not holding, "rule 12", f"{slot}: {sorted(holding)[:1]} is not idle")
         in_time = mark.us is not None and mark.us < mark.read_at_us

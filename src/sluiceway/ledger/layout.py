@@ -68,6 +68,10 @@ class LedgerLayout:
         """Why the driver does not do it."""
         return f"{self.requests}/{name}.answer.json"
 
+    def told(self, target: str) -> str:
+        """Advice about the announcements that somebody was told of."""
+        return f"{self.root}/told-{target}.json"
+
     @property
     def reserve(self) -> str:
         """Room that is set aside for a record on a full disk."""

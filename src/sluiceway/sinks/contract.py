@@ -62,6 +62,7 @@ class DesiredPartition:
         moves: What the absolute names of all other folders begin with that this ledger may ever
             have given it.
         exists: Whether it must be there; else it must not be, with a folder of this ledger.
+        announced: Whether it was announced as complete.
     """
 
     values: tuple[str, ...]
@@ -69,6 +70,7 @@ class DesiredPartition:
     first: str = ""
     moves: str = ""
     exists: bool = True
+    announced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,19 @@ class TableSink(ABC):
         """
         del partitions
         return None
+
+    def note_complete(self, until_us: int) -> None:  # noqa: B027 - a catalog may have no place
+        """Let the table say that all its partitions that end by then are complete.
+
+        Called after they are in the catalog, again after a crash. What a table says never falls.
+
+        Args:
+            until_us: Microseconds since the epoch, UTC.
+
+        Raises:
+            MetastoreUnavailableError: The catalog does not answer; call again later.
+            TableMismatchError: The table was dropped or created again.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -21,6 +21,7 @@ from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.ready import ReadySpec
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
@@ -48,7 +49,6 @@ from sluiceway.spec.values import (
     TimeZone,
     TopicName,
     duration,
-    not_yet,
     size,
     wrong,
 )
@@ -162,17 +162,6 @@ class SourceSpec(Block):
     def names(self) -> tuple[str, ...]:
         """The listed topics; none when there is a pattern."""
         return () if isinstance(self.topics, str) else self.topics
-
-
-def _later(*values: str, todo: str) -> BeforeValidator:
-    """Validator that names values of a later version as such."""
-
-    def check(value: object) -> object:
-        if isinstance(value, str) and value in values:
-            raise not_yet(f"`{value}`", todo)
-        return value
-
-    return BeforeValidator(check)
 
 
 class HiveTable(Block):
@@ -304,13 +293,6 @@ class RunSpec(Block):
         default=512 << 20, alias="memory_per_task"
     )
     health_port: Port | None = None
-
-
-class ReadySpec(Block):
-    """When partitions become visible."""
-
-    LATER = frozenset({"lateness", "success_file", "webhook", "counts"})
-    visible: Annotated[Literal["on_commit"], _later("on_ready", todo="write on_commit")]
 
 
 class JobBlocks(Block):

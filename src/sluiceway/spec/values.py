@@ -22,7 +22,9 @@ _HOST_PORT = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})"
 )
 _SECRET_KEY = re.compile(
-    r"password|passphrase|secret|token|credential|key\.pem|access\.key", re.IGNORECASE
+    r"password|passphrase|secret|token|credential|key\.pem|access\.key|api-key"
+    r"|authorization|cookie",
+    re.IGNORECASE,
 )
 _TABLE_NAME = re.compile(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", re.ASCII)
 _GROUP = re.compile(r"\{\w{1,64}\}", re.ASCII)

@@ -51,7 +51,7 @@ def closing(fold: Fold, bound_us: int | None, read_at_us: int = 2000) -> DataRec
     mark = WatermarkRecord(
         BigInt(read_at_us), bound_us=None if bound_us is None else BigInt(bound_us)
     )
-    return replace(epoch(fold, mark), closed=(HOUR,))
+    return replace(epoch(fold, mark), closed=(HOUR,), watermark=mark)
 
 
 def at(us: int | None, read_at_us: int = 2000, **more: object) -> WatermarkRecord:

@@ -146,13 +146,9 @@ def test_missing_key_is_told_at_its_block() -> None:
         ),
         (
             "partition_by: []",
-            "partition_by: []\nready: {visible: on_ready}",
-            "12:18: `on_ready`",
-        ),
-        (
-            "partition_by: []",
-            "partition_by: []\nready: {visible: on_commit, webhook: null}",
-            "12:29: `webhook`",
+            'partition_by: [{name: dt, event_time: "yyyy"}]\n'
+            "event_time: {field: id, unit: ms}\nready: {visible: on_commit, counts: null}",
+            "13:29: `counts`",
         ),
     ],
 )

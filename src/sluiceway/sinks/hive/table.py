@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 from sluiceway.catalog.hive_table import HivePartition, HiveTable, NewPartition, PartitionChange
 from sluiceway.catalog.locations import (
@@ -50,9 +51,11 @@ from sluiceway.sinks.hive.table_format import (
 )
 from sluiceway.spec.file_formats import compression_problem
 from sluiceway.storage.registry import open_storage
+from sluiceway.types.iso_time import parse_iso_timestamp
 from sluiceway.types.schema import LocalTimestampType, Schema, TimestampType, leaves
 
 LEDGER_PROPERTY = "sluiceway.ledger"
+WATERMARK_PROPERTY = "sluiceway.watermark"
 _READS_MICROS = 4
 
 
@@ -155,6 +158,16 @@ class HiveTableSink(TableSink):
             for each in partitions
             if (key := metastore_values(each.values)) in held
         }
+
+    def note_complete(self, until_us: int) -> None:
+        """See `TableSink.note_complete`."""
+        table = self._same_table(self._opened())
+        text = format_iso_us(until_us)
+        held = table.parameters.get(WATERMARK_PROPERTY)
+        if held is None or not _is_as_late(held, until_us):
+            self._client.alter_table_parameters(
+                table.database, table.name, put={WATERMARK_PROPERTY: text}, remove=()
+            )
 
     def close(self) -> None:
         """See `TableSink.close`."""
@@ -304,6 +317,20 @@ def _was_ours(found: HivePartition, desired: DesiredPartition) -> bool:
     return any(same_location(location, place) for place in places) or bool(
         moves and normalise_location(location).startswith(moves)
     )
+
+
+def format_iso_us(us: int) -> str:
+    """A time as `2026-11-20T09:00:00Z`, with a fraction when it has one."""
+    since = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=us)
+    return since.isoformat().replace("+00:00", "Z")
+
+
+def _is_as_late(held: str, until_us: int) -> bool:
+    """Whether a table says so much already; what is no time was written by somebody else."""
+    try:
+        return parse_iso_timestamp(held) >= until_us
+    except ValueError:
+        return False
 
 
 def _ensure_folder(location: str) -> None:

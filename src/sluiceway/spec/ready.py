@@ -1,0 +1,189 @@
+"""The block `ready` of a job file: when partitions are complete, and who is told."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field
+
+from sluiceway.spec.block import Block
+from sluiceway.spec.positions import Path, Positions
+from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.values import (
+    Option,
+    Secret,
+    TopicName,
+    duration,
+    wrong,
+)
+
+_PIECE = re.compile(r"yyyy|MM|dd|HH|mm")
+_ORDER = ("yyyy", "MM", "dd", "HH", "mm")
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\]")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+
+
+def url_host(url: str) -> str:
+    """Host of a webhook's URL, in lower case; empty when it is none that may be called."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in ("http", "https") or parts.username is not None or port == 0:
+        return ""
+    return host.lower() if url.isascii() and url.isprintable() and " " not in url else ""
+
+
+def _check_url(url: str | Secret) -> str | Secret:
+    text = url.reveal() if isinstance(url, Secret) else url
+    if not url_host(text):
+        todo = "write a user or token as a header, with ${env:NAME}"
+        raise wrong("an http or https URL without a user", todo)
+    return url
+
+
+def _check_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    if not hosts or not all(_HOST.fullmatch(host) for host in hosts):
+        raise wrong("a list of host names", "list at least one, without scheme and port")
+    return tuple(host.lower().strip("[]") for host in hosts)
+
+
+def _check_headers(headers: Mapping[str, str | Secret]) -> Mapping[str, str | Secret]:
+    for name, value in headers.items():
+        text = value.reveal() if isinstance(value, Secret) else value
+        if not _HEADER.fullmatch(name) or not text.isprintable() or not text.isascii():
+            raise wrong("headers of printable ASCII text", f"correct {quoted(name)}")
+    return headers
+
+
+class WebhookSpec(Block):
+    """Who is told over HTTP.
+
+    Attributes:
+        url: Gets a POST for each announcement.
+        headers: Sent with it.
+        hosts: Those that may be called; None is that of `url` alone.
+        timeout_ms: How long one call may take.
+    """
+
+    url: Annotated[Option, AfterValidator(_check_url)]
+    headers: Annotated[Mapping[str, Option], AfterValidator(_check_headers)] = Field(
+        default_factory=dict
+    )
+    hosts: Annotated[tuple[str, ...] | None, AfterValidator(lambda h: h and _check_hosts(h))] = None
+    timeout_ms: Annotated[int, *duration("1s", "60s")] = Field(default=10_000, alias="timeout")
+
+
+class ReadyTopicSpec(Block):
+    """Who is told through Kafka.
+
+    Attributes:
+        topic: Gets a message for each announcement.
+        connection: Name of a Kafka connection; None is that of the source.
+    """
+
+    topic: TopicName
+    connection: str | None = None
+
+
+class ReadySpec(Block):
+    """When partitions are complete.
+
+    Attributes:
+        lateness_ms: How long behind its end a partition takes rows, in event time.
+        visible: Whether a partition is in the metastore once it is complete, or with its first
+            file.
+        success_file: Whether announced folders get a file `_SUCCESS`.
+        table_property: Whether the table's property says how far it is complete.
+        on_all_idle: Whether the watermark goes on when no source partition has anything to read.
+        webhook: Who is told over HTTP.
+        kafka: Who is told through Kafka.
+    """
+
+    LATER = frozenset({"counts"})
+    lateness_ms: Annotated[int, *duration("0s", "365d")] = Field(default=0, alias="lateness")
+    visible: Literal["on_ready", "on_commit"] = "on_ready"
+    success_file: bool = False
+    table_property: bool = Field(default=True, alias="property")
+    on_all_idle: Literal["advance", "hold"] = "advance"
+    webhook: WebhookSpec | None = None
+    kafka: ReadyTopicSpec | None = None
+
+
+def leading_times(partition_by: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Name and pattern of the leading partition columns by event time, in path order."""
+    found = []
+    for part in partition_by:
+        pattern = part.get("event_time")
+        if not isinstance(pattern, str):
+            break
+        found.append((str(part.get("name")), pattern))
+    return found
+
+
+def check_ready(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """Refuse readiness of a table whose folders are no times, one after the other.
+
+    Args:
+        data: The file as plain data; may be of the wrong shape.
+        positions: Where things stand.
+    """
+    table = data.get("table")
+    parts = table.get("partition_by") if isinstance(table, Mapping) else None
+    if "ready" not in data or not isinstance(parts, tuple):
+        return
+    if not all(isinstance(part, Mapping) for part in parts):
+        return
+    yield from _check_webhook(data, positions)
+    yield from _check_connection(data, positions)
+    times = leading_times(parts)
+    path: Path = ("table", "partition_by")
+    if not times:
+        text = "expected partition columns that begin with an `event_time`, for the block `ready`"
+        todo = "put the columns of the event time first, or remove `ready`"
+        yield Problem(positions.value(path), text, todo)
+        return
+    for index, part in enumerate(parts[len(times) :], len(times)):
+        if "event_time" in part:
+            text = "expected all columns of the event time before the others, for the block `ready`"
+            yield Problem(positions.key((*path, index, "event_time")), text, "move it to the front")
+            return
+    said = {piece for _, pattern in times for piece in _PIECE.findall(pattern)}
+    named = [piece for piece in _ORDER if piece in said]
+    if tuple(named) != _ORDER[: len(named)]:
+        text = (
+            "expected leading columns that say a time of its own, with the year first, for the "
+            f"block `ready`, got {' '.join(named)}"
+        )
+        yield Problem(positions.value(path), text, "add what is missing: yyyy MM dd HH mm")
+
+
+def _check_webhook(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    ready = data["ready"]
+    hook = ready.get("webhook") if isinstance(ready, Mapping) else None
+    if not isinstance(hook, Mapping):
+        return
+    url, hosts = hook.get("url"), hook.get("hosts")
+    text = url.reveal() if isinstance(url, Secret) else url
+    if not isinstance(text, str) or not isinstance(hosts, tuple) or not hosts:
+        return
+    host = url_host(text)
+    allowed = {str(each).lower().strip("[]") for each in hosts}
+    if host and host not in allowed:
+        say = f"expected one of the hosts {', '.join(sorted(allowed))} in the URL"
+        yield Problem(positions.value(("ready", "webhook", "url")), say, "correct `url` or `hosts`")
+
+
+def _check_connection(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    ready, known = data["ready"], data.get("connections")
+    topic = ready.get("kafka") if isinstance(ready, Mapping) else None
+    name = topic.get("connection") if isinstance(topic, Mapping) else None
+    if not isinstance(name, str) or not isinstance(known, Mapping):
+        return
+    found = known.get(name)
+    if not isinstance(found, Mapping) or "kafka" not in found:
+        text = f"expected the name of a Kafka connection, got {quoted(name)}"
+        path = ("ready", "kafka", "connection")
+        yield Problem(positions.value(path), text, "declare it under `connections`")

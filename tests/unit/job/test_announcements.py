@@ -1,0 +1,211 @@
+"""Receivers are told of announcements at least once, in order, with the same key each time."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from sluiceway.errors import Retriable
+from sluiceway.job import announcements
+from sluiceway.job.announcements import Announcement, Receiver, Teller
+from sluiceway.job.partition_bodies import ready_body
+from sluiceway.job.ready_rule import WebhookRule
+from sluiceway.job.receivers import WebhookReceiver
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import NO_ROWS, DataRecord
+from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.observe.log import stderr_log
+from sluiceway.storage.local import LocalStorage
+from tools.ledger_records import LEDGER, fence
+
+_PATIENCE_S = 60.0
+
+
+class Remembering(Receiver):
+    """Fails the first tries, then knows all that it is told."""
+
+    name = "webhook"
+
+    def __init__(self, failures: int = 0) -> None:
+        self.tries = 0
+        self.told: list[str] = []
+        self._failures = failures
+
+    def send(self, announcement: Announcement) -> None:
+        self.tries += 1
+        if self.tries <= self._failures:
+            raise Retriable("is down")
+        self.told.append(announcement.key)
+
+
+class Ledger:
+    """A ledger with announced hours."""
+
+    def __init__(self, root: Path) -> None:
+        layout = LedgerLayout(str(root), "orders")
+        self.log = LedgerLog(LocalStorage(), layout)
+        for folder in (layout.log, layout.stage):
+            self.log.storage.make_folders(folder)
+        self.writer = LedgerWriter(self.log, self.log.fold(), lambda *_: None)
+        self.writer.fence(fence(), lambda: None)
+        self._epoch = 0
+
+    def announce(self, *hours: int) -> list[int]:
+        """Close and announce; returns the slots."""
+        slots = []
+        for hour in hours:
+            prefix = f"dt=20261120/hr={hour:02d}"
+            empty = DataRecord(self._epoch, (), (), (), NO_ROWS, "", {}, {}, closed=(prefix,))
+            self._epoch += 1
+            self.writer.commit(empty)
+            self.writer.note_published()
+            body = ready_body(self.writer.fold, prefix)
+            assert body is not None
+            slots.append(self.writer.commit(body).seq)
+        return slots
+
+    def teller(self, receiver: Receiver) -> Teller:
+        made = Teller(receiver, self.log, stderr_log(level="error"))
+        made.begin(self.writer.fold)
+        return made
+
+
+def key(hour: int) -> str:
+    return f"{LEDGER}:dt=20261120/hr={hour:02d}:1"
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + _PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(announcements, "_FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(announcements, "_LONGEST_PAUSE_S", 0.05)
+
+
+def test_receiver_is_told_in_order_once_the_catalog_has_it(tmp_path: Path) -> None:
+    ledger, receiver = Ledger(tmp_path), Remembering(failures=3)
+    teller = ledger.teller(receiver)
+    first, second = ledger.announce(8, 9)
+    teller.want([first, second])
+    teller.shown(second)
+    wait_for(lambda: receiver.told == [key(8)])
+    assert teller.waiting == 1
+    teller.shown(second + 1)
+    wait_for(lambda: teller.waiting == 0)
+    teller.close()
+    assert receiver.told == [key(8), key(9)]
+    assert receiver.tries == 5
+    assert teller.trouble is None
+
+
+def test_restart_goes_on_behind_what_was_told_and_not_at_slot_0(tmp_path: Path) -> None:
+    ledger, before = Ledger(tmp_path), Remembering()
+    teller = ledger.teller(before)
+    wait_for(lambda: ledger.log.storage.read(ledger.log.layout.told("webhook")) is not None)
+    slots = ledger.announce(8, 9, 10)
+    teller.want(slots)
+    teller.shown(slots[1] + 1)
+    wait_for(lambda: teller.waiting == 1)
+    teller.close()
+
+    after = Remembering()
+    again = ledger.teller(after)
+    again.shown(slots[2] + 1)
+    wait_for(lambda: again.waiting == 0)
+    again.close()
+    assert (before.told, after.told) == ([key(8), key(9)], [key(10)])
+
+
+def test_receiver_that_is_new_is_not_told_of_what_was_long_ago(tmp_path: Path) -> None:
+    ledger, receiver = Ledger(tmp_path), Remembering()
+    old = ledger.announce(8)
+    ledger.writer.note_effects(old[0] + 1)
+    ledger.announce(9)
+    teller = ledger.teller(receiver)
+    teller.shown(ledger.writer.fold.next_seq)
+    wait_for(lambda: receiver.told != [])
+    teller.close()
+    assert receiver.told == [key(9)]
+
+
+def test_receiver_that_is_down_is_named_with_what_waits(tmp_path: Path) -> None:
+    ledger, receiver = Ledger(tmp_path), Remembering(failures=1_000_000)
+    teller = ledger.teller(receiver)
+    slots = ledger.announce(8)
+    teller.want(slots)
+    teller.shown(slots[0] + 1)
+    wait_for(lambda: receiver.tries > 2)
+    assert "webhook: 1 announcements wait" in teller.shown_trouble
+    assert "is down" in teller.shown_trouble
+    teller.close()
+
+
+class _Hook(BaseHTTPRequestHandler):
+    answers: ClassVar[list[int]] = []
+    seen: ClassVar[list[tuple[str, str, dict[str, object]]]] = []
+    redirected: ClassVar[int] = 0
+
+    def do_POST(self) -> None:
+        if self.path == "/elsewhere":
+            type(self).redirected += 1
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        token = self.headers["Authorization"]
+        self.seen.append((self.headers["Idempotency-Key"], token, body))
+        self.send_response(self.answers.pop(0))
+        self.send_header("Location", "/elsewhere")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def do_GET(self) -> None:
+        type(self).redirected += 1
+
+    def log_message(self, *_: object) -> None:
+        return
+
+
+@pytest.fixture
+def hook() -> Iterator[int]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Hook)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    _Hook.answers, _Hook.seen, _Hook.redirected = [], [], 0
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    thread.join(_PATIENCE_S)
+
+
+def test_webhook_gets_the_same_key_until_it_says_2xx_and_no_redirect_is_followed(
+    hook: int,
+) -> None:
+    rule = WebhookRule(
+        f"http://127.0.0.1:{hook}/ready?token=s3cret", "127.0.0.1", (("Authorization", "b64"),)
+    )
+    receiver = WebhookReceiver(rule)
+    _Hook.answers = [500, 302, 204]
+    for status in ("500", "302"):
+        with pytest.raises(Retriable, match=status) as caught:
+            receiver.send(Announcement("k", b'{"a": 1}'))
+        assert "s3cret" not in str(caught.value)
+        assert "b64" not in str(caught.value)
+    receiver.send(Announcement("k", b'{"a": 1}'))
+    assert _Hook.seen == [("k", "b64", {"a": 1})] * 3
+    assert _Hook.redirected == 0
+
+
+def test_webhook_that_is_not_there_is_told_without_its_url() -> None:
+    receiver = WebhookReceiver(WebhookRule("http://127.0.0.1:1/s3cret", "127.0.0.1"))
+    with pytest.raises(Retriable, match="does not answer") as caught:
+        receiver.send(Announcement("k", b"{}"))
+    assert "s3cret" not in str(caught.value)
