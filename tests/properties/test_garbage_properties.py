@@ -35,7 +35,7 @@ def _grow(fold: Fold, history: list[str | int]) -> dict[tuple[int, int], NamedFi
             made = record(fold, body)
             fold.apply(made, encode_record(made))
             if isinstance(body, DataRecord):
-                files = (*body.files, *body.dirty_files)
+                files = (*body.files, *body.dirty_files, *body.late_files)
                 named[fold.term, body.epoch] = NamedFiles(made.seq, files)
     return named
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from sim.lane_monitor import Lanes
 from sim.places import Places
 
-Row = tuple[int, int]
-
 
 @dataclass(slots=True)
 class NamedFile:
@@ -58,8 +56,3 @@ class Folded:
     staged: dict[str, NamedFile] = field(default_factory=dict)
     places: Places = field(default_factory=Places)
     lanes: Lanes = field(default_factory=Lanes)
-
-
-def file_rows(content: bytes) -> list[Row]:
-    """Rows of a simulated data file."""
-    return [(int(p), int(o)) for p, o in (line.split(":") for line in content.decode().split())]

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from sim.broker import CLEAN, DIRTY, Broker, hour, outcome
+from sim.broker import CLEAN, DIRTY, Broker, outcome
 from sim.catalog import Shown
-from sim.folded import Folded, NamedFile, Row, Source, file_rows
+from sim.folded import Folded, NamedFile, Source
 from sim.held import Held, Look, lines_of
 from sim.places import ViolationError
 from sim.places import require as _require
+from sim.read_rows import Row, compare_rows, file_rows, rows_fit
 
 
 def _number(topic_id: str) -> int:
@@ -363,9 +364,9 @@ class Monitor:
         # Never silent: whatever reaches a closed partition, or goes aside, is counted.
         counted = [int(told.get(name, 0)) for name in ("reopen", "side")]
         _require(counted == [reached, counts["late"]], "P6", f"slot {seq}: {reached} late, {told}")
-        fitting = self._fits([*clean, *late], wanted[CLEAN], optional)
+        fitting = rows_fit([*clean, *late], wanted[CLEAN], optional)
         _require(fitting, "P6", f"slot {seq}: rows do not fit")
-        _require(self._fits(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
+        _require(rows_fit(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
 
@@ -387,8 +388,8 @@ class Monitor:
         dirty = self._dirty_files(body, seq, own, kept)
         fold.places.data({**body, "closed": []}, clean, seq, self.root)
         if kept is None:
-            _require(self._fits(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
-            _require(self._fits(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
+            _require(rows_fit(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
+            _require(rows_fit(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
         """Rows of the range; how many of them retention may have taken before they were read."""
@@ -429,16 +430,6 @@ class Monitor:
         file.visible = kept is not None and final in self._seen
         self.fold.files[final] = self.fold.staged[staged] = file
         return file, plain["values"][0] if plain["values"] else ""
-
-    @staticmethod
-    def _fits(files: list[tuple[NamedFile, str]], wanted: list[Row], optional: int) -> bool:
-        rows = [row for file, _ in files for row in file_rows(file.content)]
-        apart = all(
-            hour(*row) == value for file, value in files if value for row in file_rows(file.content)
-        )
-        exact = sorted(rows) == sorted(wanted)
-        subset = optional and len(set(rows)) == len(rows) and set(rows) <= set(wanted)
-        return apart and bool(exact or subset)
 
     # Files
 
@@ -491,14 +482,4 @@ class Monitor:
             found[DIRTY if is_dirty else CLEAN] += file_rows(content)
         expired = {CLEAN: self.fold.places.expired_rows, DIRTY: Counter[Row]()}
         for kind, rows in found.items():
-            self._compare(kind, Counter(rows), Counter(wanted[kind]) - expired[kind])
-
-    @staticmethod
-    def _compare(kind: str, found: Counter[Row], wanted: Counter[Row]) -> None:
-        """A row is there once for each passage that has read it."""
-        foreign, lost = set(found) - set(wanted), wanted - found
-        _require(not foreign, "end", f"{kind} rows that nobody wrote: {sorted(foreign)[:3]}")
-        _require(
-            not found - wanted, "end", f"{kind} rows are doubled: {sorted(found - wanted)[:3]}"
-        )
-        _require(not lost, "end", f"{kind} rows are lost: {sorted(lost)[:3]}")
+            compare_rows(kind, Counter(rows), Counter(wanted[kind]) - expired[kind])

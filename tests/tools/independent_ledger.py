@@ -101,7 +101,7 @@ def _take(log: _Log, seq: int, raw: bytes, root: Path, system: Path) -> None:
         log.epoch = body["epoch"]
         (_take_ranges if record["type"] == "DATA" else _take_lane_ranges)(log, seq, body)
         _hold_sums(seq, body)
-        for file in (*body["files"], *body["dirty_files"]):
+        for file in (*body["files"], *body["dirty_files"], *body.get("late_files", ())):
             _take_file(log, file, root, system)
         log.rows |= {file["final"]: int(file["rows"]) for file in body["files"]}
     elif record["type"] == "REPLACE":
@@ -178,9 +178,12 @@ def _take_ranges(log: _Log, seq: int, body: dict[str, Any]) -> None:
 
 def _hold_sums(seq: int, body: dict[str, Any]) -> None:
     counts = {name: int(value) for name, value in body["counts"].items()}
-    for name, files in (("written", "files"), ("dirty", "dirty_files")):
-        rows = sum(int(file["rows"]) for file in body[files])
-        _hold(rows == counts[name], f"slot {seq}: {rows} {name} in files, {counts[name]} counted")
+    for name, files in (("written", "files"), ("dirty", "dirty_files"), ("late", "late_files")):
+        rows, counted = sum(int(file["rows"]) for file in body.get(files, ())), counts.get(name, 0)
+        _hold(rows == counted, f"slot {seq}: {rows} {name} in files, {counted} counted")
+    for file in body.get("late_files", ()):
+        aside = file["final"].split("/")[:3:2] == ["_sluiceway", "late"]
+        _hold(aside, f"slot {seq}: late rows in {file['final']}")
 
 
 def _take_file(log: _Log, file: dict[str, Any], root: Path, system: Path) -> None:

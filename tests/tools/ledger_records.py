@@ -1,9 +1,11 @@
 """Records for tests of the ledger."""
 
+from dataclasses import replace
 from uuid import uuid4
 
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.places import intent_folder
 from sluiceway.ledger.records import (
     FORMAT,
@@ -104,6 +106,26 @@ def data(term: int, epoch: int, *spans: RangeRecord, dirty: int = 0) -> DataReco
         schema="s",
         dirty_reasons={"broken": dirty} if dirty else {},
         timings_ms={},
+    )
+
+
+def with_late(body: DataRecord, late: int) -> DataRecord:
+    """The same epoch, in which so many rows came late and were put aside."""
+    (file,) = body.files
+    name = file.final.rpartition("/")[2]
+    aside = replace(
+        file,
+        staged=f"{file.staged.partition('/')[0]}/late-{name}",
+        final=f"_sluiceway/orders/late/dt=20261120/hr=08/late-{name}",
+        rows=BigInt(late),
+    )
+    counts = replace(body.counts, written=BigInt(body.counts.written - late), late=BigInt(late))
+    return replace(
+        body,
+        files=(replace(file, rows=BigInt(file.rows - late)),),
+        late_files=(aside,),
+        counts=counts,
+        late_rows=LateRows(side=BigInt(late)),
     )
 
 

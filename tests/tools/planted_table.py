@@ -161,7 +161,7 @@ def canonical(record: dict[str, Any]) -> bytes:
 def all_files(record: dict[str, Any]) -> Rows:
     """Files that a record names."""
     body = record["body"]
-    return [*body.get("files", ()), *body.get("dirty_files", ())]
+    return [*body.get("files", ()), *body.get("dirty_files", ()), *body.get("late_files", ())]
 
 
 def epochs(records: Records) -> Records:

@@ -40,7 +40,7 @@ from sluiceway.ledger.records import (
     decode_record,
     encode_record,
 )
-from tools.ledger_records import data, fence, record, sources, span, staged
+from tools.ledger_records import data, fence, record, sources, span, staged, with_late
 
 _HOUR = "dt=20261120/hr=08"
 _SHARD = 20_000
@@ -94,7 +94,7 @@ def lawful_log() -> tuple[bytes, ...]:
         lambda f: data(f.term, 1, span(2, 0, 2**40)),
         lambda _: fence(driver="d2"),
         lambda f: data(f.term, 0, span(0, 10, 12), span(2, 2**40, 2**40 + 5), dirty=1),
-        lambda f: data(f.term, 1, span(1, 7, 9)),
+        lambda f: with_late(data(f.term, 1, span(1, 7, 9)), 1),
         lambda f: _made(intent_body(f, _HOUR, "compact")),
         lambda f: _made(replace_body(f, 7, _live(found), staged(f, 7, f.partitions[_HOUR].rows))),
         lambda f: placed(replace(data(f.term, 2, span(1, 9, 11)), closed=(_HOUR,)), f),

@@ -72,12 +72,23 @@ def _table(seen: "SeenJob", job_file: str) -> str:
         if route.status.message:
             code = f"[{route.status.code}] " if route.status.code else ""
             lines.append(f"  {code}{_printable(route.status.message)}{_next_try(route)}")
+        lines += _late_lines(route)
         lines += _report_lines(route, job_file)
     if not seen.routes:
         lines.append("no routes: no topic matches the job's patterns")
     if seen.problem is not None:
         lines.append(f"routes of patterns are missing: {_printable(str(seen.problem))}")
     return "\n".join([*lines, ""])
+
+
+_FATES = {"side": "aside", "redirect": "redirected", "reopen": "reopened", "dirty": "dirty"}
+
+
+def _late_lines(route: "SeenRoute") -> list[str]:
+    """How many rows came late and what became of them; nothing when none did."""
+    rows = route.status.late_rows
+    told = ", ".join(f"{rows[name]:,} {fate}" for name, fate in _FATES.items() if name in rows)
+    return [f"  late rows: {told}"] if told else []
 
 
 def _report_lines(route: "SeenRoute", job_file: str) -> list[str]:

@@ -49,6 +49,7 @@ def tell_epoch(log: Log, progress: Progress, route: str, done: EpochDone) -> Non
         written=counts.written,
         dirty=counts.dirty,
         filtered=counts.filtered,
+        late=done.record.late_rows.total,
         skipped=counts.skipped,
         **_notes(done.results),
         files=len(done.record.files),

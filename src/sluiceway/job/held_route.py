@@ -16,11 +16,13 @@ from sluiceway.job.epoch_times import EpochClock
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
+from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.publish import Publisher
 from sluiceway.job.ready_effects import ReadyEffects
 from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.job.route_readiness import RouteReadiness
 from sluiceway.job.takeover import OwnedLedger
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.ledger.upkeep import LogUpkeep
@@ -55,6 +57,16 @@ class HeldRoute:
         if rule is not None:
             self.readiness = RouteReadiness(rule, self.desk, self.owned.fold, log)
             self.readiness.close_due(self.owned.fold)
+
+    def mark_planned(self, planned: PlannedEpoch, fold: Fold) -> None:
+        """Say what is closed and what is late for an epoch that is planned now.
+
+        Args:
+            planned: The epoch.
+            fold: What it is planned from.
+        """
+        planned.closed, planned.bound_us = self.desk.closed(), self.desk.bound_us
+        planned.dates = self.clock.date(fold, self.plan.late)
 
     @property
     def announcing(self) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from sluiceway.job.status import RouteNumbers
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import PartitionKey
+from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.dirty import bounded_counts
@@ -54,6 +55,7 @@ class RouteMeter:
     _last_commit_ms: int | None = None
     _counts: RowCounts | None = None
     _dirty_open: int | None = None
+    _late: LateRows | None = None
     _lag_records: int | None = None
     _looked: float = 0.0
     _waits_for: _Look | None = None
@@ -133,6 +135,8 @@ class RouteMeter:
                 rows_written=None if counts is None else int(counts.written),
                 rows_dirty=None if counts is None else int(counts.dirty),
                 rows_dirty_open=self._dirty_open,
+                rows_late=None if self._late is None else self._late.total,
+                late_rows={} if self._late is None else self._late.told(),
                 lag_records=self._lag_records,
                 lag_seconds=self._lag_seconds(),
                 rows_per_s=round(sum(each.read for _, each in self._recent) / seconds, 1),
@@ -147,6 +151,7 @@ class RouteMeter:
         self._last_seq = fold.next_seq - 1
         self._counts = fold.counts
         self._dirty_open = fold.dirty_rows_open
+        self._late = fold.late_rows
 
     def _lag_seconds(self) -> float | None:
         if self._covered is None:

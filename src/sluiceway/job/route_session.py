@@ -301,8 +301,7 @@ class RouteSession:
         if not splits:
             return None
         planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None)
-        planned.closed, planned.bound_us = self._now.desk.closed(), self._now.desk.bound_us
-        planned.dates = self._now.clock.date(fold, self.config.late)
+        self._now.mark_planned(planned, fold)
         self._parts.observe(Step.PLANNED)
         return planned
 

@@ -38,6 +38,8 @@ class RouteNumbers:
     rows_written: int | None = None
     rows_dirty: int | None = None
     rows_dirty_open: int | None = None
+    rows_late: int | None = None
+    late_rows: dict[str, int] = field(default_factory=dict)
     lag_records: int | None = None
     lag_seconds: float | None = None
     rows_per_s: float = 0.0
@@ -64,6 +66,7 @@ class RouteStatus(RouteNumbers):
         last_commit_ms: Last commit of rows, by this driver or as the one before it said.
         rows_read: All rows that the ledger has, as the next two.
         rows_dirty_open: Dirty rows that were neither replayed nor purged.
+        rows_late: Late rows, whatever became of them, and `late_rows` the same by policy.
         lag_records: In the logs and not committed, when the brokers were last asked.
         lag_seconds: All records that are older than this are committed; 0 when there were none
             to commit, None until all that the first look saw is committed.

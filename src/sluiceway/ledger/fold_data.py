@@ -25,6 +25,8 @@ def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     _check_sums(body, slot)
     written = (*body.files, *body.dirty_files, *body.late_files)
     check_own_files(written, record.term, body.epoch, slot)
+    for file in body.files:
+        require(not is_late_place(file.final), "I4", f"{slot} hides rows in {file.final}")
     for file in body.late_files:
         require(is_late_place(file.final), "I4", f"{slot} has late rows in {file.final}")
     kept = body.clock_us == 0 or body.clock_us >= fold.clock_us
