@@ -60,10 +60,12 @@ def new_ones_do_not_hold(
     verdicts: tuple[SourceVerdict, ...],
     read_at_us: int,
     before_us: int | None,
+    *,
+    had_rows: bool,
 ) -> tuple[int | None, str]:
     """A source partition without a row takes no part, also while it has rows to read."""
     known = tuple(each for each in verdicts if each.event_time_us is not None)
-    return _FOUND(rule, known, read_at_us, before_us)
+    return _FOUND(rule, known, read_at_us, before_us, had_rows=had_rows)
 
 
 def all_idle_up_to_now(
@@ -71,9 +73,11 @@ def all_idle_up_to_now(
     verdicts: tuple[SourceVerdict, ...],
     read_at_us: int,
     before_us: int | None,
+    *,
+    had_rows: bool,
 ) -> tuple[int | None, str]:
     """When all are idle the watermark goes to the time of the look."""
-    found, by = _FOUND(rule, verdicts, read_at_us, before_us)
+    found, by = _FOUND(rule, verdicts, read_at_us, before_us, had_rows=had_rows)
     return (read_at_us - 1 if by else found), by
 
 
