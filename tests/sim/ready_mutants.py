@@ -36,10 +36,10 @@ def idle_at_once(
 
 
 def watermark_of_the_fastest(
-    rule: WatermarkRule, sources: Any, read_at_us: int, before_us: int | None
+    rule: WatermarkRule, sources: Any, read_at_us: int, before_us: int | None, *, had_rows: bool
 ) -> RouteWatermark:
     """The greatest of all, not the least."""
-    found = _ROUTE(rule, sources, read_at_us, before_us)
+    found = _ROUTE(rule, sources, read_at_us, before_us, had_rows=had_rows)
     times = [each.event_time_us for each in found.verdicts if each.event_time_us is not None]
     most = max(times, default=None)
     if most is None or (before_us is not None and most - rule.out_of_orderness_us <= before_us):
@@ -48,10 +48,10 @@ def watermark_of_the_fastest(
 
 
 def watermark_that_falls(
-    rule: WatermarkRule, sources: Any, read_at_us: int, before_us: int | None
+    rule: WatermarkRule, sources: Any, read_at_us: int, before_us: int | None, *, had_rows: bool
 ) -> RouteWatermark:
     """What was said before counts for nothing."""
-    found = _ROUTE(rule, sources, read_at_us, None)
+    found = _ROUTE(rule, sources, read_at_us, None, had_rows=had_rows)
     return found if found.us is not None else replace(found, us=before_us)
 
 
