@@ -77,13 +77,14 @@ def fetches(workload: Workload, records: int) -> Iterator[list[SourceBatch]]:
         batches = []
         for log, values in enumerate(logs):
             if values:
-                rows = _rows(values, log, ends[log])
+                rows = rows_of(values, log, ends[log])
                 batches.append(rows.batch(log, SourcePartition(TOPIC, log)))
                 ends[log] += len(values)
         yield batches
 
 
-def _rows(values: Sequence[bytes], log: int, first: int) -> LogRows:
+def rows_of(values: Sequence[bytes], log: int, first: int) -> LogRows:
+    """Payloads of a log from this offset on, as a fetch brings them."""
     module = native_module()
     if module is not None:
         rows = NativeRows(module.Records(list(values)))

@@ -215,6 +215,12 @@ class DirtyLimitError(Fatal):
     exit_code = 6
 
 
+class SchemaChangedError(Fatal):
+    """The table's columns have changed under a running route in a way that it does not follow."""
+
+    code = "SW421"
+
+
 class WrongUsageError(Fatal):
     """The command line asks for what the job does not have."""
 

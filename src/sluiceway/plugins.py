@@ -22,6 +22,7 @@ class PluginGroup(StrEnum):
     FORMATS = "sluiceway.formats"
     SINKS = "sluiceway.sinks"
     STORAGE = "sluiceway.storage"
+    PARTITIONERS = "sluiceway.partitioners"
 
 
 def plugin_names(group: PluginGroup) -> tuple[str, ...]:

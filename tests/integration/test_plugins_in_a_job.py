@@ -9,9 +9,11 @@ import pytest
 
 from sluiceway.errors import NotInThisVersionError
 from sluiceway.plugins import PluginGroup, declared_plugins
+from sluiceway.sinks.hive.partition_path import DEFAULT_PARTITION
 from tools.job_files import JobFile, event, write_job
 from tools.lab_fixture import TopicFactory
 from tools.plugin_packages import write_package
+from tools.region_partitioner import PACKAGE_CODE as REGIONS
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
@@ -145,6 +147,56 @@ def test_rows_come_through_plugins_once(
     assert [row[0] for row in rows] == list(range(80))
     with pytest.raises(NotInThisVersionError, match="through a metastore only, not through cat"):
         run.assert_verified()
+
+
+@pytest.fixture
+def regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    entries = {"regions": "open_regions"}
+    write_package(folder, "regions_plugin", str(PluginGroup.PARTITIONERS), entries, REGIONS)
+    monkeypatch.syspath_prepend(folder)
+    declared_plugins.cache_clear()
+    yield
+    declared_plugins.cache_clear()
+    sys.modules.pop("regions_plugin", None)
+
+
+@pytest.mark.usefixtures("regions")
+def test_rows_are_where_a_partitioner_says(
+    bootstrap_servers: str, metastore_uri: str, new_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic = new_topic(1)
+    regions = "partitioner: {regions: {buckets: 2}}"
+    job = write_job(
+        tmp_path,
+        bootstrap_servers=bootstrap_servers,
+        metastore_uri=metastore_uri,
+        topic=topic,
+        partition_by=f"[{{name: region, {regions}}}, {{name: bucket, {regions}}}]",
+        event_time="",
+    )
+    cities = ["de-berlin", "de-bonn", "nowhere", None, "a/b-c", ".."]
+    rows = [event(number, city=city) for number, city in enumerate(cities)]
+    TopicWriter(bootstrap_servers).write(topic, rows)
+    run = RouteRun(job)
+    run.catch_up()
+    assert set(run.partitions()) == {
+        "de/0", "de/1", f"{DEFAULT_PARTITION}/1", "a/b/0", "../1",
+    }  # fmt: skip
+    folders = {f"{path.parent.parent.name}/{path.parent.name}" for path in _data_files(run)}
+    assert folders == {
+        "region=de/bucket=0", "region=de/bucket=1", f"region={DEFAULT_PARTITION}/bucket=1",
+        "region=a%2Fb/bucket=0", "region=../bucket=1",
+    }  # fmt: skip
+    assert run.dirty("reason, message, path") == [
+        ("bad_partition_value", "nowhere is in no region", "")
+    ]
+    run.assert_verified()
+
+
+def _data_files(run: RouteRun) -> list[Path]:
+    return [path for path in run.root().rglob("*.parquet") if "_sluiceway" not in path.parts]
 
 
 def _shifted(payload: bytes) -> bytes:

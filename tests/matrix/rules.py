@@ -225,6 +225,12 @@ RULES: Final[tuple[Rule, ...]] = (
         frozenset(Fault),
         ("metastore.list_partitions.*",),
     ),
+    Rule(
+        "compaction-apart",
+        "only a driver that compacts meets it; its own tests kill it there",
+        frozenset(Fault),
+        ("rewrite.*",),
+    ),
     Rule("no-call", "a mark is no call: there is nothing to be lost", _LOSSES, _MARKS),
     Rule(
         "lost-too-late",

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sim import operators
+from sim.lives import Life
 from sim.scheduler import Process
-from sim.world import TOPIC, Life, World
+from sim.world import TOPIC, World
 from sluiceway.job.dirty_limits import DirtyLimits
 
 _MOST_PARTITIONS = 4
@@ -152,6 +153,12 @@ def replay_rows(world: World) -> None:
         _beset(world, operators.start(world, "replay", operators.replay))
 
 
+def compact(world: World) -> None:
+    """`compact`, beside whoever runs, is paused or dead; it may die at any place."""
+    if world.monitor.fold.files:
+        _beset(world, operators.start(world, "compact", operators.compact))
+
+
 def purge_rows(world: World) -> None:
     """`dirty purge`, in the same way."""
     if world.monitor.fold.lanes.files:
@@ -267,6 +274,7 @@ ACTORS = (
     Actor(accept_identity, 3),
     Actor(replay_rows, 4),
     Actor(purge_rows, 1),
+    Actor(compact, 6),
     Actor(disturb_command, 2),
     Actor(spoil_advice, 2),
     Actor(land_stray, 2),

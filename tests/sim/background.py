@@ -1,20 +1,23 @@
 """Background work of a driver: partitions are rewritten, closed, announced and let go.
 
-The requests go the product's own way (`job.desk`, `job.replacing`); what a compaction would do to
-the rows is simulated: all of them into one file.
+The requests go the product's own way (`job.desk`, `job.replacing`, `job.compactor`); what a
+compaction does to the rows is simulated: all of them into one file.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sim.tasks import RowsFile
-from sluiceway.errors import SluicewayError, StorageUnavailableError
+from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.partition_bodies import expire_body, ready_body
 from sluiceway.job.replacing import move_partition
+from sluiceway.job.rewriting import Rewritten
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord
+from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 
 if TYPE_CHECKING:
@@ -40,7 +43,8 @@ class SimBackground:
 
     def _run(self) -> None:
         doings = (self._move, self._move, self._announce, self._expire)
-        weights = (8, 8, 6, 1)
+        # With readiness the product's own planner closes and announces.
+        weights = (8, 8, 0 if self._world.is_timed else 6, 1)
         while True:
             self._world.scheduler.wait(None, self._rng.random() * _PAUSE_S)
             if self._closed:
@@ -62,27 +66,7 @@ class SimBackground:
         self._world.seen["moved"] += slot is not None
 
     def _rewrite(self, folder: str, live: Sequence[FileRecord]) -> Sequence[FileRecord]:
-        storage, layout = self._desk.log.storage, self._desk.log.layout
-        rows: list[tuple[int, int]] = []
-        for file in live:
-            path = layout.final(file.final)
-            try:
-                with storage.open_read(path) as stream:
-                    text = stream.read().decode()
-            except OSError as error:
-                raise StorageUnavailableError(f"cannot read: {error}", where=path) from error
-            pairs = (line.split(":") for line in text.split())
-            rows += [(int(partition), int(offset)) for partition, offset in pairs]
-        attempt = folder.rpartition("/")[2]
-        name = f"{layout.route}-{attempt}.parquet"
-        writer = RowsFile(storage.create_staged(f"{folder}/{name}"))
-        writer.write(rows)
-        seal = writer.close().seal
-        if self._rng.random() < 0.5:
-            self._world.scheduler.wait(None, self._rng.random() * 4)
-        first = live[0]
-        sizes = (BigInt(len(rows)), BigInt(seal.size_bytes))
-        return [FileRecord(f"{attempt}/{name}", name, first.values, *sizes, seal.crc32c, {})]
+        return rewritten(self._world, self._desk.log.storage, self._desk.log.layout, folder, live)
 
     def _announce(self) -> None:
         chosen: list[str] = []
@@ -119,3 +103,56 @@ class SimBackground:
         if self._desk.ask(build).result() is not None:
             self._world.seen["expired"] += 1
             self._world.owner_removes(chosen[-1])
+
+
+class SimRewriter:
+    """What a driver's compactor rewrites with: the rows of the files into one, in its own time."""
+
+    def __init__(self, world: "World", storage: Storage, layout: LedgerLayout) -> None:
+        self._world = world
+        self._storage = storage
+        self._layout = layout
+        self._cancelled = False
+
+    def rewrite(self, folder: str, live: Sequence[FileRecord], *, until: float | None) -> Rewritten:
+        """See `Rewriter.rewrite`; now and then its process is killed."""
+        del until
+        if self._cancelled or self._world.scheduler.rng.random() < 0.05:
+            raise TaskFailedError("the process that rewrites files has ended by signal 9")
+        made = rewritten(self._world, self._storage, self._layout, folder, live)
+        return Rewritten(made, 0.1)
+
+    def cancel(self) -> None:
+        """See `Rewriter.cancel`."""
+        self._cancelled = True
+
+
+def rewritten(
+    world: "World",
+    storage: Storage,
+    layout: LedgerLayout,
+    folder: str,
+    live: Sequence[FileRecord],
+) -> list[FileRecord]:
+    """All rows of files in one."""
+    rng = world.scheduler.rng
+    rows: list[tuple[int, int]] = []
+    for file in live:
+        path = layout.final(file.final)
+        try:
+            with storage.open_read(path) as stream:
+                text = stream.read().decode()
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot read: {error}", where=path) from error
+        pairs = (line.split(":") for line in text.split())
+        rows += [(int(partition), int(offset)) for partition, offset in pairs]
+    attempt = folder.rpartition("/")[2]
+    name = f"{layout.route}-{attempt}.parquet"
+    writer = RowsFile(storage.create_staged(f"{folder}/{name}"))
+    writer.write(rows)
+    seal = writer.close().seal
+    if rng.random() < 0.5:
+        world.scheduler.wait(None, rng.random() * 4)
+    first = live[0]
+    sizes = (BigInt(len(rows)), BigInt(seal.size_bytes))
+    return [FileRecord(f"{attempt}/{name}", name, first.values, *sizes, seal.crc32c, {})]

@@ -21,8 +21,10 @@ from sluiceway.errors import (
     TaskFailedError,
     TopicNotFoundError,
 )
+from sluiceway.job import compact as compaction
 from sluiceway.job import replay as replays
 from sluiceway.job import reset_offsets
+from sluiceway.job.compact_requests import COMPACT, CompactRequest, Outcome
 from sluiceway.job.offset_moves import IDENTITY, ResetTarget, ResetWish, TargetKind
 from sluiceway.job.requests import LaneRequest
 from sluiceway.ledger import collect
@@ -149,6 +151,21 @@ def _lane(world: "World", kind: str) -> None:
     )
     world.seen[f"{kind}s"] += 1
     world.seen["lane_rows"] += done.rows
+
+
+def compact(world: "World") -> None:
+    """`sluiceway compact`, of some partitions or all that are closed."""
+    rng, fold = world.rng, _log(world).fold()
+    names = sorted(name for name in fold.partitions if rng.random() < 0.5)
+    first = fold.first_fence
+    if first is None:
+        return
+    request = CompactRequest(1, first.ledger, COMPACT, "operator@host", tuple(names))
+    answer = compaction.carry_out(
+        world.route(), _log(world), request, lambda done, elsewhere: None, world.command_log()
+    )
+    done = [each for each in answer.partitions if each.outcome == Outcome.COMPACTED]
+    world.seen["compacted"] += len(done)
 
 
 def _runs(file: DirtyFile, rng: random.Random) -> list[LaneRange]:

@@ -50,7 +50,9 @@ def write_job(  # noqa: PLR0913 - a test names what it changes
     hive: str = "",
     meta: str = "[topic, partition, offset, timestamp]",
     dirty: str = "{}",
+    evolution: str = "fail",
     ready: str = "",
+    files: str = "{}",
 ) -> JobFile:
     name = table or f"ods.{topic.replace('-', '_')}"
     text = f"""\
@@ -67,7 +69,9 @@ table:
 {columns}
   partition_by: {partition_by}
   meta: {meta}
+  evolution: {evolution}
 {f"event_time: {event_time}" if event_time else ""}
+files: {files}
 dirty: {dirty}
 {f"ready: {ready}" if ready else ""}
 run: {{interval: {interval}, master: "local[2]"}}

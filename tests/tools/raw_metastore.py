@@ -67,10 +67,46 @@ def storage(
 @contextmanager
 def proxy_without(uri: str, methods: Sequence[str]) -> Iterator[str]:
     """URI of a metastore that does not know `methods` and asks the one at `uri` for the rest."""
-    with raw_client(uri) as client, socket.create_server(("127.0.0.1", 0)) as server:
+    with raw_client(uri) as client:
         processor = ThriftHiveMetastore.Processor(client)
         for method in methods:
             del processor._processMap[method]
+        with _served(processor) as served:
+            yield served
+
+
+@contextmanager
+def proxy_that_keeps_types(uri: str) -> Iterator[str]:
+    """URI of a metastore as the one at `uri`, but with Hive's own default for types of columns."""
+    with raw_client(uri) as client, _served(ThriftHiveMetastore.Processor(_Strict(client))) as made:
+        yield made
+
+
+class _Strict:
+    """A metastore with `hive.metastore.disallow.incompatible.col.type.changes`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def alter_table_with_environment_context(
+        self, database: str, name: str, table: Any, context: Any
+    ) -> None:
+        held = self._client.get_table(database, name).sd.cols
+        changed = [a.name for a, b in zip(held, table.sd.cols, strict=False) if a.type != b.type]
+        if changed:
+            raise ttypes.InvalidOperationException(
+                "The following columns have types incompatible with the existing columns in their "
+                f"respective positions :\n{','.join(changed)}"
+            )
+        self._client.alter_table_with_environment_context(database, name, table, context)
+
+
+@contextmanager
+def _served(processor: Any) -> Iterator[str]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             try:

@@ -95,7 +95,8 @@ class RouteRun:
         globs = [f"{folder}/*.parquet" for folder in self._folders()]
         if not any(list(Path(each).parent.glob("*.parquet")) for each in globs):
             return []
-        query = f"SELECT {columns} FROM read_parquet(?, hive_partitioning=false) ORDER BY ALL"  # noqa: S608
+        found = "read_parquet(?, hive_partitioning=false, union_by_name=true)"
+        query = f"SELECT {columns} FROM {found} ORDER BY ALL"  # noqa: S608
         return list(duckdb.execute(query, [globs]).fetchall())
 
     def partitions(self) -> dict[str, str]:
@@ -123,7 +124,7 @@ class RouteRun:
     def verified(self) -> VerifyReport:
         """What `sluiceway verify --deep` says of a table in which it finds nothing wrong."""
         report = verify_route(self.config(), deep=True)
-        assert report.problems == []
+        assert [str(each) for each in report.problems] == []
         return report
 
     def _folders(self) -> list[str]:

@@ -12,8 +12,7 @@ from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
     file_choice,
-    match_schema,
-    schema_of,
+    filled_columns,
 )
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, decode
@@ -62,9 +61,8 @@ def table_state(table: HiveTable, config: RouteConfig) -> TableState:
     """
     check_writable(table)
     check_definition(table, config.hive)
-    wanted = config.hive.schema
-    schema = schema_of(table) if wanted is None else match_schema(table, wanted)[0]
-    files = file_choice(table, config.hive, schema)
+    columns = filled_columns(table, config.hive)
+    files = file_choice(table, config.hive, columns.written)
     return TableState(
         identity=TableIdentity(
             config.hive.metastore,
@@ -73,8 +71,9 @@ def table_state(table: HiveTable, config: RouteConfig) -> TableState:
             table.created_at_s,
             table.layout.location,
         ),
-        schema=schema,
+        schema=columns.schema,
         partition_columns=tuple(column.name for column in table.partition_columns),
         ledger=table.parameters.get(LEDGER_PROPERTY),
         files=files,
+        further=columns.further,
     )

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sluiceway.types.evolution import is_extension
+
 PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
 PARQUET_INPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat"
 PARQUET_OUTPUT_FORMAT = "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat"
@@ -45,8 +47,8 @@ class HiveLayout:
     def differences(self, expected: "HiveLayout") -> tuple[str, ...]:
         """What is not as `expected`, in words; empty when the layout can stand for it.
 
-        Columns may be fewer or more, as long as the shorter list begins the longer one. The
-        location is not compared.
+        Columns may be fewer or more, as long as the shorter list begins the longer one, and so may
+        fields of structs. The location is not compared.
         """
         found = [
             f"{what} is {ours or 'none'}, expected {theirs}"
@@ -58,11 +60,21 @@ class HiveLayout:
             if ours != theirs
         ]
         for ours, theirs in zip(self.columns, expected.columns, strict=False):
-            if _folded(ours) != _folded(theirs):
+            if not _compatible(ours, theirs):
                 found.append(
                     f"column {ours.name} {ours.type}, expected {theirs.name} {theirs.type}"
                 )
         return tuple(found)
+
+    def lacks_columns(self, table: "HiveLayout") -> bool:
+        """Whether the table has further columns, or structs with further fields.
+
+        Called for partitions whose layout has no differences.
+        """
+        return len(self.columns) < len(table.columns) or any(
+            _folded(ours) != _folded(theirs) and is_extension(ours.type, theirs.type)
+            for ours, theirs in zip(self.columns, table.columns, strict=False)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +151,13 @@ class PartitionChange:
         name: Escaped path, `dt=20261120/hr=08`.
         values: The same, raw.
         location: New location; None keeps it.
+        columns: New data columns; None keeps them.
     """
 
     name: str
     values: tuple[str, ...]
     location: str | None = None
+    columns: "tuple[HiveColumn, ...] | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,3 +183,11 @@ class AddOutcome:
 
 def _folded(column: HiveColumn) -> str:
     return f"{column.name} {column.type}".lower().replace(", ", ",")
+
+
+def _compatible(one: HiveColumn, other: HiveColumn) -> bool:
+    """The same column; a struct inside may have further fields in either of them."""
+    if _folded(one) == _folded(other):
+        return True
+    alike = one.name.lower() == other.name.lower()
+    return alike and (is_extension(one.type, other.type) or is_extension(other.type, one.type))

@@ -17,6 +17,7 @@ from sluiceway.catalog.connection import (
 )
 from sluiceway.catalog.hive_table import (
     AddOutcome,
+    HiveColumn,
     HivePartition,
     HiveTable,
     NewPartition,
@@ -183,6 +184,47 @@ class MetastoreClient:
             raw = self._require_table(database, table)
         return table_value(raw)
 
+    def alter_columns(
+        self,
+        database: str,
+        table: str,
+        columns: Sequence[HiveColumn],
+        *,
+        put: Mapping[str, str],
+    ) -> HiveTable:
+        """Replace the data columns of a table and of all its partitions, and set properties.
+
+        The metastore changes the partitions in the same transaction (CASCADE): readers that go by
+        a partition's own columns would not see new ones in it otherwise.
+
+        Args:
+            database: Of the table.
+            table: Its name.
+            columns: All of them; those that stay keep their comments.
+            put: Table properties to set.
+
+        Returns:
+            The table read back.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: The table is gone or the metastore refuses.
+        """
+        raw = self._require_table(database, table)
+        comments = {column.name.lower(): column.comment for column in raw.sd.cols}
+        raw.sd.cols = [
+            ttypes.FieldSchema(item.name, item.type, comments.get(item.name.lower()))
+            for item in columns
+        ]
+        raw.parameters = {**(raw.parameters or {}), **put}
+        context = ttypes.EnvironmentContext({**_KEEP_STATS, "CASCADE": "true"})
+
+        def alter(client: Any) -> None:
+            client.alter_table_with_environment_context(database, table, raw, context)
+
+        self._connection.call(f"alter table {database}.{table} (columns)", alter)
+        return table_value(self._require_table(database, table))
+
     def list_partition_names(self, database: str, table: str, *, limit: int = -1) -> list[str]:
         """Escaped names (`dt=20261120/hr=08`) of at most `limit` partitions; -1: of all.
 
@@ -252,7 +294,7 @@ class MetastoreClient:
     def alter_partitions(
         self, database: str, table: str, changes: Sequence[PartitionChange]
     ) -> tuple[tuple[str, ...], ...]:
-        """Move partitions or take the trust from their statistics, in batches.
+        """Move partitions, change their columns, or take the trust from their statistics.
 
         Returns:
             Values of those that do not exist.
@@ -274,6 +316,8 @@ class MetastoreClient:
                     missing.append(change.values)
                     continue
                 raw.sd.location = change.location or raw.sd.location
+                if change.columns is not None:
+                    raw.sd.cols = [ttypes.FieldSchema(c.name, c.type) for c in change.columns]
                 raw.parameters = dict(raw.parameters or {})
                 raw.parameters.pop(STATS_ACCURATE, None)
                 altered.append(raw)

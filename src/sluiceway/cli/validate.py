@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def _route_summary(route: "RouteSpec") -> dict[str, Any]:
             {"name": part.name, "event_time": part.event_time, "column": part.column}
             for part in table.partition_by
         ],
+        "files": file_forecast(route).as_json(),
     }
 
 
@@ -124,13 +126,17 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
     name = hive.name if hive.is_template else hive.name.lower()
     created = "created if missing" if hive.create == "if_missing" else "has to exist"
     topics = f"all like `{route.source.pattern}`" if route.source.pattern else ""
+    forecast = file_forecast(route)
     rows = {
         "route": f"{route.route or 'one for each table'}, {commits}",
         "topics": f"{topics or ', '.join(route.source.names)} from {route.source.start_at}",
         "table": f"{name}, {created}, {_files(hive)}",
         "columns": _columns(route.table),
         "partitions": _partitions(route),
+        "files": forecast.words(),
     }
+    if (warning := forecast.warning()) is not None:
+        rows["warning"] = warning
     return [_line(name, text) for name, text in rows.items()]
 
 

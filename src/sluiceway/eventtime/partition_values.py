@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sluiceway.eventtime.partition_time import TimePattern
+from sluiceway.partitioners.contract import PartitionTexts
+from sluiceway.partitioners.registry import CheckedPartitioner
 from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow
 
 Values = tuple[str | None, ...]
@@ -90,7 +92,21 @@ class ConstantColumn:
     value: str
 
 
-PartitionColumn = TimeColumn | ValueColumn | ConstantColumn
+@dataclass(frozen=True, slots=True)
+class PluginColumn:
+    """A partition column by a partitioner, which may fill others of the same rows too.
+
+    Attributes:
+        partitioner: The same object for all its columns; it is asked once a batch.
+        place: Of the column among those.
+    """
+
+    name: str
+    partitioner: CheckedPartitioner
+    place: int
+
+
+PartitionColumn = TimeColumn | ValueColumn | ConstantColumn | PluginColumn
 
 
 class PartitionAssigner:
@@ -125,10 +141,14 @@ class PartitionAssigner:
         Args:
             rows: Decoded rows.
             times: Of the rows, those that the columns need.
+
+        Raises:
+            SluicewayError: A partitioner says so, or does not keep its contract.
         """
         if not self._columns or rows.num_rows == 0:
             return PartitionAssignment([()], np.zeros(rows.num_rows, dtype=np.int32), ())
-        encoded = [self._encode(column, rows, times) for column in self._columns]
+        answers = self._ask_partitioners(rows)
+        encoded = [self._encode(column, rows, times, answers) for column in self._columns]
         values: list[Values] = [()]
         combined = np.zeros(rows.num_rows, dtype=np.int64)
         for codes, texts in encoded:
@@ -137,7 +157,15 @@ class PartitionAssigner:
             distinct, combined = np.unique(mixed, return_inverse=True)
             pairs = (divmod(number, len(texts)) for number in distinct.tolist())
             values = [(*values[above], texts[code]) for above, code in pairs]
-        return self._without_problems(values, combined.astype(np.int32))
+        found = self._without_problems(values, combined.astype(np.int32))
+        return _without_refused(found, [*answers.values()])
+
+    def _ask_partitioners(self, rows: pa.RecordBatch) -> "_Answers":
+        asked: _Answers = {}
+        for column in self._columns:
+            if isinstance(column, PluginColumn) and column.partitioner not in asked:
+                asked[column.partitioner] = column.partitioner.assign(rows)
+        return asked
 
     def moved(self, values: Values, at_us: int) -> Values | None:
         """Where a row of a partition belongs by another event time; None where that has no text.
@@ -151,7 +179,7 @@ class PartitionAssigner:
         return None if self._judge(found) else found
 
     def _encode(
-        self, column: PartitionColumn, rows: pa.RecordBatch, times: RowTimes
+        self, column: PartitionColumn, rows: pa.RecordBatch, times: RowTimes, answers: "_Answers"
     ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], list[str | None]]:
         """Codes from 0 into distinct texts."""
         if isinstance(column, ConstantColumn):
@@ -164,6 +192,8 @@ class PartitionAssigner:
             if micros is None:
                 raise ValueError(f"partition column {column.name} needs {column.kind} times")
             encoded = column.pattern.format(micros)
+        elif isinstance(column, PluginColumn):
+            encoded = answers[column.partitioner].values[column.place].dictionary_encode()
         else:
             encoded = rows.column(self._places[column.column]).dictionary_encode()
         texts = _texts(encoded.dictionary)
@@ -201,6 +231,25 @@ class PartitionAssigner:
             if message is not None:
                 return column.name, message
         return None
+
+
+_Answers = dict[CheckedPartitioner, PartitionTexts]
+
+
+def _without_refused(
+    found: PartitionAssignment, answers: Sequence[PartitionTexts]
+) -> PartitionAssignment:
+    """The assignment, but rows that a partitioner refused are dirty for its reason."""
+    refused = {row: why for answer in answers for row, why in answer.refused.items()}
+    if not refused:
+        return found
+    reason = DirtyReason.BAD_PARTITION_VALUE
+    dirty = {row.index: row for row in found.dirty}
+    for index, why in refused.items():
+        dirty[index] = DirtyRow(index, "partition", reason, "", why[:MESSAGE_LIMIT_CHARS])
+        found.codes[index] = -1
+    ordered = tuple(dirty[index] for index in sorted(dirty))
+    return PartitionAssignment(found.values, found.codes, ordered)
 
 
 def _is_by_event(column: PartitionColumn) -> TypeGuard[TimeColumn]:

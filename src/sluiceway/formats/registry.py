@@ -47,7 +47,7 @@ JSON = FormatChoice("json")
 
 def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     known = {
-        "extra": ("ignore", "dirty", "keep"),
+        "extra": ("ignore", "dirty", "keep", "evolve"),
         "extra_column": FREE,
         "tombstones": ("dirty", "skip"),
         "engine": ("auto", "native", "library"),

@@ -10,7 +10,9 @@ from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
 from sluiceway.job.ready_choice import ready_rule
+from sluiceway.job.retention import RetentionRule
 from sluiceway.job.schema_formats import avro_options, protobuf_options
+from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_format import creation_problem
@@ -20,7 +22,9 @@ from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
 from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
+from sluiceway.spec.retention import duration_text
 from sluiceway.spec.values import Secret
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
     BinaryType,
@@ -110,10 +114,32 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
         dirty=_dirty_limits(spec),
+        dirty_topic=_dirty_topic(spec),
+        evolution=Evolution(spec.table.evolution),
+        retention=_retention_rule(spec),
         rolling=_file_rules(spec),
+        compact_before_ready=spec.files.compact == "before_ready",
         memory_bytes=spec.run.memory_per_task_bytes,
-        late=_late_rule(spec),
         ready=ready_rule(spec, revealed),
+        late=_late_rule(spec),
+    )
+
+
+def _retention_rule(spec: RouteSpec) -> RetentionRule | None:
+    if spec.retention is None or spec.event_time is None:
+        return None
+    columns: list[tuple[str, str]] = []
+    for part in spec.table.partition_by:
+        if part.event_time is None:
+            break
+        columns.append((part.name, part.event_time))
+    return RetentionRule(
+        keep_us=spec.retention.partitions_ms * 1000,
+        text=duration_text(spec.retention.partitions_ms),
+        drop=spec.retention.drop,
+        columns=tuple(columns),
+        timezone=spec.event_time.timezone,
+        announced=spec.ready is not None,
     )
 
 
@@ -144,6 +170,18 @@ def why_no_files(spec: RouteSpec) -> str | None:
     if spec.table.hive.file_format is None:
         return None
     return creation_problem(_hive_options(spec, row_columns(spec)))
+
+
+def _dirty_topic(spec: RouteSpec) -> str | None:
+    if spec.dirty.store is None:
+        return None
+    if spec.source_connection.plugin is not None:
+        raise JobFileError(
+            "dirty rows go to a topic of the source's own cluster, and the source is not Kafka",
+            where="dirty.store",
+            hint="write `store: beside`",
+        )
+    return spec.dirty.store.topic
 
 
 def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
@@ -218,7 +256,11 @@ def _partition_rule(part: PartitionSpec) -> PartitionRule:
     for kind, pattern in kinds.items():
         if pattern is not None:
             return PartitionRule(part.name, pattern, None, kind=kind, timezone=part.timezone)
-    return PartitionRule(part.name, None, part.column, part.constant)
+    choice = None
+    if part.partitioner is not None and part.partitioner.plugin is not None:
+        name, options = part.partitioner.plugin
+        choice = PartitionerChoice(name, _texts(options))
+    return PartitionRule(part.name, None, part.column, part.constant, partitioner=choice)
 
 
 def source_access(spec: RouteSpec) -> SourceAccess:
@@ -267,7 +309,11 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         return FormatChoice("avro", avro_options(spec, spec.format.avro))
     if spec.format.protobuf is not None:
         return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
-    return FormatChoice(*spec.format.built_in)
+    choice = FormatChoice(*spec.format.built_in)
+    if spec.format.json_ is not None and Evolution(spec.table.evolution).refuses_unknown:
+        options = dict(choice.options) | {"extra": "evolve"}
+        return FormatChoice(choice.name, tuple(options.items()))
+    return choice
 
 
 def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
@@ -290,6 +336,7 @@ def _hive_options(spec: RouteSpec, columns: tuple[RowColumn, ...] | None) -> Hiv
         file_format=_file_format(spec),
         compression=spec.table.hive.compression,
         parquet_timestamps=spec.table.hive.parquet_timestamps,
+        follows=Evolution(spec.table.evolution).follows,
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.retention import RetentionRule
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
@@ -15,6 +16,7 @@ from sluiceway.spec.routes import default_route_name
 from sluiceway.spec.start import StartAt
 from sluiceway.spec.topic_pattern import render
 from sluiceway.spec.values import is_table_name
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     IN_TIME_ALWAYS,
@@ -43,7 +45,11 @@ class RouteConfig:
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
+        dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
+        evolution: What it does when columns change.
+        retention: How long partitions are kept; None for ever.
         rolling: How a task cuts rows into files.
+        compact_before_ready: Whether a closed partition's files are merged before it is announced.
         memory_bytes: What a task may hold of rows.
         late: When rows are late and what becomes of them.
         ready: When partitions are complete; None announces nothing.
@@ -67,7 +73,11 @@ class RouteConfig:
     choices: RowChoices = NO_CHOICES
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
+    dirty_topic: str | None = None
+    evolution: Evolution = Evolution.FAIL
+    retention: RetentionRule | None = None
     rolling: FileRules = PLAIN_FILES
+    compact_before_ready: bool = True
     memory_bytes: int = 512 << 20
     late: LateRule = IN_TIME_ALWAYS
     ready: ReadyRule | None = None

@@ -98,8 +98,20 @@ class DirtyWatch:
     clock_ms: Callable[[], int] = _now_ms
     _epochs: deque[_Epoch] = field(default_factory=deque)
 
+    @classmethod
+    def recalled(cls, limits: DirtyLimits, log: LedgerLog, next_seq: int) -> "DirtyWatch":
+        """A watch with the window that the ledger tells of. Called at START, after fencing.
+
+        Raises:
+            LedgerCorruptError: A slot holds something else.
+            StorageUnavailableError: The store failed.
+        """
+        watch = cls(limits)
+        watch.recall(log, next_seq)
+        return watch
+
     def recall(self, log: LedgerLog, next_seq: int) -> None:
-        """Read the window back from the ledger. Called once, at START, after fencing.
+        """Read the window back from the ledger.
 
         Args:
             log: The route's.

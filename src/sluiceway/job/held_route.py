@@ -21,13 +21,13 @@ from sluiceway.job.publish import Publisher
 from sluiceway.job.ready_effects import ReadyEffects
 from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.job.route_readiness import RouteReadiness
+from sluiceway.job.schema_follow import SchemaFollower
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.log import Log
-from sluiceway.worker.plan import RoutePlan
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class HeldRoute:
     effects: EffectsApplier
     moved: MovedPartitions
     housekeeper: Housekeeper
-    plan: RoutePlan
+    schema: SchemaFollower
     upkeep: LogUpkeep
     desk: RouteDesk
     lanes: Lanes
@@ -66,7 +66,7 @@ class HeldRoute:
             fold: What it is planned from.
         """
         planned.closed, planned.bound_us = self.desk.closed(), self.desk.bound_us
-        planned.dates = self.clock.date(fold, self.plan.late)
+        planned.dates = self.clock.date(fold, planned.route.late)
 
     @property
     def announcing(self) -> bool:
@@ -107,6 +107,9 @@ class HeldRoute:
             now = desired_partition(fold, layout, state, seen=seen)
             old.append(OldFolder(folder, left.seq, now))
         self.moved.take(wanted, old)
+        if self.schema.owes_columns():
+            # Also those that no record has changed: readers go by a partition's own columns.
+            wanted += desired_partitions(fold, layout, 0, on_ready=on_ready)
         if self.readiness is not None and self.ready_effects is not None:
             self.ready_effects.want_complete(self.readiness.complete_us)
         self.effects.want(wanted, fold.next_seq)

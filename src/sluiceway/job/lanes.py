@@ -20,6 +20,8 @@ from sluiceway.errors import (
     TaskFailedError,
     UnknownOutcome,
 )
+from sluiceway.job.compact_requests import CompactRequest
+from sluiceway.job.forget_requests import ForgetRequest
 from sluiceway.job.prepare import check_staged_files, placed_lane
 from sluiceway.job.requests import (
     MOST_RANGES,
@@ -79,12 +81,21 @@ class LaneHooks:
 class Lanes:
     """A route's lanes. Used by whichever thread works for the route, never by two at once.
 
+    Args:
+        owned: The route's ledger.
+        plan: Says what the tasks of an epoch share; asked once an epoch.
+        hooks: What the session lends.
+        log: Of the route.
+
     Attributes:
         pressing: Whether a turn has something to do now; read by the loop's thread.
         trouble: Why the last turn could not go on; None when it did.
+        hand_on: Gets requests that are not about dirty rows, at each look while they lie there.
     """
 
-    def __init__(self, owned: OwnedLedger, plan: RoutePlan, hooks: LaneHooks, log: Log) -> None:
+    def __init__(
+        self, owned: OwnedLedger, plan: Callable[[], RoutePlan], hooks: LaneHooks, log: Log
+    ) -> None:
         self._owned = owned
         self._plan = plan
         self._hooks = hooks
@@ -97,6 +108,7 @@ class Lanes:
         self._pause_s = _FIRST_PAUSE_S
         self._put_off: set[str] = set()
         self.trouble: SluicewayError | None = None
+        self.hand_on: Callable[[CompactRequest | ForgetRequest], None] = lambda _: None
         self.pressing = bool(owned.fold.lanes.open_lanes())
 
     @property
@@ -113,10 +125,16 @@ class Lanes:
             self._looked = True
             self._drop_answers()
         try:
-            self._letters = list(letters(self._owned.storage, self._owned.layout))
+            found = list(letters(self._owned.storage, self._owned.layout))
         except UnknownOutcome as error:
             self.trouble = error
             self._log.info("requests_not_seen", error=str(error))
+        else:
+            other = CompactRequest | ForgetRequest
+            self._letters = [each for each in found if not isinstance(each.request, other)]
+            for letter in found:
+                if isinstance(letter.request, other):
+                    self.hand_on(letter.request)
         self._note_pressing()
 
     def turn(self) -> None:
@@ -186,13 +204,14 @@ class Lanes:
             owned.storage.remove(owned.layout.request(letter.name))
             return
         reach("lane.answer", letter.name)
-        problem = letter.problem or self._problem(letter.request)
-        if problem or letter.request is None:
+        request = letter.request if isinstance(letter.request, LaneRequest) else None
+        problem = letter.problem or self._problem(request)
+        if problem or request is None:
             self._log.warning("request_refused", request=letter.name, reason=problem)
             reach("lane.refuse", letter.name)
             put_answer(owned.storage, owned.layout, letter.name, problem)
             return
-        committed = owned.writer.commit(letter.request.record())
+        committed = owned.writer.commit(request.record())
         self._hooks.observe(Step.PINNED)
         lane = owned.fold.lanes.lanes[letter.name]
         self._log.info(
@@ -201,7 +220,7 @@ class Lanes:
             lane=lane.lane,
             kind=lane.kind,
             rows=lane.rows,
-            operator=letter.request.operator,
+            operator=request.operator,
         )
         owned.storage.remove(owned.layout.request(letter.name))
 
@@ -242,20 +261,19 @@ class Lanes:
     def _run(self, lane: LaneState) -> LaneDataRecord:
         """One epoch of a lane, up to before its commit."""
         ranges = list(islice(lane.left(), _RANGES_AT_ONCE))
-        epoch = self._hooks.next_epoch()
+        route, epoch = self._plan(), self._hooks.next_epoch()
         reach("lane.read", lane.lane)
         if lane.kind == PURGE:
-            return self._purged(lane, epoch, ranges)
+            return _purged(lane, epoch, ranges, route.schema_version)
         files = find_dirty_files(self._owned.log, map(_source, ranges))
-        result = self._replay(epoch, ranges, files)
+        result = self._replay(lane_plan(route, epoch, ranges), ranges, files)
         check_staged_files(self._owned.storage, self._owned.layout, [result])
         self._hooks.observe(Step.PREPARED)
-        return self._record(lane, result)
+        return self._record(lane, result, route.schema_version)
 
     def _replay(
-        self, epoch: int, ranges: Sequence[LaneRange], files: dict[DirtySource, FileRecord]
+        self, plan: TaskPlan, ranges: Sequence[LaneRange], files: dict[DirtySource, FileRecord]
     ) -> TaskResult:
-        plan = lane_plan(self._plan, epoch, ranges)
         paths = [self._owned.layout.final(files[_source(each)].final) for each in ranges]
         try:
             return run_lane_task(plan, self._owned.storage, paths)
@@ -267,14 +285,7 @@ class Lanes:
                 hint="a bug, or rows that this version cannot take; nothing was committed of them",
             ) from error
 
-    def _purged(self, lane: LaneState, epoch: int, ranges: list[LaneRange]) -> LaneDataRecord:
-        rows = BigInt(sum(each.stop - each.start for each in ranges))
-        spans = tuple(LaneSpan(each.source, each.start, each.stop) for each in ranges)
-        counts = replace(NO_LANE_ROWS, read=rows, purged=rows)
-        version = self._plan.schema_version
-        return LaneDataRecord(lane.lane, epoch, spans, (), (), counts, version, {}, {}, ())
-
-    def _record(self, lane: LaneState, result: TaskResult) -> LaneDataRecord:
+    def _record(self, lane: LaneState, result: TaskResult, schema: str) -> LaneDataRecord:
         counts = result.counts
         if not result.moved():
             raise StorageUnavailableError(
@@ -300,7 +311,7 @@ class Lanes:
                 skipped=counts.skipped,
                 purged=BigInt(0),
             ),
-            schema=self._plan.schema_version,
+            schema=schema,
             dirty_reasons=result.dirty_reasons,
             timings_ms=result.timings_ms,
             late_in=(),
@@ -350,6 +361,13 @@ class Lanes:
         asked = bool(self._letters) and time.monotonic() >= self._next_answer
         goes_on = bool(self._owned.fold.lanes.open_lanes()) and not self._waiting()
         self.pressing = asked or goes_on
+
+
+def _purged(lane: LaneState, epoch: int, ranges: list[LaneRange], schema: str) -> LaneDataRecord:
+    rows = BigInt(sum(each.stop - each.start for each in ranges))
+    spans = tuple(LaneSpan(each.source, each.start, each.stop) for each in ranges)
+    counts = replace(NO_LANE_ROWS, read=rows, purged=rows)
+    return LaneDataRecord(lane.lane, epoch, spans, (), (), counts, schema, {}, {}, ())
 
 
 def lane_plan(plan: RoutePlan, epoch: int, ranges: Sequence[LaneRange]) -> TaskPlan:

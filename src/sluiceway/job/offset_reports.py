@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping
 
 from sluiceway.errors import SluicewayError
+from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import SourceClient, SourcePartition
 
@@ -93,3 +94,12 @@ class OffsetReports:
         else:
             return True
         return False
+
+
+def committed_ends(fold: Fold) -> dict[SourcePartition, int]:
+    """What a route reports: the committed end of each source partition that it reads."""
+    return {
+        SourcePartition(topic, number): known.end
+        for (topic, number), known in fold.sources.items()
+        if not known.retired
+    }

@@ -15,6 +15,8 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import RoutePlan, TaskPlan
 
 Bounds = Mapping[SourcePartition, LogBounds]
+Targets = Mapping[SourcePartition, int]
+"""Where a bounded run ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class PlannedEpoch:
     """What a route wants to read next.
 
     Attributes:
+        route: What all its tasks share.
         by_task: Task -> its splits; set when they are dealt out.
         alone: Whether its tasks serve no other route.
         ahead: Whether the commit of the epoch before was under way.
@@ -50,6 +53,7 @@ class PlannedEpoch:
 
     epoch: int
     splits: list[PlannedSplit]
+    route: RoutePlan
     by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
     alone: bool = True
     ahead: bool = False
@@ -59,11 +63,10 @@ class PlannedEpoch:
     answered: float | None = None
     started: float = field(default_factory=time.monotonic)
 
-    def task_plans(self, route: RoutePlan, deadline_s: float) -> dict[int, TaskPlan]:
+    def task_plans(self, deadline_s: float) -> dict[int, TaskPlan]:
         """What each task is told. Called once the splits are dealt out.
 
         Args:
-            route: What all tasks share.
             deadline_s: Reading time from a task's start.
         """
         dealt = {
@@ -71,7 +74,7 @@ class PlannedEpoch:
         }
         return {
             task: TaskPlan(
-                route=route,
+                route=self.route,
                 epoch=self.epoch,
                 task=task,
                 splits=splits,
@@ -211,9 +214,7 @@ def check_described(partitions: Iterable[SourcePartition], bounds: Bounds) -> No
             )
 
 
-def plan_splits(
-    fold: Fold, bounds: Bounds, targets: Mapping[SourcePartition, int] | None
-) -> list[PlannedSplit]:
+def plan_splits(fold: Fold, bounds: Bounds, targets: Targets | None) -> list[PlannedSplit]:
     """Splits of the next epoch, from the committed ends.
 
     Args:

@@ -5,26 +5,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sluiceway.errors import LeaseHeldError, RequestRefusedError
-from sluiceway.host.process import is_alive
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.lanes import lane_plan
-from sluiceway.job.offset_reports import OffsetReports
 from sluiceway.job.requests import LaneRequest, put_request, take_answer
-from sluiceway.job.route_parts import RouteParts
 from sluiceway.job.route_plan import LedgerTerm, table_plan
-from sluiceway.job.route_session import RouteSession
-from sluiceway.job.run import open_sink, open_source, reaching
+from sluiceway.job.run import open_sink
+from sluiceway.job.short_driver import Heartbeat, short_driver
 from sluiceway.ledger.dirty_files import find_dirty_files
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import LaneRange
 from sluiceway.ledger.lane_state import LaneState
-from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
+from sluiceway.ledger.lease import read_lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.observe.log import Log
-from sluiceway.observe.progress import Progress
-from sluiceway.observe.steps import ignore_step
 from sluiceway.worker.lane_task import run_lane_task
 from sluiceway.worker.row_files import NoFiles
 
@@ -114,7 +109,7 @@ def follow(config: RouteConfig, ledger: LedgerLog, lane: str, watch: Watch, log:
         RequestRefusedError: As in `carry_out`.
         SluicewayError: As in `carry_out`.
     """
-    fold, beats = ledger.fold(), _Heartbeat()
+    fold, beats = ledger.fold(), Heartbeat()
     while True:
         # Asked first: a driver takes a request away only when the ledger or an answer says why.
         asked = ledger.storage.status(ledger.layout.request(lane)) is not None
@@ -144,34 +139,12 @@ def follow(config: RouteConfig, ledger: LedgerLog, lane: str, watch: Watch, log:
             _run_here(config, lane, watch, log)
         except LeaseHeldError:
             # One was started meanwhile: it carries the request out.
-            beats = _Heartbeat()
-
-
-class _Heartbeat:
-    """Whether a driver lives, as far as its lease tells."""
-
-    def __init__(self) -> None:
-        self._seen: tuple[str, int] | None = None
-        self._since = 0.0
-
-    def heard(self, lease: Lease | None) -> bool:
-        if lease is None or lease.released or is_alive(lease.process()) is False:
-            return False
-        beat = (lease.driver, lease.counter)
-        if beat != self._seen:
-            self._seen, self._since = beat, time.monotonic()
-        return time.monotonic() - self._since < DEAD_AFTER_S
+            beats = Heartbeat()
 
 
 def _run_here(config: RouteConfig, lane: str, watch: Watch, log: Log) -> None:
     """Fence as a driver would, and turn the lanes until this one is done or refused."""
-    source = open_source(config)
-    reports = OffsetReports(source, log)
-    observe = reaching(ignore_step, log)
-    parts = RouteParts(source, reports, open_sink(config), log, observe, Progress())
-    session = RouteSession(config, parts)
-    try:
-        session.start()
+    with short_driver(config, log) as session:
         tries = 0
         while True:
             session.lanes.turn()
@@ -187,8 +160,3 @@ def _run_here(config: RouteConfig, lane: str, watch: Watch, log: Log) -> None:
             watch(found, False)  # noqa: FBT003 - no other driver
             if trouble is not None:
                 time.sleep(session.lanes.pause_s())
-        session.settle()
-    finally:
-        session.leave()
-        reports.close()
-        source.close()

@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sluiceway.errors import StorageRefusedError
+from sluiceway.job.compact_requests import COMPACT, CompactRequest
+from sluiceway.job.forget_requests import FORGET, ForgetRequest
 from sluiceway.ledger.lane_records import LaneRange, LaneRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.storage.contract import FileStatus, Storage
-from sluiceway.types.strict_json import StrictJsonError, decode, encode
+from sluiceway.types.strict_json import StrictJsonError, decode, encode, loads
 
 REQUEST_VERSION = 1
 MOST_RANGES = 10_000
@@ -53,6 +55,10 @@ class LaneRequest:
         return LaneRecord(self.id, self.kind, self.operator, self.reason, self.ranges)
 
 
+Request = LaneRequest | CompactRequest | ForgetRequest
+"""What a tool may ask for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Why a driver does not do what was asked for."""
@@ -70,11 +76,11 @@ class Letter:
     """
 
     name: str
-    request: LaneRequest | None
+    request: Request | None
     problem: str = ""
 
 
-def put_request(storage: Storage, layout: LedgerLayout, request: LaneRequest) -> None:
+def put_request(storage: Storage, layout: LedgerLayout, request: Request) -> None:
     """Ask the route's driver. Safe to repeat.
 
     Raises:
@@ -115,7 +121,7 @@ def _opened(storage: Storage, status: FileStatus, name: str) -> Letter | None:
 
 def _letter(name: str, raw: bytes) -> Letter:
     try:
-        request = decode(raw, LaneRequest)
+        request = _decoded(raw)
     except StrictJsonError as error:
         return Letter(name, None, f"it cannot be read: {error}")
     if request.version != REQUEST_VERSION:
@@ -123,6 +129,15 @@ def _letter(name: str, raw: bytes) -> Letter:
     if request.id != name:
         return Letter(name, None, "its name is not that of what it asks for")
     return Letter(name, request)
+
+
+def _decoded(raw: bytes) -> Request:
+    plain = loads(raw)
+    if isinstance(plain, dict) and plain.get("kind") == COMPACT:
+        return decode(raw, CompactRequest)
+    if isinstance(plain, dict) and plain.get("kind") == FORGET:
+        return decode(raw, ForgetRequest)
+    return decode(raw, LaneRequest)
 
 
 def put_answer(storage: Storage, layout: LedgerLayout, name: str, message: str) -> None:

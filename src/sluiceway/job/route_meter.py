@@ -42,12 +42,14 @@ class RouteMeter:
         clock: Monotonic seconds.
         commits: Commits of rows so far.
         done: Rows of these commits.
+        ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
     """
 
     interval_s: float
     clock: Callable[[], float] = time.monotonic
     commits: int = 0
     done: RowCounts = NO_ROWS
+    ignored_fields: Mapping[str, int] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _started: float | None = None
     _term: int | None = None
@@ -142,6 +144,7 @@ class RouteMeter:
                 rows_per_s=round(sum(each.read for _, each in self._recent) / seconds, 1),
                 dirty_rows_per_s=round(sum(each.dirty for _, each in self._recent) / seconds, 1),
                 dirty_reasons=bounded_counts(self._reasons),
+                ignored_fields=dict(self.ignored_fields),
             )
 
     def _take(self, fold: Fold) -> None:

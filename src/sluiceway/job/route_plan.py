@@ -1,28 +1,35 @@
 """What all tasks of a route share while its driver lives."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from sluiceway.errors import JobFileError, TableMismatchError
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.takeover import OwnedLedger
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.contract import TableState
+from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
-from sluiceway.types.schema import Schema
-from sluiceway.worker.plan import NO_CHOICES, RoutePlan, RowChoices
+from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.plan import NO_CHOICES, RoutePlan, RowChoices, RowColumn
 from sluiceway.worker.row_check import row_problem
 
 
-def route_plan(config: RouteConfig, owned: OwnedLedger) -> RoutePlan:
-    """The plan that the tasks of this term share. Called once, after fencing.
+def route_plan(config: RouteConfig, owned: OwnedLedger, state: TableState) -> RoutePlan:
+    """The plan that the tasks of this term share. Called after fencing, and when columns change.
+
+    Args:
+        config: The route.
+        owned: Its ledger.
+        state: The table as it is now.
 
     Raises:
         TableMismatchError: The table's columns cannot be filled as the job file says.
         JobFileError: The declared columns cannot.
     """
     term = LedgerTerm(owned.owner.ledger, owned.writer.term, owned.layout)
-    return table_plan(config, owned.state, term)
+    return table_plan(config, state, term)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         TableMismatchError: The table's columns cannot be filled as the job file says.
         JobFileError: The declared columns cannot.
     """
+    config = with_further_columns(config, state)
     schema = payload_schema(config, state.schema)
     problem = row_problem(
         schema, config.event_time, config.partitions, config.choices, config.format
@@ -65,10 +73,44 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
         partitions=config.partitions,
         files=state.files,
         choices=config.choices,
+        samples=_samples(config),
         rolling=config.rolling,
         memory_bytes=config.memory_bytes,
         late=config.late,
     )
+
+
+def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
+    if config.evolution is Evolution.ADD_COLUMNS:
+        return "dirty"
+    ignores = ("extra", "ignore") in config.format.options
+    return "few" if config.format.name == "json" and ignores else "none"
+
+
+def with_further_columns(config: RouteConfig, state: TableState) -> RouteConfig:
+    """The route with what the table has and its job file does not declare, if it follows the table.
+
+    Structs of declared columns get the table's further fields; columns that nothing fills are read
+    from the payload by their names.
+    """
+    if config.columns is None or not config.evolution.follows:
+        return config
+    held = {field.name.lower(): field.type for field in state.schema.fields}
+    choices = config.choices.columns
+    known = {field.name.lower() for field in config.columns.fields}
+    known |= {column.field.name.lower() for column in choices}
+    known |= {column.column.lower() for column in config.meta}
+    further = tuple(field for field in state.further if field.name.lower() not in known)
+
+    def longer(field: Field) -> Field:
+        return replace(field, type=held.get(field.name.lower(), field.type))
+
+    # Transient columns and those that only folders hold are not in the table, and stay as they are.
+    columns = Schema((*map(longer, config.columns.fields), *further))
+    if choices:
+        extended = (replace(column, field=longer(column.field)) for column in choices)
+        choices = (*extended, *(RowColumn(field) for field in further))
+    return replace(config, columns=columns, choices=replace(config.choices, columns=choices))
 
 
 def payload_schema(config: RouteConfig, table: Schema) -> Schema:

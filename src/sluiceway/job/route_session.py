@@ -19,8 +19,8 @@ from sluiceway.errors import (
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.job import desk
 from sluiceway.job.ahead import fold_after, follows
+from sluiceway.job.background import begin_background
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.demand import Demand
 from sluiceway.job.desk import RouteDesk
@@ -31,10 +31,12 @@ from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
 from sluiceway.job.lanes import LaneHooks, Lanes
 from sluiceway.job.moved_partitions import MovedPartitions
+from sluiceway.job.offset_reports import committed_ends
 from sluiceway.job.open_transactions import OpenTransactions
 from sluiceway.job.patience import Patience
 from sluiceway.job.planner import (
     PlannedEpoch,
+    Targets,
     check_described,
     check_identities,
     new_partitions,
@@ -46,8 +48,8 @@ from sluiceway.job.publish import Publisher, publish_patiently
 from sluiceway.job.ready_effects import ready_effects
 from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_parts import RouteParts
-from sluiceway.job.route_plan import route_plan
 from sluiceway.job.row_log import RowLog
+from sluiceway.job.schema_follow import SchemaFollower
 from sluiceway.job.second_look import SecondLook
 from sluiceway.job.side_records import (
     abandon_left,
@@ -69,7 +71,6 @@ from sluiceway.ledger.records import EpochRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.steps import Step
-from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.plan import TaskPlan, TaskResult, stop_path
 
@@ -104,7 +105,7 @@ class RouteSession:
         self._epochs = count()
         self._patience = Patience()
         self._replaces = parts.replaces
-        self._targets: dict[SourcePartition, int] | None = None
+        self._targets: Targets | None = None
         self._demand = Demand(config.interval_s)
         self._transactions = OpenTransactions(self._log)
         self._second_look = SecondLook()
@@ -144,23 +145,20 @@ class RouteSession:
             table=str(owned.state.identity),
             ledger=owned.owner.ledger,
         )
-        for warning in owned.state.warnings:
-            self._log.warning("table", table=str(owned.state.identity), warning=warning)
         publisher = Publisher(owned.storage, owned.layout, self._log)
         moved = MovedPartitions(owned.log, self._log)
         sink, applied = self._parts.sink, owned.writer.note_effects
         ready = ready_effects(self.config.ready, owned.log, sink, self._log)
         effects = EffectsApplier(sink, self._log, applied, moved, ready=ready)
         try:
-            plan = route_plan(self.config, owned)
+            schema = SchemaFollower(self.config, owned, self._parts.sink, self._log, self.meter)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer)
             place = RouteDesk(owned.log, owned.fold.closed)
-            lanes = Lanes(owned, plan, self._lane_hooks(), self._log)
-            dirty = DirtyWatch(self.config.dirty)
-            dirty.recall(owned.log, owned.fold.next_seq)
+            lanes = Lanes(owned, schema.current, self._lane_hooks(), self._log)
+            dirty = DirtyWatch.recalled(self.config.dirty, owned.log, owned.fold.next_seq)
             self._held = HeldRoute(
-                owned, publisher, effects, moved, housekeeper, plan, upkeep, place, lanes, dirty
+                owned, publisher, effects, moved, housekeeper, schema, upkeep, place, lanes, dirty
             )
             self._held.begin_readiness(self.config.ready, ready, self._log)
             self._recover()
@@ -170,16 +168,14 @@ class RouteSession:
             publisher.close()
             owned.lease.release()
             raise
-        known = owned.fold.subscription
-        if self._status_place is None and known is not None:
+        if self._status_place is None and (known := owned.fold.subscription) is not None:
             self.read_before = known.pattern
         self._status_place = owned.storage, owned.layout.status
         self.meter.advance(owned.fold)
         self.meter.recall(last_commit_ms(owned.storage, owned.layout.status))
         effects.start()
         self._want_partitions(owned.fold.effects_through, anew=True)
-        housekeeper.tidy(owned.fold)
-        self._held.background.extend(begin(place) for begin in desk.BEGIN)
+        begin_background(self._held, self.config, self._log)
 
     def _observe_start(self, step: Step) -> None:
         if step is Step.FENCED:
@@ -240,11 +236,11 @@ class RouteSession:
         wanted = self.config.subscription
         return replace(wanted, topics=view.present(wanted.topics)) if wanted.pattern else wanted
 
-    def is_asked(self, view: SourceView) -> bool:
+    def is_asked(self, view: SourceView | None = None) -> bool:
         """Whether a record is due beside the epochs. Called when no epoch is in flight."""
         return is_due(self._now, view)
 
-    def pin(self, record: SourcesRecord | None, view: SourceView) -> None:
+    def pin(self, record: SourcesRecord | None, view: SourceView | None = None) -> None:
         """Commit where new source partitions start, and what is due beside the epochs.
 
         Called when no epoch is in flight.
@@ -278,7 +274,9 @@ class RouteSession:
             OffsetsLostError: The source no longer has what the ledger needs.
             SourceUnavailableError: A log ends below its committed end, and is looked at again.
             FencedError: After a failed epoch: another driver has taken over.
+            SchemaChangedError: The table's columns have changed, and the route does not follow.
         """
+        route = self._now.schema.look()
         if self._patience.in_doubt:
             self._now.owned.writer.look()
             self._patience.in_doubt = False
@@ -300,14 +298,15 @@ class RouteSession:
         self.caught_up = over and not self._now.lanes.pressing and not self._now.announcing
         if not splits:
             return None
-        planned = PlannedEpoch(next(self._epochs), splits, ahead=ahead is not None)
+        ahead_of = ahead is not None
+        planned = PlannedEpoch(next(self._epochs), splits, route, ahead=ahead_of)
         self._now.mark_planned(planned, fold)
         self._parts.observe(Step.PLANNED)
         return planned
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """Plans of the tasks that the loop has spread the splits over."""
-        return planned.task_plans(self._now.plan, self.config.interval_s)
+        return planned.task_plans(self.config.interval_s)
 
     def _lane_hooks(self) -> LaneHooks:
         epoch, applied = partial(next, self._epochs), self._want_partitions
@@ -369,9 +368,11 @@ class RouteSession:
             self._log.info("epoch_thrown_away", epoch=planned.epoch, reason="planned ahead")
             return
         results = [answer for answer in answers if answer.failure is None]
-        record = prepare_record(
-            owned.fold, planned.epoch, planned.by_task, results, held.plan.schema_version
-        )
+        if held.schema.take(planned.route, results):
+            self._log.info("epoch_thrown_away", epoch=planned.epoch, reason="schema change")
+            return
+        schema = planned.route.schema_version
+        record = prepare_record(owned.fold, planned.epoch, planned.by_task, results, schema)
         if record is not None:
             record = held.dirty.checked(record, results, str(owned.state.identity))
             check_staged_files(owned.storage, owned.layout, results)
@@ -380,6 +381,7 @@ class RouteSession:
             self._second_look.look(owned.fold, view.bounds)
             plan_splits(owned.fold, view.bounds, None)
             self._parts.observe(Step.PREPARED)
+            put_asked(held, self._publish)
             before = owned.fold.next_seq
             record = closing_marked(held, record, planned, view)
             committed = owned.writer.commit(partial(placed, record))
@@ -434,12 +436,7 @@ class RouteSession:
 
     def _report(self) -> None:
         """Have lag tools told; no epoch waits for it."""
-        ends = {
-            SourcePartition(topic, number): known.end
-            for (topic, number), known in self._now.owned.fold.sources.items()
-            if not known.retired
-        }
-        self._parts.reports.want(self.config.group, ends)
+        self._parts.reports.want(self.config.group, committed_ends(self._now.owned.fold))
         self._parts.observe(Step.REPORTED)
 
     # END

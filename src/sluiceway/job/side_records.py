@@ -27,17 +27,19 @@ _NOTHING_READ = DataRecord(0, (), (), (), NO_ROWS, "", {}, {})
 _ANNOUNCE_S = 1.0
 
 
-def is_due(held: HeldRoute, view: SourceView) -> bool:
+def is_due(held: HeldRoute, view: SourceView | None) -> bool:
     """Whether `put_due` has anything to put. Called between two epochs; cheap when nothing is."""
     fold, readiness = held.owned.fold, held.readiness
     if held.desk.is_waited_for(fold):
         return True
-    if readiness is None:
+    if readiness is None or view is None:
         return False
     return readiness.to_announce(fold) is not None or readiness.idle_mark(fold, view) is not None
 
 
-def put_due(held: HeldRoute, publish: Publish, view: SourceView, epochs: Callable[[], int]) -> None:
+def put_due(
+    held: HeldRoute, publish: Publish, view: SourceView | None, epochs: Callable[[], int]
+) -> None:
     """Put what is asked for, what closes prefixes although nothing is read, and what is announced.
 
     Called when no epoch is in flight.
@@ -45,7 +47,7 @@ def put_due(held: HeldRoute, publish: Publish, view: SourceView, epochs: Callabl
     Args:
         held: The route.
         publish: As in `put_asked`.
-        view: Log ends, read since the last epoch was committed.
+        view: Log ends, read since the last epoch was committed; without them nothing is announced.
         epochs: Numbers of epochs that were never planned.
 
     Raises:
@@ -53,7 +55,7 @@ def put_due(held: HeldRoute, publish: Publish, view: SourceView, epochs: Callabl
     """
     put_asked(held, publish)
     readiness, fold = held.readiness, held.owned.fold
-    if readiness is not None:
+    if readiness is not None and view is not None:
         mark = readiness.idle_mark(fold, view)
         if mark is not None:
             idle = replace(_NOTHING_READ, epoch=epochs(), watermark=mark)
@@ -61,7 +63,8 @@ def put_due(held: HeldRoute, publish: Publish, view: SourceView, epochs: Callabl
         readiness.close_due(fold)
     if held.desk.is_waited_for(fold):
         put_closing(held, publish, epochs())
-    put_announcements(held)
+    if view is not None:
+        put_announcements(held)
 
 
 def closing_marked(
@@ -76,7 +79,7 @@ def closing_marked(
         view: Log ends, read after its tasks had answered.
     """
     answered = planned.answered or time.monotonic()
-    record = planned.dates.dated(replace(record, closed=planned.closed), held.plan, answered)
+    record = planned.dates.dated(replace(record, closed=planned.closed), planned.route, answered)
     if held.readiness is None:
         return record
     mark = held.readiness.mark(held.owned.fold, view, record.ranges)
@@ -98,7 +101,8 @@ def put_announcements(held: HeldRoute) -> None:
         return
     slots, until = list[int](), time.monotonic() + _ANNOUNCE_S
     while (prefix := readiness.to_announce(fold)) is not None:
-        committed = writer.commit_made(partial(ready_body, prefix=prefix))
+        made = partial(ready_body, prefix=prefix, at_us=time.time_ns() // 1000)
+        committed = writer.commit_made(made)
         if committed is not None:
             writer.note_published()
             slots.append(committed.seq)

@@ -45,6 +45,7 @@ class RouteNumbers:
     rows_per_s: float = 0.0
     dirty_rows_per_s: float = 0.0
     dirty_reasons: dict[str, int] = field(default_factory=dict)
+    ignored_fields: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,8 @@ class RouteStatus(RouteNumbers):
         rows_per_s: Rows committed a second, over the last minute or two epochs.
         dirty_rows_per_s: Of these, dirty ones.
         dirty_reasons: Dirty rows that this driver has committed, by reason and field.
+        ignored_fields: Fields that no column reads and `extra: ignore` ignores: rows in which this
+            driver's tasks have seen each, of the few that they look at.
     """
 
     route: str = ""

@@ -60,6 +60,8 @@ class MetastoreServer(LabServer):
             "hive.metastore.schema.verification": "false",
             "hive.metastore.warehouse.dir": f"file://{_warehouse(site)}",
             "hive.metastore.server.min.threads": "8",
+            # Else it lets no struct have a further field.
+            "hive.metastore.disallow.incompatible.col.type.changes": "false",
             "hive.async.log.enabled": "false",
         }
         write_private_file(site.folder / "conf" / "hive-site.xml", _hive_site(settings))

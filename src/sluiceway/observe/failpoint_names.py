@@ -89,6 +89,8 @@ MARKS: Final[tuple[str, ...]] = (
     "lane.refuse",
     "lane.read",
     "lane.close",
+    "rewrite.file",
+    "rewrite.done",
 )
 """Points between calls; an error raised there is a bug's."""
 

@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
-from sluiceway.types.schema import Schema
+from sluiceway.types.evolution import Columns
+from sluiceway.types.schema import Field, Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class TableState:
         ledger: Value of the table property `sluiceway.ledger`; None when absent.
         files: How new files are written: as the table's own properties say, else the job file.
         warnings: What a person should know of the table, in words.
+        columns: Data columns as the catalog has them.
+        further: Columns that the job file does not declare, for a route that takes them up.
     """
 
     identity: TableIdentity
@@ -49,6 +53,30 @@ class TableState:
     ledger: str | None
     files: FileChoice = PARQUET_FILES
     warnings: tuple[str, ...] = ()
+    columns: Columns = ()
+    further: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnToHave:
+    """A data column that a table shall have.
+
+    Attributes:
+        name: In lower case.
+        type: Hive's type text; of a column that is there, with further fields in structs.
+        key: Of the payload.
+    """
+
+    name: str
+    type: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnsRefused:
+    """Columns that a table cannot get, and why; the table is as it was."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +163,40 @@ class TableSink(ABC):
         """
         del partitions
         return None
+
+    def columns_seen(self) -> Columns | None:
+        """Data columns when the table was last looked at; asks nobody. Any thread may call.
+
+        None where changes of columns are not watched, as here. What is seen never falls behind
+        what `add_columns` has returned.
+        """
+        return None
+
+    def state_seen(self) -> TableState:
+        """The table when it was last looked at, as `open` describes it; asks nobody.
+
+        Called when `columns_seen` has changed.
+
+        Raises:
+            TableMismatchError: It is not what the job file says any more.
+        """
+        raise TableMismatchError("this catalog does not watch columns")
+
+    def add_columns(self, columns: Sequence[ColumnToHave]) -> TableState | ColumnsRefused:
+        """Add data columns, and fields to structs, in the table and in all its partitions.
+
+        Safe to repeat; a column that is there already stays. Called by the thread of a commit,
+        perhaps while another one applies partitions.
+
+        Returns:
+            The table with them; or why the catalog or the table's format takes none of them.
+
+        Raises:
+            TableMismatchError: The table is gone, or another one.
+            MetastoreUnavailableError: The catalog does not answer; the columns may be there or not.
+        """
+        del columns
+        return ColumnsRefused("this catalog does not add columns")
 
     def note_complete(self, until_us: int) -> None:  # noqa: B027 - a catalog may have no place
         """Let the table say that all its partitions that end by then are complete.

@@ -16,6 +16,7 @@ from sluiceway.spec.models import META_NAMES
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.ready import check_ready
+from sluiceway.spec.retention import check_retention
 from sluiceway.spec.topic_pattern import (
     MAX_TOPIC_NAME,
     compile_topic_pattern,
@@ -95,7 +96,9 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     yield from _check_template(data, positions)
     yield from _check_start(data, positions)
     yield from _check_event_time(data, positions)
+    yield from _check_evolution(data, positions)
     yield from check_ready(data, positions)
+    yield from check_retention(data, positions)
 
 
 def _mapping(data: object, *path: str) -> Mapping[str, Any]:
@@ -401,3 +404,21 @@ def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None,
     if type_text is not None and is_nested(type_text):
         return None, f"name one value inside {quoted(field)}"
     return type_text, ""
+
+
+def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """What finds fields that no column reads knows JSON; who adds columns, the metastore."""
+    evolution, path = _mapping(data, "table").get("evolution"), ("table", "evolution")
+    json = _mapping(data, "format").get("json")
+    if evolution in ("add_columns", "quarantine"):
+        if json is None:
+            text = f"expected the format json beside {quoted(evolution)}"
+            yield Problem(positions.value(path), text, "write fail or follow_table")
+        elif "extra" in _mapping(json):
+            text = f"expected no `extra` beside {quoted(evolution)}, which says what becomes of it"
+            yield Problem(positions.key(("format", "json", "extra")), text, "remove it")
+    store = _mapping(data, "table", "hive").get("connection")
+    found = _mapping(_mapping(data, "connections").get(store) if isinstance(store, str) else None)
+    if evolution in ("follow_table", "add_columns") and found and "metastore" not in found:
+        text = f"expected a metastore connection beside {quoted(evolution)}"
+        yield Problem(positions.value(path), text, "write fail or quarantine")

@@ -1,13 +1,13 @@
 """The block `dirty` of a job file: what a route does about its dirty rows."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from sluiceway.spec.block import Block
 from sluiceway.spec.problems import quoted
-from sluiceway.spec.values import duration, not_yet, wrong
+from sluiceway.spec.values import TopicName, duration, not_yet, wrong
 
 REASONS = (
     *(
@@ -48,12 +48,6 @@ def _parse_rows(value: object) -> object:
     return int(value) if isinstance(value, str) and value.isascii() and value.isdigit() else value
 
 
-def _check_store(value: object) -> object:
-    if value in ("table", "topic"):
-        raise not_yet(f"the store `{value}`", "write beside")
-    return value
-
-
 def _check_rows(rows: int) -> int:
     if not 0 <= rows <= _MOST_ROWS:
         raise wrong(f"a number of rows, 0 to {_MOST_ROWS}", "choose one")
@@ -85,18 +79,39 @@ class MaxRateSpec(Block):
     min_rows: Rows = 100
 
 
+class DirtyStoreSpec(Block):
+    """A further store of dirty rows; the files beside the ledger are kept all the same.
+
+    Attributes:
+        topic: Of the source's own cluster; it has to be there.
+    """
+
+    LATER = frozenset({"table"})
+    topic: TopicName
+
+
+def _store(value: object) -> DirtyStoreSpec | None:
+    if isinstance(value, dict):
+        return DirtyStoreSpec.model_validate(value)
+    if value == "table":
+        raise not_yet("the store `table`", "write beside")
+    if value != "beside":
+        raise wrong("`beside`, or a mapping with topic", "write `{topic: NAME}` for a topic")
+    return None
+
+
 class DirtySpec(Block):
     """What happens about dirty rows.
 
     Attributes:
-        store: Where they are kept: beside the ledger.
+        store: Where they go besides; None only keeps them beside the ledger.
         max_rate: The route halts with a greater share.
         max_rows: The route halts with more rows within `window`.
         reasons: Reason -> the same for rows of that reason.
         window_ms: Over which time `max_rows` and `reasons` count.
     """
 
-    store: Annotated[Literal["beside"], BeforeValidator(_check_store)] = "beside"
+    store: Annotated[DirtyStoreSpec | None, BeforeValidator(_store)] = None
     max_rate: MaxRateSpec | None = None
     max_rows: Rows | None = None
     reasons: Annotated[

@@ -22,6 +22,7 @@ from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
 from sluiceway.spec.ready import ReadySpec
+from sluiceway.spec.retention import RetentionSpec
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
@@ -201,6 +202,12 @@ class HiveTable(Block):
         return self.name.partition(".")[2].lower()
 
 
+class PartitionerSpec(PluginBlock):
+    """Who gives a partition column its values: a plug-in by its name, and its options."""
+
+    PLUGINS = (PluginGroup.PARTITIONERS,)
+
+
 class PartitionSpec(Block):
     """A partition column; exactly one of the kinds is given.
 
@@ -210,10 +217,14 @@ class PartitionSpec(Block):
         constant: One value for all rows.
         processing_time: Pattern for the time at which the row is read.
         record_time: Pattern for the record's own time in the queue.
+        partitioner: A plug-in that looks at whole rows.
         timezone: Of the last two; None is that of the block `event_time`, or UTC without one.
     """
 
-    ONE_OF = ("event_time", "column", "constant", "processing_time", "record_time")
+    ONE_OF = (
+        *("event_time", "column", "constant", "processing_time", "record_time"),
+        "partitioner",
+    )
     name: ColumnName
     event_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     column: ColumnName | None = None
@@ -221,6 +232,7 @@ class PartitionSpec(Block):
     processing_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     record_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
     timezone: TimeZone | None = None
+    partitioner: PartitionerSpec | None = None
 
 
 class MetaColumn(Block):
@@ -256,13 +268,16 @@ class TableSpec(Block):
         columns: Declared columns; None takes them from the table.
         partition_by: Partition columns in path order.
         meta: Columns of what the queue has beside the payload, after the others.
+        evolution: What happens when columns of the table come, go or change while the route runs,
+            and to fields of payloads that no column reads.
     """
 
-    LATER = frozenset({"iceberg", "evolution"})
+    LATER = frozenset({"iceberg"})
     hive: HiveTable
     columns: Annotated[tuple[ColumnSpec, ...] | None, BeforeValidator(_columns)] = None
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
+    evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
 
 
 class RunSpec(Block):
@@ -298,7 +313,7 @@ class RunSpec(Block):
 class JobBlocks(Block):
     """The blocks of a job file, but for its routes."""
 
-    LATER = frozenset({"transform", "retention"})
+    LATER = frozenset({"transform"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -312,6 +327,7 @@ class JobBlocks(Block):
     dirty: DirtySpec = Field(default_factory=DirtySpec)
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class RouteEntry(Block):
@@ -327,6 +343,7 @@ class RouteEntry(Block):
     event_time: EventTimeSpec | None = None
     files: FilesSpec | None = None
     dirty: DirtySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class JobFileBlocks(JobBlocks):

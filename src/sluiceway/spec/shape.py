@@ -132,14 +132,15 @@ def _plugins_of(block: type[Block]) -> tuple[str, ...]:
 def _require_one(
     shape: Shape, node: document.Mapping, data: Mapping[str, Any], block: type[Block]
 ) -> None:
-    if not block.ONE_OF:
+    if not block.ONE_OF and not block.PLUGINS:
         return
     choices = (*block.ONE_OF, *_plugins_of(block))
     given = [key for key in choices if key in data]
     # A misspelt or later key may have been the one; it has a problem of its own.
     if len(given) > 1 or (not given and len(data) == len(node.entries)):
         came = " and ".join(map(quoted, given)) or "none"
-        text = f"expected exactly one of {', '.join(choices)}, got {came}"
+        known = ", ".join(choices) or "the installed plug-ins, of which there is none"
+        text = f"expected exactly one of {known}, got {came}"
         shape.problems.append(Problem(node.mark, text, "keep one" if given else "add one"))
 
 

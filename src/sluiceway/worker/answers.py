@@ -57,6 +57,7 @@ def finished_result(
         consumer_reused=times.consumer_reused,
         failure=None,
         dirty_samples=written.dirty_samples,
+        unknown_fields=written.unknown_fields,
         late_files=written.late_files,
         late_rows=written.late_rows,
     )

@@ -27,10 +27,11 @@ from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
+from sluiceway.worker.field_samples import open_samples
 from sluiceway.worker.late_rows import LateBatch, LateJudge
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.places import Values
-from sluiceway.worker.plan import NO_CHOICES, DirtySample, TaskPlan
+from sluiceway.worker.plan import NO_CHOICES, DirtySample, SeenField, TaskPlan
 from sluiceway.worker.row_choices import RowChooser
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
@@ -62,6 +63,7 @@ class Written:
     totals: tuple[SplitTotals, ...]
     timings_ms: dict[str, int]
     dirty_samples: tuple[DirtySample, ...]
+    unknown_fields: tuple[SeenField, ...]
     late_files: tuple[FileRecord, ...] = ()
     late_rows: LateRows = NO_LATE_ROWS
 
@@ -112,6 +114,7 @@ class RowPipeline:
         self._route = route
         self._splits = [split.partition for split in plan.splits]
         self._decoder: RowDecoder = open_decoder(route.format, route.schema)
+        self._samples = open_samples(route.schema, route.samples)
         self._chooser: RowChooser | None = None
         row_schema = self._decoder.arrow_schema
         if route.choices != NO_CHOICES:
@@ -158,9 +161,12 @@ class RowPipeline:
         started, now_us = time.monotonic(), self._clock.now_us()
         bounds = self._count_rows(batches)
         self._counted.read += bounds[-1]
-        decoded = self._decoder.decode(self._payloads(batches))
+        payloads = self._payloads(batches)
+        decoded = self._decoder.decode(payloads)
         self._counted.skipped += decoded.skipped
         self._counted.notes.update(decoded.notes)
+        if self._samples is not None:
+            self._samples.take(payloads, decoded.dirty)
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices)
         meta = meta_values(self._route.meta, batches, self._splits)
@@ -244,6 +250,7 @@ class RowPipeline:
             totals=tuple(self._totals),
             timings_ms={name: int(spent * 1000) for name, spent in counted.seconds.items()},
             dirty_samples=tuple(counted.reasons.samples),
+            unknown_fields=() if self._samples is None else self._samples.fields(),
             late_files=late_files,
             late_rows=late,
         )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
 from sluiceway import errors
 from sluiceway.eventtime.partition_values import TimeKind
@@ -10,6 +11,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import RowCounts
+from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import SourceAccess
@@ -50,11 +52,12 @@ PROCESSING_TIME = "$processing_time"
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """One partition column: by a time (`pattern`), a column of the row, or a constant.
+    """One partition column: by a time (`pattern`), a column of the row, a constant, a plug-in.
 
     Attributes:
         kind: Which time.
         timezone: Of a time that is no event time; None is that of the event time, or UTC.
+        partitioner: Columns with an equal one get their values from one partitioner.
     """
 
     name: str
@@ -63,6 +66,7 @@ class PartitionRule:
     constant: str | None = None
     kind: TimeKind = TimeKind.EVENT
     timezone: str | None = None
+    partitioner: PartitionerChoice | None = None
 
 
 class LatePolicy(StrEnum):
@@ -191,6 +195,8 @@ class RoutePlan:
         choices: What the rows are made of them.
         schema_version: Fingerprint of the schema, kept with dirty rows and records.
         files: How clean rows are written; dirty ones always as Parquet.
+        samples: Rows in which tasks look for fields that no column reads: those that are dirty for
+            one, a few of all, or none.
         rolling: How their rows are cut into files.
         memory_bytes: What a task may hold of rows; the same for all routes of a job.
         late: When rows are late and what becomes of them.
@@ -208,6 +214,7 @@ class RoutePlan:
     partitions: tuple[PartitionRule, ...]
     files: FileChoice
     choices: RowChoices = NO_CHOICES
+    samples: Literal["none", "dirty", "few"] = "none"
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
     late: LateRule = IN_TIME_ALWAYS
@@ -267,6 +274,32 @@ class SplitResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenField:
+    """A field of payloads that no column reads.
+
+    Attributes:
+        column: The struct column that it is inside of; empty for one at the payload's top.
+        path: Keys from there; `[]` stands for the elements of a list.
+        type: Hive type that takes the values that were looked at; empty when none tells.
+        untyped: Why no type takes them; empty when one does.
+        rows: In which it was seen, of those that were looked at.
+    """
+
+    column: str
+    path: tuple[str, ...]
+    type: str
+    untyped: str = ""
+    rows: int = 1
+
+    @property
+    def name(self) -> str:
+        """For a person: `geo.lat`, `items[].sku`."""
+        return ".".join([self.column, *self.path] if self.column else self.path).replace(
+            ".[]", "[]"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class DirtySample:
     """A dirty row to show to a person: where it is and why, without its payload."""
 
@@ -311,6 +344,7 @@ class TaskResult:
         consumer_reused: The consumer of an earlier epoch went on.
         dirty_samples: A few dirty rows of each reason.
         notes: What the format has counted besides.
+        unknown_fields: Fields that no column reads, when the route samples them.
         late_files: Late rows in their own place.
         late_rows: All late rows, by what became of them.
     """
@@ -330,6 +364,7 @@ class TaskResult:
     failure: TaskFailure | None
     dirty_samples: tuple[DirtySample, ...] = ()
     notes: dict[str, int] = field(default_factory=dict)
+    unknown_fields: tuple[SeenField, ...] = ()
     late_files: tuple[FileRecord, ...] = ()
     late_rows: LateRows = NO_LATE_ROWS
 

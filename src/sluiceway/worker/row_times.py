@@ -13,6 +13,7 @@ from sluiceway.eventtime.partition_values import (
     ConstantColumn,
     PartitionAssigner,
     PartitionColumn,
+    PluginColumn,
     RowTimes,
     TimeColumn,
     TimeKind,
@@ -20,6 +21,7 @@ from sluiceway.eventtime.partition_values import (
 )
 from sluiceway.eventtime.time_bounds import TimeBounds
 from sluiceway.eventtime.time_text import TimeText
+from sluiceway.partitioners.registry import CheckedPartitioner, PartitionerChoice
 from sluiceway.sinks.hive.partition_path import partition_value_problem
 from sluiceway.sources.contract import SourceBatch
 from sluiceway.types.dirty import DirtyReason, DirtyRow
@@ -106,9 +108,11 @@ def partition_assigner(
 
     Raises:
         ValueError: A column is missing, or cannot be a folder's text.
+        UnhealthyEnvironmentError: A partitioner is not there, or does not work.
     """
     zone = event_time.timezone if event_time is not None else "UTC"
-    columns = [_column(rule, zone) for rule in partitions]
+    partitioners = _Partitioners(partitions, schema)
+    columns = [_column(rule, zone, partitioners) for rule in partitions]
     for column in columns:
         if isinstance(column, ConstantColumn):
             problem = partition_value_problem(column.name, column.value)
@@ -117,7 +121,27 @@ def partition_assigner(
     return PartitionAssigner(columns, schema, partition_value_problem)
 
 
-def _column(rule: PartitionRule, zone: str) -> PartitionColumn:
+class _Partitioners:
+    """One partitioner for all columns that name it with the same options."""
+
+    def __init__(self, partitions: Sequence[PartitionRule], schema: pa.Schema) -> None:
+        names: dict[PartitionerChoice, list[str]] = {}
+        for rule in partitions:
+            if rule.partitioner is not None:
+                names.setdefault(rule.partitioner, []).append(rule.name)
+        self._names = names
+        self._opened = {
+            choice: CheckedPartitioner(choice, columns, schema) for choice, columns in names.items()
+        }
+
+    def column(self, name: str, choice: PartitionerChoice) -> PluginColumn:
+        """The column of this name."""
+        return PluginColumn(name, self._opened[choice], self._names[choice].index(name))
+
+
+def _column(rule: PartitionRule, zone: str, partitioners: _Partitioners) -> PartitionColumn:
+    if rule.partitioner is not None:
+        return partitioners.column(rule.name, rule.partitioner)
     if rule.constant is not None:
         return ConstantColumn(rule.name, rule.constant)
     if rule.pattern is not None:

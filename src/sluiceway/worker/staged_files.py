@@ -209,17 +209,20 @@ class StagedFiles:
         room = of.writer.begun or self._files.begun < self._rules.max_open
         return of.place is None or (frees_most and room)
 
-    def _close_all(self, closing: Sequence[OpenFile]) -> None:
-        """Close files; each that fails is dropped, and the first error raised."""
+    def _close_all(self, closing: list[OpenFile]) -> None:
+        """Close files and empty the list; each that fails is dropped, the first error raised."""
         if CLOSERS == 1 or len(closing) <= 1:
             for of in closing:
                 self._files.take_out(of)
                 self._records.append(self._close(of))
             return
-        for of in closing:
-            self._files.take_out(of)
         with ThreadPoolExecutor(CLOSERS, thread_name_prefix="close") as pool:
-            waiting = [pool.submit(self._close, of) for of in closing]
+            waiting = []
+            closing.reverse()
+            while closing:
+                # Nothing refers to a file once it is closed: ten thousand of them hold much.
+                self._files.take_out(closing[-1])
+                waiting.append(pool.submit(self._close, closing.pop()))
         self._records += [done.result() for done in waiting]
 
     def _new_file(self, place: Place | None) -> OpenFile:

@@ -252,3 +252,47 @@ def test_empty_partition_value_may_be_said_to_be_null(job: Path) -> None:
         )
     )
     assert run_command(["validate", str(job)]) == 0
+
+
+READY = "\nready: {}\n"
+
+
+@pytest.mark.parametrize(
+    ("changes", "more", "words", "warned"),
+    [
+        (
+            (("interval: 2s", "interval: 10s"),),
+            "",
+            "up to 360 an hour from each task; merged by",
+            0,
+        ),
+        ((), "", "up to 1,800 an hour from each task; merged by", 1),
+        ((), READY, "merged into 1 for each 128 MiB of a partition before it is ready", 0),
+        ((), READY + "files: {compact: never}\n", "merged by `sluiceway compact` only", 1),
+        ((("interval: 2s", 'interval: 10s, master: "local[3]"'),), "", "1,080 an hour from 3 t", 1),
+        (
+            (("name: hr, event_time: HH", "name: app, column: app"), ("2s", "10s")),
+            "files: {target_size: 256MiB}\n",
+            "up to 360 an hour from each task, for each value of `app`; merged by",
+            0,
+        ),
+    ],
+)
+def test_files_of_an_hour_are_foretold_and_warned_of(
+    changes: tuple[tuple[str, str], ...],
+    more: str,
+    words: str,
+    warned: int,
+    job: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job.write_text(changed(*changes) + more)
+    assert run_command(["validate", str(job)]) == 0
+    shown = capsys.readouterr().out
+    (line,) = [line for line in shown.splitlines() if line.startswith("files ")]
+    assert words in line
+    assert shown.count("more than 1,000 files an hour stay") == warned
+    assert run_command(["validate", str(job), "-o", "json"]) == 0
+    files = json.loads(capsys.readouterr().out)["files"]
+    assert (files["warning"] is not None) == bool(warned)
+    assert files["compacted_before_ready"] == ("before it is ready" in line)

@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from pathlib import Path
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -18,7 +19,7 @@ from sluiceway.ledger.records import NO_ROWS
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.strict_json import BigInt
-from sluiceway.worker.plan import SplitResult, TaskFailure, TaskResult
+from sluiceway.worker.plan import RoutePlan, SplitResult, TaskFailure, TaskResult
 from tools.board_sessions import placed_session
 from tools.ledger_records import LEDGER, fence, fold_of, sources
 
@@ -54,7 +55,7 @@ def _answer(ends: dict[int, int], error: SluicewayError | None = None) -> TaskRe
 
 def _planned(fold: Fold) -> PlannedEpoch:
     bounds = {SourcePartition("orders", n): LogBounds(0, 50, 50) for n in range(2)}
-    return PlannedEpoch(1, plan_splits(fold, bounds, None), ahead=True)
+    return PlannedEpoch(1, plan_splits(fold, bounds, None), cast("RoutePlan", None), ahead=True)
 
 
 def test_next_epoch_starts_where_the_tasks_have_ended_and_the_ledger_is_left_alone() -> None:

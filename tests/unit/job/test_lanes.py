@@ -86,7 +86,7 @@ def _lanes(owned: _Owned) -> Lanes:
     nothing = cast("Any", lambda _: None)
     hooks = LaneHooks(nothing, count(1).__next__, nothing, nothing)
     plan = cast("Any", type("Plan", (), {"schema_version": "s"})())
-    return Lanes(cast("Any", owned), plan, hooks, stderr_log())
+    return Lanes(cast("Any", owned), lambda: plan, hooks, stderr_log())
 
 
 def test_lane_that_cannot_be_read_lets_the_next_one_go_on(

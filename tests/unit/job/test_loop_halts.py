@@ -62,7 +62,7 @@ def test_epoch_planned_ahead_is_dropped_when_its_route_puts_records_first(
         def plan(self, view: Any, **_: Any) -> PlannedEpoch:
             # The commit that it is planned ahead of lands just now.
             commit.set_result(None)
-            return PlannedEpoch(1, [], ahead=True)
+            return PlannedEpoch(1, [], nothing, ahead=True)
 
         def is_asked(self, view: Any) -> bool:
             return True

@@ -1,5 +1,6 @@
 """Idle tasks read pieces of a long backlog; nothing behind a hole counts."""
 
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -24,7 +25,7 @@ def _epoch(*lags: int, stop: int | None = None) -> PlannedEpoch:
         PlannedSplit(Split(SourcePartition("orders", n), 0, stop), 0, lag, lag)
         for n, lag in enumerate(lags)
     ]
-    planned = PlannedEpoch(0, splits)
+    planned = PlannedEpoch(0, splits, cast("Any", None))
     planned.by_task = {task: (split,) for task, split in enumerate(splits)}
     return planned
 

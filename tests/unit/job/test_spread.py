@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +16,7 @@ def epoch(topic: str, splits: int, expected: Sequence[int] = ()) -> PlannedEpoch
     parts = [
         PlannedSplit(Split(SourcePartition(topic, n), 0), 0, records[n]) for n in range(splits)
     ]
-    return PlannedEpoch(0, parts)
+    return PlannedEpoch(0, parts, cast("Any", None))
 
 
 def numbered(epochs: Sequence[PlannedEpoch]) -> dict[int, PlannedEpoch]:

@@ -1,5 +1,6 @@
 """Lost offsets that a task reports: a halt, or a gap that the next epoch counts."""
 
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -17,7 +18,7 @@ from sluiceway.job.task_failures import failures_of
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.sources.contract import LogBounds, SourcePartition
-from sluiceway.worker.plan import TaskFailure, TaskResult
+from sluiceway.worker.plan import RoutePlan, TaskFailure, TaskResult
 from tools.ledger_records import LEDGER, data, fence, fold_of, sources, span
 
 _LOST = OffsetsLostError("offset 0 is gone: the log runs from 3 to 5", where="orders[0]")
@@ -36,7 +37,7 @@ def _judged(
 ) -> SluicewayError:
     """What a failure comes to, of the one task of an epoch that was planned before retention."""
     splits = tuple(plan_splits(fold, _bounds(*([0] * len(fold.sources))), None))
-    planned = PlannedEpoch(0, list(splits), by_task={0: splits}, alone=alone)
+    planned = PlannedEpoch(0, list(splits), cast("RoutePlan", None), {0: splits}, alone=alone)
     answer = TaskResult(
         ledger=LEDGER,
         term=1,

@@ -62,7 +62,8 @@ class JsonDecoder(RowDecoder):
         schema = Schema(tuple(inner_settings(field) for field in read))
         _check_columns(schema)
         self._keeper = keeper
-        self._exact = ExactReader(schema, None if extra == "ignore" else ExtraKeys(schema, keeper))
+        settled = ExtraKeys(schema, keeper, only_held=extra == "evolve")
+        self._exact = ExactReader(schema, None if extra == "ignore" else settled)
         self._fast = _fast_path(schema, engine, sees_extra=extra != "ignore")
         self._skips_tombstones = tombstones == "skip"
 

@@ -1,4 +1,4 @@
-"""Keys that no column reads: dirty, or kept in a column of their own."""
+"""Keys that no column reads: found, dirty, or kept in a column of their own."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,25 +19,29 @@ from sluiceway.types.schema import (
     StructType,
 )
 
-ExtraRule = Literal["ignore", "dirty", "keep"]
+ExtraRule = Literal["ignore", "dirty", "keep", "evolve"]
+"""`evolve` is `dirty` for keys that a column could be made for: they hold something, in an object
+that columns read as a whole. Objects that columns only reach into may hold others."""
 
 _KEPT_IN = (StringType(), MapType(StringType(), StringType()))
-_Step = str | int
+Step = str | int
 
 
 @dataclass(slots=True)
-class _Known:
+class Known:
     """What of a value is read.
 
     Attributes:
         everything: All that may be in it.
+        whole: It is an object that a column, or the columns together, read as a whole.
         keys: Of an object; empty where it is none.
         items: Of the items of a list, or the values of a map.
     """
 
     everything: bool = False
-    keys: dict[str, "_Known"] = field(default_factory=dict)
-    items: "_Known | None" = None
+    whole: bool = False
+    keys: dict[str, "Known"] = field(default_factory=dict)
+    items: "Known | None" = None
 
 
 class ExtraKeys:
@@ -46,13 +50,15 @@ class ExtraKeys:
     Args:
         schema: Columns that are read by key.
         column: The one that keeps the others' keys; None: they make the row dirty.
+        only_held: Only those do that `ExtraRule` names for `evolve`.
 
     Raises:
         ValueError: The column is of another type, or required.
     """
 
-    def __init__(self, schema: Schema, column: Field | None) -> None:
-        self._known = _known_of(schema)
+    def __init__(self, schema: Schema, column: Field | None, *, only_held: bool = False) -> None:
+        self._known = known_of(schema)
+        self._only_held = only_held
         self._keep = None if column is None else _keeper(column)
 
     def settle(self, holder: Mapping[str, object]) -> object:
@@ -67,7 +73,7 @@ class ExtraKeys:
             DirtyValueError: There is such a key, and no column for it; or one came twice.
         """
         found: dict[str, object] = {}
-        for steps, value, doubled in _unread(holder, self._known, ()):
+        for steps, value, doubled in unread(holder, self._known, only_held=self._only_held):
             if self._keep is None:
                 message = "no column reads this key"
                 raise DirtyValueError(DirtyReason.UNEXPECTED_FIELD, message).under(*steps)
@@ -113,42 +119,51 @@ def _keeper(column: Field) -> Convert:
     return compile_value(column.type, None, replace(column.policy, on_lossy="text"))
 
 
-def _known_of(schema: Schema) -> _Known:
-    top = _Known()
+def known_of(schema: Schema) -> Known:
+    """What columns read of a payload."""
+    top = Known(whole=True)
     for column in schema.fields:
         known = top
         for key in column.path or (column.name,):
-            known = known.keys.setdefault(key, _Known())
+            known = known.keys.setdefault(key, Known())
         _add(known, column.type)
     return top
 
 
-def _add(known: _Known, data_type: DataType) -> None:
+def _add(known: Known, data_type: DataType) -> None:
     match data_type:
         case ListType(inner) | MapType(_, inner):
-            known.items = known.items or _Known()
+            known.items = known.items or Known()
             _add(known.items, inner)
         case StructType(fields):
+            known.whole = True
             for one in fields:
-                _add(known.keys.setdefault(one.name, _Known()), one.type)
+                _add(known.keys.setdefault(one.name, Known()), one.type)
         case _:
             known.everything = True
 
 
-def _unread(
-    value: object, known: _Known, steps: tuple[_Step, ...]
-) -> Iterator[tuple[tuple[_Step, ...], object, bool]]:
-    """Values under keys that are not read, with their paths, and whether the key came twice."""
+def unread(
+    value: object, known: Known, steps: tuple[Step, ...] = (), *, only_held: bool = False
+) -> Iterator[tuple[tuple[Step, ...], object, bool]]:
+    """Values under keys that are not read, with their paths, and whether the key came twice.
+
+    Args:
+        value: As the slow path has it.
+        known: What of it is read.
+        steps: Path to it.
+        only_held: Only those that `ExtraRule` names for `evolve`.
+    """
     if known.everything:
         return
     if isinstance(value, list) and known.items is not None:
         for place, item in enumerate(value):
-            yield from _unread(item, known.items, (*steps, place))
+            yield from unread(item, known.items, (*steps, place), only_held=only_held)
     elif isinstance(value, dict):
         doubled = value.doubled if isinstance(value, JsonObject) else ()
         for key, item in value.items():
             below = known.items or known.keys.get(key)
-            if below is None:
+            if below is not None:
+                yield from unread(item, below, (*steps, key), only_held=only_held)
+            elif not only_held or (known.whole and item is not None):
                 yield (*steps, key), item, key in doubled
-            else:
-                yield from _unread(item, below, (*steps, key))

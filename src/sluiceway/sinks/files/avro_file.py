@@ -37,7 +37,7 @@ from sluiceway.types.schema import Schema
 MAGIC = b"Obj\x01"
 SYNC_BYTES = 16
 CODECS = {"none": "null", "gzip": "deflate", "snappy": "snappy", "zstd": "zstandard"}
-_BLOCK_BYTES = 256 << 10
+BLOCK_BYTES = 256 << 10
 _MILLI = 1000
 _LOW_BITS = 0x7F
 _MORE = 0x80
@@ -133,12 +133,10 @@ class AvroStagedFile(TableFile):
         self._arrangement = arrangement
         self._schema = schema
         self._parsed = fastavro.parse_schema(schema)
-        self._codec = codec
+        self._container = AvroContainer(writer, json.dumps(schema).encode(), codec)
         self._bounds = ColumnBounds(arrangement.schema)
-        self._sync = secrets.token_bytes(SYNC_BYTES)
         self._block = BytesIO()
         self._block_rows = 0
-        self._begun = False
         named = {field["name"].lower(): field for field in schema["fields"]}
         fields = [named[name.lower()] for name in arrangement.schema.names]
         self._names = [field["name"] for field in fields]
@@ -166,7 +164,7 @@ class AvroStagedFile(TableFile):
                 record = dict(zip(self._names, values, strict=True))
                 fastavro.schemaless_writer(self._block, self._parsed, record)
                 self._block_rows += 1
-                if self._block.tell() >= _BLOCK_BYTES:
+                if self._block.tell() >= BLOCK_BYTES:
                     self.flush()
             self._bounds.widen(rows)
         except (pa.ArrowException, ValueError, TypeError) as error:
@@ -177,11 +175,7 @@ class AvroStagedFile(TableFile):
 
     def flush(self) -> None:
         """See `TableFile.flush`: ends the block."""
-        self._begin()
-        if self._block_rows == 0:
-            return
-        packed = _packed(self._codec, self._block.getvalue())
-        self._put(_long(self._block_rows) + _long(len(packed)) + packed + self._sync)
+        self._container.put_block(self._block_rows, self._block.getvalue())
         self._block = BytesIO()
         self._block_rows = 0
 
@@ -196,22 +190,49 @@ class AvroStagedFile(TableFile):
         self._block = BytesIO()
         self._writer.abort()
 
-    def _begin(self) -> None:
-        if self._begun:
-            return
-        self._begun = True
-        heads = {
-            "avro.schema": json.dumps(self._schema).encode(),
-            "avro.codec": self._codec.encode(),
-        }
-        entries = b"".join(_bytes(name.encode()) + _bytes(value) for name, value in heads.items())
-        self._put(MAGIC + _long(len(heads)) + entries + _long(0) + self._sync)
+
+class AvroContainer:
+    """The container of a file that is being written: its heading, then block by block.
+
+    Args:
+        writer: Where it goes.
+        schema: Avro's, as JSON.
+        codec: Avro's name of it.
+    """
+
+    def __init__(self, writer: StagedWriter, schema: bytes, codec: str) -> None:
+        self._writer = writer
+        self._heads = {"avro.schema": schema, "avro.codec": codec.encode()}
+        self._codec = codec
+        self._sync = secrets.token_bytes(SYNC_BYTES)
+        self._begun = False
+
+    def put_block(self, rows: int, raw: bytes) -> None:
+        """Write a block; without rows only the heading, if it is not there yet.
+
+        Args:
+            rows: In the block.
+            raw: Their bytes, one after the other.
+
+        Raises:
+            StorageUnavailableError: The store failed; throw the file away.
+        """
+        if not self._begun:
+            self._begun = True
+            entries = b"".join(
+                _bytes(name.encode()) + _bytes(value) for name, value in self._heads.items()
+            )
+            self._put(MAGIC + _long(len(self._heads)) + entries + _long(0) + self._sync)
+        if rows:
+            packed = _packed(self._codec, raw)
+            self._put(_long(rows) + _long(len(packed)) + packed + self._sync)
 
     def _put(self, content: bytes) -> None:
         try:
             self._writer.handle().write(content)
         except OSError as error:
-            raise StorageUnavailableError(f"cannot write {self.path}: {error}") from error
+            path = self._writer.path
+            raise StorageUnavailableError(f"cannot write {path}: {error}") from error
 
 
 def _converter(kind: pa.DataType, field_type: Any) -> Callable[[Any], list[Any]]:

@@ -1,6 +1,8 @@
 """Least and greatest values of columns, for formats whose footers do not tell them."""
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +58,38 @@ def has_bounds(kind: pa.DataType) -> bool:
         or pa.types.is_decimal(kind)
         or pa.types.is_date(kind)
     )
+
+
+def widest_bounds(files: Iterable[Mapping[str, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
+    """Bounds of all rows of several files, from those of each.
+
+    A column whose bounds are of different types in two files has none.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    unlike: set[str] = set()
+    for bounds in files:
+        for name, (low, high) in bounds.items():
+            least, greatest = found.get(name, (low, high))
+            keys = [_order(text) for text in (low, high, least, greatest)]
+            if len({kind for kind, _ in keys}) > 1:
+                unlike.add(name)
+                continue
+            before = keys[0] < keys[2], keys[1] > keys[3]
+            found[name] = (low if before[0] else least, high if before[1] else greatest)
+    return {name: pair for name, pair in found.items() if name not in unlike}
+
+
+def _order(text: str) -> tuple[str, Any]:
+    """What a bound's text compares by, with the kind of value that it is."""
+    try:
+        if text.endswith("us"):
+            return "instant", int(text[:-2])
+        if "T" in text:
+            moment = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
+            return "instant", moment // timedelta(microseconds=1)
+        return "number", Decimal(text)
+    except (ValueError, InvalidOperation):
+        return "text", text
 
 
 def bound_text(value: Any) -> str:

@@ -49,7 +49,7 @@ class LineStagedFile(TableFile):
         self._arrangement = arrangement
         self._lines = lines
         self._compression = compression
-        self._packer: _Packer | None = None
+        self._packer: LinePacker | None = None
         self._lines_bytes = 0
         self._waiting: list[memoryview] = []
         self._bounds = ColumnBounds(arrangement.schema)
@@ -105,9 +105,9 @@ class LineStagedFile(TableFile):
         self._waiting, self._lines_bytes, self._packer = [], 0, None
         self._writer.abort()
 
-    def _opened(self) -> "_Packer":
+    def _opened(self) -> "LinePacker":
         if self._packer is None:
-            self._packer = _packer(self._compression)
+            self._packer = line_packer(self._compression)
         return self._packer
 
     def _put(self, content: bytes | memoryview) -> None:
@@ -117,7 +117,7 @@ class LineStagedFile(TableFile):
             raise StorageUnavailableError(f"cannot write {self.path}: {error}") from error
 
 
-class _Packer(Protocol):
+class LinePacker(Protocol):
     """What lines go through on their way into a file."""
 
     @property
@@ -185,7 +185,12 @@ class _HadoopPacker:
         return struct.pack(">II", len(raw), len(packed)) + packed
 
 
-def _packer(compression: str) -> _Packer:
+def line_packer(compression: str) -> LinePacker:
+    """What compresses the content of a file of lines.
+
+    Args:
+        compression: `none`, `gzip`, or Hadoop's framing of `snappy` or `lz4`.
+    """
     if compression == "gzip":
         return _GzipPacker()
     if compression in _HADOOP_CODECS:

@@ -18,7 +18,13 @@ from sluiceway.storage.contract import StagedWriter
 from sluiceway.types.dirty import DirtyRow
 
 _STRIPE_BYTES = 16 << 20
-_CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "zlib", "lz4": "lz4", "none": "uncompressed"}
+ORC_CODECS = {
+    "zstd": "zstd",
+    "snappy": "snappy",
+    "gzip": "zlib",
+    "lz4": "lz4",
+    "none": "uncompressed",
+}
 _MAGIC = b"ORC"
 _TOO_OLD = "ORC files keep no day before 1582-10-15, and no fraction of a second before 1970"
 
@@ -35,7 +41,7 @@ class OrcFormat(TableFormat):
 
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
         self._arrangement = Arrangement(schema, choice.columns)
-        self._codec = _CODECS[choice.compression]
+        self._codec = ORC_CODECS[choice.compression]
 
     def new_file(self, writer: StagedWriter) -> "OrcStagedFile":
         """See `TableFormat.new_file`."""

@@ -44,6 +44,12 @@ def format_by_name(path: str) -> FileFormat | None:
     return _ENDINGS.get(f".{name.rpartition('.')[2]}")
 
 
+def file_ending(choice: FileChoice) -> str:
+    """How names of a table's files end, with the dot."""
+    ending = next(ending for ending, kind in _ENDINGS.items() if kind is choice.format)
+    return ending if has_footer(ending) else f"{ending}{CODEC_ENDINGS[choice.compression]}"
+
+
 def has_footer(path: str) -> bool:
     """Whether a file's own footer or block heads tell how many rows it has."""
     return format_by_name(path) in (FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO)
@@ -68,7 +74,7 @@ def count_rows(path: str, handle: BinaryIO) -> int:
         case None:
             raise ValueError("its name does not say what it is")
         case _:
-            return sum(chunk.count(b"\n") for chunk in _chunks(path, handle))
+            return sum(chunk.count(b"\n") for chunk in line_chunks(path, handle))
 
 
 def read_columns(
@@ -104,10 +110,10 @@ def _read_columns(path: str, handle: BinaryIO, wanted: list[str], choice: FileCh
                 [{name: row[name] for name in wanted} for row in _avro_records(handle)]
             )
         case FileFormat.JSON:
-            content = b"".join(_chunks(path, handle))
+            content = b"".join(line_chunks(path, handle))
             return pa_json.read_json(BytesIO(content)).select(wanted)
         case FileFormat.TEXT:
-            return _text_columns(b"".join(_chunks(path, handle)), wanted, choice)
+            return _text_columns(b"".join(line_chunks(path, handle)), wanted, choice)
         case _:
             raise ValueError("columns of such files are not read")
 
@@ -120,7 +126,8 @@ def _text_columns(content: bytes, names: list[str], choice: FileChoice) -> pa.Ta
     places = [columns.index(name.lower()) for name in names]
     rules = text_rules(dict(choice.settings))
     rows = [split_line(line, rules) for line in content.decode().split("\n")[:-1]]
-    if any(len(row) != len(columns) for row in rows):
+    # Lines of before may lack columns that the table has got since; they are its last ones.
+    if not {len(row) for row in rows} <= {*range(max(places) + 1, len(columns) + 1)}:
         raise ValueError(f"a line has not the table's {len(columns)} columns")
     values = [[row[at] for row in rows] for at in places]
     return pa.table(dict(zip(names, values, strict=True)))
@@ -158,13 +165,20 @@ def _avro_records(handle: BinaryIO) -> Iterator[dict[str, Any]]:
     schema = fastavro.parse_schema(json.loads(meta["avro.schema"]))
     codec = meta.get("avro.codec", b"null").decode()
     for rows, packed in blocks:
-        block = BytesIO(_unpacked(codec, packed))
+        block = BytesIO(unpacked_block(codec, packed))
         for _ in range(rows):
             record: Any = fastavro.schemaless_reader(block, schema, None)
             yield record
 
 
-def _unpacked(codec: str, packed: bytes) -> bytes:
+def unpacked_block(codec: str, packed: bytes) -> bytes:
+    """Content of a block of an Avro file.
+
+    Raises:
+        ValueError: It is damaged.
+        zlib.error: The same.
+        pa.ArrowException: The same.
+    """
     if codec == "null":
         return packed
     if codec == "deflate":
@@ -190,8 +204,14 @@ def _snappy(packed: bytes) -> bytes:
     return raw
 
 
-def _chunks(path: str, handle: BinaryIO) -> Iterator[bytes]:
-    """Content of a file of lines, without its compression."""
+def line_chunks(path: str, handle: BinaryIO) -> Iterator[bytes]:
+    """Content of a file of lines, without its compression.
+
+    Raises:
+        ValueError: It is damaged.
+        pa.ArrowException: The same.
+        OSError: It cannot be read.
+    """
     if path.endswith(CODEC_ENDINGS["gzip"]):
         codec = zlib.decompressobj(_GZIP_WINDOW)
         while packed := handle.read(_CHUNK_BYTES):

@@ -33,6 +33,8 @@ class HiveTableOptions:
         compression: Where the table's own properties name none; None: the format's default.
         parquet_timestamps: `int96` or `micros`; None: by the metastore's version.
         timeout_s: Longest wait for an answer of the metastore.
+        follows: Columns of the table that `schema` does not have are filled too, and structs may
+            have further fields.
     """
 
     metastore: str
@@ -46,3 +48,4 @@ class HiveTableOptions:
     compression: str | None = None
     parquet_timestamps: str | None = None
     timeout_s: float = 60.0
+    follows: bool = False

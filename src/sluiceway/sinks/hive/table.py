@@ -1,10 +1,17 @@
 """The driver's view of a Hive table: found or created, checked, its partitions kept equal."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from sluiceway.catalog.hive_table import HivePartition, HiveTable, NewPartition, PartitionChange
+from sluiceway.catalog.hive_table import (
+    HiveColumn,
+    HivePartition,
+    HiveTable,
+    NewPartition,
+    PartitionChange,
+)
 from sluiceway.catalog.locations import (
     is_absolute_location,
     normalise_location,
@@ -20,6 +27,8 @@ from sluiceway.errors import (
     TableMismatchError,
 )
 from sluiceway.sinks.contract import (
+    ColumnsRefused,
+    ColumnToHave,
     DesiredPartition,
     ParkedPartition,
     TableIdentity,
@@ -37,12 +46,12 @@ from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
     file_choice,
-    match_schema,
-    schema_of,
+    filled_columns,
     table_not_found,
     table_to_create,
     warnings_of,
 )
+from sluiceway.sinks.hive.table_columns import columns_with
 from sluiceway.sinks.hive.table_format import (
     FileSettings,
     creation_problem,
@@ -51,6 +60,7 @@ from sluiceway.sinks.hive.table_format import (
 )
 from sluiceway.spec.file_formats import compression_problem
 from sluiceway.storage.registry import open_storage
+from sluiceway.types.evolution import Columns
 from sluiceway.types.iso_time import parse_iso_timestamp
 from sluiceway.types.schema import LocalTimestampType, Schema, TimestampType, leaves
 
@@ -76,30 +86,65 @@ class HiveTableSink(TableSink):
         self._identity: TableIdentity | None = None
         self._ledger: str | None = None
         self._settings: FileSettings | None = None
+        self._version: int | None = None
+        self._seen: HiveTable | None = None
+        # An answer from before an ALTER must not be taken for one from after it.
+        self._looking = threading.Lock()
 
     def open(self) -> TableState:
         """See `TableSink.open`."""
         table = self._client.get_table(self._options.database, self._options.table)
         if table is None:
             table = self._create()
+        state = self._state_of(table)
+        self._identity = state.identity
+        self._ledger = state.ledger
+        self._settings = file_settings(table.layout, table.parameters)
+        with self._looking:
+            self._seen = table
+        return state
+
+    def columns_seen(self) -> Columns | None:
+        """See `TableSink.columns_seen`."""
+        return None if self._seen is None else _columns(self._seen)
+
+    def state_seen(self) -> TableState:
+        """See `TableSink.state_seen`."""
+        if self._seen is None:
+            raise InvariantError("the table is used before it was opened")
+        return self._state_of(self._seen)
+
+    def add_columns(self, columns: Sequence[ColumnToHave]) -> TableState | ColumnsRefused:
+        """See `TableSink.add_columns`."""
+        identity = self._opened()
+        with self._looking:
+            table = self._look(identity)
+            try:
+                merged, keys = columns_with(table, columns)
+                # What the table's format cannot hold is not put into the metastore.
+                self._state_of(replace(table, layout=replace(table.layout, columns=merged)))
+                if merged != table.layout.columns:
+                    table = self._client.alter_columns(table.database, table.name, merged, put=keys)
+            except TableMismatchError as error:
+                return ColumnsRefused(error.message)
+            self._seen = table
+        return self._state_of(table)
+
+    def _state_of(self, table: HiveTable) -> TableState:
+        """The table as a route sees it, when it is one that can be written."""
         check_writable(table)
         check_definition(table, self._options)
-        unfilled: tuple[str, ...] = ()
-        if self._options.schema is None:
-            schema = schema_of(table)
-        else:
-            schema, unfilled = match_schema(table, self._options.schema)
-        files = file_choice(table, self._with_timestamps(schema), schema)
-        self._identity = self._identity_of(table)
-        self._ledger = table.parameters.get(LEDGER_PROPERTY)
-        self._settings = file_settings(table.layout, table.parameters)
+        columns = filled_columns(table, self._options)
+        files = file_choice(table, self._with_timestamps(columns.written), columns.written)
         return TableState(
-            identity=self._identity,
-            schema=schema,
+            identity=self._identity_of(table),
+            schema=columns.schema,
             partition_columns=tuple(column.name for column in table.partition_columns),
-            ledger=self._ledger,
+            ledger=table.parameters.get(LEDGER_PROPERTY),
             files=files,
-            warnings=(*warnings_of(table, unfilled), *format_warnings(files)),
+            warnings=(*warnings_of(table, columns.null), *format_warnings(files)),
+            columns=_columns(table),
+            further=columns.further,
         )
 
     def mark_ledger(self, state: TableState, ledger: str) -> None:
@@ -178,8 +223,10 @@ class HiveTableSink(TableSink):
         options = self._options
         if options.parquet_timestamps is not None or not _has_timestamps(schema):
             return options
-        new = self._client.major_version() >= _READS_MICROS
-        return replace(options, parquet_timestamps=MICROS if new else INT96)
+        if self._version is None:
+            self._version = self._client.major_version()
+        form = MICROS if self._version >= _READS_MICROS else INT96
+        return replace(options, parquet_timestamps=form)
 
     def _create(self) -> HiveTable:
         options = self._options
@@ -215,6 +262,11 @@ class HiveTableSink(TableSink):
 
     def _same_table(self, identity: TableIdentity) -> HiveTable:
         """The table as it is now, when it is still the one that was opened."""
+        with self._looking:
+            self._seen = table = self._look(identity)
+        return table
+
+    def _look(self, identity: TableIdentity) -> HiveTable:
         table = self._client.get_table(identity.database, identity.name)
         change = None
         if table is None:
@@ -237,7 +289,11 @@ class HiveTableSink(TableSink):
         desired: dict[tuple[str, ...], DesiredPartition],
         parked: list[ParkedPartition],
     ) -> list[NewPartition]:
-        """Partitions to add; moves, drops or parks others and distrusts statistics on the way."""
+        """Partitions to add; moves, drops or parks others on the way.
+
+        They also get the columns that the table has and they have not: some readers go by a
+        partition's own. Trust is taken from their statistics.
+        """
         names = {values: _name(table, values) for values in desired}
         held = self._client.get_partitions(table.database, table.name, list(names.values()))
         missing, changed = [], []
@@ -253,7 +309,10 @@ class HiveTableSink(TableSink):
                 parked.append(ParkedPartition(partition.values, reason))
             elif not same_location(found.layout.location, partition.location):
                 location = qualify_location(partition.location, table.layout.location)
-                changed.append(PartitionChange(names[values], values, location))
+                columns = _columns_owed(found, table)
+                changed.append(PartitionChange(names[values], values, location, columns))
+            elif columns := _columns_owed(found, table):
+                changed.append(PartitionChange(names[values], values, columns=columns))
             elif STATS_ACCURATE in found.parameters:
                 changed.append(PartitionChange(names[values], values))
         self._client.alter_partitions(table.database, table.name, changed)
@@ -290,6 +349,15 @@ def _check_options(options: HiveTableOptions) -> None:
 def _has_timestamps(schema: Schema) -> bool:
     kinds = (kind for field in schema.fields for kind, _ in leaves(field.type, field.policy))
     return any(isinstance(kind, TimestampType | LocalTimestampType) for kind in kinds)
+
+
+def _columns_owed(found: HivePartition, table: HiveTable) -> tuple[HiveColumn, ...] | None:
+    """The table's columns, for a partition that has fewer; None for one that has them all."""
+    return table.layout.columns if found.layout.lacks_columns(table.layout) else None
+
+
+def _columns(table: HiveTable) -> Columns:
+    return tuple((column.name, column.type) for column in table.layout.columns)
 
 
 def _name(table: HiveTable, values: tuple[str, ...]) -> str:

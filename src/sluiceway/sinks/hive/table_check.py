@@ -1,13 +1,15 @@
 """Whether rows can be written into a Hive table as it is. Values only, no I/O."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
 from sluiceway.catalog.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.errors import TableMismatchError, TableNotFoundError
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.hive.table_columns import key_of
 from sluiceway.sinks.hive.table_format import (
     files_of,
     format_of,
@@ -15,6 +17,7 @@ from sluiceway.sinks.hive.table_format import (
     layout_to_create,
     refused_format,
 )
+from sluiceway.types.evolution import extended
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import DataType, Field, Schema
 
@@ -137,14 +140,66 @@ def schema_of(table: HiveTable) -> Schema:
     return Schema(tuple(fields))
 
 
-def match_schema(table: HiveTable, expected: Schema) -> tuple[Schema, tuple[str, ...]]:
+@dataclass(frozen=True, slots=True)
+class FilledColumns:
+    """Columns of a table, by what a route does about them.
+
+    Attributes:
+        schema: Those of the job file, or all when it takes them from the table.
+        further: Those that it takes up besides.
+        null: Names of the others.
+    """
+
+    schema: Schema
+    further: tuple[Field, ...]
+    null: tuple[str, ...]
+
+    @property
+    def written(self) -> Schema:
+        """Columns that rows have."""
+        return Schema((*self.schema.fields, *self.further))
+
+
+def filled_columns(table: HiveTable, options: HiveTableOptions) -> FilledColumns:
+    """What a route fills of a table. Called after `check_writable` and `check_definition`.
+
+    Raises:
+        TableMismatchError: Columns are missing or of other types.
+    """
+    if options.schema is None:
+        return FilledColumns(schema_of(table), (), ())
+    schema, others = match_schema(table, options.schema, follows=options.follows)
+    further = _writable(table, others) if options.follows else ()
+    taken = {field.name for field in further}
+    return FilledColumns(schema, further, tuple(name for name in others if name not in taken))
+
+
+def _writable(table: HiveTable, names: Sequence[str]) -> tuple[Field, ...]:
+    """Columns of these names that can be written; the others stay null."""
+    wanted = {*names}
+    fields = []
+    for column in table.layout.columns:
+        if column.name in wanted:
+            with suppress(TableMismatchError):
+                fields.append(_field_of(table, column))
+    return tuple(fields)
+
+
+def match_schema(
+    table: HiveTable, expected: Schema, *, follows: bool = False
+) -> tuple[Schema, tuple[str, ...]]:
     """The expected columns under the table's spelling of their names.
 
     Names are compared without case, as Hive does; columns are found by name, so their order
     and further columns of the table do not matter.
 
+    Args:
+        table: As the metastore has it.
+        expected: Columns of the job file.
+        follows: Structs of the table may have further fields, which the columns then get too.
+
     Returns:
-        The columns in the order of `expected`, and names of columns that stay null.
+        The columns in the order of `expected`, and names of further columns of the table.
 
     Raises:
         TableMismatchError: Columns are missing or of other types; names all of them.
@@ -156,6 +211,8 @@ def match_schema(table: HiveTable, expected: Schema) -> tuple[Schema, tuple[str,
         wanted = format_hive_type(field.type)
         if column is None:
             problems.append(f"column {field.name} {wanted} is missing")
+        elif follows and (longer := _extended(field.type, column.type)) is not None:
+            fields.append(replace(_renamed(field, column.name), type=longer))
         elif _folded(column.type) != _folded(wanted):
             problems.append(f"column {column.name} is {column.type}, expected {wanted}")
         else:
@@ -194,7 +251,15 @@ def file_choice(table: HiveTable, options: HiveTableOptions, written: Schema) ->
 
 
 def _field_of(table: HiveTable, column: HiveColumn) -> Field:
-    return Field(column.name, _type_of(table, column))
+    key = key_of(table, column)
+    return Field(column.name, _type_of(table, column), path=(key,) if key else ())
+
+
+def _extended(declared: DataType, hive_type: str) -> DataType | None:
+    try:
+        return extended(declared, parse_hive_type(hive_type))
+    except ValueError:
+        return None
 
 
 def _type_of(table: HiveTable, column: HiveColumn) -> DataType:

@@ -127,6 +127,20 @@ def consumer_settings(
     }
 
 
+def feed_settings(
+    bootstrap_servers: str, properties: Mapping[str, str], on_error: Callable[[KafkaError], None]
+) -> dict[str, Any]:
+    """Settings of a producer that sends in transactions. Called by what feeds a topic.
+
+    Options that only consumers have are passed over by the library.
+    """
+    return {**properties, **_FEED} | {
+        "bootstrap.servers": bootstrap_servers,
+        "logger": LIBRARY_LOG,
+        "error_cb": on_error,
+    }
+
+
 _PROTOCOL: Final[Mapping[str, str | bool]] = {
     "group.id": _UNUSED_GROUP,
     "enable.auto.commit": False,
@@ -135,6 +149,14 @@ _PROTOCOL: Final[Mapping[str, str | bool]] = {
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
     "allow.auto.create.topics": False,
+}
+
+_FEED: Final[Mapping[str, str | int | bool]] = {
+    "enable.idempotence": True,
+    "linger.ms": 20,
+    "compression.type": "zstd",
+    # What the brokers take is the topic's choice; the client is not in the way.
+    "message.max.bytes": 104_857_600,
 }
 
 _TUNING: Final[Mapping[str, str | int | bool]] = {

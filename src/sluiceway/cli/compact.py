@@ -1,0 +1,203 @@
+"""`sluiceway compact`: merge the small files of partitions into few, well-sized ones."""
+
+import getpass
+import json
+import socket
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluiceway.audit.open_table import OpenLedger
+    from sluiceway.job.compact import Foreseen
+    from sluiceway.job.compact_requests import CompactAnswer, PartitionDone
+    from sluiceway.job.config import RouteConfig
+
+app = typer.Typer()
+
+_FAILED = 1
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_UNIT = 1024
+
+
+@app.command()
+def compact(
+    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    partitions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="Partitions, as dt=20261120/hr=08; dt=20261120 stands for all below it.",
+            metavar="[PARTITION]...",
+            show_default=False,
+        ),
+    ] = None,
+    route: Annotated[
+        str | None, typer.Option("--route", help="Only this route.", show_default=False)
+    ] = None,
+    all_closed: Annotated[
+        bool, typer.Option("--all-closed", help="All partitions that are closed.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
+    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+) -> None:
+    """Merge the files of partitions into few large ones, with the same rows in the same order.
+
+    A driver that runs does it beside its epochs; else this process does. Readers find the new
+    files at once; the old ones stay for an hour. Safe to interrupt and to repeat: a driver that
+    was asked goes on, and a partition whose files are few and large is left alone.
+    """
+    from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    if output not in ("table", "json"):
+        raise typer.BadParameter("expected table or json", param_hint="-o")
+    names = tuple(sorted({name.strip("/") for name in partitions or ()}))
+    if bool(names) == all_closed or "" in names:
+        raise typer.BadParameter("name partitions, or write --all-closed", param_hint="PARTITION")
+    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    if route is not None or len(routes) == 1 or names:
+        routes = (pick_route(routes, route),)
+    ledgers = [(config, open_ledger(config)) for config in routes]
+    if dry_run:
+        _tell_foreseen(ledgers, names, output)
+        return
+    failed = _carry_out(ledgers, names, output)
+    if failed:
+        raise typer.Exit(_FAILED)
+
+
+def _tell_foreseen(
+    ledgers: "Sequence[tuple[RouteConfig, OpenLedger]]", names: tuple[str, ...], output: str
+) -> None:
+    from sluiceway.job.compact import foresee  # noqa: PLC0415
+
+    shown = {}
+    for config, ledger in ledgers:
+        found = foresee(ledger.fold, names, config.rolling.target_bytes)
+        shown[config.route] = [asdict(each) for each in found]
+        if output == "table":
+            _print_table(config.route, [_foreseen_cells(each) for each in found])
+    if output == "json":
+        sys.stdout.write(json.dumps({"dry_run": True, "routes": shown}) + "\n")
+    else:
+        sys.stdout.write("nothing was changed\n")
+
+
+def _foreseen_cells(each: "Foreseen") -> tuple[str, ...]:
+    after = each.left or f"about {each.files_after:,}"
+    return (each.partition, f"{each.files:,}", _size(each.size_bytes), after)
+
+
+def _carry_out(
+    ledgers: "Sequence[tuple[RouteConfig, OpenLedger]]", names: tuple[str, ...], output: str
+) -> bool:
+    """Have it done, route by route; whether anything failed."""
+    from sluiceway.job.compact import carry_out  # noqa: PLC0415
+    from sluiceway.job.compact_requests import (  # noqa: PLC0415
+        COMPACT,
+        CompactAnswer,
+        CompactRequest,
+        Outcome,
+    )
+    from sluiceway.job.requests import REQUEST_VERSION  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    operator = f"{getpass.getuser()}@{socket.gethostname()}"
+    shown: dict[str, Any] = {}
+    failed = False
+    for config, ledger in ledgers:
+        fence = ledger.fold.first_fence
+        if fence is None:
+            # No driver has ever filled the table: there is nothing to merge, and none to ask.
+            answer = CompactAnswer(finished=True, partitions=(), waiting=0)
+        else:
+            request = CompactRequest(REQUEST_VERSION, fence.ledger, COMPACT, operator, names)
+            watch = _Progress(config.route)
+            log = stderr_log(level="warning")
+            answer = carry_out(config, ledger.log, request, watch, log)
+            watch.end()
+        failed = failed or any(each.outcome == Outcome.FAILED for each in answer.partitions)
+        if output == "table":
+            _print_table(config.route, [_done_cells(each) for each in answer.partitions])
+            sys.stdout.write(_sum(answer))
+        shown[config.route] = [_done_json(each) for each in answer.partitions]
+    if output == "json":
+        sys.stdout.write(json.dumps({"dry_run": False, "routes": shown}) + "\n")
+    return failed
+
+
+def _done_cells(each: "PartitionDone") -> tuple[str, ...]:
+    files = f"{each.files_before:,} -> {each.files_after:,}"
+    sizes = f"{_size(int(each.bytes_before))} -> {_size(int(each.bytes_after))}"
+    took = f"{each.wall_ms / 1000:.1f} s, {each.cpu_ms / 1000:.1f} s CPU"
+    if each.reason:
+        files, sizes, took = f"{each.files_before:,}", _size(int(each.bytes_before)), each.reason
+    return (each.partition, files, sizes, f"{each.outcome}: {took}")
+
+
+def _done_json(each: "PartitionDone") -> dict[str, Any]:
+    plain = asdict(each)
+    plain["wall_s"] = plain.pop("wall_ms") / 1000
+    plain["cpu_s"] = plain.pop("cpu_ms") / 1000
+    return plain
+
+
+def _sum(answer: "CompactAnswer") -> str:
+    done = [each for each in answer.partitions if not each.reason]
+    if not answer.partitions:
+        return "nothing to do: no such partition\n"
+    return (
+        f"compacted {len(done):,} of {len(answer.partitions):,} partitions: "
+        f"{sum(each.files_before for each in done):,} files became "
+        f"{sum(each.files_after for each in done):,}, "
+        f"{sum(each.cpu_ms for each in done) / 1000:.1f} s CPU\n"
+    )
+
+
+def _print_table(route: str, rows: "Sequence[tuple[str, ...]]") -> None:
+    write = sys.stdout.write
+    write(f"{route}:\n")
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))] if rows else []
+    for row in rows:
+        write("  " + "  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
+
+
+def _size(size_bytes: int) -> str:
+    size, unit = float(size_bytes), 0
+    while size >= _UNIT and unit + 1 < len(_UNITS):
+        size, unit = size / _UNIT, unit + 1
+    return f"{size:.1f} {_UNITS[unit]}" if unit else f"{size_bytes} B"
+
+
+class _Progress:
+    """One line on a terminal; nothing elsewhere."""
+
+    def __init__(self, route: str) -> None:
+        self._route = route
+        self._shown = ""
+
+    def __call__(self, answer: "CompactAnswer | None", elsewhere: bool) -> None:
+        who = "the running driver" if elsewhere else "this process"
+        text = f"{self._route}: waiting for {who}"
+        if answer is not None:
+            done = len(answer.partitions)
+            text = f"{self._route}: {done} of {done + answer.waiting} partitions, by {who}"
+        if sys.stderr.isatty() and text != self._shown:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+            self._shown = text
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+            self._shown = ""

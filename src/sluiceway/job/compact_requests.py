@@ -1,0 +1,83 @@
+"""What `sluiceway compact` asks a driver for, and what the driver answers while it works.
+
+Mail, never truth, as all requests: what was done stands in the ledger, and asking for it again
+finds it done.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from sluiceway.types.strict_json import BigInt, encode
+
+COMPACT = "compact"
+MOST_PARTITIONS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactRequest:
+    """Partitions whose files are to be merged.
+
+    Attributes:
+        version: Of this form.
+        ledger: Uuid of the ledger that the partitions are of.
+        kind: `compact`.
+        operator: `user@host`.
+        partitions: Names, or folders above some; empty for all that are closed.
+    """
+
+    version: int
+    ledger: str
+    kind: str
+    operator: str
+    partitions: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        """The same for the same partitions, whoever asks."""
+        asked = replace(self, operator="")
+        return hashlib.sha256(encode(asked)).hexdigest()[:32]
+
+
+class Outcome(StrEnum):
+    """What became of a partition."""
+
+    COMPACTED = "compacted"
+    LEFT = "left"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDone:
+    """A partition of a request that was looked at.
+
+    Attributes:
+        outcome: An `Outcome`.
+        reason: Why it was left as it is, or failed.
+        cpu_ms: Of the process that has written the files anew.
+    """
+
+    partition: str
+    outcome: str
+    reason: str
+    files_before: int
+    files_after: int
+    bytes_before: BigInt
+    bytes_after: BigInt
+    wall_ms: int
+    cpu_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompactAnswer:
+    """How far a request is.
+
+    Attributes:
+        finished: Whether nothing more will be done.
+        partitions: In the order in which they were looked at.
+        waiting: How many are still to be looked at.
+    """
+
+    finished: bool
+    partitions: tuple[PartitionDone, ...]
+    waiting: int

@@ -1,0 +1,61 @@
+"""Which partitions are worth compacting, by the ledger alone. Pure."""
+
+from collections.abc import Iterable
+
+from sluiceway.ledger.fold_state import FoldState, PartitionState
+from sluiceway.ledger.places import is_below
+
+
+def ideal_files(size_bytes: int, target_bytes: int) -> int:
+    """How many files of the target size hold so many bytes; at least one."""
+    return max(1, -(-size_bytes // target_bytes))
+
+
+def why_left(fold: FoldState, partition: str, target_bytes: int) -> str:
+    """Why a partition is not compacted; empty when it is worth it and can be.
+
+    Args:
+        fold: Of the moment.
+        partition: Its name.
+        target_bytes: Size that files are to have.
+    """
+    state = fold.partitions.get(partition)
+    if state is None and partition <= fold.forgotten_up_to:
+        return "the ledger has forgotten it: it is not one of those that were touched last"
+    if state is None:
+        return "the ledger has no such partition"
+    if not state.values:
+        return "a table without partitions stays in its folder"
+    if state.expired:
+        return "its owner has dropped it"
+    if not state.whole:
+        return "not all of its files are known: the ledger forgot it before rows came again"
+    if any(intent.partition == partition for intent in fold.intents.values()):
+        return "it is being worked on"
+    if state.files <= ideal_files(state.size_bytes, target_bytes) + 1:
+        return "its files are few and large enough"
+    return ""
+
+
+def meant(fold: FoldState, names: Iterable[str]) -> list[str]:
+    """Partitions that are asked for, in order: named ones and all below a named folder.
+
+    Names of which the ledger knows nothing are in it, so that a reason can be given for them.
+
+    Args:
+        fold: Of the moment.
+        names: As asked for; none means all that are closed.
+    """
+    wanted = list(names)
+    known = fold.partitions.values()
+    if not wanted:
+        return sorted(each.folder for each in _there(known) if fold.closed_above(each.folder))
+    found = dict.fromkeys(
+        each.folder for each in _there(known) if any(is_below(each.folder, n) for n in wanted)
+    )
+    unknown = [name for name in wanted if not any(is_below(each, name) for each in found)]
+    return sorted({*found, *unknown})
+
+
+def _there(states: Iterable[PartitionState]) -> Iterable[PartitionState]:
+    return (each for each in states if not each.expired and each.values)

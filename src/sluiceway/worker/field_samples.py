@@ -1,0 +1,115 @@
+"""Says which fields payloads have that no column reads, and of which types they are."""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from sluiceway.formats.json.infer_types import UntypedError, common_type, type_of
+from sluiceway.formats.json.unknown_fields import UnknownFields
+from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.schema import DataType, Schema
+from sluiceway.worker.plan import SeenField
+
+MOST_FIELDS = 100
+MOST_TYPE_CHARS = 4_000
+_MOST_PATH_CHARS = 500
+_MOST_ROWS = 1_000
+_ONE_IN = 4_096
+
+_Place = tuple[str, tuple[str, ...]]
+
+
+def open_samples(schema: Schema, samples: Literal["none", "dirty", "few"]) -> "FieldSamples | None":
+    """What looks for such fields in one task; see `RoutePlan.samples`."""
+    match samples:
+        case "none":
+            return None
+        case "dirty":
+            return DirtySamples(schema)
+        case "few":
+            return FewSamples(schema)
+
+
+class FieldSamples(ABC):
+    """One task's. Used by its thread. A thousand rows are looked at and a hundred fields told.
+
+    Args:
+        schema: Columns that come from the payload.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._unknown = UnknownFields(schema)
+        self._types: dict[_Place, DataType | None] = {}
+        self._untyped: dict[_Place, str] = {}
+        self._seen: Counter[_Place] = Counter()
+        self._rows = 0
+
+    def take(self, payloads: Sequence[bytes | None], dirty: Sequence[DirtyRow]) -> None:
+        """Look at some rows of a batch. Called once a batch.
+
+        Args:
+            payloads: Of the batch.
+            dirty: What its decoder has refused; `index` counts among the payloads.
+        """
+        for index in self._chosen(len(payloads), dirty):
+            if self._rows >= _MOST_ROWS:
+                return
+            payload = payloads[index]
+            if payload:
+                self._rows += 1
+                self._sample(payload)
+
+    @abstractmethod
+    def _chosen(self, rows: int, dirty: Sequence[DirtyRow]) -> Iterator[int]:
+        """Which of a batch's rows are looked at."""
+
+    def fields(self) -> tuple[SeenField, ...]:
+        """What was seen. Called once, at the end."""
+        return tuple(self._field(place, found) for place, found in self._types.items())
+
+    def _field(self, place: _Place, found: DataType | None) -> SeenField:
+        text = "" if found is None else format_hive_type(found)
+        untyped = self._untyped.get(place, "")
+        if len(text) > MOST_TYPE_CHARS:
+            text, untyped = "", f"its type has more than {MOST_TYPE_CHARS} characters"
+        return SeenField(*place, type=text, untyped=untyped, rows=self._seen[place])
+
+    def _sample(self, payload: bytes) -> None:
+        found = self._unknown.of(payload)
+        for each in found:
+            place = (each.column, each.path)
+            told = len(self._types) < MOST_FIELDS and sum(map(len, each.path)) <= _MOST_PATH_CHARS
+            if place not in self._types and not told:
+                continue
+            known = self._types.setdefault(place, None)
+            try:
+                self._types[place] = common_type((known, type_of(each.value)))
+            except UntypedError as error:
+                self._untyped.setdefault(place, str(error))
+        self._seen.update({(each.column, each.path) for each in found} & self._types.keys())
+
+
+class DirtySamples(FieldSamples):
+    """Looks at rows that are dirty for such a field: where columns are made for them."""
+
+    def _chosen(self, rows: int, dirty: Sequence[DirtyRow]) -> Iterator[int]:
+        del rows
+        return (row.index for row in dirty if row.reason is DirtyReason.UNEXPECTED_FIELD)
+
+
+class FewSamples(FieldSamples):
+    """Looks at a few of all rows, where such fields are ignored: so that a new one is told of.
+
+    One in 4,096, and one of each batch at least, at another place in each.
+    """
+
+    _batches = 0
+
+    def _chosen(self, rows: int, dirty: Sequence[DirtyRow]) -> Iterator[int]:
+        del dirty
+        self._batches += 1
+        return iter(
+            range(self._batches * 1_009 % min(rows, _ONE_IN), rows, _ONE_IN) if rows else ()
+        )

@@ -1,0 +1,283 @@
+"""A route's compactor: what is asked for is done once, one by one, and nothing holds others up."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluiceway.errors import FencedError, TaskFailedError
+from sluiceway.job.compact_requests import COMPACT, CompactAnswer, CompactRequest
+from sluiceway.job.compactor import Compactor
+from sluiceway.job.desk import Build, RouteDesk
+from sluiceway.job.requests import put_request
+from sluiceway.job.rewriting import Rewritten
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import BigInt, decode
+from tools.ledger_records import LEDGER, data, fence, sources, span
+
+PATIENCE_S = 120.0
+TARGET = 1 << 20
+HOURS = ("dt=20261120/hr=08", "dt=20261120/hr=09")
+
+
+def _no_wait(attempts: int, error: Exception) -> None:
+    raise AssertionError((attempts, error))
+
+
+class Lines:
+    """A log that keeps its lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.lines.append((event, fields))
+
+    warning = info
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [fields for name, fields in self.lines if name == event]
+
+
+class FakeRewriter:
+    """Makes one file of all, as far as records tell.
+
+    Attributes:
+        act: Called first, with the time that it may take.
+    """
+
+    def __init__(self) -> None:
+        self.act: Callable[[float | None], None] = lambda _: None
+        self.cancelled = threading.Event()
+        self.untils: list[float | None] = []
+
+    def rewrite(self, folder: str, live: Sequence[FileRecord], *, until: float | None) -> Rewritten:
+        self.untils.append(until)
+        self.act(until)
+        name = f"{folder.rpartition('/')[2]}/merged.parquet"
+        rows = BigInt(sum(int(file.rows) for file in live))
+        merged = replace(live[0], staged=name, final="merged.parquet", rows=rows)
+        return Rewritten([merged], 0.25)
+
+    def cancel(self) -> None:
+        self.cancelled.set()
+
+
+class Route:
+    """A ledger with small files in two hours, a desk that is served, and a compactor."""
+
+    def __init__(self, root: Path) -> None:
+        self.layout = LedgerLayout(str(root), "orders")
+        self.log = LedgerLog(LocalStorage(), self.layout)
+        for folder in (self.layout.log, self.layout.stage):
+            self.log.storage.make_folders(folder)
+        self.writer = LedgerWriter(self.log, self.log.fold(), _no_wait)
+        self.writer.fence(fence(), lambda: None)
+        self.writer.commit(sources(0))
+        for epoch in range(6):
+            body = data(1, epoch, span(0, 4 * epoch, 4 * epoch + 4))
+            if epoch % 2:
+                (file,) = body.files
+                final = file.final.replace("hr=08", "hr=09")
+                moved = replace(file, final=final, values=("20261120", "09"))
+                body = replace(body, files=(moved,))
+            self.writer.commit(body)
+        self.writer.note_published()
+        self.desk = RouteDesk(self.log, ())
+        self.rewriter = FakeRewriter()
+        self.lines = Lines()
+        self.compactor = Compactor(self.desk, self.rewriter, TARGET, self.lines)  # type: ignore[arg-type]
+        self._over = threading.Event()
+        self._driver = threading.Thread(target=self._serve)
+        self._driver.start()
+
+    def _serve(self) -> None:
+        while not self._over.wait(0.001):
+            self.desk.serve(self._put)
+
+    def _put(self, build: Build) -> int | None:
+        committed = self.writer.commit_made(build)
+        self.writer.note_published()
+        return None if committed is None else committed.seq
+
+    def leave(self) -> None:
+        self._over.set()
+        self._driver.join()
+        self.desk.end(FencedError("the route was left"))
+        self.compactor.close()
+
+    def ask(self, *names: str) -> CompactRequest:
+        """Put a request and hand it on, as a look at the requests does."""
+        request = CompactRequest(1, LEDGER, COMPACT, "me@host", names)
+        put_request(self.log.storage, self.layout, request)
+        self.compactor.take(request)
+        return request
+
+    def answer(self, request: CompactRequest) -> CompactAnswer:
+        """Wait until a request is taken away; its answer."""
+        wait_for(lambda: self.log.storage.status(self.layout.request(request.id)) is None)
+        raw = self.log.storage.read(self.layout.answer(request.id))
+        assert raw is not None
+        return decode(raw, CompactAnswer)
+
+    def kinds(self) -> list[str]:
+        return [record.type.value for record, _ in self.log.records()][8:]
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def route(tmp_path: Path) -> Iterator[Route]:
+    made = Route(tmp_path)
+    yield made
+    made.leave()
+
+
+def test_request_is_carried_out_partition_by_partition_and_answered(route: Route) -> None:
+    answer = route.answer(route.ask("dt=20261120"))
+    assert answer.finished
+    assert answer.waiting == 0
+    found = [(each.partition, each.outcome, each.files_after) for each in answer.partitions]
+    assert found == [(hour, "compacted", 1) for hour in HOURS]
+    first = answer.partitions[0]
+    assert (first.files_before, first.cpu_ms, first.reason) == (3, 250, "")
+    assert route.kinds() == ["INTENT", "REPLACE"] * 2
+    told = route.lines.of("compacted")
+    assert [each["partition"] for each in told] == list(HOURS)
+    assert told[0]["cpu_s"] == 0.25
+
+
+def test_what_is_compact_or_not_there_is_left_alone_with_a_reason(route: Route) -> None:
+    route.answer(route.ask(HOURS[0]))
+    answer = route.answer(route.ask(HOURS[0], "dt=20261121/hr=00"))
+    reasons = [(each.outcome, each.reason) for each in answer.partitions]
+    assert reasons == [
+        ("left", "its files are few and large enough"),
+        ("left", "the ledger has no such partition"),
+    ]
+    assert route.kinds() == ["INTENT", "REPLACE"]
+
+
+def test_request_that_is_seen_again_while_it_is_under_way_is_one_request(route: Route) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait(_: float | None) -> None:
+        entered.set()
+        assert go_on.wait(PATIENCE_S)
+
+    route.rewriter.act = wait
+    request = route.ask(HOURS[0])
+    assert entered.wait(PATIENCE_S)
+    for _ in range(3):
+        route.compactor.take(request)
+    go_on.set()
+    route.answer(request)
+    assert route.kinds() == ["INTENT", "REPLACE"]
+    assert len(route.rewriter.untils) == 1
+
+
+def test_partition_that_fails_is_abandoned_and_the_next_one_goes_on(route: Route) -> None:
+    failures = iter([TaskFailedError("it cannot be read", where="a.parquet")])
+
+    def fail_once(_: float | None) -> None:
+        for error in failures:
+            raise error
+
+    route.rewriter.act = fail_once
+    answer = route.answer(route.ask("dt=20261120"))
+    assert [each.outcome for each in answer.partitions] == ["failed", "compacted"]
+    assert answer.partitions[0].reason == "a.parquet: it cannot be read"
+    assert route.kinds() == ["INTENT", "ABANDON", "INTENT", "REPLACE"]
+    (told,) = route.lines.of("compaction_failed")
+    assert told["partition"] == HOURS[0]
+
+
+def test_announcement_waits_for_compaction_and_goes_before_requests(route: Route) -> None:
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait(_: float | None) -> None:
+        entered.set()
+        assert go_on.wait(PATIENCE_S)
+
+    route.rewriter.act = wait
+    first = route.ask(HOURS[0])
+    assert entered.wait(PATIENCE_S)
+    second = CompactRequest(1, LEDGER, COMPACT, "me@host", ("dt=20261120/hr=07",))
+    put_request(route.log.storage, route.layout, second)
+    route.compactor.take(second)
+    assert not route.compactor.is_done(HOURS[1])
+    go_on.set()
+    wait_for(lambda: route.compactor.is_done(HOURS[1]))
+    route.answer(first)
+    route.answer(second)
+    moved = [
+        record.body.partition
+        for record, _ in route.log.records()
+        if isinstance(record.body, ReplaceRecord)
+    ]
+    assert moved == list(HOURS)
+    assert route.rewriter.untils[0] is None
+    assert route.rewriter.untils[1] is not None
+
+
+def test_announcement_goes_on_without_compaction_when_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.job.compactor.BEFORE_READY_S", 0.05)
+    route = Route(tmp_path)
+    try:
+        late = threading.Event()
+
+        def slow(until: float | None) -> None:
+            if until is not None:
+                wait_for(lambda: time.monotonic() >= until)
+                raise TaskFailedError("it was given up: its time is over")
+            late.set()
+
+        route.rewriter.act = slow
+        assert not route.compactor.is_done("dt=20261120")
+        wait_for(lambda: route.compactor.is_done("dt=20261120"))
+        (told,) = route.lines.of("compaction_late")
+        assert told["partitions"] == list(HOURS)
+        # Then at its leisure.
+        assert late.wait(PATIENCE_S)
+        wait_for(lambda: route.kinds().count("REPLACE") == 2)
+        assert route.kinds()[:2] == ["INTENT", "ABANDON"]
+    finally:
+        route.leave()
+
+
+def test_route_that_is_left_gives_its_work_up_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    route = Route(tmp_path)
+    entered = threading.Event()
+
+    def wait(_: float | None) -> None:
+        entered.set()
+        assert route.rewriter.cancelled.wait(PATIENCE_S)
+        raise TaskFailedError("it was given up: its route is left")
+
+    route.rewriter.act = wait
+    request = route.ask(HOURS[0])
+    assert entered.wait(PATIENCE_S)
+    assert not route.compactor.is_done(HOURS[1])
+    route.leave()
+    assert route.compactor.is_done(HOURS[1])
+    # The next driver carries it out: nobody was told that it is done.
+    assert route.log.storage.status(route.layout.request(request.id)) is not None
+    assert route.kinds() == ["INTENT"]
+    route.compactor.take(request)
+    assert route.kinds() == ["INTENT"]

@@ -1,0 +1,280 @@
+"""What a running route makes of columns that it sees, without a metastore."""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sluiceway.errors import SchemaChangedError, TableMismatchError
+from sluiceway.job.compile import compile_route
+from sluiceway.job.route_meter import RouteMeter
+from sluiceway.job.schema_follow import MOST_COLUMNS, SchemaFollower
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableIdentity, TableState
+from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice, FileFormat
+from sluiceway.types.evolution import Columns
+from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.plan import SeenField, TaskResult
+from tools.evolution_jobs import evolution_route
+
+BEFORE: Columns = (("id", "bigint"), ("geo", "struct<city:string>"))
+LONG_GEO = ("geo", "struct<city:string,lat:double>")
+
+
+class _Log:
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.lines.append((event, fields))
+
+    warning = info
+
+    def fields(self, event: str) -> list[dict[str, Any]]:
+        return [fields for name, fields in self.lines if name == event]
+
+
+class _Sink:
+    """A table whose columns the test changes.
+
+    Attributes:
+        refuses: Names that it takes no column of.
+    """
+
+    def __init__(self, files: FileChoice = PARQUET_FILES) -> None:
+        self.seen = BEFORE
+        self.files = files
+        self.refuses: set[str] = set()
+        self.asked: list[list[str]] = []
+
+    def columns_seen(self) -> Columns:
+        return self.seen
+
+    def state_seen(self) -> TableState:
+        fields = [Field(name, parse_hive_type(kind)) for name, kind in self.seen]
+        return TableState(
+            identity=TableIdentity("hms", "ods", "small", 1, "/t"),
+            schema=Schema(tuple(field for field in fields if field.name == "id")),
+            partition_columns=("dt",),
+            ledger=None,
+            files=self.files,
+            columns=self.seen,
+            further=tuple(field for field in fields if field.name != "id"),
+        )
+
+    def add_columns(self, columns: Sequence[ColumnToHave]) -> TableState | ColumnsRefused:
+        names = [column.name for column in columns]
+        self.asked.append(names)
+        if self.refuses & {*names}:
+            return ColumnsRefused("not these")
+        held = dict(self.seen) | {column.name: column.type for column in columns}
+        self.seen = tuple(held.items())
+        return self.state_seen()
+
+
+def follower(evolution: str, sink: _Sink) -> tuple[SchemaFollower, _Log]:
+    log = _Log()
+    owned = SimpleNamespace(
+        owner=SimpleNamespace(ledger="l"),
+        writer=SimpleNamespace(term=1),
+        layout=LedgerLayout("/t", "small"),
+        state=sink.state_seen(),
+    )
+    config = compile_route(evolution_route(f"evolution: {evolution}"))
+    made = SchemaFollower(
+        config, cast("Any", owned), cast("Any", sink), cast("Any", log), RouteMeter(1.0)
+    )
+    return made, log
+
+
+def answer(*fields: SeenField) -> list[TaskResult]:
+    return [cast("TaskResult", SimpleNamespace(unknown_fields=fields))]
+
+
+def field(name: str, kind: str = "bigint", *, column: str = "", untyped: str = "") -> SeenField:
+    return SeenField(column, tuple(name.split(".")), kind, untyped)
+
+
+def test_route_that_follows_plans_with_the_columns_of_now_and_owes_them_to_partitions() -> None:
+    sink = _Sink()
+    schema, log = follower("follow_table", sink)
+    assert schema.owes_columns()
+    assert not schema.owes_columns()
+    before = schema.look()
+    assert [each.name for each in before.schema.fields] == ["id", "geo"]
+    sink.seen = (BEFORE[0], LONG_GEO, ("x", "int"))
+    after = schema.look()
+    assert [each.name for each in after.schema.fields] == ["id", "geo", "x"]
+    assert after.schema_version != before.schema_version
+    assert schema.current() is after
+    assert schema.look() is after
+    assert schema.owes_columns()
+    (told,) = log.fields("schema_followed")
+    assert told["column x"] == "added as int"
+
+
+@pytest.mark.parametrize("evolution", ["fail", "follow_table", "add_columns", "quarantine"])
+@pytest.mark.parametrize("seen", [BEFORE[1:], (("id", "string"), BEFORE[1])])
+def test_column_that_is_filled_and_goes_or_changes_its_type_halts(
+    evolution: str, seen: Columns
+) -> None:
+    sink = _Sink()
+    schema, _ = follower(evolution, sink)
+    sink.seen = seen
+    with pytest.raises(SchemaChangedError, match="id: bigint -> ") as caught:
+        schema.look()
+    assert not caught.value.mendable
+    assert caught.value.where == "ods.small"
+
+
+def test_declared_columns_concern_a_route_that_does_not_follow_alone() -> None:
+    for evolution in ("fail", "quarantine"):
+        sink = _Sink()
+        schema, log = follower(evolution, sink)
+        plan = schema.look()
+        sink.seen = (BEFORE[0], ("geo", "string"), ("x", "int"))
+        assert schema.look() is plan
+        assert log.lines == []
+
+
+@pytest.mark.parametrize("evolution", ["fail", "quarantine"])
+def test_columns_of_the_table_are_all_concerned(evolution: str) -> None:
+    sink = _Sink()
+    schema, log = follower(evolution, sink)
+    schema._config = cast("Any", _with_tables_columns(schema._config))
+    sink.seen = (*BEFORE, ("x", "int"))
+    if evolution == "fail":
+        with pytest.raises(SchemaChangedError, match="x: added as int"):
+            schema.look()
+        return
+    plan = schema.current()
+    assert schema.look() is plan
+    assert [told["column x"] for told in log.fields("schema_not_followed")] == ["added as int"]
+
+
+def _with_tables_columns(config: Any) -> Any:
+    return SimpleNamespace(columns=None, evolution=config.evolution)
+
+
+def test_columns_at_other_places_halt_where_files_hold_them_by_place() -> None:
+    for files, halts in ((PARQUET_FILES, False), (_text_files(), True)):
+        sink = _Sink(files)
+        schema, _ = follower("follow_table", sink)
+        sink.seen = (BEFORE[1], BEFORE[0])
+        if halts:
+            with pytest.raises(SchemaChangedError, match="places: id, geo moved"):
+                schema.look()
+        else:
+            assert schema.look() is schema.current()
+
+
+def _text_files() -> FileChoice:
+    columns = Schema(tuple(Field(name, parse_hive_type(kind)) for name, kind in BEFORE))
+    return FileChoice(FileFormat.TEXT, "none", columns)
+
+
+def test_epoch_is_read_again_when_a_column_was_added_for_it() -> None:
+    sink = _Sink()
+    schema, log = follower("add_columns", sink)
+    planned = schema.look()
+    assert not schema.take(planned, answer())
+    assert schema.take(planned, [*answer(field("userId")), *answer(field("userId", "double"))])
+    assert sink.seen[-1] == ("userid", "double")
+    assert log.fields("columns_added")[0]["column userid"] == "double"
+    # One that was planned ahead with the columns before is read again too, and adds nothing.
+    assert schema.take(planned, answer(field("userId")))
+    assert len(sink.asked) == 1
+    # Without a field that it does not know it is written with its own columns.
+    assert not schema.take(planned, answer())
+    assert schema.owes_columns()
+
+
+def test_refused_columns_leave_the_others_and_are_asked_for_once() -> None:
+    sink = _Sink()
+    sink.refuses = {"geo"}
+    schema, log = follower("add_columns", sink)
+    fields = answer(field("x"), field("lat", "double", column="geo"))
+    assert schema.take(schema.look(), fields)
+    together, *singly = sink.asked
+    assert sorted(together) == ["geo", "x"]
+    assert sorted(singly) == [["geo"], ["x"]]
+    assert [told["field"] for told in log.fields("field_not_added")] == ["geo.lat"]
+    assert not schema.take(schema.look(), fields)
+    assert len(sink.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (field("x", "", untyped="values are numbers and strings"), "numbers and strings"),
+        (field("a-b"), "no name of a column"),
+        (field("DT"), "has a column dt"),
+        (field("ID"), "has a column id"),
+        (field("sub.b", column="id"), "has such a field"),
+        (field("x", f"struct<{','.join(f'a{n}:bigint' for n in range(500))}>"), "characters"),
+    ],
+)
+def test_field_that_no_column_can_hold_is_told_once(seen: SeenField, reason: str) -> None:
+    sink = _Sink()
+    schema, log = follower("add_columns", sink)
+    for _ in range(2):
+        assert not schema.take(schema.look(), answer(seen))
+    (told,) = log.fields("field_not_added")
+    assert reason in told["reason"]
+    assert sink.asked == []
+
+
+def test_field_whose_values_tell_nothing_is_asked_again() -> None:
+    sink = _Sink()
+    schema, log = follower("add_columns", sink)
+    assert not schema.take(schema.look(), answer(field("x", "")))
+    assert log.fields("field_not_added") == []
+    assert schema.take(schema.look(), [*answer(field("x", "")), *answer(field("x"))])
+
+
+def test_table_does_not_grow_without_end() -> None:
+    sink = _Sink()
+    sink.seen = (*BEFORE, *((f"c{n}", "int") for n in range(MOST_COLUMNS - 3)))
+    schema, log = follower("add_columns", sink)
+    assert schema.take(schema.look(), answer(field("x"), field("y")))
+    assert sink.asked == [["x"]]
+    assert "1000 columns" in log.fields("field_not_added")[0]["reason"]
+
+
+def test_table_that_is_gone_is_no_refusal() -> None:
+    sink = _Sink()
+    schema, _ = follower("add_columns", sink)
+
+    def gone(columns: Sequence[ColumnToHave]) -> TableState:
+        raise TableMismatchError("the table was dropped")
+
+    sink.add_columns = gone  # type: ignore[method-assign]
+    with pytest.raises(TableMismatchError, match="dropped"):
+        schema.take(schema.look(), answer(field("x")))
+
+
+def test_ignored_fields_are_told_once_each_and_counted_for_the_status() -> None:
+    schema, log = follower("fail", _Sink())
+    planned = schema.look()
+    assert planned.samples == "few"
+    first = SeenField("", ("userId",), "bigint", rows=3)
+    nested = SeenField("items", ("[]", "sku"), "", "values are numbers and strings", rows=1)
+    assert not schema.take(planned, [*answer(first), *answer(first, nested)])
+    assert not schema.take(planned, answer(first, field("x\ny")))
+    told = [line["fields"] for line in log.fields("fields_ignored")]
+    assert told == [
+        {"userId": "bigint", "items[].sku": "of no one type"},
+        {"x\\ny": "bigint"},
+    ]
+    counts = schema._meter.read().ignored_fields
+    assert counts == {"userId": 9, "items[].sku": 1, "x\\ny": 1}
+
+
+def test_names_of_ignored_fields_are_bounded() -> None:
+    schema, log = follower("fail", _Sink())
+    for start in range(0, 1000, 100):
+        schema.take(schema.look(), answer(*(field(f"k{n}") for n in range(start, start + 100))))
+    assert len(schema._meter.ignored_fields) == 200
+    assert len(log.fields("fields_ignored")) == 2
