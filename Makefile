@@ -10,7 +10,7 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts faults-smoke
-.PHONY: partition-values faults model sim soak fuzz fuzz-formats types-oracle docs e2e-routes
+.PHONY: faults model sim soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes
 .PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale flamegraph
 .PHONY: native test-native lock dist clean
 
@@ -95,6 +95,10 @@ types-oracle: $(STAMP) ## A million JSON values of every type against exact arit
 
 partition-values: $(STAMP) ## A million partition values against Spark's escaping; 5,000 in real tables
 	@cd tests && nice -n 10 ../$(BIN)/python -m partition_oracle
+
+readiness-oracle: $(STAMP) ## 100,000 histories of event time against brute force: HISTORIES=2000, or SEED=1234
+	@cd tests && nice -n 10 ../$(BIN)/python -m readiness_oracle \
+	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--histories $(or $(HISTORIES),100000))
 
 sim: $(STAMP) ## Driver on simulated stores, brokers, clock: SEEDS=20000, or SEED=1234 to replay
 	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m sim \

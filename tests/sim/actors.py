@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sim import operators
+from sim.lives import Life
 from sim.scheduler import Process
-from sim.world import TOPIC, Life, World
+from sim.world import TOPIC, World
 from sluiceway.job.dirty_limits import DirtyLimits
 
 _MOST_PARTITIONS = 4

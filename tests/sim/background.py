@@ -43,7 +43,8 @@ class SimBackground:
 
     def _run(self) -> None:
         doings = (self._move, self._move, self._announce, self._expire)
-        weights = (8, 8, 6, 1)
+        # With readiness the product's own planner closes and announces.
+        weights = (8, 8, 0 if self._world.is_timed else 6, 1)
         while True:
             self._world.scheduler.wait(None, self._rng.random() * _PAUSE_S)
             if self._closed:

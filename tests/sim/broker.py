@@ -1,7 +1,7 @@
 """The brokers: logs that grow, have holes, are cut at their beginning; and the driver's view."""
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -29,9 +29,11 @@ class Log:
         first: First offset that can be read.
         open_since: First offset of a transaction that is still open; None without one.
         deleted: Below it retention has deleted records, at any time.
+        appended: By offset, when it came.
     """
 
     rows: list[bool] = field(default_factory=list)
+    appended: list[float] = field(default_factory=list)
     first: int = 0
     open_since: int | None = None
 
@@ -65,8 +67,11 @@ class Weather(Protocol):
 class Broker:
     """All topics of the cluster. Its methods without a request are the world's own."""
 
-    def __init__(self, rng: random.Random, weather: Weather) -> None:
+    def __init__(
+        self, rng: random.Random, weather: Weather, clock: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.rng = rng
+        self._clock = clock
         self.weather = weather
         self.topics: dict[str, list[Log]] = {}
         self.ids: dict[str, str] = {}
@@ -89,6 +94,7 @@ class Broker:
         holes = 0.0 if self.rng.random() < 0.7 else 0.4
         count = self.rng.randint(1, 8)
         log.rows.extend(self.rng.random() >= holes for _ in range(count))
+        log.appended.extend([self._clock()] * count)
 
     def heal(self) -> None:
         """End what is open."""
@@ -103,6 +109,7 @@ class Broker:
             log.rows[log.open_since :] = [False] * (len(log.rows) - log.open_since)
         # The marker takes an offset of its own.
         log.rows.append(False)
+        log.appended.append(self._clock())
         log.open_since = None
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from sim.lane_monitor import Lanes
 from sim.places import Places
+from sim.readiness import Marks
 
 
 @dataclass(slots=True)
@@ -56,3 +57,4 @@ class Folded:
     staged: dict[str, NamedFile] = field(default_factory=dict)
     places: Places = field(default_factory=Places)
     lanes: Lanes = field(default_factory=Lanes)
+    marks: Marks = field(default_factory=Marks)

@@ -14,9 +14,10 @@ from sim.broker import CLEAN, DIRTY, Broker, outcome
 from sim.catalog import Shown
 from sim.folded import Folded, NamedFile, Source
 from sim.held import Held, Look, lines_of
-from sim.places import ViolationError
+from sim.places import Place, ViolationError
 from sim.places import require as _require
-from sim.read_rows import Row, compare_rows, file_rows, rows_fit
+from sim.read_rows import Row, compare_rows, file_rows
+from sim.readiness import Seen
 
 
 def _number(topic_id: str) -> int:
@@ -41,6 +42,7 @@ class Monitor:
         self._log = held.log
         self.stage = f"{self._system}/stage/"
         self._broker = broker
+        self.seen = Seen(broker)
         self._shown = shown
         self.fold = Folded()
         self.acknowledged = 0
@@ -253,8 +255,15 @@ class Monitor:
         for place in self.fold.places.by_name.values():
             folder = f"{self.root}/{place.folder}"
             owed = place.expired or place.since >= plain["effects_through"]
+            is_new = self._is_hidden(place) or place.announced >= plain["effects_through"]
+            owed = owed or (self.seen.timed is not None and is_new)
             there = owed or self._shown.ever(place.value, folder)
             _require(there, "rule 16", f"slot {seq} calls partition {place.value} applied")
+
+    def _is_hidden(self, place: Place) -> bool:
+        """Whether readers may not see it yet, or need not."""
+        timed = self.seen.timed
+        return timed is not None and timed.on_ready and place.announced < 0
 
     def _partitions(
         self, kind: str, body: dict[str, Any], seq: int, kept: dict[str, bytes] | None
@@ -356,6 +365,7 @@ class Monitor:
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
         late = [self._file(file, seq, own, kept) for file in body.get("late_files", ())]
+        fold.marks.data(body, fold.sources, seq, self.seen)
         reached = fold.places.data(body, clean, seq, self.root)
         fold.places.late(late, seq)
         told = body.get("late_rows", {})
@@ -364,9 +374,8 @@ class Monitor:
         # Never silent: whatever reaches a closed partition, or goes aside, is counted.
         counted = [int(told.get(name, 0)) for name in ("reopen", "side")]
         _require(counted == [reached, counts["late"]], "P6", f"slot {seq}: {reached} late, {told}")
-        fitting = rows_fit([*clean, *late], wanted[CLEAN], optional)
-        _require(fitting, "P6", f"slot {seq}: rows do not fit")
-        _require(rows_fit(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
+        self.seen.fit([*clean, *late], wanted[CLEAN], f"slot {seq}: rows do not fit", optional)
+        self.seen.fit(dirty, wanted[DIRTY], f"slot {seq}: dirty do not fit", optional)
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
 
@@ -388,8 +397,8 @@ class Monitor:
         dirty = self._dirty_files(body, seq, own, kept)
         fold.places.data({**body, "closed": []}, clean, seq, self.root)
         if kept is None:
-            _require(rows_fit(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
-            _require(rows_fit(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
+            self.seen.fit(clean, wanted[CLEAN], f"slot {seq}: rows of a lane")
+            self.seen.fit(dirty, wanted[DIRTY], f"slot {seq}: rows of a lane")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
         """Rows of the range; how many of them retention may have taken before they were read."""
@@ -466,7 +475,13 @@ class Monitor:
         self.fold.lanes.check_end(Counter(wanted[DIRTY]), _require)
         wanted[CLEAN] += self.fold.lanes.written.elements()
         wanted[DIRTY] += self.fold.lanes.again.elements()
-        self.fold.places.check_shown(partitions, self.root)
+        self.fold.places.check_shown(partitions, self.root, self._is_hidden)
+        self.fold.marks.check_end(self.fold.places, self.seen.timed)
+        hidden = {
+            f"{self.root}/{place.folder}"
+            for place in self.fold.places.by_name.values()
+            if self._is_hidden(place)
+        }
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}
         for path in all_files:
@@ -477,7 +492,7 @@ class Monitor:
                 continue
             is_dirty = path.startswith(f"{self._system}/dirty/")
             is_late = path.startswith(f"{self._system}/late/")
-            seen = is_dirty or is_late or path.rpartition("/")[0] in folders
+            seen = is_dirty or is_late or path.rpartition("/")[0] in {*folders, *hidden}
             _require(seen, "end", f"no partition shows {path}")
             found[DIRTY if is_dirty else CLEAN] += file_rows(content)
         expired = {CLEAN: self.fold.places.expired_rows, DIRTY: Counter[Row]()}

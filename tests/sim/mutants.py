@@ -16,9 +16,12 @@ from sim import lane_mutants as lanes
 from sim import late_mutants as late
 from sim import partition_mutants as move
 from sim import piece_mutants as piece
+from sim import ready_mutants as ready
 from sim import store_mutants as store
 from sim import upkeep_mutants as keep
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
+from sluiceway.eventtime import watermark
+from sluiceway.eventtime.readiness import PrefixBook
 from sluiceway.job import (
     desired,
     ownership,
@@ -29,6 +32,7 @@ from sluiceway.job import (
     publish,
     replacing,
     reset_offsets,
+    route_readiness,
     route_session,
     takeover,
 )
@@ -41,11 +45,13 @@ from sluiceway.job.pieces import Pieces
 from sluiceway.job.prepare import all_files
 from sluiceway.job.publish import Publisher
 from sluiceway.job.requests import LaneRequest
+from sluiceway.job.route_readiness import RouteReadiness
 from sluiceway.job.route_session import RouteSession
 from sluiceway.ledger import (
     fold_data,
     fold_partitions,
     fold_sources,
+    fold_watermark,
     forgetting,
     garbage,
     log,
@@ -53,6 +59,7 @@ from sluiceway.ledger import (
 )
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import SourceState
 from sluiceway.ledger.garbage import Decided
 from sluiceway.ledger.lane_state import LaneBook, LaneState
 from sluiceway.ledger.log import LedgerLog
@@ -412,6 +419,34 @@ MUTANTS = (
            ((publish, "all_files", late.files_in_time),)),
     Mutant("gc-of-late-files", "files of late rows go before they have their final names",
            ((GarbageCollector, "_look_up", late.look_up_in_time),)),
+    Mutant("idle-by-timer", "a quiet source partition is idle, whatever its log holds",
+           ((watermark, "_status", ready.idle_by_the_clock),)),
+    Mutant("idle-at-once", "a source partition with nothing to read is idle at once",
+           ((watermark, "_status", ready.idle_at_once),)),
+    Mutant("watermark-of-the-fastest", "the route is as far as its furthest source partition",
+           ((route_readiness, "route_watermark", ready.watermark_of_the_fastest),
+            (fold_watermark, "_check_holders", _nothing))),
+    Mutant("watermark-of-the-fastest-checked", "the same, and only the writer looks",
+           ((route_readiness, "route_watermark", ready.watermark_of_the_fastest),)),
+    Mutant("watermark-falls", "a watermark is made anew from what is committed",
+           ((route_readiness, "route_watermark", ready.watermark_that_falls),
+            (fold_watermark, "check_watermark", _nothing))),
+    Mutant("new-partition-ignored", "a source partition without a committed row never holds",
+           ((watermark, "_found", ready.new_ones_do_not_hold),
+            (fold_watermark, "_check_holders", _nothing))),
+    Mutant("all-idle-up-to-now", "when all are idle the watermark goes to the time of the look",
+           ((watermark, "_found", ready.all_idle_up_to_now),)),
+    Mutant("future-row-counts", "a row of the future counts for its own time",
+           ((SourceState, "advance", ready.advance_without_cap),
+            (fold_watermark, "_check_holders", _nothing))),
+    Mutant("closed-too-early", "a partition is closed before the watermark has reached its end",
+           ((PrefixBook, "due", ready.due_too_early),)),
+    Mutant("never-announced", "what is closed is not announced",
+           ((RouteReadiness, "to_announce", ready.nothing_to_announce),)),
+    Mutant("announced-latest-first", "partitions are announced in no order of time",
+           ((route_readiness, "next_to_announce", ready.latest_first),)),
+    Mutant("shown-at-commit", "on_ready shows a partition with its first file",
+           ((desired, "is_to_be_seen", ready.always_seen),)),
 )  # fmt: skip
 
 

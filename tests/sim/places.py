@@ -4,7 +4,7 @@ Shares no code with the product's fold.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -44,12 +44,14 @@ class Place:
         folder: Where it is now, relative to the table.
         value: Of the partition column.
         since: Slot that gave it this folder, or dropped it.
+        announced: Slot of the first READY that has spoken of it; -1 before.
     """
 
     folder: str
     value: str
     since: int
     expired: bool = False
+    announced: int = -1
     live: dict[str, Named] = field(default_factory=dict)
 
 
@@ -135,10 +137,18 @@ class Places:
         """What the staged names of work begin with."""
         return f"i{intent}-{self.intents.get(intent, {'uuid': '?'})['uuid']}/"
 
-    def check_shown(self, partitions: dict[tuple[str, ...], str], root: str) -> None:
+    def check_shown(
+        self,
+        partitions: dict[tuple[str, ...], str],
+        root: str,
+        is_hidden: Callable[[Place], bool] = lambda _: False,
+    ) -> None:
         """Readers are sent where the rows are, and nowhere else."""
         for place in self.by_name.values():
             found = partitions.get((place.value,))
+            if is_hidden(place):
+                require(found is None, "EARLY", f"{place.value} is shown before it is announced")
+                continue
             wanted = None if place.expired else f"{root}/{place.folder}"
             require(found == wanted, "rule 16", f"{place.value} is shown at {found}, not {wanted}")
 
@@ -166,11 +176,15 @@ class Places:
         prefix = body["prefix"]
         require(prefix in self.closed, "rule 6", f"slot {seq}: {prefix} is open")
         version = self.closed[prefix] + 1
+        earlier = [name for name, had in self.closed.items() if not had and name < prefix]
+        in_order = version > 1 or "=2" not in prefix or not earlier
+        require(in_order, "I7", f"slot {seq}: {prefix} before {earlier[:1]}")
         require(body["version"] == version, "I7", f"slot {seq}: {prefix} version {version}")
         self.closed[prefix] = version
         below = {name: place for name, place in self.by_name.items() if name == prefix}
         rows = 0
         for place in below.values():
+            place.announced = seq if place.announced < 0 else place.announced
             for file in place.live.values():
                 require(file.visible, "I7", f"slot {seq} announces {file.final} unseen")
             rows += rows_of(place.live.values()).total()

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from sim import operators
 from sim.actors import ACTORS
+from sim.lives import Life
 from sim.places import ViolationError
 from sim.scheduler import KilledError, Process, StuckError
 from sim.substitutes import running
 from sim.weather import Rates
-from sim.world import TOPIC, Life, World, enter, leave
+from sim.world import TOPIC, World, enter, leave
 
 _MOST_STEPS = 60_000
 _MOST_GAP = 400

@@ -1,12 +1,13 @@
 """Tasks: real staged files, answers and results; simulated reading; attempts that die or last."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from sim.broker import CLEAN, DIRTY, Broker, hour, outcome, repaired
+from sim.broker import CLEAN, DIRTY, Broker, outcome, repaired
+from sim.readiness import event_time_us
 from sim.scheduler import Process, Scheduler
 from sim.weather import Weather
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
@@ -88,7 +89,12 @@ class Cluster(Protocol):
     weather: Weather
     broker: Broker
 
+    @property
+    def is_timed(self) -> bool: ...
+
     def storage(self) -> Storage: ...
+
+    def value(self, partition: int, offset: int) -> str: ...
 
 
 @dataclass(slots=True)
@@ -162,6 +168,12 @@ class Attempt:
         # Between two rows nobody knows how far a hole goes.
         reading.end = until if until == end else found[-1] + 1 if found else reading.end
 
+    def _split(self, reading: _Reading) -> SplitResult:
+        found = _split_result(reading)
+        if not self._cluster.is_timed:
+            return found
+        return replace(found, max_event_time_us=_newest(reading))
+
     def _write(self, plan: TaskPlan, storage: Storage, readings: list[_Reading]) -> TaskResult:
         files: Any = StagedFiles(storage, plan, None)
         counts = dict.fromkeys(("clean", "dirty", "filtered", "skipped", LATE), 0)
@@ -170,7 +182,7 @@ class Attempt:
             number = reading.split.partition.partition
             for offset in reading.offsets:
                 kind = outcome(number, offset)
-                values = (hour(number, offset),)
+                values = (self._cluster.value(number, offset),)
                 closed = kind == CLEAN and f"hr={values[0]}" in plan.times.closed
                 if closed and plan.route.late.policy is LatePolicy.SIDE:
                     files.write(LatePlace(values), [(number, offset)])
@@ -188,7 +200,7 @@ class Attempt:
             epoch=plan.epoch,
             task=plan.task,
             attempt=files.attempt,
-            splits=tuple(_split_result(reading) for reading in readings),
+            splits=tuple(map(self._split, readings)),
             files=clean,
             dirty_files=dirty,
             counts=RowCounts(
@@ -206,6 +218,14 @@ class Attempt:
             late_files=late,
             late_rows=LateRows(side=BigInt(counts[LATE]), reopen=BigInt(reopened)),
         )
+
+
+def _newest(reading: _Reading) -> BigInt | None:
+    """Greatest event time of what was written."""
+    number = reading.split.partition.partition
+    written = (each for each in reading.offsets if outcome(number, each) == CLEAN)
+    times = [event_time_us(number, each) for each in written]
+    return BigInt(max(times)) if times else None
 
 
 def _split_result(reading: _Reading) -> SplitResult:
@@ -242,7 +262,7 @@ def run_lane_task(
             kind = repaired(number, offset)
             counts[kind] += 1
             if kind == CLEAN:
-                files.write((hour(number, offset),), [(number, offset)])
+                files.write((cluster.value(number, offset),), [(number, offset)])
             else:
                 files.write_dirty([(number, offset)])
         reading = _Reading(split, list(range(start, end)), end)

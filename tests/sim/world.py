@@ -4,19 +4,22 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, cast
 
+from sim.announcing import ready_rule, timed
 from sim.background import SimBackground, SimRewriter
-from sim.broker import Broker, SimSource
+from sim.broker import Broker, SimSource, hour
 from sim.catalog import SCHEMA, Shown, SimSink, SimTable
 from sim.held import Held, Look
+from sim.lives import Life, SimLog
 from sim.monitor import Monitor
 from sim.operators import Command
 from sim.places import ViolationError
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
+from sim.readiness import minute_of
 from sim.remote import Objects, RemoteStorage
 from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFormat, SimRunner, run_lane_task
@@ -67,69 +70,7 @@ if TYPE_CHECKING:
 ROUTE, TOPIC, ROOT = "orders", "orders", "/w/db/orders"
 STORES = ("local", "local", "hdfs", "s3")
 _HALTS_ALLOWED = {"SW103", "SW420", "SW451", "SW452"}
-_TOLD = {
-    "fenced": "FENCE",
-    "committed": "DATA",
-    "sources_pinned": "SOURCES",
-    "snapshot": "SNAPSHOT",
-    "lane_opened": "LANE",
-    "lane_committed": "LANE_DATA",
-}
 _worlds: list["World"] = []
-
-
-class SimLog:
-    """Takes log lines into the trace, and halts to the world."""
-
-    def __init__(
-        self, life: "Life", note: Callable[[str], None], told: Callable[[int, str, int], None]
-    ) -> None:
-        self._life = life
-        self._note = note
-        self._told = told
-
-    def bind(self, **fields: object) -> "SimLog":
-        del fields
-        return self
-
-    def debug(self, event: str, **fields: object) -> None:
-        self._note(f"{self._life.process.name}: [{event}] {fields}")
-
-    def warning(self, event: str, **fields: object) -> None:
-        self.debug(event, **fields)
-        if event == "old_records_damaged":
-            # Nobody damages records here but the product.
-            self._life.halts.append((str(fields["code"]), str(fields["error"])))
-
-    def info(self, event: str, **fields: object) -> None:
-        self.debug(event, **fields)
-        if event == "fenced":
-            self._life.term = cast("int", fields["term"])
-        if event == "epoch_thrown_away" or fields.get("ahead"):
-            self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
-        self._life.seen["old_folders_removed"] += event == "old_folder_removed"
-        self._life.seen["pieces_read_again"] += event == "pieces_read_again"
-        if event in _TOLD:
-            self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
-
-    def error(self, event: str, **fields: object) -> None:
-        self.debug(event, **fields)
-        if event in ("route_halted", "table_gone"):
-            self._life.halts.append((str(fields.get("code", event)), str(fields.get("error"))))
-
-
-@dataclass(eq=False, slots=True)
-class Life:
-    """A driver from its start to its end."""
-
-    process: Process
-    stop: StopSignal
-    runner: SimRunner
-    seen: Counter[str]
-    halts: list[tuple[str, str]] = field(default_factory=list)
-    halts_seen: int = 0
-    term: int = 0
-    ended: bool = False
 
 
 class World:
@@ -141,7 +82,7 @@ class World:
         self.scheduler = Scheduler(self.rng)
         rates = Rates.drawn(self.rng)
         self.weather = Weather(self.scheduler, rates, self.note)
-        self.broker = Broker(self.rng, self.weather)
+        self.broker = Broker(self.rng, self.weather, lambda: self.scheduler.now)
         self.store = self.rng.choice(STORES)
         self.table = SimTable(ROUTE, ROOT)
         self.broker.create(TOPIC, self.rng.randint(1, 3))
@@ -151,6 +92,7 @@ class World:
         shown = Shown(self.table, self._by_owner)
         self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown)
         self.monitor.acting = self._acting
+        self.timed = self.monitor.seen.timed = timed(seed)
         self.files = FileSystem(self.scheduler, self.monitor, self.weather)
         self.objects = Objects(self.monitor)
         self.lives: list[Life] = []
@@ -241,9 +183,19 @@ class World:
 
     # Drivers
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether rows have event times, and partitions are announced."""
+        return self.timed is not None
+
+    def value(self, partition: int, offset: int) -> str:
+        """Of the partition column, for a row."""
+        return minute_of(partition, offset) if self.is_timed else hour(partition, offset)
+
     def route(self) -> RouteConfig:
         """The route of every driver."""
         return RouteConfig(
+            ready=ready_rule(self.timed),
             job="job",
             route=ROUTE,
             topics=(TOPIC,),
@@ -439,7 +391,6 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (packs, "decode_record", _decode_once),
     (forgetting, "MAX_PARTITIONS", 2),
     (pieces, "LEAST_PIECE", 1),
-    # What lies in a log here is a handful.
     (pieces.Pieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", 8.0),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),

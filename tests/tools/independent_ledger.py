@@ -110,6 +110,8 @@ def _take(log: _Log, seq: int, raw: bytes, root: Path, system: Path) -> None:
         for each in body["partitions"]:
             old = log.folders.get(each["partition"], each["partition"])
             gone = {final for final in log.rows if final.rpartition("/")[0] == old}
+            named = {f"{old}/{file['name']}" for file in each.get("removed", ())}
+            _hold(named in (set(), gone), f"slot {seq}: live files of {each['partition']}")
             log.removed |= gone
             log.rows = {final: rows for final, rows in log.rows.items() if final not in gone}
             log.folders[each["partition"]] = each["next_folder"]

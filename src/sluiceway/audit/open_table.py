@@ -1,8 +1,10 @@
 """From a route to the parts that a check of its table needs."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from sluiceway.catalog.hive_table import HiveTable
+from sluiceway.catalog.locations import normalise_location
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import LedgerMismatchError, NotInThisVersionError, StateConflictError
 from sluiceway.job.config import RouteConfig
@@ -17,6 +19,31 @@ from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import StrictJsonError, decode
 
 _WHOSE_JOB = "use the job file that fills this table"
+
+
+class LedgerPlace(Protocol):
+    """Where the ledger of a route lies."""
+
+    @property
+    def config(self) -> RouteConfig:
+        """The route."""
+
+    @property
+    def storage(self) -> Storage:
+        """The store that its table is on."""
+
+    @property
+    def layout(self) -> LedgerLayout:
+        """Names below the table's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLedger:
+    """A `LedgerPlace` that is known without the metastore."""
+
+    config: RouteConfig
+    storage: Storage
+    layout: LedgerLayout
 
 
 @dataclass(slots=True)
@@ -52,6 +79,25 @@ def open_table(config: RouteConfig) -> OpenTable:
     return OpenTable(config, table, metastore, storage, LedgerLayout(root, config.route))
 
 
+def find_ledger(config: RouteConfig) -> LedgerPlace:
+    """Where the ledger of a route lies: as the job file says, else as the metastore does.
+
+    A table can only lie where the job file says. The metastore is asked when it says nothing, or
+    when no ledger is there yet.
+
+    Raises:
+        SluicewayError: As `open_table`, when the metastore is asked.
+    """
+    if config.hive.location is not None:
+        storage, root = open_storage(normalise_location(config.hive.location))
+        layout = LedgerLayout(root, config.route)
+        if storage.status(layout.owner) is not None:
+            return FoundLedger(config, storage, layout)
+    table = open_table(config)
+    table.metastore.close()
+    return table
+
+
 @dataclass(frozen=True, slots=True)
 class OpenLedger:
     """A route's ledger, read to its tail."""
@@ -78,8 +124,8 @@ def open_ledger(config: RouteConfig) -> OpenLedger:
     return read_ledger(table)
 
 
-def read_ledger(table: OpenTable) -> OpenLedger:
-    """Read the ledger of an open table; as `open_ledger`.
+def read_ledger(table: LedgerPlace) -> OpenLedger:
+    """Read a ledger whose place is known; as `open_ledger`.
 
     Raises:
         LedgerMismatchError: The ledger belongs to another job or route.
@@ -99,7 +145,7 @@ def read_ledger(table: OpenTable) -> OpenLedger:
     return OpenLedger(log, fold)
 
 
-def refuse_foreign_table(table: OpenTable) -> None:
+def refuse_foreign_table(table: LedgerPlace) -> None:
     """Refuse a table that another job or route fills: none of its files is this route's.
 
     One whose log is this route's although OWNER names another is damaged, which is not told here.

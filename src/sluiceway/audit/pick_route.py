@@ -48,6 +48,27 @@ def job_routes(spec: JobSpec, log: Log) -> tuple[RouteConfig, ...]:
     return (*job.routes, *found)
 
 
+def routes_without_brokers(spec: JobSpec, log: Log, name: str | None) -> tuple[RouteConfig, ...]:
+    """The routes of a job, for commands that need no broker: asked only where topics name routes.
+
+    Args:
+        spec: The job.
+        log: As in `job_routes`.
+        name: Of the route or table that is wanted; None all.
+
+    Raises:
+        SluicewayError: As in `job_routes`.
+    """
+    job = compile_routes(spec)
+    listed = any(name in (config.route, table_name(config)) for config in job.routes)
+    return job.routes if listed or not job.templates else job_routes(spec, log)
+
+
+def table_name(config: RouteConfig) -> str:
+    """`database.table`, as people write it."""
+    return f"{config.hive.database}.{config.hive.table}"
+
+
 def pick_route(routes: Sequence[RouteConfig], name: str | None) -> RouteConfig:
     """The route of this name; without a name, the only one.
 

@@ -50,12 +50,16 @@ class PrefixPeriods:
         columns: Name and pattern of each leading time column, in path order.
         timezone: IANA name.
 
+    Attributes:
+        sorts_as_text: Whether the order of the prefixes' texts is that of their times.
+
     Raises:
         ValueError: They leave out a part of the time: an hour of no day cannot be complete.
     """
 
     def __init__(self, columns: Sequence[tuple[str, str]], timezone: str) -> None:
-        fields = {piece for _, pattern in columns for piece in _PIECE.findall(pattern)}
+        pieces = [piece for _, pattern in columns for piece in _PIECE.findall(pattern)]
+        fields = [piece for piece in pieces if piece in _ORDER]
         named = [field for field in _ORDER if field in fields]
         if not named or tuple(named) != _ORDER[: len(named)]:
             raise ValueError(
@@ -63,6 +67,7 @@ class PrefixPeriods:
                 "of its own: they have to begin with the year and leave out nothing between"
             )
         self.columns = tuple(columns)
+        self.sorts_as_text = fields == named
         self._unit = named[-1]
         self._zone = ZoneInfo(timezone)
         self._patterns = [(name, TimePattern(pattern, timezone)) for name, pattern in columns]

@@ -1,8 +1,11 @@
 """What goes on beside the epochs of a route, from its START until it is left."""
 
 from sluiceway.job import desk, dirty_feed
+from sluiceway.job.compact_requests import CompactRequest
 from sluiceway.job.compactor import Compactor
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.expirer import Expirer
+from sluiceway.job.forget_requests import ForgetRequest
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.rewriting import ProcessRewriter
 from sluiceway.observe.log import Log
@@ -20,10 +23,17 @@ def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
     rules = config.rolling
     rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, rules)
     compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
-    held.lanes.hand_on = compactor.take
     readiness = held.readiness
     if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:
         readiness.before = compactor
-    held.background.append(compactor)
-    held.background.extend(dirty_feed.begin(config, held.owned, log))
+    expirer = Expirer(held.desk, config.retention, log)
+
+    def hand_on(request: CompactRequest | ForgetRequest) -> None:
+        if isinstance(request, CompactRequest):
+            compactor.take(request)
+        else:
+            expirer.take(request)
+
+    held.lanes.hand_on = hand_on
+    held.background += [compactor, expirer, *dirty_feed.begin(config, held.owned, log)]
     held.background.extend(begin(held.desk) for begin in desk.BEGIN)

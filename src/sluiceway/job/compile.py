@@ -10,6 +10,7 @@ from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_limits import DirtyLimits
 from sluiceway.job.ready_choice import ready_rule
+from sluiceway.job.retention import RetentionRule
 from sluiceway.job.schema_formats import avro_options, protobuf_options
 from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
@@ -21,6 +22,7 @@ from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
 from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
+from sluiceway.spec.retention import duration_text
 from sluiceway.spec.values import Secret
 from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
@@ -114,11 +116,30 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         dirty=_dirty_limits(spec),
         dirty_topic=_dirty_topic(spec),
         evolution=Evolution(spec.table.evolution),
+        retention=_retention_rule(spec),
         rolling=_file_rules(spec),
         compact_before_ready=spec.files.compact == "before_ready",
         memory_bytes=spec.run.memory_per_task_bytes,
         ready=ready_rule(spec, revealed),
         late=_late_rule(spec),
+    )
+
+
+def _retention_rule(spec: RouteSpec) -> RetentionRule | None:
+    if spec.retention is None or spec.event_time is None:
+        return None
+    columns: list[tuple[str, str]] = []
+    for part in spec.table.partition_by:
+        if part.event_time is None:
+            break
+        columns.append((part.name, part.event_time))
+    return RetentionRule(
+        keep_us=spec.retention.partitions_ms * 1000,
+        text=duration_text(spec.retention.partitions_ms),
+        drop=spec.retention.drop,
+        columns=tuple(columns),
+        timezone=spec.event_time.timezone,
+        announced=spec.ready is not None,
     )
 
 

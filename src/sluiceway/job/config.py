@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.retention import RetentionRule
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
@@ -46,6 +47,7 @@ class RouteConfig:
         dirty: How many dirty rows it takes before it halts.
         dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
         evolution: What it does when columns change.
+        retention: How long partitions are kept; None for ever.
         rolling: How a task cuts rows into files.
         compact_before_ready: Whether a closed partition's files are merged before it is announced.
         memory_bytes: What a task may hold of rows.
@@ -73,6 +75,7 @@ class RouteConfig:
     dirty: DirtyLimits = NO_LIMITS
     dirty_topic: str | None = None
     evolution: Evolution = Evolution.FAIL
+    retention: RetentionRule | None = None
     rolling: FileRules = PLAIN_FILES
     compact_before_ready: bool = True
     memory_bytes: int = 512 << 20

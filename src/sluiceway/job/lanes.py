@@ -21,6 +21,7 @@ from sluiceway.errors import (
     UnknownOutcome,
 )
 from sluiceway.job.compact_requests import CompactRequest
+from sluiceway.job.forget_requests import ForgetRequest
 from sluiceway.job.prepare import check_staged_files, placed_lane
 from sluiceway.job.requests import (
     MOST_RANGES,
@@ -107,7 +108,7 @@ class Lanes:
         self._pause_s = _FIRST_PAUSE_S
         self._put_off: set[str] = set()
         self.trouble: SluicewayError | None = None
-        self.hand_on: Callable[[CompactRequest], None] = lambda _: None
+        self.hand_on: Callable[[CompactRequest | ForgetRequest], None] = lambda _: None
         self.pressing = bool(owned.fold.lanes.open_lanes())
 
     @property
@@ -129,9 +130,10 @@ class Lanes:
             self.trouble = error
             self._log.info("requests_not_seen", error=str(error))
         else:
-            self._letters = [each for each in found if not isinstance(each.request, CompactRequest)]
+            other = CompactRequest | ForgetRequest
+            self._letters = [each for each in found if not isinstance(each.request, other)]
             for letter in found:
-                if isinstance(letter.request, CompactRequest):
+                if isinstance(letter.request, other):
                     self.hand_on(letter.request)
         self._note_pressing()
 

@@ -13,8 +13,9 @@ from sluiceway.catalog.locations import same_location
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.job.ready_effects import SUCCESS
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.partition_records import ReplaceRecord
-from sluiceway.ledger.places import folder_to_remove
+from sluiceway.ledger.partition_records import ExpireRecord, RemovedFile, ReplaceRecord
+from sluiceway.ledger.places import folder_to_remove, partition_in
+from sluiceway.ledger.records import Body
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 
@@ -33,7 +34,7 @@ class OldFolder:
 
     Attributes:
         folder: Relative to the table.
-        seq: Slot of the REPLACE that names its files.
+        seq: Slot of the REPLACE or EXPIRE that names its files.
         now: How the partition has to be shown.
     """
 
@@ -143,7 +144,7 @@ class MovedPartitions:
                 self._remove(each.old)
 
     def _remove(self, old: OldFolder) -> None:
-        """Remove the files that the REPLACE names, and the folder when nothing else is in it."""
+        """Remove the files that the record names, and the folder when nothing else is in it."""
         try:
             self._remove_files(old)
         except (StorageUnavailableError, LedgerCorruptError) as error:
@@ -156,12 +157,10 @@ class MovedPartitions:
 
     def _remove_files(self, old: OldFolder) -> None:
         found = self._ledger_log.read_slot(old.seq)
-        body = None if found is None else found[0].body
-        if not isinstance(body, ReplaceRecord):
-            raise InvariantError(f"slot {old.seq} is no REPLACE, {old.folder} stays")
+        removed = _removed(old, None if found is None else found[0].body)
         folder = self._ledger_log.layout.final(old.folder)
         listed = {status.path for status in self._storage.list(folder)}
-        named = {f"{folder}/{file.name}" for file in body.removed}
+        named = {f"{folder}/{file.name}" for file in removed}
         # That it was complete is said by the new folder.
         named.add(f"{folder}/{SUCCESS}")
         for path in sorted(listed & named):
@@ -169,6 +168,17 @@ class MovedPartitions:
         if listed <= named:
             self._storage.remove(self._ledger_log.layout.final(folder_to_remove(old.folder)))
         self._log.info("old_folder_removed", folder=old.folder, files=len(listed & named))
+
+
+def _removed(old: OldFolder, body: Body | None) -> tuple[RemovedFile, ...]:
+    """Files that may go."""
+    if isinstance(body, ReplaceRecord):
+        return body.removed
+    if isinstance(body, ExpireRecord):
+        for each in body.partitions:
+            if each.partition == partition_in(old.folder) and each.removed:
+                return each.removed
+    raise InvariantError(f"slot {old.seq} names no files of {old.folder}, which stays")
 
 
 def _is_shown(wanted: DesiredPartition, shown: Mapping[tuple[str, ...], str]) -> bool:

@@ -3,13 +3,13 @@
 Each returns None when what it was asked for does not hold any more: the one who asked looks again.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.live_files import removed_files
+from sluiceway.ledger.live_files import is_all_of, removed_files
 from sluiceway.ledger.partition_records import (
     AbandonRecord,
     ExpiredPartition,
@@ -70,8 +70,14 @@ def replace_body(
     )
 
 
-def ready_body(fold: Fold, prefix: str) -> ReadyRecord | None:
-    """The announcement of all below a prefix; None while it is open or as it was announced."""
+def ready_body(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord | None:
+    """The announcement of all below a prefix; None while it is open or as it was announced.
+
+    Args:
+        fold: Up to the record's slot.
+        prefix: Closed in the ledger.
+        at_us: The clock now.
+    """
     closed = fold.closed.get(prefix)
     if closed is None:
         return None
@@ -90,11 +96,26 @@ def ready_body(fold: Fold, prefix: str) -> ReadyRecord | None:
             ReadyPartition(state.folder, state.version, BigInt(state.rows), BigInt(state.files))
             for state in below
         ),
+        at_us=None if at_us is None else BigInt(at_us),
     )
 
 
-def expire_body(fold: Fold, partitions: Iterable[str], reason: str) -> ExpireRecord | None:
-    """The end of partitions that their owner has dropped; None when none of them is left."""
+def expire_body(
+    fold: Fold,
+    partitions: Iterable[str],
+    reason: str,
+    live: Mapping[str, Sequence[FileRecord]] | None = None,
+) -> ExpireRecord | None:
+    """The end of partitions that their owner has dropped; None when none of them is left.
+
+    Args:
+        fold: Up to the record's slot.
+        partitions: By name; those that are worked on are left out.
+        reason: In words.
+        live: By partition, the files that were live when they were looked up and are to be
+            removed; a partition that has got others since is left out. None leaves all files to
+            the owner.
+    """
     busy = {intent.partition for intent in fold.intents.values()}
     states = [fold.partitions.get(name) for name in partitions]
     there = [
@@ -102,6 +123,8 @@ def expire_body(fold: Fold, partitions: Iterable[str], reason: str) -> ExpireRec
         for each in states
         if each is not None and not each.expired and each.values and each.folder not in busy
     ]
+    if live is not None:
+        there = [each for each in there if is_all_of(each, live.get(each.folder, ()))]
     if not there:
         return None
     return ExpireRecord(
@@ -112,6 +135,7 @@ def expire_body(fold: Fold, partitions: Iterable[str], reason: str) -> ExpireRec
                 BigInt(each.rows),
                 BigInt(each.files),
                 moved_folder(each.folder, fold.next_seq, uuid4().hex),
+                () if live is None else removed_files(live[each.folder]),
             )
             for each in there
         ),

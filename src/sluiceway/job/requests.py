@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from sluiceway.errors import StorageRefusedError
 from sluiceway.job.compact_requests import COMPACT, CompactRequest
+from sluiceway.job.forget_requests import FORGET, ForgetRequest
 from sluiceway.ledger.lane_records import LaneRange, LaneRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.storage.contract import FileStatus, Storage
@@ -54,7 +55,7 @@ class LaneRequest:
         return LaneRecord(self.id, self.kind, self.operator, self.reason, self.ranges)
 
 
-Request = LaneRequest | CompactRequest
+Request = LaneRequest | CompactRequest | ForgetRequest
 """What a tool may ask for."""
 
 
@@ -134,6 +135,8 @@ def _decoded(raw: bytes) -> Request:
     plain = loads(raw)
     if isinstance(plain, dict) and plain.get("kind") == COMPACT:
         return decode(raw, CompactRequest)
+    if isinstance(plain, dict) and plain.get("kind") == FORGET:
+        return decode(raw, ForgetRequest)
     return decode(raw, LaneRequest)
 
 

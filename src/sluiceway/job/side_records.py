@@ -47,7 +47,7 @@ def put_due(
     Args:
         held: The route.
         publish: As in `put_asked`.
-        view: Log ends, read since the last epoch was committed; None by who reads no source.
+        view: Log ends, read since the last epoch was committed; without them nothing is announced.
         epochs: Numbers of epochs that were never planned.
 
     Raises:
@@ -101,7 +101,8 @@ def put_announcements(held: HeldRoute) -> None:
         return
     slots, until = list[int](), time.monotonic() + _ANNOUNCE_S
     while (prefix := readiness.to_announce(fold)) is not None:
-        committed = writer.commit_made(partial(ready_body, prefix=prefix))
+        made = partial(ready_body, prefix=prefix, at_us=time.time_ns() // 1000)
+        committed = writer.commit_made(made)
         if committed is not None:
             writer.note_published()
             slots.append(committed.seq)

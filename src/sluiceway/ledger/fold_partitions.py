@@ -16,6 +16,7 @@ from sluiceway.ledger.fold_state import (
     OpenIntent,
     PartitionState,
 )
+from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.partition_records import (
     AbandonRecord,
     ExpireRecord,
@@ -82,13 +83,22 @@ def check_late(reached: set[str], body: EpochRecord, slot: str) -> None:
 
 def take_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
     """The files are in their partitions, and what was closed is closed."""
-    for file in body.files:
-        _add_file(fold, file, record.seq)
     for prefix in body.closed:
         fold.closed[prefix] = ClosedPrefix(record.seq)
+    for file in body.files:
+        _count_late(fold, _add_file(fold, file, record.seq), file)
+    for file in body.late_files:
+        _count_late(fold, late_folder(file.final), file)
 
 
-def _add_file(fold: FoldState, file: FileRecord, seq: int) -> None:
+def _count_late(fold: FoldState, partition: str, file: FileRecord) -> None:
+    for prefix in prefixes(partition):
+        if prefix in fold.closed:
+            fold.closed[prefix].late_rows += int(file.rows)
+
+
+def _add_file(fold: FoldState, file: FileRecord, seq: int) -> str:
+    """Count a file; the name of its partition."""
     folder = file.final.rpartition("/")[0]
     name = name_of(fold, folder)
     state = fold.partitions.get(name)
@@ -101,6 +111,7 @@ def _add_file(fold: FoldState, file: FileRecord, seq: int) -> None:
         state.placed_seq = seq
     _count(state, file)
     state.last_seq = seq
+    return name
 
 
 def _count(state: PartitionState, file: FileRecord) -> None:
@@ -164,7 +175,7 @@ def check_replace(fold: FoldState, body: ReplaceRecord, record: Record) -> None:
     require(body.version == state.version + 1, "rule 4", f"{slot} has version {body.version}")
     wanted = moved_folder(body.partition, body.intent, intent.uuid)
     require(body.folder == wanted, "rule 4", f"{slot} moves to {body.folder}, expected {wanted}")
-    check_removed(state, body, slot)
+    check_removed(state, body.removed, slot)
     check_published(state, record, slot)
     staged = f"{intent_folder(body.intent, intent.uuid)}/"
     for file in body.added:
@@ -183,9 +194,9 @@ def check_rows(state: PartitionState, body: ReplaceRecord, slot: str) -> None:
     require(rows == state.rows, "P6", f"{slot} brings {rows} rows of {state.rows}")
 
 
-def check_removed(state: PartitionState, body: ReplaceRecord, slot: str) -> None:
+def check_removed(state: PartitionState, removed: Iterable[RemovedFile], slot: str) -> None:
     """Refuse a list that is not exactly the live files."""
-    total = _total(body.removed)
+    total = _total(removed)
     live = _Total(state.rows, state.files, state.size_bytes, state.file_sum)
     require(total == live, "rule 2", f"{slot} removes {total}, live in {state.folder}: {live}")
 
@@ -252,6 +263,7 @@ def take_ready(fold: FoldState, body: ReadyRecord, record: Record) -> None:
     closed = fold.closed[body.prefix]
     closed.version = body.version
     closed.ready_seq = record.seq
+    closed.ready_at_us = None if body.at_us is None else int(body.at_us)
 
 
 # EXPIRE
@@ -269,6 +281,9 @@ def check_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
         check_published(state, record, where)
         is_so = (state.rows, state.files) == (each.rows, each.files)
         require(is_so, "rule 2", f"{where} has {state.rows} rows in {state.files} files")
+        if each.removed:
+            require(state.whole, "rule 2", f"{where}: not all of its files are known")
+            check_removed(state, each.removed, where)
         busy = any(intent.partition == each.partition for intent in fold.intents.values())
         require(not busy, "rule 2", f"{where} is being worked on")
         folder, prefix = each.next_folder, f"{moved_prefix(each.partition)}{record.seq}-"
@@ -283,6 +298,8 @@ def take_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
     """They are gone; rows that still come for them begin anew, elsewhere."""
     for each in body.partitions:
         state = fold.partitions[each.partition]
+        if each.removed:
+            fold.left[state.location] = LeftFolder(each.partition, record.seq)
         _move(fold, state, each.next_folder, record.seq)
         state.expired = True
 

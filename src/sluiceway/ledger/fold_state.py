@@ -178,16 +178,20 @@ class ClosedPrefix:
     Attributes:
         closed_seq: Slot of the DATA that was planned with it closed.
         version: Of the last READY, in slot `ready_seq`; 0 when there is none.
+        ready_at_us: When that was put, as it says itself.
+        late_rows: Rows that have come since it was closed, into it or aside.
     """
 
     closed_seq: int
     version: int = 0
     ready_seq: int = -1
+    ready_at_us: int | None = None
+    late_rows: int = 0
 
 
 @dataclass(slots=True)
 class LeftFolder:
-    """A folder that a REPLACE, in slot `seq`, has left."""
+    """A folder that a REPLACE or EXPIRE, in slot `seq`, has left."""
 
     partition: str
     seq: int

@@ -1,6 +1,6 @@
 """Which files are live in a partition: read from the log, proven by the fold's sum."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.file_records import FileRecord
@@ -34,15 +34,20 @@ def live_files(log: LedgerLog, state: PartitionState) -> tuple[FileRecord, ...]:
             found += _within(state.location, body.files)
         elif isinstance(body, ReplaceRecord) and body.folder == state.location:
             found += body.added
-    sums = 0
-    for file in found:
-        sums = add_sums(sums, _sum(file))
-    if (len(found), sums) != (state.files, state.file_sum):
+    if not is_all_of(state, found):
         raise InvariantError(
             f"{state.folder} has {len(found)} files in the log, and {state.files} in the fold",
             hint="keep the table and its _sluiceway folder as they are and run `sluiceway verify`",
         )
     return tuple(found)
+
+
+def is_all_of(state: PartitionState, files: Sequence[FileRecord]) -> bool:
+    """Whether these are exactly the files that are live in a partition."""
+    sums = 0
+    for file in files:
+        sums = add_sums(sums, _sum(file))
+    return state.whole and (len(files), sums) == (state.files, state.file_sum)
 
 
 def removed_files(live: Iterable[FileRecord]) -> tuple[RemovedFile, ...]:

@@ -45,6 +45,8 @@ class _Closed:
     closed_seq: int
     version: int
     ready_seq: int
+    ready_at_us: BigInt | None
+    late_rows: BigInt
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +78,7 @@ def partitions_image(fold: FoldState) -> PartitionsImage:
             _Intent(seq, each.partition, each.uuid, each.version)
             for seq, each in sorted(fold.intents.items())
         ),
-        closed=tuple(
-            _Closed(prefix, each.closed_seq, each.version, each.ready_seq)
-            for prefix, each in sorted(fold.closed.items())
-        ),
+        closed=tuple(_closed(prefix, each) for prefix, each in sorted(fold.closed.items())),
         left=tuple(
             _Left(folder, each.partition, each.seq) for folder, each in sorted(fold.left.items())
         ),
@@ -95,10 +94,22 @@ def restore_partitions(fold: FoldState, image: PartitionsImage) -> None:
         each.seq: OpenIntent(each.partition, each.uuid, each.version) for each in image.intents
     }
     fold.closed = {
-        each.prefix: ClosedPrefix(each.closed_seq, each.version, each.ready_seq)
+        each.prefix: ClosedPrefix(
+            each.closed_seq,
+            each.version,
+            each.ready_seq,
+            None if each.ready_at_us is None else int(each.ready_at_us),
+            int(each.late_rows),
+        )
         for each in image.closed
     }
     fold.left = {each.folder: LeftFolder(each.partition, each.seq) for each in image.left}
+
+
+def _closed(prefix: str, each: ClosedPrefix) -> _Closed:
+    at_us = None if each.ready_at_us is None else BigInt(each.ready_at_us)
+    late_rows = BigInt(each.late_rows)
+    return _Closed(prefix, each.closed_seq, each.version, each.ready_seq, at_us, late_rows)
 
 
 def _partition(state: PartitionState) -> _Partition:

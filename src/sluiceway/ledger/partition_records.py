@@ -5,6 +5,7 @@ file of a partition that they speak of is at its final name by then (commit rule
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.types.strict_json import BigInt
@@ -90,8 +91,10 @@ class ReadyRecord:
         whole: Whether rows, files and partitions are all that there are. Not so when a partition
             may have been forgotten before it came again.
         partitions: In name order; none when the time has no rows.
+        at_us: When it was put, by the driver's clock; nothing is decided by it.
     """
 
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"at_us"})
     prefix: str
     version: int
     as_of_seq: int
@@ -99,6 +102,7 @@ class ReadyRecord:
     files: BigInt
     whole: bool
     partitions: tuple[ReadyPartition, ...]
+    at_us: BigInt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +112,16 @@ class ExpiredPartition:
     Attributes:
         rows: That it had.
         next_folder: Where rows go that come for it later; never used before.
+        removed: All files that were live, when the driver is to remove them; none when that is
+            left to the owner.
     """
 
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"removed"})
     partition: str
     rows: BigInt
     files: BigInt
     next_folder: str
+    removed: tuple[RemovedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

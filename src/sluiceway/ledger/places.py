@@ -46,6 +46,15 @@ def is_moved_folder(folder: str) -> bool:
     return _MOVED_NAME.fullmatch(above) is not None
 
 
+def partition_in(folder: str) -> str:
+    """Name of the partition whose files this folder holds, or once held."""
+    if not is_moved_folder(folder):
+        return folder
+    above, _, last = folder.rpartition("/")
+    parent = above.rpartition("/")[0]
+    return f"{parent}/{last}" if parent else last
+
+
 def folder_to_remove(folder: str) -> str:
     """What goes when a folder that a partition has left is empty: what was made for it alone."""
     return folder.rpartition("/")[0] if is_moved_folder(folder) else folder

@@ -16,6 +16,7 @@ from sluiceway.spec.models import META_NAMES
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.ready import check_ready
+from sluiceway.spec.retention import check_retention
 from sluiceway.spec.topic_pattern import (
     MAX_TOPIC_NAME,
     compile_topic_pattern,
@@ -97,6 +98,7 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     yield from _check_event_time(data, positions)
     yield from _check_evolution(data, positions)
     yield from check_ready(data, positions)
+    yield from check_retention(data, positions)
 
 
 def _mapping(data: object, *path: str) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
 from sluiceway.spec.ready import ReadySpec
+from sluiceway.spec.retention import RetentionSpec
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
@@ -312,7 +313,7 @@ class RunSpec(Block):
 class JobBlocks(Block):
     """The blocks of a job file, but for its routes."""
 
-    LATER = frozenset({"transform", "retention"})
+    LATER = frozenset({"transform"})
     version: Literal[1]
     name: JobName
     owner: Line | None = None
@@ -326,6 +327,7 @@ class JobBlocks(Block):
     dirty: DirtySpec = Field(default_factory=DirtySpec)
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class RouteEntry(Block):
@@ -341,6 +343,7 @@ class RouteEntry(Block):
     event_time: EventTimeSpec | None = None
     files: FilesSpec | None = None
     dirty: DirtySpec | None = None
+    retention: RetentionSpec | None = None
 
 
 class JobFileBlocks(JobBlocks):

@@ -44,7 +44,9 @@ def _check_url(url: str | Secret) -> str | Secret:
     return url
 
 
-def _check_hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+def _check_hosts(hosts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if hosts is None:
+        return None
     if not hosts or not all(_HOST.fullmatch(host) for host in hosts):
         raise wrong("a list of host names", "list at least one, without scheme and port")
     return tuple(host.lower().strip("[]") for host in hosts)
@@ -72,7 +74,7 @@ class WebhookSpec(Block):
     headers: Annotated[Mapping[str, Option], AfterValidator(_check_headers)] = Field(
         default_factory=dict
     )
-    hosts: Annotated[tuple[str, ...] | None, AfterValidator(lambda h: h and _check_hosts(h))] = None
+    hosts: Annotated[tuple[str, ...] | None, AfterValidator(_check_hosts)] = None
     timeout_ms: Annotated[int, *duration("1s", "60s")] = Field(default=10_000, alias="timeout")
 
 

@@ -4,15 +4,18 @@ With nothing closed and no row behind its bound this costs one look at the least
 batch and at the batch's few distinct partitions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sluiceway.eventtime.partition_values import PartitionAssigner
+from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
+from sluiceway.eventtime.partition_values import PartitionAssigner, TimeKind
+from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.places import prefixes
 from sluiceway.sinks.hive.partition_path import partition_folder
@@ -71,7 +74,7 @@ class LateJudge:
         self._assigner = assigner
         self._names = tuple(rule.name for rule in plan.route.partitions)
         self._field = plan.route.event_time.name if plan.route.event_time is not None else ""
-        self._closed = frozenset(plan.times.closed)
+        self._closed = _closed_of(plan)
         self._bounds = plan.times.late_before_us or (None,) * len(plan.splits)
         self._watermark_us = plan.times.watermark_us
         self._is_closed: dict[Values, bool] = {}
@@ -125,7 +128,7 @@ class LateJudge:
 
     def _in_closed(self, values: Sequence[Values], codes: Codes) -> Mask | None:
         """Rows whose partition is closed; None when none are."""
-        if not self._closed:
+        if self._closed is None:
             return None
         flags = np.fromiter((self._closed_above(each) for each in values), np.bool_, len(values))
         if not flags.any():
@@ -137,7 +140,7 @@ class LateJudge:
         known = self._is_closed.get(values)
         if known is None:
             folder = partition_folder(self._names, values) if values else ""
-            known = any(prefix in self._closed for prefix in prefixes(folder))
+            known = self._closed is not None and self._closed.holds(folder)
             self._is_closed[values] = known
         return known
 
@@ -175,6 +178,33 @@ class LateJudge:
             message = f"the row{when} came too late for {folder}"
             dirty.append(DirtyRow(row, "late", DirtyReason.LATE, self._field, message[:300]))
         return LateBatch(values, codes, tuple(dirty))
+
+
+class _Named:
+    """Prefixes that are closed in a table whose leading columns are no time of their own."""
+
+    def __init__(self, closed: Iterable[str]) -> None:
+        self._closed = frozenset(closed)
+
+    def holds(self, partition: str) -> bool:
+        return any(prefix in self._closed for prefix in prefixes(partition))
+
+
+def _closed_of(plan: TaskPlan) -> ClosedPrefixes | _Named | None:
+    """What is closed for a task; None when nothing is."""
+    closed, rule = plan.times.closed, plan.route.event_time
+    if not closed:
+        return None
+    by_event = (
+        each.pattern is not None and each.kind is TimeKind.EVENT for each in plan.route.partitions
+    )
+    leading = sum(1 for _ in takewhile(bool, by_event))
+    columns = [(each.name, each.pattern or "") for each in plan.route.partitions[:leading]]
+    try:
+        periods = PrefixPeriods(columns, rule.timezone if rule is not None else "UTC")
+    except ValueError:
+        return _Named(closed)
+    return ClosedPrefixes(periods, closed)
 
 
 def _either(one: Mask | None, other: Mask | None) -> Mask:

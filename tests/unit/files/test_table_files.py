@@ -97,6 +97,22 @@ def test_rows_are_read_back_and_counted(tmp_path: Path, form: FileFormat, codec:
     assert [int(number) for number in found.column(1).to_pylist()] == [row["n"] for row in rows]
 
 
+def test_lines_of_text_of_before_a_column_was_added_are_read(tmp_path: Path) -> None:
+    now = {"s": "string", "n": "bigint", "x": "bigint"}
+    choice = choice_of(FileFormat.TEXT, "none", now)
+    path = tmp_path / "b.txt"
+    path.write_bytes(b"a\x011\nb\x012\x013\n")
+    with path.open("rb") as handle:
+        assert read_columns(str(path), handle, ["n"], choice).to_pylist() == [
+            {"n": "1"},
+            {"n": "2"},
+        ]
+    for content, names in ((b"a\n", ["n"]), (b"a\x011\x012\x013\n", ["n"]), (b"a\x011\n", ["x"])):
+        path.write_bytes(content)
+        with path.open("rb") as handle, pytest.raises(ValueError, match="3 columns"):
+            read_columns(str(path), handle, names, choice)
+
+
 @pytest.mark.parametrize("form", FileFormat)
 def test_many_rows_in_large_batches_are_all_there(tmp_path: Path, form: FileFormat) -> None:
     columns = {"s": "string"}

@@ -25,7 +25,7 @@ from sluiceway.ledger.partition_records import (
     ReadyRecord,
     ReplaceRecord,
 )
-from sluiceway.ledger.places import folder_to_remove, moved_folder
+from sluiceway.ledger.places import folder_to_remove, moved_folder, partition_in
 from sluiceway.ledger.records import Body, DataRecord, decode_record, encode_record
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.storage.local import LocalStorage
@@ -293,6 +293,50 @@ def test_partition_that_its_owner_dropped_begins_anew_elsewhere() -> None:
     put(fold, rows(fold, 7, 9))
     assert (state.expired, state.rows, state.placed_seq) == (False, 2, seq + 1)
     assert state.location != HOUR
+
+
+def dropped() -> tuple[Fold, ExpireRecord]:
+    """A partition that is about to go with its files."""
+    fold, files = hour_of_rows()
+    body = expire_body(fold, [HOUR], "the owner", {HOUR: files})
+    assert body is not None
+    return fold, body
+
+
+def test_dropped_partition_leaves_a_folder_whose_files_the_record_names() -> None:
+    fold, body = dropped()
+    assert [int(file.rows) for file in body.partitions[0].removed] == [4, 3]
+    seq = put(fold, body)
+    assert {folder: left.seq for folder, left in fold.left.items()} == {HOUR: seq}
+    assert partition_in(HOUR) == HOUR
+    assert partition_in(body.partitions[0].next_folder) == HOUR
+
+
+def test_partition_that_got_other_files_since_they_were_looked_up_is_not_dropped() -> None:
+    fold, files = hour_of_rows()
+    assert expire_body(fold, [HOUR], "the owner", {HOUR: files[:1]}) is None
+    assert expire_body(fold, [HOUR], "the owner", {}) is None
+    put(fold, rows(fold, 7, 9))
+    assert expire_body(fold, [HOUR], "the owner", {HOUR: files}) is None
+
+
+def test_expire_that_names_a_file_too_few_or_another_one_is_refused() -> None:
+    fold, body = dropped()
+    (gone,) = body.partitions
+    first, *_ = gone.removed
+    for removed in (gone.removed[1:], (*gone.removed[1:], replace(first, name="x"))):
+        with pytest.raises(InvariantError, match="live in"):
+            put(fold, replace(body, partitions=(replace(gone, removed=removed),)))
+    put(fold, body)
+
+
+def test_expire_that_leaves_files_to_their_owner_says_nothing_of_them() -> None:
+    fold, _ = hour_of_rows()
+    body = expire_body(fold, [HOUR], "the owner")
+    assert body is not None
+    assert b"removed" not in encode_record(record(fold, body))
+    put(fold, body)
+    assert fold.left == {}
 
 
 EXPIRES: dict[str, Callable[[ExpireRecord], ExpireRecord]] = {

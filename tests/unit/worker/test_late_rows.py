@@ -31,7 +31,7 @@ def at(hour: int, number: int) -> dict[str, object]:
 
 
 ROWS = [at(12, 1), at(9, 2), at(11, 3), at(7, 4), at(8, 5), at(10, 6), at(2, 7)]
-"""In time, closed, in time, too old, on the bound and so in time, closed, too old."""
+"""In time, closed, in time, too old, on the bound but before what is closed, closed, too old."""
 
 
 def run(policy: LatePolicy, times: EpochTimes = TIMES, **route: object) -> Outcome:
@@ -51,16 +51,16 @@ def test_late_rows_go_aside_in_the_folders_of_their_own_partitions() -> None:
     assert found.ids == {
         f"{DAY}/hr=12": [1],
         f"{DAY}/hr=11": [3],
-        f"{DAY}/hr=08": [5],
         f"{SIDE}/{DAY}/hr=09": [2],
         f"{SIDE}/{DAY}/hr=07": [4],
+        f"{SIDE}/{DAY}/hr=08": [5],
         f"{SIDE}/{DAY}/hr=10": [6],
         f"{SIDE}/{DAY}/hr=02": [7],
     }
-    assert found.written.late_rows == late(side=4)
-    assert (found.written.counts.written, found.written.counts.late) == (3, 4)
+    assert found.written.late_rows == late(side=5)
+    assert (found.written.counts.written, found.written.counts.late) == (2, 5)
     assert {file.values for file in found.written.late_files} == {
-        ("20261120", hour) for hour in ("09", "07", "10", "02")
+        ("20261120", hour) for hour in ("09", "07", "08", "10", "02")
     }
 
 
@@ -68,17 +68,16 @@ def test_late_rows_are_redirected_to_the_hour_of_the_watermark() -> None:
     found = run(LatePolicy.REDIRECT)
     assert found.ids == {
         f"{DAY}/hr=12": [1],
-        f"{DAY}/hr=11": [2, 3, 4, 6, 7],
-        f"{DAY}/hr=08": [5],
+        f"{DAY}/hr=11": [2, 3, 4, 5, 6, 7],
     }
-    assert found.written.late_rows == late(redirect=4)
+    assert found.written.late_rows == late(redirect=5)
     assert (found.written.counts.written, found.written.counts.late) == (7, 0)
 
 
 def test_redirected_rows_keep_what_is_no_event_time() -> None:
     partitions = (*BY_HOUR, PartitionRule("app", None, "app"))
     found = run(LatePolicy.REDIRECT, partitions=partitions)
-    assert found.ids[f"{DAY}/hr=11/app=a"] == [2, 3, 4, 6, 7]
+    assert found.ids[f"{DAY}/hr=11/app=a"] == [2, 3, 4, 5, 6, 7]
 
 
 @pytest.mark.parametrize(
@@ -97,9 +96,9 @@ def test_rows_that_cannot_be_redirected_go_aside_and_are_never_lost(times: Epoch
 
 def test_late_rows_are_dirty_and_move_no_greatest_event_time() -> None:
     found = run(LatePolicy.DIRTY)
-    assert found.dirty == [(2, "late"), (4, "late"), (6, "late"), (7, "late")]
-    assert found.written.late_rows == late(dirty=4)
-    assert found.written.dirty_reasons == {"late ts": 4}
+    assert found.dirty == [(2, "late"), (4, "late"), (5, "late"), (6, "late"), (7, "late")]
+    assert found.written.late_rows == late(dirty=5)
+    assert found.written.dirty_reasons == {"late ts": 5}
     assert "came too late for dt=20261120/hr=09" in found.written.dirty_samples[0].message
     only = run_task([[made_batch(0, [at(9, 1)])]], times=TIMES, late=LateRule(LatePolicy.DIRTY))
     assert [totals.max_event_time_us for totals in only.written.totals] == [None]
@@ -116,7 +115,7 @@ def test_reopened_rows_go_to_their_own_closed_partitions_and_older_ones_aside() 
         f"{SIDE}/{DAY}/hr=07": [4],
         f"{SIDE}/{DAY}/hr=02": [7],
     }
-    assert found.written.late_rows == late(side=2, reopen=2)
+    assert found.written.late_rows == late(side=2, reopen=3)
 
 
 def test_rows_are_late_by_their_own_source_partition_only() -> None:
@@ -135,7 +134,25 @@ def test_closed_prefix_stands_for_all_partitions_below_it() -> None:
     partitions = (*BY_HOUR, PartitionRule("app", None, "app"))
     found = run(LatePolicy.SIDE, EpochTimes(NOW_US, CLOSED), partitions=partitions)
     assert found.ids[f"{SIDE}/{DAY}/hr=09/app=a"] == [2]
-    assert found.ids[f"{DAY}/hr=07/app=a"] == [4]
+    assert found.ids[f"{DAY}/hr=11/app=a"] == [3]
+
+
+def test_what_ends_before_a_closed_prefix_is_closed_whether_it_is_named_or_not() -> None:
+    rows = [at(8, 1), at(9, 2), at(11, 3), at(-20, 4)]
+    found = run_task([[made_batch(0, rows)]], times=EpochTimes(NOW_US, (f"{DAY}/hr=09",)))
+    assert found.ids == {
+        f"{SIDE}/{DAY}/hr=08": [1],
+        f"{SIDE}/{DAY}/hr=09": [2],
+        f"{DAY}/hr=11": [3],
+        f"{SIDE}/dt=20261119/hr=04": [4],
+    }
+
+
+def test_prefix_that_is_no_time_of_its_own_is_closed_by_name_only() -> None:
+    partitions = (PartitionRule("hr", "HH", None),)
+    found = run(LatePolicy.SIDE, EpochTimes(NOW_US, ("hr=09",)), partitions=partitions)
+    assert found.ids[f"{SIDE}/hr=09"] == [2]
+    assert found.ids["hr=08"] == [5]
 
 
 def test_without_anything_closed_and_without_a_bound_no_row_is_late() -> None:

@@ -126,7 +126,8 @@ def _text_columns(content: bytes, names: list[str], choice: FileChoice) -> pa.Ta
     places = [columns.index(name.lower()) for name in names]
     rules = text_rules(dict(choice.settings))
     rows = [split_line(line, rules) for line in content.decode().split("\n")[:-1]]
-    if any(len(row) != len(columns) for row in rows):
+    # Lines of before may lack columns that the table has got since; they are its last ones.
+    if not {len(row) for row in rows} <= {*range(max(places) + 1, len(columns) + 1)}:
         raise ValueError(f"a line has not the table's {len(columns)} columns")
     values = [[row[at] for row in rows] for at in places]
     return pa.table(dict(zip(names, values, strict=True)))

@@ -1,0 +1,213 @@
+"""How far the partitions of a route's table are, by its ledger alone: open, ready, late, expired.
+
+A line stands for all partitions of one time, `dt=20261120/hr=08`, since they are announced
+together (commit rule 30a); without leading time columns for one partition.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sluiceway.eventtime.partition_values import TimeKind
+from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
+from sluiceway.job.config import RouteConfig
+from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState
+
+_US_PER_S = 1_000_000
+_EPOCHS = 2
+
+
+class Stand(StrEnum):
+    """How far a time or a partition is."""
+
+    OPEN = "open"
+    OVERDUE = "overdue"
+    CLOSED = "closed"
+    READY = "ready"
+    LATE = "late"
+    EXPIRED = "expired"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRule:
+    """What a job file says of the times of a table.
+
+    Attributes:
+        periods: None when no leading columns say a time of their own.
+        announces: Whether complete times are announced at all.
+        due_us: How long behind its end a time is announced, if all goes well.
+        timezone: Of the times.
+    """
+
+    periods: PrefixPeriods | None
+    announces: bool = False
+    due_us: int = 0
+    timezone: str = "UTC"
+
+    @classmethod
+    def of(cls, config: RouteConfig) -> "TimeRule":
+        """The rule of a route."""
+        zone = "UTC" if config.event_time is None else config.event_time.timezone
+        ready = config.ready
+        if ready is None:
+            return cls(periods_of(config), timezone=zone)
+        watermark = ready.watermark
+        patience_us = watermark.out_of_orderness_us + watermark.idle_after_us
+        epochs_us = int(_EPOCHS * config.interval_s * _US_PER_S)
+        due_us = ready.lateness_us + patience_us + epochs_us
+        return cls(ready.periods(), announces=True, due_us=due_us, timezone=ready.timezone)
+
+
+def periods_of(config: RouteConfig) -> PrefixPeriods | None:
+    """Times of a table's leading columns; None when they say no time of their own."""
+    columns: list[tuple[str, str]] = []
+    for rule in config.partitions:
+        if rule.pattern is None or rule.kind is not TimeKind.EVENT:
+            break
+        columns.append((rule.name, rule.pattern))
+    if config.event_time is None or not columns:
+        return None
+    try:
+        return PrefixPeriods(columns, config.event_time.timezone)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPartition:
+    """A partition of the table.
+
+    Attributes:
+        location: Folder of its files, relative to the table.
+        version: How often it has moved.
+        expired: Dropped by its owner, and no rows have come since.
+    """
+
+    partition: str
+    location: str
+    rows: int
+    files: int
+    size_bytes: int
+    version: int
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPrefix:
+    """A time of the table, or a partition that has none.
+
+    Attributes:
+        prefix: Its folder, relative to the table.
+        state: How far it is.
+        begin_us: Of its time; None without one, as `end_us`.
+        version: Of its last announcement; 0 when there is none.
+        rows: That readers find, or will.
+        late_rows: Rows of it that came once it was closed, into it or aside.
+        whole: Whether rows, files and bytes are all that there are: the ledger forgets old
+            partitions.
+        delay_us: From its end to its last announcement; None when one of them is not known.
+        partitions: In name order.
+    """
+
+    prefix: str
+    state: Stand
+    begin_us: int | None
+    end_us: int | None
+    version: int
+    rows: int
+    files: int
+    size_bytes: int
+    late_rows: int
+    whole: bool
+    delay_us: int | None
+    partitions: tuple[SeenPartition, ...] = field(default=())
+
+
+def seen_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPrefix]:
+    """All times and partitions that the ledger knows, in the order of their time.
+
+    Args:
+        fold: The ledger.
+        rule: Of the route.
+        now_us: Decides what is overdue.
+    """
+    groups: dict[str, list[PartitionState]] = {prefix: [] for prefix in fold.closed}
+    for state in fold.partitions.values():
+        if state.values:
+            groups.setdefault(prefix_of(fold, rule, state.folder), []).append(state)
+    found = [_seen(fold, rule, prefix, states, now_us=now_us) for prefix, states in groups.items()]
+    found.sort(key=lambda each: (each.begin_us is None, each.begin_us or 0, each.prefix))
+    return found
+
+
+def prefix_of(fold: FoldState, rule: TimeRule, partition: str) -> str:
+    """What a partition is announced with: itself when there is nothing else."""
+    period = rule.periods.of(partition) if rule.periods is not None else None
+    if period is not None:
+        return period.prefix
+    return fold.closed_above(partition) or partition
+
+
+def _seen(
+    fold: FoldState,
+    rule: TimeRule,
+    prefix: str,
+    states: Collection[PartitionState],
+    *,
+    now_us: int,
+) -> SeenPrefix:
+    period = rule.periods.of(prefix) if rule.periods is not None else None
+    there = [state for state in states if not state.expired]
+    closed = fold.closed.get(prefix)
+    return SeenPrefix(
+        prefix=prefix,
+        state=Stand.EXPIRED
+        if states and not there
+        else _stand(rule, period, closed, there, now_us),
+        begin_us=None if period is None else period.begin_us,
+        end_us=None if period is None else period.end_us,
+        version=0 if closed is None else closed.version,
+        rows=sum(state.rows for state in there),
+        files=sum(state.files for state in there),
+        size_bytes=sum(state.size_bytes for state in there),
+        late_rows=0 if closed is None else closed.late_rows,
+        whole=fold.knows_all_below(prefix),
+        delay_us=_delay_us(period, closed),
+        partitions=tuple(map(_partition, sorted(states, key=lambda state: state.folder))),
+    )
+
+
+def _stand(
+    rule: TimeRule,
+    period: Period | None,
+    closed: ClosedPrefix | None,
+    there: Iterable[PartitionState],
+    now_us: int,
+) -> Stand:
+    if closed is not None and closed.version:
+        ready_seq = closed.ready_seq
+        # One that has only moved has the same rows.
+        late = any(state.last_seq > max(ready_seq, state.moved_seq) for state in there)
+        return Stand.LATE if late else Stand.READY
+    waits = rule.announces and period is not None
+    if waits and period is not None and now_us > period.end_us + rule.due_us:
+        return Stand.OVERDUE
+    return Stand.CLOSED if closed is not None else Stand.OPEN
+
+
+def _delay_us(period: Period | None, closed: ClosedPrefix | None) -> int | None:
+    if period is None or closed is None or closed.ready_at_us is None:
+        return None
+    return closed.ready_at_us - period.end_us
+
+
+def _partition(state: PartitionState) -> SeenPartition:
+    return SeenPartition(
+        partition=state.folder,
+        location=state.location,
+        rows=state.rows,
+        files=state.files,
+        size_bytes=state.size_bytes,
+        version=state.version,
+        expired=state.expired,
+    )

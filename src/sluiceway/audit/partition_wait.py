@@ -1,0 +1,166 @@
+"""Waiting until a time of a table is announced, by reading what the ledger gets, slot by slot."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sluiceway.audit.open_table import OpenLedger, find_ledger, read_ledger
+from sluiceway.audit.partition_states import TimeRule
+from sluiceway.audit.partition_why import (
+    NEVER,
+    Reason,
+    Why,
+    explain,
+    receiver_names,
+    with_told,
+)
+from sluiceway.errors import (
+    LedgerCorruptError,
+    RequestRefusedError,
+    Retriable,
+    UnknownOutcome,
+    WrongUsageError,
+)
+from sluiceway.job.announcements import told_through
+from sluiceway.job.config import RouteConfig
+from sluiceway.ledger.partition_records import ReadyRecord
+
+_FIRST_PAUSE_S = 0.5
+_LONGEST_PAUSE_S = 5.0
+
+_WRONG = frozenset({Reason.NO_TIME, Reason.NOT_ANNOUNCED})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyFacts:
+    """What was announced.
+
+    Attributes:
+        seq: Slot of the READY record.
+        at_us: When it was put, as it says itself.
+        partitions: Name, version, rows and files of each.
+    """
+
+    prefix: str
+    version: int
+    seq: int
+    at_us: int | None
+    rows: int
+    files: int
+    whole: bool
+    partitions: tuple[tuple[str, int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """How the waiting has ended.
+
+    Attributes:
+        why: As it is now.
+        facts: None when the time was over first.
+    """
+
+    why: Why
+    facts: ReadyFacts | None
+
+
+class PartitionWatch:
+    """Looks at one time of a route's table again and again; the log is read once.
+
+    Args:
+        config: The route.
+        asked: Folder of the time, or of a partition below it.
+        clock_us: The wall clock.
+    """
+
+    def __init__(
+        self,
+        config: RouteConfig,
+        asked: str,
+        clock_us: Callable[[], int] = lambda: time.time_ns() // 1000,
+    ) -> None:
+        self._config = config
+        self._rule = TimeRule.of(config)
+        self._asked = asked
+        self._clock_us = clock_us
+        self._ledger: OpenLedger | None = None
+
+    def look(self) -> Why:
+        """How it is now.
+
+        Raises:
+            SluicewayError: The ledger cannot be read.
+        """
+        ledger = self._ledger
+        if ledger is None:
+            ledger = self._ledger = read_ledger(find_ledger(self._config))
+        else:
+            ledger.log.advance(ledger.fold)
+        ready, told = self._config.ready, dict[str, int]()
+        for name in receiver_names(ready):
+            told[name] = told_through(ledger.log.storage, ledger.log.layout, name)
+        why = explain(ledger.fold, ready, self._rule, self._asked, self._clock_us())
+        return with_told(ledger.fold, why, told)
+
+    def wait(self, version: int, timeout_s: float) -> Waited:
+        """Wait for an announcement.
+
+        Args:
+            version: At least this one.
+            timeout_s: Longest time.
+
+        Raises:
+            WrongUsageError: Nothing of this name is ever announced.
+            RequestRefusedError: It will never be, as the ledger is.
+            SluicewayError: The ledger cannot be read at all; one that could be read and does not
+                answer for a while is waited for.
+        """
+        until, pause_s = time.monotonic() + timeout_s, _FIRST_PAUSE_S
+        why = self.look()
+        while True:
+            if why.reason in NEVER:
+                raise _refusal(why)
+            if why.version >= version:
+                return Waited(
+                    why, None if self._ledger is None else _facts(self._ledger, why.prefix)
+                )
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return Waited(why, None)
+            time.sleep(min(pause_s, left_s))
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+            try:
+                why = self.look()
+            except (Retriable, UnknownOutcome):
+                # The next look tells; what was known holds until then.
+                continue
+
+
+def _facts(ledger: OpenLedger, prefix: str) -> ReadyFacts:
+    seq = ledger.fold.closed[prefix].ready_seq
+    found = ledger.log.read_slot(seq)
+    body = None if found is None else found[0].body
+    if not isinstance(body, ReadyRecord):
+        raise LedgerCorruptError(f"slot {seq} is not the announcement of {prefix} any more")
+    return ReadyFacts(
+        prefix=prefix,
+        version=body.version,
+        seq=seq,
+        at_us=None if body.at_us is None else int(body.at_us),
+        rows=int(body.rows),
+        files=int(body.files),
+        whole=body.whole,
+        partitions=tuple(
+            (each.partition, each.version, int(each.rows), int(each.files))
+            for each in body.partitions
+        ),
+    )
+
+
+def _refusal(why: Why) -> WrongUsageError | RequestRefusedError:
+    kind = WrongUsageError if why.reason in _WRONG else RequestRefusedError
+    return kind(
+        f"it will never be announced: {why.text}",
+        where=why.prefix,
+        hint="`sluiceway partitions list` shows which times there are",
+    )

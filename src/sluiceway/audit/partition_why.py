@@ -1,0 +1,322 @@
+"""Why a partition is announced, or is not yet: the driver's own reasoning, by the ledger alone."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from sluiceway.audit.partition_states import Stand, TimeRule, seen_prefixes
+from sluiceway.audit.plain_times import ago, moment, span
+from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
+from sluiceway.eventtime.readiness import Holder, holders_of, next_to_announce
+from sluiceway.eventtime.watermark import (
+    SourceSeen,
+    SourceStatus,
+    WatermarkRule,
+    route_watermark,
+)
+from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, SourceState
+from sluiceway.ledger.places import is_below
+
+_MOST_NAMED = 3
+
+
+class Reason(StrEnum):
+    """Why a time is as it is; programs may rely on these words."""
+
+    READY = "ready"
+    LATE_ROWS = "late_rows"
+    EXPIRED = "expired"
+    NOT_ANNOUNCED = "not_announced"
+    NO_TIME = "no_time"
+    NO_LEDGER = "no_ledger"
+    NO_ROWS_YET = "no_rows_yet"
+    BEFORE_FIRST_ROW = "before_first_row"
+    LEFT_OUT = "left_out"
+    NOT_OVER = "not_over"
+    HELD = "held"
+    IDLE = "idle"
+    CLOSING = "closing"
+    IN_ORDER = "in_order"
+    COMPACTING = "compacting"
+    ANNOUNCING = "announcing"
+
+
+NEVER = frozenset({
+    Reason.EXPIRED,
+    Reason.NOT_ANNOUNCED,
+    Reason.NO_TIME,
+    Reason.BEFORE_FIRST_ROW,
+    Reason.LEFT_OUT,
+})  # fmt: skip
+"""Reasons for which no waiting helps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What is known of one time of a table.
+
+    Attributes:
+        prefix: What is announced; the partition that was asked for or what stands for it.
+        text: One or several sentences.
+        version: Of the last announcement; 0 when there is none.
+        rows: In it now.
+        needs_us: Watermark that closes it; None when it is no time.
+        watermark_us: Of the route.
+        looked_at_us: When the driver has read log ends last.
+        holders: Source partitions that hold it, the one furthest behind first.
+        expected_us: When it may be closed, if everything goes on as it does.
+        shown: Whether the metastore is known to show what was announced; None without a READY.
+        told: Whether each receiver of announcements knows the last one.
+    """
+
+    prefix: str
+    state: Stand
+    reason: Reason
+    text: str
+    version: int = 0
+    rows: int = 0
+    begin_us: int | None = None
+    end_us: int | None = None
+    needs_us: int | None = None
+    watermark_us: int | None = None
+    looked_at_us: int | None = None
+    holders: tuple[Holder, ...] = ()
+    expected_us: int | None = None
+    shown: bool | None = None
+    told: dict[str, bool] = field(default_factory=dict)
+
+
+def explain(
+    fold: FoldState, ready: ReadyRule | None, rule: TimeRule, asked: str, now_us: int
+) -> Why:
+    """Why a time of the table is announced or not.
+
+    Args:
+        fold: The ledger.
+        ready: Of the route; None announces nothing.
+        rule: Of the route.
+        asked: Folder of a time, or of a partition below one.
+        now_us: The clock.
+    """
+    name = asked.strip("/")
+    period = None if rule.periods is None else rule.periods.of(name)
+    prefix = name if period is None else period.prefix
+    seen = next((e for e in seen_prefixes(fold, rule, now_us) if e.prefix == prefix), None)
+    why = Why(
+        prefix=prefix,
+        state=Stand.OPEN if seen is None else seen.state,
+        reason=Reason.NO_TIME,
+        text="",
+        version=0 if seen is None else seen.version,
+        rows=0 if seen is None else seen.rows,
+        begin_us=None if period is None else period.begin_us,
+        end_us=None if period is None else period.end_us,
+        watermark_us=fold.watermark.us,
+        looked_at_us=fold.watermark.read_at_us,
+    )
+    if seen is not None and seen.state is Stand.EXPIRED:
+        text = "its owner has dropped it; rows that come for it begin anew in another folder"
+        return replace(why, reason=Reason.EXPIRED, text=text)
+    if seen is not None and seen.version:
+        return _announced(fold, why, fold.closed[prefix])
+    if fold.next_seq == 0:
+        return replace(why, reason=Reason.NO_LEDGER, text="no driver has ever run for this table")
+    if ready is None or rule.periods is None:
+        text = "the job file has no block `ready`: times of this table are not announced"
+        return replace(why, reason=Reason.NOT_ANNOUNCED, text=text)
+    if period is None:
+        wanted = "/".join(f"{column}={pattern}" for column, pattern in rule.periods.columns)
+        text = f"{name} is no time of this table; times are written {wanted}"
+        return replace(why, reason=Reason.NO_TIME, text=text)
+    return _waiting(fold, ready, period, why, now_us)
+
+
+def _announced(fold: FoldState, why: Why, closed: ClosedPrefix) -> Why:
+    when = "" if closed.ready_at_us is None else f" at {moment(closed.ready_at_us)}"
+    text = f"it was announced{when}, version {closed.version}, in slot {closed.ready_seq}"
+    shown = fold.effects_through > closed.ready_seq
+    if not shown:
+        text += (
+            "; the ledger does not say yet that the metastore shows it: the driver tells with its "
+            "next record"
+        )
+    if why.state is Stand.LATE:
+        text += ". Rows have come since; it will be announced again with them"
+        return replace(why, reason=Reason.LATE_ROWS, text=text, shown=shown)
+    return replace(why, reason=Reason.READY, text=text, shown=shown)
+
+
+def receiver_names(ready: ReadyRule | None) -> tuple[str, ...]:
+    """Who is told of announcements, by the names of their receivers."""
+    if ready is None:
+        return ()
+    known = {"webhook": ready.webhook, "kafka": ready.topic}
+    return tuple(name for name, rule in known.items() if rule is not None)
+
+
+def with_told(fold: FoldState, why: Why, through: Mapping[str, int]) -> Why:
+    """The same with who knows of the last announcement.
+
+    Args:
+        fold: The ledger.
+        why: What is known else.
+        through: By receiver, the slot below which it knows all.
+    """
+    closed = fold.closed.get(why.prefix)
+    if closed is None or not closed.version or why.reason is Reason.EXPIRED:
+        return why
+    told = {name: slot > closed.ready_seq for name, slot in through.items()}
+    waiting = [name for name, knows in told.items() if not knows]
+    more = f". Not told of it yet: {', '.join(waiting)}" if waiting else ""
+    return replace(why, told=told, text=why.text + more)
+
+
+def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us: int) -> Why:
+    """Of a time that was never announced."""
+    bound_us = period.end_us + ready.lateness_us
+    needs_us = bound_us + ready.watermark.out_of_orderness_us
+    why = replace(why, needs_us=bound_us)
+    if period.prefix in fold.closed:
+        return _closed(fold, ready.periods(), period, why)
+    watermark_us = fold.watermark.us
+    if watermark_us is None:
+        text = "no row was ever read for this table; the first announced time is that of a row"
+        return replace(why, reason=Reason.NO_ROWS_YET, text=text)
+    if not any(is_below(folder, period.prefix) for folder in fold.partitions):
+        never = _never(fold, ready.periods(), period, bound_us)
+        if never is not None:
+            return replace(why, reason=never[0], text=never[1])
+    if watermark_us >= bound_us:
+        text = "the watermark has passed it; the next epoch is planned with it closed"
+        return replace(why, reason=Reason.CLOSING, text=text)
+    holders = _holders(fold, ready.watermark, bound_us)
+    left = f"The watermark is {moment(watermark_us)}, it is closed at {moment(bound_us)}"
+    if now_us < period.end_us:
+        text = f"its time is over at {moment(period.end_us)}. {left}"
+        behind = [each for each in holders if each.status is SourceStatus.STALLED]
+        if behind:
+            text = f"{text}. {_named(behind, now_us)}"
+        return replace(
+            why,
+            reason=Reason.NOT_OVER,
+            text=text,
+            holders=holders,
+            expected_us=None if behind else max(needs_us, period.end_us),
+        )
+    if not holders:
+        expected = needs_us + ready.watermark.idle_after_us
+        wait = span(ready.watermark.idle_after_us)
+        text = f"nothing is left to read; all source partitions have to be quiet for {wait}. {left}"
+        if ready.watermark.hold_when_idle:
+            text = f"nothing is left to read, and `on_all_idle: hold` waits for rows. {left}"
+            return replace(why, reason=Reason.IDLE, text=text)
+        return replace(why, reason=Reason.IDLE, text=text, expected_us=expected)
+    expecteds = [each.expected_us for each in holders]
+    known = [each for each in expecteds if each is not None]
+    return replace(
+        why,
+        reason=Reason.HELD,
+        text=f"{_named(holders, now_us)}. {left}",
+        holders=holders,
+        expected_us=max(known) if len(known) == len(expecteds) else None,
+    )
+
+
+def _never(
+    fold: FoldState, periods: PrefixPeriods, period: Period, bound_us: int
+) -> tuple[Reason, str] | None:
+    """Of a time without a row: why none is announced for it; None when one may be."""
+    names = [*fold.closed, *fold.partitions]
+    known = [found for found in map(periods.of, names) if found is not None]
+    first = min(known, default=None)
+    if first is not None and period < first:
+        text = f"no row was ever read for it, and the first time with rows is {first.prefix}"
+        return Reason.BEFORE_FIRST_ROW, text
+    closed = [found for found in map(periods.of, fold.closed) if found is not None]
+    if any(period < found for found in closed) and (fold.watermark.us or 0) >= bound_us:
+        text = "no row was read for it, and it was left out among too many times without rows"
+        return Reason.LEFT_OUT, text
+    return None
+
+
+def _closed(fold: FoldState, periods: PrefixPeriods, period: Period, why: Why) -> Why:
+    """Of a time that is closed in the ledger and was not announced."""
+    versions = {prefix: each.version for prefix, each in fold.closed.items()}
+    (first, *_) = next_to_announce(versions, periods, 1)
+    slot = fold.closed[period.prefix].closed_seq
+    if first != period.prefix:
+        text = f"it was closed in slot {slot}; {first} is announced before it"
+        return replace(why, reason=Reason.IN_ORDER, text=text)
+    for seq, intent in sorted(fold.intents.items()):
+        if is_below(intent.partition, period.prefix):
+            text = f"it was closed in slot {slot}; its files are being merged since slot {seq}"
+            return replace(why, reason=Reason.COMPACTING, text=text)
+    text = (
+        f"it was closed in slot {slot}; it is announced once the epochs that were under way then "
+        "are committed and what has to happen before is done"
+    )
+    return replace(why, reason=Reason.ANNOUNCING, text=text)
+
+
+def _holders(fold: FoldState, rule: WatermarkRule, bound_us: int) -> tuple[Holder, ...]:
+    """Who holds it, by what the ledger says of log ends."""
+    read_at_us = fold.watermark.read_at_us or 0
+    behind = {(each.topic, each.partition): each for each in fold.watermark.held_by}
+    seen = []
+    for key, known in fold.sources.items():
+        if known.retired:
+            continue
+        held = behind.get(key)
+        if held is None:
+            seen.append(_at_its_end(key, known, rule, read_at_us))
+            continue
+        seen.append(
+            SourceSeen(
+                key=key,
+                committed_end=known.end,
+                max_event_time_us=known.max_event_time_us,
+                quiet_since_us=known.quiet_since_us,
+                log_end=None if held.log_end is None else int(held.log_end),
+                high_watermark=None if held.high_watermark is None else int(held.high_watermark),
+            )
+        )
+    verdicts = route_watermark(rule, seen, read_at_us, fold.watermark.us).verdicts
+    return holders_of(bound_us, rule, verdicts, read_at_us)
+
+
+def _at_its_end(
+    key: tuple[str, int], known: SourceState, rule: WatermarkRule, read_at_us: int
+) -> SourceSeen:
+    """One of which nothing was left to read: the ledger names all others."""
+    quiet_us = known.quiet_since_us
+    if known.idle:
+        long_ago = read_at_us - rule.idle_after_us
+        quiet_us = long_ago if quiet_us is None else min(quiet_us, long_ago)
+    return SourceSeen(
+        key=key,
+        committed_end=known.end,
+        max_event_time_us=known.max_event_time_us,
+        quiet_since_us=quiet_us,
+        log_end=known.end,
+        high_watermark=known.end,
+    )
+
+
+def _named(holders: Iterable[Holder], now_us: int) -> str:
+    found = list(holders)
+    texts = [_holder_text(each, now_us) for each in found[:_MOST_NAMED]]
+    more = f"; and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    return f"{'; '.join(texts)}{more}"
+
+
+def _holder_text(holder: Holder, now_us: int) -> str:
+    at = "has had no row" if holder.at_us is None else f"is at {moment(holder.at_us)}"
+    name = f"{holder.topic}[{holder.partition}]"
+    text = f"{name} holds it: it {at} and has to be at {moment(holder.needs_us)}"
+    text += f", {holder.reason}"
+    if holder.since_us is not None:
+        text += f", last rows {ago(now_us - holder.since_us)}"
+    if holder.expected_us is not None:
+        text += f", expected at {moment(holder.expected_us)}"
+    return text

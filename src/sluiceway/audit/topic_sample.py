@@ -1,0 +1,75 @@
+"""Reads a few records of topics, for a look at what is in them. Commits and reports nothing."""
+
+import time
+from collections.abc import Iterator, Sequence
+from uuid import uuid4
+
+from sluiceway.errors import SourceUnavailableError
+from sluiceway.sources.contract import LogBounds, SourcePartition, Split
+from sluiceway.sources.registry import SourceAccess, open_client, open_reader
+
+_REQUEST_TIMEOUT_S = 30.0
+_READ_TIMEOUT_S = 1.0
+_LONGEST_S = 120.0
+
+
+def sample_payloads(
+    access: SourceAccess, topics: Sequence[str], records: int
+) -> Iterator[bytes | None]:
+    """Values of records from both ends of each source partition, oldest first.
+
+    Args:
+        access: Of the source.
+        topics: Literal names.
+        records: How many at most; they are shared by the source partitions.
+
+    Raises:
+        TopicNotFoundError: There is no such topic.
+        SourceUnavailableError: The brokers do not answer, or are slower than two minutes.
+    """
+    client = open_client(access, _REQUEST_TIMEOUT_S)
+    try:
+        found = [each.partition for each in client.discover(topics)]
+        bounds = client.bounds(found)
+    finally:
+        client.close()
+    share = max(1, records // max(1, len(found)))
+    left, deadline = records, time.monotonic() + _LONGEST_S
+    ends = [_ends(each, bounds[each], share) for each in found if each in bounds]
+    for splits in ([first for first, _ in ends], [last for _, last in ends]):
+        for payload in _read(access, [split for split in splits if split is not None], deadline):
+            if left == 0:
+                return
+            left -= 1
+            yield payload
+
+
+def _ends(
+    partition: SourcePartition, bounds: LogBounds, share: int
+) -> tuple[Split | None, Split | None]:
+    """The oldest and the newest offsets of a log."""
+    start, end = bounds.start_offset, bounds.end_offset
+    if end - start <= share:
+        return (Split(partition, start, end) if start < end else None), None
+    oldest = share // 2
+    newest = share - oldest
+    first = Split(partition, start, start + oldest) if oldest else None
+    return first, Split(partition, end - newest, end)
+
+
+def _read(access: SourceAccess, splits: list[Split], deadline: float) -> Iterator[bytes | None]:
+    if not splits:
+        return
+    reader = open_reader(access, splits, owner=f"sample-{uuid4().hex}")
+    try:
+        while not reader.finished():
+            if time.monotonic() > deadline:
+                raise SourceUnavailableError(
+                    f"the sample was not read in {_LONGEST_S:.0f} s",
+                    where=str(splits[0].partition),
+                    hint="ask for fewer records",
+                )
+            for batch in reader.read(_READ_TIMEOUT_S):
+                yield from batch.values
+    finally:
+        reader.close(reusable=False)

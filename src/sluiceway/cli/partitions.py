@@ -1,0 +1,376 @@
+"""`sluiceway partitions`: how far the partitions of a table are, told from its ledger."""
+
+import getpass
+import json
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from sluiceway.audit.partition_states import SeenPrefix
+    from sluiceway.audit.partition_wait import ReadyFacts
+    from sluiceway.errors import SluicewayError
+    from sluiceway.job.config import RouteConfig
+    from sluiceway.job.forget import Foreseen
+
+app = typer.Typer(no_args_is_help=True, help="Show partitions; wait for them; let go of them.")
+
+_JobFile = Annotated[Path, typer.Argument(help="The job file.")]
+_Route = Annotated[str | None, typer.Option("--route", help="Only this route.", show_default=False)]
+_Output = Annotated[str, typer.Option("-o", "--output", help="table or json.")]
+
+_HEADS = ("PARTITION", "STATE", "VERSION", "ROWS", "FILES", "BYTES", "LATE", "DELAY", "WHERE")
+_MAX_REASON = 500
+_NUMBERS = range(2, 8)
+
+
+@app.callback()
+def partitions() -> None:
+    """Show partitions; wait for them; let go of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What the ledger of a route says."""
+
+    config: "RouteConfig"
+    as_of_slot: int
+    forgotten_up_to: str
+    prefixes: "Sequence[SeenPrefix]"
+
+
+@app.command("list")
+def list_partitions(
+    job_file: _JobFile,
+    route: _Route = None,
+    state: Annotated[
+        str,
+        typer.Option("--state", help="open, overdue, closed, ready, late, expired or all."),
+    ] = "all",
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help="A folder or a time: what begins there or later."),
+    ] = None,
+    stop: Annotated[
+        str | None,
+        typer.Option("--to", help="A folder or a time: what begins before it."),
+    ] = None,
+    output: _Output = "table",
+) -> None:
+    """Show state, rows, files and place of each time of each table, oldest first.
+
+    States: open; overdue, open for longer than it should be; closed, rows that still come are
+    late; ready, announced; late, rows have come since; expired, dropped by its owner. Asks the
+    ledgers alone: no broker, and no metastore where the job file says where the table lies.
+    Exit with 1 when a ledger cannot be read.
+    """
+    from sluiceway.audit.partition_states import Stand  # noqa: PLC0415
+    from sluiceway.errors import SluicewayError  # noqa: PLC0415
+
+    _check_output(output)
+    known = [each.value for each in Stand]
+    if state not in (*known, "all"):
+        expected = f"expected {', '.join(known)} or all"
+        raise typer.BadParameter(expected, param_hint="--state")
+    found: dict[str, _Listed | SluicewayError] = {}
+    configs = _routes(job_file, route)
+    for config in configs:
+        try:
+            found[config.route] = _list(config, state, start, stop)
+        except SluicewayError as error:
+            if len(configs) == 1:
+                raise
+            found[config.route] = error
+    if output == "json":
+        sys.stdout.write(json.dumps({"routes": {k: _as_json(v) for k, v in found.items()}}) + "\n")
+    else:
+        for name, each in found.items():
+            _print_route(name, each)
+    if any(isinstance(each, Exception) for each in found.values()):
+        raise typer.Exit(1)
+
+
+@app.command()
+def wait(
+    job_file: _JobFile,
+    table: Annotated[str, typer.Argument(help="A route's name, or its table as ods.orders.")],
+    partition: Annotated[str, typer.Argument(help="A time's folder, as dt=20261120/hr=08.")],
+    timeout: Annotated[str, typer.Option("--timeout", help="Longest time, as 90s or 2h.")] = "1h",
+    version: Annotated[int, typer.Option("--version", help="At least this one.", min=1)] = 1,
+    output: _Output = "table",
+) -> None:
+    """Wait until a time of a table is complete and announced; for schedulers.
+
+    Exit with 0 when it is, with 1 when the time is over first, at once with 2 when nothing of this
+    name is ever announced, and at once with 7 when it never will be: it was dropped, or is older
+    than the first row. Reads the ledger alone, slot by slot; may be ended and repeated.
+    """
+    from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
+    from sluiceway.audit.plain_times import moment  # noqa: PLC0415
+
+    _check_output(output)
+    timeout_s = _seconds(timeout)
+    waited = PartitionWatch(_of_table(job_file, table), partition).wait(version, timeout_s)
+    facts, why = waited.facts, waited.why
+    if output == "json":
+        answer = {"ready": facts is not None, "why": asdict(why)}
+        answer["announced"] = None if facts is None else _facts_json(facts)
+        sys.stdout.write(json.dumps(answer) + "\n")
+    elif facts is not None:
+        when = "" if facts.at_us is None else f" at {moment(facts.at_us)}"
+        counts = f"{facts.rows:,} rows in {facts.files:,} files"
+        sys.stdout.write(
+            f"{_printable(facts.prefix)}: ready{when}, version {facts.version}, {counts}\n"
+        )
+    if facts is None:
+        if output == "table":
+            sys.stderr.write(f"not ready after {timeout}: {_printable(why.text)}\n")
+        raise typer.Exit(1)
+
+
+def _facts_json(facts: "ReadyFacts") -> dict[str, Any]:
+    names = ("partition", "version", "rows", "files")
+    below = [dict(zip(names, each, strict=True)) for each in facts.partitions]
+    return {**asdict(facts), "partitions": below}
+
+
+def _seconds(text: str) -> float:
+    from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
+
+    try:
+        return parse_duration_ms(text) / 1000
+    except ValueError as error:
+        raise typer.BadParameter(
+            "expected a duration as 90s or 2h", param_hint="--timeout"
+        ) from error
+
+
+@app.command()
+def why(
+    job_file: _JobFile,
+    partition: Annotated[str, typer.Argument(help="A time's folder, as dt=20261120/hr=08.")],
+    route: Annotated[
+        str | None,
+        typer.Option("--route", help="Which route, when there are several.", show_default=False),
+    ] = None,
+    output: _Output = "table",
+) -> None:
+    """Say why a time of a table is announced or not: what holds it, since when, until when.
+
+    By the driver's own reasoning on what stands in the ledger. The log ends in it are as old as
+    the driver's last record, which is told.
+    """
+    from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
+    from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
+    from sluiceway.audit.plain_times import ago, moment  # noqa: PLC0415
+
+    _check_output(output)
+    found = PartitionWatch(pick_route(_routes(job_file, route), route), partition).look()
+    if output == "json":
+        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+        return
+    write, now_us = sys.stdout.write, time.time_ns() // 1000
+    write(f"{_printable(found.prefix)}: {found.state.value}. {_printable(found.text)}\n")
+    if found.expected_us is not None:
+        expected = f"expected at {moment(found.expected_us)} if all goes on as it does"
+        if found.expected_us < now_us:
+            expected = f"it was expected at {moment(found.expected_us)}: does its driver run?"
+        write(f"{expected}\n")
+    if found.looked_at_us is not None and not found.version:
+        looked = f"{moment(found.looked_at_us)}, {ago(now_us - found.looked_at_us)}"
+        write(f"log ends were last read at {looked}\n")
+
+
+@app.command()
+def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many parts
+    job_file: _JobFile,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders, as dt=20261120; all partitions below.", metavar="PARTITION..."
+        ),
+    ],
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
+    route: Annotated[
+        str | None,
+        typer.Option("--route", help="Which route, when there are several.", show_default=False),
+    ] = None,
+    drop: Annotated[
+        bool,
+        typer.Option("--drop", help="Remove their files too, an hour after readers lost them."),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    output: _Output = "table",
+) -> None:
+    """Let go of partitions that their owner has dropped, or will: they are no loss to `verify`.
+
+    They go from the metastore; their files stay for their owner to remove, unless --drop is given.
+    Rows that come for them later begin anew in another folder. A driver that runs does it between
+    its epochs; else this process does. Safe to interrupt and to repeat.
+    """
+    from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
+    from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
+    from sluiceway.job.forget import carry_out, foresee, request_of  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    _check_output(output)
+    if not reason.strip() or len(reason) > _MAX_REASON or not reason.isprintable():
+        most = f"expected one line of 1 to {_MAX_REASON} characters"
+        raise typer.BadParameter(most, param_hint="--reason")
+    config = pick_route(_routes(job_file, route), route)
+    ledger = read_ledger(find_ledger(config))
+    wanted = sorted({name.strip("/") for name in names})
+    found = foresee(ledger.fold, wanted, drop=drop)
+    operator = f"{getpass.getuser()}@{socket.gethostname()}"
+    request = request_of(ledger.fold, found, operator, reason.strip(), drop=drop)
+    if output == "table":
+        _print_foreseen(found, drop=drop)
+    if dry_run or not request.partitions:
+        _tell_forgotten(found, None, output)
+        return
+    if not yes and not typer.confirm(
+        f"let go of {len(request.partitions):,} partitions?", err=True
+    ):
+        raise typer.Exit(1)
+    done = carry_out(config, ledger.log, request, lambda _: None, stderr_log(level="warning"))
+    _tell_forgotten(found, done, output)
+
+
+def _print_foreseen(found: "Sequence[Foreseen]", *, drop: bool) -> None:
+    for each in found:
+        counts = f"{each.rows:,} rows in {each.files:,} files, {each.size_bytes:,} bytes"
+        what = each.problem or f"{'are removed' if drop else 'stay'} in {each.location}"
+        note = "; it is open: rows that still come begin it anew" if each.open else ""
+        sys.stdout.write(f"{_printable(each.partition)}: {counts}, {_printable(what)}{note}\n")
+
+
+def _tell_forgotten(
+    found: "Sequence[Foreseen]", done: "dict[str, int] | None", output: str
+) -> None:
+    if output == "json":
+        shown = [
+            {**asdict(each), "slot": None if done is None else done.get(each.partition)}
+            for each in found
+        ]
+        answer = {"executed": done is not None, "partitions": shown}
+        sys.stdout.write(json.dumps(answer) + "\n")
+    elif done is None:
+        sys.stdout.write("nothing was changed\n")
+    else:
+        slots = ", ".join(str(slot) for slot in sorted(set(done.values())))
+        where = f" in slot {slots} of the ledger" if slots else ""
+        sys.stdout.write(f"done: let go of {len(done):,} partitions{where}\n")
+
+
+def _of_table(job_file: Path, name: str) -> "RouteConfig":
+    """The route of this name, or the one that fills this table."""
+    from sluiceway.audit.pick_route import pick_route, table_name  # noqa: PLC0415
+
+    routes = _routes(job_file, name, choose=False)
+    filling = [each for each in routes if table_name(each) == name.lower()]
+    return filling[0] if len(filling) == 1 else pick_route(routes, name)
+
+
+def _list(config: "RouteConfig", state: str, start: str | None, stop: str | None) -> _Listed:
+    from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
+    from sluiceway.audit.partition_range import is_within, parse_edge  # noqa: PLC0415
+    from sluiceway.audit.partition_states import TimeRule, seen_prefixes  # noqa: PLC0415
+
+    rule = TimeRule.of(config)
+    edges = [None if text is None else parse_edge(text, rule) for text in (start, stop)]
+    fold = read_ledger(find_ledger(config)).fold
+    found = [
+        each
+        for each in seen_prefixes(fold, rule, time.time_ns() // 1000)
+        if state in (each.state.value, "all") and is_within(each, *edges)
+    ]
+    return _Listed(config, fold.next_seq - 1, fold.forgotten_up_to, found)
+
+
+def _as_json(listed: "_Listed | SluicewayError") -> dict[str, Any]:
+    from sluiceway.audit.pick_route import table_name  # noqa: PLC0415
+
+    if isinstance(listed, Exception):
+        return {"error": listed.code, "message": str(listed)}
+    return {
+        "table": table_name(listed.config),
+        "as_of_slot": listed.as_of_slot,
+        "forgotten_up_to": listed.forgotten_up_to or None,
+        "prefixes": [asdict(each) for each in listed.prefixes],
+    }
+
+
+def _print_route(name: str, listed: "_Listed | SluicewayError") -> None:
+    from sluiceway.audit.pick_route import table_name  # noqa: PLC0415
+
+    write = sys.stdout.write
+    if isinstance(listed, Exception):
+        write(f"{name}: NOT LOOKED AT [{listed.code}] {listed}\n")
+        return
+    write(f"{name} -> {table_name(listed.config)}\n")
+    if listed.prefixes:
+        _print_table([_HEADS, *map(_cells, listed.prefixes)])
+    else:
+        write("no partition is meant\n")
+    if listed.forgotten_up_to:
+        write(
+            f"note: of partitions up to {listed.forgotten_up_to}, those that were touched long ago "
+            "are in the log only; `sluiceway verify` looks at them too\n"
+        )
+
+
+def _cells(each: "SeenPrefix") -> tuple[str, ...]:
+    from sluiceway.audit.plain_times import span  # noqa: PLC0415
+
+    at_least = "" if each.whole else ">="
+    places = [one.location for one in each.partitions if not one.expired]
+    where = places[0] if len(places) == 1 else f"{len(places):,} partitions"
+    return (
+        _printable(each.prefix),
+        each.state.value,
+        str(each.version or "-"),
+        f"{at_least}{each.rows:,}",
+        f"{at_least}{each.files:,}",
+        f"{at_least}{each.size_bytes:,}",
+        f"{each.late_rows:,}",
+        "-" if each.delay_us is None else span(each.delay_us),
+        _printable(where) if places else "-",
+    )
+
+
+def _printable(text: str) -> str:
+    """One line without control characters: parts of it are values that others chose."""
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def _routes(job_file: Path, name: str | None, *, choose: bool = True) -> "Sequence[RouteConfig]":
+    """The routes of a job; only the named one when there is a name to `choose` by."""
+    from sluiceway.audit.pick_route import pick_route, routes_without_brokers  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    spec = load_checked_job(job_file).spec
+    routes = routes_without_brokers(spec, stderr_log(level="warning"), name)
+    return (pick_route(routes, name),) if choose and name is not None else routes
+
+
+def _check_output(output: str) -> None:
+    if output not in ("table", "json"):
+        raise typer.BadParameter("expected table or json", param_hint="-o")
+
+
+def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")

@@ -1,0 +1,1 @@
+"""Readiness against brute force: generated histories, and a judge that keeps every row."""

@@ -1,0 +1,248 @@
+"""The product's own code behind the judge's questions: what it decides is decided by it alone.
+
+The watermark, what is closed and what is announced come from the driver's `RouteReadiness`; every
+record goes through `sluiceway.ledger.fold`, which refuses an unlawful one; a new driver has
+nothing but the records' bytes. Only the order of the calls is written here, as in the driver.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, cast
+
+import structlog
+
+from readiness_oracle import row_work
+from readiness_oracle.bodies import (
+    TOPIC,
+    Plan,
+    data_body,
+    fence_body,
+    range_body,
+    reset_body,
+    sources_body,
+)
+from readiness_oracle.decider import Announced, Batch, Fate, Outcome, RefusedError
+from readiness_oracle.history import Look, Route
+from sluiceway.errors import InvariantError
+from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.job.desk import RouteDesk
+from sluiceway.job.epoch_times import EpochDates, late_before_us, watermark_us
+from sluiceway.job.partition_bodies import ready_body
+from sluiceway.job.prepare import placed
+from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.route_readiness import RouteReadiness
+from sluiceway.job.source_view import SourceView
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.records import Body, Record, decode_record, encode_record
+from sluiceway.ledger.watermark_records import WatermarkRecord
+from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.types.strict_json import BigInt
+
+_MUTE = structlog.wrap_logger(
+    None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
+)
+
+
+@cache
+def periods_of(patterns: tuple[tuple[str, str], ...], zone: str) -> PrefixPeriods:
+    """Made once in a process; it keeps what it found."""
+    return PrefixPeriods(patterns, zone)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPeriods(ReadyRule):
+    """A rule whose drivers share what they have found of the calendar."""
+
+    def periods(self) -> PrefixPeriods:
+        return periods_of(self.columns, self.timezone)
+
+
+class ProductDecider:
+    """One driver after another, made of the product's parts. One per history."""
+
+    def __init__(self, route: Route, sources: int) -> None:
+        del sources
+        self.route = route
+        self.periods = periods_of(route.patterns, route.zone)
+        self.rule = SharedPeriods(
+            watermark=WatermarkRule(
+                out_of_orderness_us=route.out_of_orderness,
+                idle_after_us=route.idle_after,
+                hold_when_idle=not route.on_all_idle,
+            ),
+            columns=route.patterns,
+            timezone=route.zone,
+            whole_key=not route.spreads,
+            lateness_us=route.lateness,
+            reopen_every_s=0.0,
+        )
+        self._late = row_work.late_rule(route)
+        self._records: list[tuple[Record, bytes]] = []
+        self._read_back = 0
+        self._epochs = 0
+        self.fold = Fold()
+        self.take_over()
+
+    # The ledger
+
+    def put(self, body: Body, term: int | None = None) -> None:
+        """Land a record in the next slot; the fold refuses an unlawful one."""
+        fold = self.fold
+        seq = fold.next_seq
+        record = Record(
+            engine="x",
+            seq=seq,
+            term=fold.term if term is None else term,
+            prev=fold.head,
+            id="0" * 32,
+            published_through=seq,
+            effects_through=seq,
+            body=body,
+        )
+        # Bytes of each record are made where they are read: most drivers of a history live on.
+        raw = seq.to_bytes(8)
+        self._apply(record, raw)
+        self._records.append((record, raw))
+
+    def _apply(self, record: Record, raw: bytes) -> None:
+        try:
+            self.fold.apply(record, raw)
+        except InvariantError as error:
+            raise RefusedError(str(error)) from error
+
+    def take_over(self) -> None:
+        """A driver begins: it folds what there is, fences, and knows nothing else."""
+        self.fold = Fold()
+        for place, (record, raw) in enumerate(self._records):
+            found = record
+            if place >= self._read_back:
+                found = decode_record(encode_record(record), "slot")
+                self._records[place] = (found, raw)
+            self._apply(found, raw)
+        self._read_back = len(self._records)
+        self.put(fence_body(), self.fold.term + 1)
+        self._epochs = 0
+        self._asks = False
+        self.desk = RouteDesk(cast("Any", None), self.fold.closed)
+        self.readiness = RouteReadiness(self.rule, self.desk, self.fold, _MUTE)
+        self.readiness.close_due(self.fold)
+
+    def restart(self) -> None:
+        self.take_over()
+
+    def pin(self, sources: Sequence[int], at: int) -> None:
+        del at
+        self.put(sources_body(sources, retired=False))
+
+    def retire(self, sources: Sequence[int]) -> None:
+        self.put(sources_body(sources, retired=True))
+
+    def reset(self, source: int, new_end: int) -> None:
+        self.take_over()
+        self.put(reset_body(self.fold, source, new_end))
+
+    # Epochs
+
+    def plan(self, at: int) -> Plan:
+        del at
+        fold = self.fold
+        self._epochs += 1
+        return Plan(
+            number=self._epochs,
+            term=fold.term,
+            closed=self.desk.closed(),
+            bound_us=self.desk.bound_us,
+            dates=EpochDates(
+                late_before_us=late_before_us(fold, self._late),
+                watermark_us=watermark_us(fold, self._late),
+            ),
+        )
+
+    def read(self, plan: Plan, read_at: int, tasks: Sequence[Sequence[Batch]]) -> list[Outcome]:
+        found: list[Outcome] = []
+        for batches in tasks:
+            task = row_work.RowTask(self.route, plan.dates, plan.closed, batches)
+            placed_rows = iter(task.run(read_at))
+            for batch in batches:
+                found += self._answer(
+                    plan, batch, [next(placed_rows) for _ in batch.events], read_at
+                )
+        return found
+
+    def _answer(
+        self, plan: Plan, batch: Batch, fates: Sequence[row_work.Placed], read_at: int
+    ) -> list[Outcome]:
+        """Count what a split has brought."""
+        span, newest, found = batch.span, None, []
+        for event, (fate, folder) in zip(batch.events, fates, strict=True):
+            if event is not None and fate is not Fate.DIRTY:
+                counted = row_work.counted_time(event, read_at)
+                newest = counted if newest is None else max(newest, counted)
+            if folder is not None:
+                plan.folders[folder] += 1
+            else:
+                plan.dirty += fate is Fate.DIRTY
+                plan.late += fate is Fate.LATE
+            found.append(Outcome(fate, None if folder is None else self._prefix(folder)))
+        plan.ranges.append(range_body(span.source, span.start, span.end, len(fates), newest))
+        return found
+
+    def _prefix(self, folder: str) -> str:
+        return "/".join(folder.split("/")[: self.periods.depth])
+
+    def commit(self, plan: Plan, looked_at: int, looks: Mapping[int, Look]) -> int | None:
+        view = _view(looked_at, looks)
+        if any(span.end > span.start for span in plan.ranges):
+            self._land(plan, self.readiness.mark(self.fold, view, plan.ranges))
+        waited_for = self.desk.is_waited_for(self.fold)
+        self._asks = waited_for or self.readiness.idle_mark(self.fold, view) is not None
+        return self.fold.watermark.us
+
+    def beside(self, looked_at: int, looks: Mapping[int, Look]) -> int | None:
+        mark = self.readiness.idle_mark(self.fold, _view(looked_at, looks))
+        if mark is not None:
+            self._land(self._empty_plan(), mark)
+        self.readiness.close_due(self.fold)
+        at = self.fold.watermark.read_at_us
+        if self.desk.is_waited_for(self.fold) and at is not None:
+            self._land(self._empty_plan(), WatermarkRecord(BigInt(at)))
+        self._asks = False
+        return self.fold.watermark.us
+
+    def _land(self, plan: Plan, mark: WatermarkRecord) -> None:
+        bound_us = None if plan.bound_us is None else BigInt(plan.bound_us)
+        body = placed(data_body(plan, replace(mark, bound_us=bound_us)), self.fold)
+        self.put(body)
+        self.readiness.note_late(body.late_in)
+        self.readiness.close_due(self.fold)
+
+    def _empty_plan(self) -> Plan:
+        """Of an epoch that nobody runs."""
+        self._epochs += 1
+        closed, bound_us = self.desk.closed(), self.desk.bound_us
+        return Plan(self._epochs, self.fold.term, closed, bound_us, EpochDates())
+
+    def asks(self) -> bool:
+        return self._asks
+
+    def announce(self, in_flight: Sequence[Plan]) -> list[Announced]:
+        del in_flight
+        found = []
+        while (prefix := self.readiness.to_announce(self.fold)) is not None:
+            body = ready_body(self.fold, prefix)
+            if body is not None:
+                self.put(body)
+                found.append(Announced(prefix, body.version))
+            self.readiness.note_announced(prefix)
+        return found
+
+
+def _view(looked_at: int, looks: Mapping[int, Look]) -> SourceView:
+    bounds = {
+        SourcePartition(TOPIC, source): LogBounds(0, look.stable_end, look.high_watermark)
+        for source, look in looks.items()
+    }
+    return SourceView({}, bounds, {}, looked_at)

@@ -1,0 +1,28 @@
+"""Which seeds announce their partitions, and by which job file."""
+
+from sim.readiness import IDLE_AFTER_US, OUT_OF_ORDERNESS_US, Timed
+from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.job.ready_rule import ReadyRule
+
+
+def timed(seed: int) -> Timed | None:
+    """Every third seed announces what it closes; the others go as they always did."""
+    if seed % 3:
+        return None
+    kind = seed // 3
+    return Timed(on_ready=kind % 2 == 0, hold=kind % 5 == 0, lateness_us=kind % 4 // 3 * 60_000_000)
+
+
+def ready_rule(found: Timed | None) -> ReadyRule | None:
+    """The block `ready` of such a seed."""
+    if found is None:
+        return None
+    return ReadyRule(
+        watermark=WatermarkRule(OUT_OF_ORDERNESS_US, IDLE_AFTER_US, found.hold),
+        columns=(("hr", "yyyyMMddHHmm"),),
+        timezone="UTC",
+        whole_key=True,
+        lateness_us=found.lateness_us,
+        on_ready=found.on_ready,
+        reopen_every_s=5.0,
+    )

@@ -1,0 +1,73 @@
+"""Drivers of the simulated world from their start to their end, and what they say meanwhile."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import cast
+
+from sim.scheduler import Process
+from sim.tasks import SimRunner
+from sluiceway.job.stop import StopSignal
+
+_TOLD = {
+    "fenced": "FENCE",
+    "committed": "DATA",
+    "sources_pinned": "SOURCES",
+    "snapshot": "SNAPSHOT",
+    "lane_opened": "LANE",
+    "lane_committed": "LANE_DATA",
+}
+
+
+class SimLog:
+    """Takes log lines into the trace, and halts to the world."""
+
+    def __init__(
+        self, life: "Life", note: Callable[[str], None], told: Callable[[int, str, int], None]
+    ) -> None:
+        self._life = life
+        self._note = note
+        self._told = told
+
+    def bind(self, **fields: object) -> "SimLog":
+        del fields
+        return self
+
+    def debug(self, event: str, **fields: object) -> None:
+        self._note(f"{self._life.process.name}: [{event}] {fields}")
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.debug(event, **fields)
+        if event == "old_records_damaged":
+            # Nobody damages records here but the product.
+            self._life.halts.append((str(fields["code"]), str(fields["error"])))
+
+    def info(self, event: str, **fields: object) -> None:
+        self.debug(event, **fields)
+        if event == "fenced":
+            self._life.term = cast("int", fields["term"])
+        if event == "epoch_thrown_away" or fields.get("ahead"):
+            self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
+        self._life.seen["old_folders_removed"] += event == "old_folder_removed"
+        self._life.seen["pieces_read_again"] += event == "pieces_read_again"
+        if event in _TOLD:
+            self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
+
+    def error(self, event: str, **fields: object) -> None:
+        self.debug(event, **fields)
+        if event in ("route_halted", "table_gone"):
+            self._life.halts.append((str(fields.get("code", event)), str(fields.get("error"))))
+
+
+@dataclass(eq=False, slots=True)
+class Life:
+    """A driver from its start to its end."""
+
+    process: Process
+    stop: StopSignal
+    runner: SimRunner
+    seen: Counter[str]
+    halts: list[tuple[str, str]] = field(default_factory=list)
+    halts_seen: int = 0
+    term: int = 0
+    ended: bool = False

@@ -1,0 +1,199 @@
+"""Why a time is announced or not, in the driver's own reasoning."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluiceway.audit.partition_states import TimeRule
+from sluiceway.audit.partition_why import Reason, Why, explain
+from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule
+from sluiceway.job.partition_bodies import expire_body, intent_body, ready_body
+from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.watermark_records import HeldByRecord, SourceName, WatermarkRecord
+from sluiceway.types.strict_json import BigInt
+from tools.table_on_disk import TableOnDisk, table_on_disk
+
+S = 1_000_000
+HOUR = 3600 * S
+COLUMNS = (("dt", "yyyyMMdd"), ("hr", "HH"))
+READY = ReadyRule(
+    WatermarkRule(out_of_orderness_us=60 * S, idle_after_us=300 * S),
+    COLUMNS,
+    "UTC",
+    whole_key=True,
+    lateness_us=120 * S,
+)
+RULE = TimeRule(READY.periods(), announces=True, due_us=480 * S)
+FIVE, SIX, SEVEN, EIGHT, NINE = (f"dt=20261120/hr={hour:02d}" for hour in range(5, 10))
+EIGHT_US = 1_795_161_600 * S
+NOW = EIGHT_US + HOUR // 2
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableOnDisk:
+    return table_on_disk(tmp_path, partitions=2)
+
+
+def why(
+    table: TableOnDisk, asked: str, *, now_us: int = NOW, ready: ReadyRule | None = READY
+) -> Why:
+    return explain(table.log.fold(), ready, RULE, asked, now_us)
+
+
+def mark(at_us: int, us: int | None = None) -> WatermarkRecord:
+    return WatermarkRecord(BigInt(at_us), None if us is None else BigInt(us))
+
+
+def half_past_eight(table: TableOnDisk) -> None:
+    """Partition 0 is at 08:29, partition 1 at 07:10 with 40 offsets unread; watermark 07:09."""
+    slow_us = EIGHT_US - 50 * 60 * S
+    table.rows(SEVEN, source=1, newest_us=slow_us, mark=mark(NOW - 600 * S))
+    held = HeldByRecord("orders", 1, BigInt(50), BigInt(50))
+    marked = replace(mark(NOW - S, slow_us - 60 * S), held_by=(held,))
+    table.rows(SEVEN, EIGHT, newest_us=NOW - 60 * S, mark=marked)
+
+
+def test_lagging_source_partition_is_named_with_how_far_it_is_and_since_when(
+    table: TableOnDisk,
+) -> None:
+    half_past_eight(table)
+    found = why(table, SEVEN)
+    (holder,) = found.holders
+    assert (found.reason, found.state) == (Reason.HELD, "overdue")
+    assert (holder.topic, holder.partition, holder.status) == ("orders", 1, SourceStatus.STALLED)
+    assert (holder.behind_records, holder.at_us) == (40, EIGHT_US - 50 * 60 * S)
+    assert holder.needs_us == EIGHT_US + 180 * S
+    assert found.needs_us == EIGHT_US + 120 * S
+    assert found.expected_us is None
+    assert found.text == (
+        "orders[1] holds it: it is at 2026-11-20T07:10:00Z and has to be at 2026-11-20T08:03:00Z, "
+        "40 offsets are not read yet, last rows 10m ago. "
+        "The watermark is 2026-11-20T07:09:00Z, it is closed at 2026-11-20T08:02:00Z"
+    )
+
+
+def test_quiet_source_partition_is_expected_to_become_idle(table: TableOnDisk) -> None:
+    slow_us = EIGHT_US - 50 * 60 * S
+    table.rows(SEVEN, source=1, newest_us=slow_us, mark=mark(NOW - 100 * S))
+    table.rows(EIGHT, newest_us=NOW - 60 * S, mark=mark(NOW - S, slow_us - 60 * S))
+    found = why(table, SEVEN)
+    (holder,) = found.holders
+    assert (found.reason, holder.partition, holder.status) == (Reason.HELD, 1, "active")
+    assert found.expected_us == NOW - 100 * S + 300 * S
+
+
+def test_partition_that_never_had_a_row_is_held_as_any_other(table: TableOnDisk) -> None:
+    table.rows(FIVE, newest_us=EIGHT_US - 2 * HOUR - S, mark=mark(NOW - 900 * S))
+    idle = (SourceName("orders", 1),)
+    later = replace(mark(NOW - 500 * S, EIGHT_US - 2 * HOUR - 61 * S), idle=idle)
+    table.rows(FIVE, newest_us=EIGHT_US - 2 * HOUR - S, mark=later)
+    found = why(table, SIX)
+    assert (found.reason, found.rows, [each.partition for each in found.holders]) == (
+        "held",
+        0,
+        [0],
+    )
+    assert why(table, "dt=20261120/hr=04").reason is Reason.BEFORE_FIRST_ROW
+
+
+def test_time_that_is_not_over_says_when_it_is(table: TableOnDisk) -> None:
+    table.rows(EIGHT, newest_us=NOW - 60 * S, mark=mark(NOW - S))
+    marked = mark(NOW - S, NOW - 120 * S)
+    table.rows(EIGHT, source=1, newest_us=NOW - 60 * S, mark=marked)
+    found = why(table, EIGHT)
+    assert (found.reason, found.expected_us) == (Reason.NOT_OVER, EIGHT_US + HOUR + 180 * S)
+    assert found.text.startswith("its time is over at 2026-11-20T09:00:00Z")
+    assert why(table, "dt=20301120/hr=08").reason is Reason.NOT_OVER
+
+
+def test_time_that_is_not_over_names_who_lags_already(table: TableOnDisk) -> None:
+    half_past_eight(table)
+    found = why(table, EIGHT)
+    assert (found.reason, found.expected_us) == (Reason.NOT_OVER, None)
+    assert ". orders[1] holds it: " in found.text
+
+
+def all_idle(table: TableOnDisk) -> None:
+    """One hour of rows, then silence until the watermark is 07:54 by the clock."""
+    table.rows(SIX, newest_us=EIGHT_US - HOUR - 2 * S, mark=mark(EIGHT_US - 900 * S))
+    idle = (SourceName("orders", 0), SourceName("orders", 1))
+    us = EIGHT_US - 360 * S
+    table.rows(mark=replace(mark(EIGHT_US, us), by="all_idle", idle=idle))
+
+
+def test_all_quiet_waits_for_the_clock_alone(table: TableOnDisk) -> None:
+    all_idle(table)
+    found = why(table, SEVEN)
+    assert (found.reason, found.holders) == (Reason.IDLE, ())
+    assert found.expected_us == EIGHT_US + (120 + 60 + 300) * S
+    assert why(table, SIX).reason is Reason.CLOSING
+
+
+def closed_six_and_seven(table: TableOnDisk) -> None:
+    all_idle(table)
+    us = EIGHT_US + 240 * S
+    table.rows(mark=replace(mark(EIGHT_US + 600 * S, us), by="all_idle"))
+    bound = replace(mark(EIGHT_US + 601 * S), bound_us=BigInt(EIGHT_US + 120 * S))
+    table.rows(closed=(SIX, SEVEN), mark=bound)
+
+
+def announce(table: TableOnDisk, prefix: str, at_us: int | None = None) -> None:
+    table.writer.commit(lambda fold: ready_body(fold, prefix, at_us) or pytest.fail(prefix))
+    table.writer.note_published()
+
+
+def test_closed_time_waits_for_those_before_it_and_for_what_has_to_happen(
+    table: TableOnDisk,
+) -> None:
+    closed_six_and_seven(table)
+    assert why(table, SIX).reason is Reason.ANNOUNCING
+    assert f"{SIX} is announced before it" in why(table, SEVEN).text
+    assert why(table, SEVEN).reason is Reason.IN_ORDER
+    table.writer.commit(lambda fold: intent_body(fold, SIX, "compact") or pytest.fail(SIX))
+    assert why(table, SIX).reason is Reason.COMPACTING
+    assert "being merged since slot" in why(table, SIX).text
+
+
+def test_announced_time_says_so_and_whether_the_metastore_is_known_to_show_it(
+    table: TableOnDisk,
+) -> None:
+    closed_six_and_seven(table)
+    announce(table, SIX, EIGHT_US + 602 * S)
+    found = why(table, f"{SIX}/app=a")
+    assert (found.prefix, found.reason, found.version, found.shown) == (SIX, "ready", 1, False)
+    assert "announced at 2026-11-20T08:10:02Z, version 1" in found.text
+    table.writer.note_effects(table.writer.fold.next_seq)
+    announce(table, SEVEN)
+    assert why(table, SIX).shown is True
+    table.rows(SIX, rows=3)
+    found = why(table, SIX)
+    assert (found.reason, found.state) == (Reason.LATE_ROWS, "late")
+    assert "Rows have come since" in found.text
+    table.writer.commit(lambda fold: expire_body(fold, [SIX], "gone") or pytest.fail(SIX))
+    assert why(table, SIX).reason is Reason.EXPIRED
+
+
+def test_what_is_never_announced_says_why(table: TableOnDisk) -> None:
+    assert why(table, SEVEN).reason is Reason.NO_ROWS_YET
+    assert why(table, "app=a").reason is Reason.NO_TIME
+    assert "dt=yyyyMMdd/hr=HH" in why(table, "dt=20261120").text
+    assert why(table, SEVEN, ready=None).reason is Reason.NOT_ANNOUNCED
+
+
+def test_times_left_out_among_many_without_rows_are_told(table: TableOnDisk) -> None:
+    all_idle(table)
+    us = EIGHT_US + 240 * S
+    table.rows(mark=replace(mark(EIGHT_US + 600 * S, us), by="all_idle"))
+    bound = replace(mark(EIGHT_US + 601 * S), bound_us=BigInt(EIGHT_US + 120 * S))
+    table.rows(closed=(FIVE, SEVEN), mark=bound)
+    table.rows(SIX, newest_us=EIGHT_US - HOUR - S, mark=mark(EIGHT_US + 602 * S))
+    assert why(table, SIX).reason is Reason.CLOSING
+    assert explain(without_six(table), READY, RULE, SIX, NOW).reason is Reason.LEFT_OUT
+
+
+def without_six(table: TableOnDisk) -> Fold:
+    fold = table.log.fold()
+    del fold.partitions[SIX]
+    return fold

@@ -1,0 +1,149 @@
+"""`sluiceway partitions` on a ledger alone: no broker, no metastore."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluiceway.cli.app import run_command
+from sluiceway.job.partition_bodies import ready_body
+from tools.table_on_disk import TableOnDisk, table_on_disk
+
+SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableOnDisk:
+    made = table_on_disk(tmp_path)
+    made.rows(SEVEN, EIGHT)
+    made.rows(EIGHT, closed=(SEVEN,))
+    made.writer.commit(lambda fold: ready_body(fold, SEVEN) or pytest.fail("not closed"))
+    made.writer.note_published()
+    return made
+
+
+def listed(
+    capsys: pytest.CaptureFixture[str], table: TableOnDisk, *options: str
+) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert run_command(["partitions", "list", str(table.job), "-o", "json", *options]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    (route,) = answer["routes"].values()
+    assert (route["table"], route["as_of_slot"]) == ("ods.orders", table.writer.fold.next_seq - 1)
+    found: list[dict[str, Any]] = route["prefixes"]
+    return found
+
+
+def test_list_tells_state_rows_and_place_without_any_server(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seven, eight = listed(capsys, table)
+    assert (seven["prefix"], seven["state"], seven["version"]) == (SEVEN, "ready", 1)
+    assert (eight["prefix"], eight["state"], eight["rows"], eight["files"]) == (
+        EIGHT,
+        "open",
+        20,
+        2,
+    )
+    assert eight["partitions"][0]["location"] == EIGHT
+    assert eight["whole"] is True
+
+
+def test_list_chooses_by_state_and_by_time(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def names(*options: str) -> list[str]:
+        return [each["prefix"] for each in listed(capsys, table, *options)]
+
+    assert names("--state", "ready") == [SEVEN]
+    assert names("--state", "late") == []
+    assert names("--from", EIGHT) == [EIGHT]
+    assert names("--to", "2026-11-20T08:00:00Z", "--route", "orders") == [SEVEN]
+
+
+def test_list_for_people_has_a_line_a_time(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["partitions", "list", str(table.job)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "orders -> ods.orders"
+    assert lines[1].split() == [
+        "PARTITION", "STATE", "VERSION", "ROWS", "FILES", "BYTES", "LATE", "DELAY", "WHERE",
+    ]  # fmt: skip
+    assert lines[2].split() == [SEVEN, "ready", "1", "10", "1", "1,000", "0", "-", SEVEN]
+    assert len(lines) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "code"), [(["--state", "gone"], 2), (["--from", "x"], 2), (["-o", "xml"], 2)]
+)
+def test_list_refuses_what_it_does_not_know(
+    table: TableOnDisk, options: list[str], code: int
+) -> None:
+    assert run_command(["partitions", "list", str(table.job), *options]) == code
+
+
+def test_list_without_ledger_and_metastore_says_which_does_not_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = table_on_disk(tmp_path)
+    text = table.job.read_text().replace('/t"', '/elsewhere"')
+    table.job.write_text(text)
+    assert run_command(["partitions", "list", str(table.job)]) == 1
+    assert "SW102" in capsys.readouterr().err
+
+
+def test_list_refuses_the_ledger_of_another_job(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.job.write_text(table.job.read_text().replace("name: orders\n", "name: others\n", 1))
+    code = run_command(["partitions", "list", str(table.job)])
+    assert (code, "SW454" in capsys.readouterr().err) == (7, True)
+
+
+def test_wait_for_what_is_announced_tells_it_at_once(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = str(table.job)
+    assert run_command(["partitions", "wait", job, "ods.orders", SEVEN, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ready"], answer["why"]["reason"]) == (True, "ready")
+    assert answer["announced"] == {
+        "prefix": SEVEN,
+        "version": 1,
+        "seq": table.writer.fold.closed[SEVEN].ready_seq,
+        "at_us": None,
+        "rows": 10,
+        "files": 1,
+        "whole": True,
+        "partitions": [{"partition": SEVEN, "version": 0, "rows": 10, "files": 1}],
+    }
+    assert run_command(["partitions", "wait", job, "orders", SEVEN]) == 0
+    assert capsys.readouterr().out == f"{SEVEN}: ready, version 1, 10 rows in 1 files\n"
+
+
+@pytest.mark.parametrize(
+    ("route", "partition", "options", "code"),
+    [
+        ("orders", EIGHT, [], 2),
+        ("ods.others", SEVEN, [], 2),
+        ("orders", SEVEN, ["--timeout", "soon"], 2),
+        ("orders", SEVEN, ["--version", "0"], 2),
+        ("orders", SEVEN, ["--version", "2", "--timeout", "10ms"], 1),
+    ],
+)
+def test_wait_refuses_at_once_what_never_comes_and_tells_when_the_time_is_over(
+    table: TableOnDisk, route: str, partition: str, options: list[str], code: int
+) -> None:
+    assert run_command(["partitions", "wait", str(table.job), route, partition, *options]) == code
+
+
+def test_why_answers_in_words_and_as_json(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["partitions", "why", str(table.job), SEVEN]) == 0
+    assert capsys.readouterr().out.startswith(f"{SEVEN}: ready. it was announced, version 1, in")
+    assert run_command(["partitions", "why", str(table.job), EIGHT, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["state"], answer["reason"]) == ("open", "not_announced")
