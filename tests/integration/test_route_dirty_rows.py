@@ -162,7 +162,8 @@ def test_event_times_that_cannot_be_read_make_dirty_rows(
     new_run: NewRun, writer: TopicWriter
 ) -> None:
     run, topic = new_run(
-        columns=NESTED, event_time="{field: ts, unit: ms, timezone: Asia/Shanghai}"
+        columns=NESTED,
+        event_time="{field: ts, unit: ms, timezone: Asia/Shanghai, max_future: 3650000d}",
     )
     times: list[int | None] = [
         *(TS_MS, None, 253_402_300_800_000, -62_135_596_800_001),

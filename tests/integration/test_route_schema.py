@@ -13,6 +13,8 @@ from pymetastore.hive_metastore import ttypes
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.errors import SchemaChangedError
 from sluiceway.job.prepare import prepare_record
+from sluiceway.job.route_session import RouteSession
+from sluiceway.job.schema_follow import SchemaFollower
 from sluiceway.job.status import decode_status
 from sluiceway.observe.steps import Step
 from sluiceway.sinks.hive.table import HiveTableSink
@@ -293,6 +295,8 @@ def test_columns_that_somebody_adds_are_filled_from_an_epoch_on(
         alter(run, x="int", geo="struct<city:string,zip:int>")
         filled = (2, 3, {"city": "c", "zip": 3})
         write_until(lambda: bool({*schemas(run)} - before), 2, x=3, geo={"city": "c", "zip": 3})
+        # Of the partition that was there before, in the same run.
+        running.wait_for(lambda: all("x" in held for held in partition_columns(run, metastore_uri)))
         running.stop()
     run.catch_up()
     found = run.rows("id, x, geo")
@@ -304,7 +308,43 @@ def test_columns_that_somebody_adds_are_filled_from_an_epoch_on(
         repr((2, None, {"city": "c", "zip": None})),
     }
     assert run.dirty() == []
-    assert all("x" in held for held in partition_columns(run, metastore_uri))
+    run.assert_verified()
+
+
+def test_epoch_that_waits_for_its_commit_keeps_the_columns_it_was_planned_with(
+    new_run: NewRun, writer: TopicWriter, alter: Alter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, topic = new_run(columns=GEO, evolution="follow_table")
+    run.catch_up()
+    writer.write(topic, [row(0, x=0)])
+    seen: Counter[Step] = Counter()
+    calls: list[int] = []
+    ahead_of, take = RouteSession.ahead_of, SchemaFollower.take
+
+    def alter_before_the_next_is_planned(session: RouteSession, answers: Any) -> Any:
+        if not calls and any(answer.moved() for answer in answers):
+            calls.append(0)
+            alter(run, x="int")
+            # As the thread beside does it now and then.
+            session._parts.sink.apply([])
+            writer.write(topic, [row(1, x=1)])
+        return ahead_of(session, answers)
+
+    def hold_up_the_first(*asked: Any) -> bool:
+        if len(calls) == 1:
+            calls.append(1)
+            held_at = seen[Step.WRITTEN]
+            wait_until(lambda: seen[Step.WRITTEN] > held_at)
+        return take(*asked)
+
+    monkeypatch.setattr(RouteSession, "ahead_of", alter_before_the_next_is_planned)
+    monkeypatch.setattr(SchemaFollower, "take", hold_up_the_first)
+    with live(run, lambda step: seen.update([step])) as running:
+        running.wait_for(lambda: len(data_records(run)) == 2)
+        running.stop()
+    first, second = schemas(run)
+    assert first != second
+    assert run.rows("id, x") == [(0, None), (1, 1)]
     run.assert_verified()
 
 

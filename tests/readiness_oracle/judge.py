@@ -56,6 +56,7 @@ class Judge:
     bounds: list[Bounds] = field(default_factory=list)
     announced: dict[str, int] = field(default_factory=dict)
     firsts: list[int | None] = field(default_factory=list)
+    # Prefix -> how many records there were when its first row in time landed.
     written: dict[str, int] = field(default_factory=dict)
     late_since: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
@@ -186,7 +187,7 @@ class Judge:
             if outcome.fate is Fate.LATE:
                 self.late_since.add(prefix)
                 continue
-            self.written[prefix] = self.written.get(prefix, 0) + 1
+            self.written.setdefault(prefix, len(self.landed))
             if prefix in self.announced:
                 self.complain(SILENT, f"epoch {record.epoch} writes to {prefix}, announced")
         ends = self.calendar.ends
@@ -281,10 +282,18 @@ class Judge:
         """Each hour that could have been announced two epochs ago is. After each announcement."""
         if len(self.landed) <= PATIENCE_EPOCHS:
             return
-        first, watermark = self.firsts[-1 - PATIENCE_EPOCHS], self._agreed()
+        # Hours without rows count from the hour of the first row on, others from their own.
+        first = next((end for end in self.firsts if end is not None), None)
+        watermark = self._agreed()
         if watermark is None or first is None:
             return
-        for prefix in self.calendar.over(first, watermark - self.history.route.lateness):
+        last, ends = watermark - self.history.route.lateness, self.calendar.ends
+        rested = len(self.landed) - PATIENCE_EPOCHS
+        wanted = [name for name, since in self.written.items() if since <= rested]
+        wanted = [name for name in wanted if name in ends and ends[name] <= last]
+        if self.firsts[-1 - PATIENCE_EPOCHS] is not None:
+            wanted += self.calendar.over(first, last)
+        for prefix in wanted:
             if prefix not in self.announced:
                 text = f"{prefix} is not announced after epoch {self.landed[-1].epoch}"
                 self.complain(STUCK, text)
@@ -293,12 +302,10 @@ class Judge:
     def _agreed(self) -> int | None:
         """What all of the last records bear: by the reference, or by what was decided."""
         last = range(-1 - PATIENCE_EPOCHS, 0)
-        found = [
-            min(time for time in times if time is not None)
-            for times in (
-                [self.watermarks[place] for place in last],
-                [self.bounds[place].lowest for place in last],
-            )
-            if None not in times
-        ]
+        chains = [[self.watermarks[place] for place in last]]
+        spans = [span for record in self.landed[-PATIENCE_EPOCHS:] for span in record.spans]
+        if all(span.end == span.start for span in spans):
+            # Everything was read, and nothing has come that would be another reason to wait.
+            chains.append([self.bounds[place].lowest for place in last])
+        found = [min(t for t in times if t is not None) for times in chains if None not in times]
         return max(found, default=None)

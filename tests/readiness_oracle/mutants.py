@@ -85,8 +85,8 @@ def _active_only() -> tuple[Patch, ...]:
 def _found_with(change: Callable[..., tuple[Any, ...]]) -> tuple[Patch, ...]:
     right = watermark._found
 
-    def found(*arguments: Any) -> tuple[int | None, str]:
-        return right(*change(*arguments))
+    def found(*arguments: Any, had_rows: bool) -> tuple[int | None, str]:
+        return right(*change(*arguments), had_rows=had_rows)
 
     return ((watermark, "_found", found),)
 
@@ -126,9 +126,11 @@ def _greatest() -> tuple[Patch, ...]:
 def _new_lowers_to_zero() -> tuple[Patch, ...]:
     right = watermark.route_watermark
 
-    def lowest(rule: Any, sources: Any, read_at_us: int, before_us: int | None) -> Any:
+    def lowest(
+        rule: Any, sources: Any, read_at_us: int, before_us: int | None, *, had_rows: bool
+    ) -> Any:
         seen = list(sources)
-        found = right(rule, seen, read_at_us, before_us)
+        found = right(rule, seen, read_at_us, before_us, had_rows=had_rows)
         new = any(each.max_event_time_us is None for each in seen)
         return replace(found, us=0) if new and before_us is not None else found
 
@@ -139,12 +141,17 @@ def _all_idle_from_nothing() -> tuple[Patch, ...]:
     right = watermark._found
 
     def found(
-        rule: WatermarkRule, verdicts: Any, read_at_us: int, before_us: int | None
+        rule: WatermarkRule,
+        verdicts: Any,
+        read_at_us: int,
+        before_us: int | None,
+        *,
+        had_rows: bool,
     ) -> tuple[int | None, str]:
         if not verdicts and before_us is not None:
             late = rule.idle_after_us + rule.out_of_orderness_us
             return read_at_us - late, watermark.ALL_IDLE
-        return right(rule, verdicts, read_at_us, before_us)
+        return right(rule, verdicts, read_at_us, before_us, had_rows=had_rows)
 
     return ((watermark, "_found", found),)
 

@@ -104,11 +104,14 @@ class ProductDecider:
         )
         # Bytes of each record are made where they are read: most drivers of a history live on.
         raw = seq.to_bytes(8)
+        self._apply(record, raw)
+        self._records.append((record, raw))
+
+    def _apply(self, record: Record, raw: bytes) -> None:
         try:
-            fold.apply(record, raw)
+            self.fold.apply(record, raw)
         except InvariantError as error:
             raise RefusedError(str(error)) from error
-        self._records.append((record, raw))
 
     def take_over(self) -> None:
         """A driver begins: it folds what there is, fences, and knows nothing else."""
@@ -118,7 +121,7 @@ class ProductDecider:
             if place >= self._read_back:
                 found = decode_record(encode_record(record), "slot")
                 self._records[place] = (found, raw)
-            self.fold.apply(found, raw)
+            self._apply(found, raw)
         self._read_back = len(self._records)
         self.put(fence_body(), self.fold.term + 1)
         self._epochs = 0

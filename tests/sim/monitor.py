@@ -16,7 +16,7 @@ from sim.folded import Folded, NamedFile, Source
 from sim.held import Held, Look, lines_of
 from sim.places import Place, ViolationError
 from sim.places import require as _require
-from sim.read_rows import Row, compare_rows, file_rows, rows_fit
+from sim.read_rows import Row, compare_rows, file_rows
 from sim.readiness import Seen
 
 
@@ -364,8 +364,8 @@ class Monitor:
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
-        fold.marks.data(body, fold.sources, seq, self.seen)
         late = [self._file(file, seq, own, kept) for file in body.get("late_files", ())]
+        fold.marks.data(body, fold.sources, seq, self.seen)
         reached = fold.places.data(body, clean, seq, self.root)
         fold.places.late(late, seq)
         told = body.get("late_rows", {})
@@ -374,9 +374,8 @@ class Monitor:
         # Never silent: whatever reaches a closed partition, or goes aside, is counted.
         counted = [int(told.get(name, 0)) for name in ("reopen", "side")]
         _require(counted == [reached, counts["late"]], "P6", f"slot {seq}: {reached} late, {told}")
-        fitting = rows_fit([*clean, *late], wanted[CLEAN], optional)
-        _require(fitting, "P6", f"slot {seq}: rows do not fit")
-        _require(rows_fit(dirty, wanted[DIRTY], optional), "P6", f"slot {seq}: dirty do not fit")
+        self.seen.fit([*clean, *late], wanted[CLEAN], f"slot {seq}: rows do not fit", optional)
+        self.seen.fit(dirty, wanted[DIRTY], f"slot {seq}: dirty do not fit", optional)
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
 
@@ -398,8 +397,8 @@ class Monitor:
         dirty = self._dirty_files(body, seq, own, kept)
         fold.places.data({**body, "closed": []}, clean, seq, self.root)
         if kept is None:
-            _require(rows_fit(clean, wanted[CLEAN], 0), "P6", f"slot {seq}: rows of a lane")
-            _require(rows_fit(dirty, wanted[DIRTY], 0), "P6", f"slot {seq}: rows of a lane")
+            self.seen.fit(clean, wanted[CLEAN], f"slot {seq}: rows of a lane")
+            self.seen.fit(dirty, wanted[DIRTY], f"slot {seq}: rows of a lane")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
         """Rows of the range; how many of them retention may have taken before they were read."""

@@ -413,6 +413,12 @@ MUTANTS = (
            ((Lanes, "_record", lanes.record_without_dirty_rows),)),
     Mutant("lane-not-published", "the files of a lane's epoch stay staged",
            ((Lanes, "_land", lanes.land_unpublished),)),
+    Mutant("late-as-in-time", "tasks are not told what is closed, and write there uncounted",
+           ((EpochDates, "for_splits", late.without_closed),)),
+    Mutant("late-not-published", "the files of late rows stay staged",
+           ((publish, "all_files", late.files_in_time),)),
+    Mutant("gc-of-late-files", "files of late rows go before they have their final names",
+           ((GarbageCollector, "_look_up", late.look_up_in_time),)),
     Mutant("idle-by-timer", "a quiet source partition is idle, whatever its log holds",
            ((watermark, "_status", ready.idle_by_the_clock),)),
     Mutant("idle-at-once", "a source partition with nothing to read is idle at once",
@@ -441,12 +447,6 @@ MUTANTS = (
            ((route_readiness, "next_to_announce", ready.latest_first),)),
     Mutant("shown-at-commit", "on_ready shows a partition with its first file",
            ((desired, "is_to_be_seen", ready.always_seen),)),
-    Mutant("late-as-in-time", "tasks are not told what is closed, and write there uncounted",
-           ((EpochDates, "for_splits", late.without_closed),)),
-    Mutant("late-not-published", "the files of late rows stay staged",
-           ((publish, "all_files", late.files_in_time),)),
-    Mutant("gc-of-late-files", "files of late rows go before they have their final names",
-           ((GarbageCollector, "_look_up", late.look_up_in_time),)),
 )  # fmt: skip
 
 

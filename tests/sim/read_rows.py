@@ -1,14 +1,19 @@
 """Rows of simulated files, against those that the brokers had."""
 
 from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
-from sim.broker import hour
-from sim.folded import NamedFile
 from sim.places import require
-from sim.readiness import minute_of
+
+if TYPE_CHECKING:
+    from sim.folded import NamedFile
 
 Row = tuple[int, int]
 """(partition, offset)."""
+
+Named: TypeAlias = "list[tuple[NamedFile, str]]"
+"""Files, each with its partition's value."""
 
 
 def file_rows(content: bytes) -> list[Row]:
@@ -16,14 +21,13 @@ def file_rows(content: bytes) -> list[Row]:
     return [(int(p), int(o)) for p, o in (line.split(":") for line in content.decode().split())]
 
 
-def rows_fit(files: list[tuple[NamedFile, str]], wanted: list[Row], optional: int) -> bool:
+def rows_fit(
+    files: Named, wanted: list[Row], optional: int, value_of: Callable[[int, int], str]
+) -> bool:
     """Whether files have just these rows, each in its own partition; some may be gone."""
     rows = [row for file, _ in files for row in file_rows(file.content)]
     apart = all(
-        value in (hour(*row), minute_of(*row))
-        for file, value in files
-        if value
-        for row in file_rows(file.content)
+        value_of(*row) == value for file, value in files if value for row in file_rows(file.content)
     )
     exact = sorted(rows) == sorted(wanted)
     subset = optional and len(set(rows)) == len(rows) and set(rows) <= set(wanted)

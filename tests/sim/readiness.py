@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sim.broker import CLEAN, Broker, outcome
+from sim.broker import CLEAN, Broker, hour, outcome
 from sim.places import ViolationError, require
+from sim.read_rows import Named, Row, rows_fit
 
 OUT_OF_ORDERNESS_US = 30_000_000
 IDLE_AFTER_US = 3_000_000
@@ -128,6 +129,11 @@ class Seen:
 
     broker: Broker
     timed: Timed | None = None
+
+    def fit(self, files: Named, wanted: list[Row], what: str, optional: int = 0) -> None:
+        """Demand that files have just these rows, each in its own partition."""
+        value_of = hour if self.timed is None else minute_of
+        require(rows_fit(files, wanted, optional, value_of), "P6", what)
 
     def check_idle(self, source: Any, number: int, read_at: int, seq: int) -> None:
         """Nothing stood behind the committed end when somebody looked, read or not."""

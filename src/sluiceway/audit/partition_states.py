@@ -102,7 +102,7 @@ class SeenPrefix:
         begin_us: Of its time; None without one, as `end_us`.
         version: Of its last announcement; 0 when there is none.
         rows: That readers find, or will.
-        late_rows: Those among them, and any before them, that came once it was closed.
+        late_rows: Rows of it that came once it was closed, into it or aside.
         whole: Whether rows, files and bytes are all that there are: the ledger forgets old
             partitions.
         delay_us: From its end to its last announcement; None when one of them is not known.

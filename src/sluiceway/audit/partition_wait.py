@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from sluiceway.audit.open_table import OpenLedger, find_ledger, read_ledger
 from sluiceway.audit.partition_states import TimeRule
-from sluiceway.audit.partition_why import NEVER, Reason, Why, explain
+from sluiceway.audit.partition_why import (
+    NEVER,
+    Reason,
+    Why,
+    explain,
+    receiver_names,
+    with_told,
+)
 from sluiceway.errors import (
     LedgerCorruptError,
     RequestRefusedError,
@@ -14,6 +21,7 @@ from sluiceway.errors import (
     UnknownOutcome,
     WrongUsageError,
 )
+from sluiceway.job.announcements import told_through
 from sluiceway.job.config import RouteConfig
 from sluiceway.ledger.partition_records import ReadyRecord
 
@@ -88,7 +96,11 @@ class PartitionWatch:
             ledger = self._ledger = read_ledger(find_ledger(self._config))
         else:
             ledger.log.advance(ledger.fold)
-        return explain(ledger.fold, self._config.ready, self._rule, self._asked, self._clock_us())
+        ready, told = self._config.ready, dict[str, int]()
+        for name in receiver_names(ready):
+            told[name] = told_through(ledger.log.storage, ledger.log.layout, name)
+        why = explain(ledger.fold, ready, self._rule, self._asked, self._clock_us())
+        return with_told(ledger.fold, why, told)
 
     def wait(self, version: int, timeout_s: float) -> Waited:
         """Wait for an announcement.

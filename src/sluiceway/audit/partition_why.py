@@ -1,14 +1,19 @@
 """Why a partition is announced, or is not yet: the driver's own reasoning, by the ledger alone."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from sluiceway.audit.partition_states import Stand, TimeRule, seen_prefixes
 from sluiceway.audit.plain_times import ago, moment, span
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import Holder, holders_of, next_to_announce
-from sluiceway.eventtime.watermark import SourceSeen, WatermarkRule, route_watermark
+from sluiceway.eventtime.watermark import (
+    SourceSeen,
+    SourceStatus,
+    WatermarkRule,
+    route_watermark,
+)
 from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.places import is_below
@@ -62,6 +67,7 @@ class Why:
         holders: Source partitions that hold it, the one furthest behind first.
         expected_us: When it may be closed, if everything goes on as it does.
         shown: Whether the metastore is known to show what was announced; None without a READY.
+        told: Whether each receiver of announcements knows the last one.
     """
 
     prefix: str
@@ -78,6 +84,7 @@ class Why:
     holders: tuple[Holder, ...] = ()
     expected_us: int | None = None
     shown: bool | None = None
+    told: dict[str, bool] = field(default_factory=dict)
 
 
 def explain(
@@ -135,9 +142,34 @@ def _announced(fold: FoldState, why: Why, closed: ClosedPrefix) -> Why:
             "next record"
         )
     if why.state is Stand.LATE:
-        text += f". {closed.late_rows:,} rows have come late; it will be announced again with them"
+        text += ". Rows have come since; it will be announced again with them"
         return replace(why, reason=Reason.LATE_ROWS, text=text, shown=shown)
     return replace(why, reason=Reason.READY, text=text, shown=shown)
+
+
+def receiver_names(ready: ReadyRule | None) -> tuple[str, ...]:
+    """Who is told of announcements, by the names of their receivers."""
+    if ready is None:
+        return ()
+    known = {"webhook": ready.webhook, "kafka": ready.topic}
+    return tuple(name for name, rule in known.items() if rule is not None)
+
+
+def with_told(fold: FoldState, why: Why, through: Mapping[str, int]) -> Why:
+    """The same with who knows of the last announcement.
+
+    Args:
+        fold: The ledger.
+        why: What is known else.
+        through: By receiver, the slot below which it knows all.
+    """
+    closed = fold.closed.get(why.prefix)
+    if closed is None or not closed.version or why.reason is Reason.EXPIRED:
+        return why
+    told = {name: slot > closed.ready_seq for name, slot in through.items()}
+    waiting = [name for name, knows in told.items() if not knows]
+    more = f". Not told of it yet: {', '.join(waiting)}" if waiting else ""
+    return replace(why, told=told, text=why.text + more)
 
 
 def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us: int) -> Why:
@@ -159,12 +191,18 @@ def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us
         text = "the watermark has passed it; the next epoch is planned with it closed"
         return replace(why, reason=Reason.CLOSING, text=text)
     holders = _holders(fold, ready.watermark, bound_us)
-    left = f"the watermark is {moment(watermark_us)}, it is closed at {moment(bound_us)}"
+    left = f"The watermark is {moment(watermark_us)}, it is closed at {moment(bound_us)}"
     if now_us < period.end_us:
-        text = f"its time is over at {moment(period.end_us)}; {left}"
-        expected = max(needs_us, period.end_us)
+        text = f"its time is over at {moment(period.end_us)}. {left}"
+        behind = [each for each in holders if each.status is SourceStatus.STALLED]
+        if behind:
+            text = f"{text}. {_named(behind, now_us)}"
         return replace(
-            why, reason=Reason.NOT_OVER, text=text, holders=holders, expected_us=expected
+            why,
+            reason=Reason.NOT_OVER,
+            text=text,
+            holders=holders,
+            expected_us=None if behind else max(needs_us, period.end_us),
         )
     if not holders:
         expected = needs_us + ready.watermark.idle_after_us
@@ -179,7 +217,7 @@ def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us
     return replace(
         why,
         reason=Reason.HELD,
-        text=f"{_named(holders, now_us)}. {left[0].upper()}{left[1:]}",
+        text=f"{_named(holders, now_us)}. {left}",
         holders=holders,
         expected_us=max(known) if len(known) == len(expecteds) else None,
     )

@@ -175,12 +175,15 @@ def why(
     if output == "json":
         sys.stdout.write(json.dumps(asdict(found)) + "\n")
         return
-    write = sys.stdout.write
+    write, now_us = sys.stdout.write, time.time_ns() // 1000
     write(f"{_printable(found.prefix)}: {found.state.value}. {_printable(found.text)}\n")
     if found.expected_us is not None:
-        write(f"expected at {moment(found.expected_us)} if all goes on as it does\n")
+        expected = f"expected at {moment(found.expected_us)} if all goes on as it does"
+        if found.expected_us < now_us:
+            expected = f"it was expected at {moment(found.expected_us)}: does its driver run?"
+        write(f"{expected}\n")
     if found.looked_at_us is not None and not found.version:
-        looked = f"{moment(found.looked_at_us)}, {ago(time.time_ns() // 1000 - found.looked_at_us)}"
+        looked = f"{moment(found.looked_at_us)}, {ago(now_us - found.looked_at_us)}"
         write(f"log ends were last read at {looked}\n")
 
 
@@ -212,7 +215,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
     Rows that come for them later begin anew in another folder. A driver that runs does it between
     its epochs; else this process does. Safe to interrupt and to repeat.
     """
-    from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
+    from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
     from sluiceway.job.forget import carry_out, foresee, request_of  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
@@ -222,7 +225,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
         most = f"expected one line of 1 to {_MAX_REASON} characters"
         raise typer.BadParameter(most, param_hint="--reason")
     config = pick_route(_routes(job_file, route), route)
-    ledger = open_ledger(config)
+    ledger = read_ledger(find_ledger(config))
     wanted = sorted({name.strip("/") for name in names})
     found = foresee(ledger.fold, wanted, drop=drop)
     operator = f"{getpass.getuser()}@{socket.gethostname()}"

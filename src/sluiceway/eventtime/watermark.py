@@ -113,7 +113,12 @@ class RouteWatermark:
 
 
 def route_watermark(
-    rule: WatermarkRule, sources: Iterable[SourceSeen], read_at_us: int, before_us: int | None
+    rule: WatermarkRule,
+    sources: Iterable[SourceSeen],
+    read_at_us: int,
+    before_us: int | None,
+    *,
+    had_rows: bool = False,
 ) -> RouteWatermark:
     """The watermark of a route. Called on the driver, once an epoch, after its tasks.
 
@@ -122,9 +127,10 @@ def route_watermark(
         sources: All source partitions that are read; retired ones take no part.
         read_at_us: When their log ends were read.
         before_us: The route's watermark in the ledger.
+        had_rows: Whether one that is retired now had rows.
     """
     verdicts = tuple(sorted((_verdict(rule, each, read_at_us) for each in sources), key=_key))
-    found, by = _found(rule, verdicts, read_at_us, before_us)
+    found, by = _found(rule, verdicts, read_at_us, before_us, had_rows=had_rows)
     if found is None or (before_us is not None and found <= before_us):
         return RouteWatermark(before_us, "", verdicts)
     return RouteWatermark(found, by, verdicts)
@@ -139,8 +145,11 @@ def _found(
     verdicts: tuple[SourceVerdict, ...],
     read_at_us: int,
     before_us: int | None,
+    *,
+    had_rows: bool,
 ) -> tuple[int | None, str]:
-    if before_us is None and all(each.event_time_us is None for each in verdicts):
+    had_rows = had_rows or any(each.event_time_us is not None for each in verdicts)
+    if before_us is None and not had_rows:
         # A route without a row announces nothing.
         return None, ""
     holding = [each for each in verdicts if each.holds]

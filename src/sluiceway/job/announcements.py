@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from sluiceway.errors import LedgerCorruptError, Retriable, SluicewayError
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReadyRecord
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.observe.log import Log
+from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
 _FIRST_PAUSE_S = 1.0
@@ -224,3 +226,16 @@ class Teller:
         if not isinstance(body, ReadyRecord) or self._fence is None:
             raise LedgerCorruptError(f"slot {slot} is no READY, and one was there")
         return announcement_of(self._fence, body, slot)
+
+
+def told_through(storage: Storage, layout: LedgerLayout, receiver: str) -> int:
+    """Slot below which a receiver knows all announcements, as the driver has noted last.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    raw = storage.read(layout.told(receiver))
+    try:
+        return 0 if raw is None else decode(raw, _Told).through
+    except StrictJsonError:
+        return 0

@@ -137,12 +137,19 @@ class Expirer:
             put_answer(storage, layout, request.id, text)
             return
         versions = {each.partition: each.version for each in request.partitions}
-        order = _Order(lambda fold: _unchanged(fold, versions), request.reason, request.drop)
-        self._put(order)
-        left = self._ask(lambda fold: _unchanged(fold, versions))
+        busy = False
+
+        def choose(fold: Fold) -> list[str]:
+            nonlocal busy
+            left = _unchanged(fold, versions)
+            busy = busy or any(is_busy(fold, name) for name in left)
+            return left
+
+        self._put(_Order(choose, request.reason, request.drop))
+        left = self._ask(choose)
         if not left:
             storage.remove(layout.request(request.id))
-        elif not self._ask(lambda fold: any(is_busy(fold, name) for name in left)):
+        elif not busy:
             text = f"{left[0]} cannot be let go of now: rows come for it, or a record is damaged"
             put_answer(storage, layout, request.id, text)
         # Else the letter is found again at the next look.

@@ -90,7 +90,8 @@ class RouteReadiness:
             self._seen(key, known, view.bounds.get(SourcePartition(*key)), read_at_us)
             for key, known in sources.items()
         ]
-        found = route_watermark(self.rule.watermark, seen, read_at_us, before.us)
+        had_rows = any(known.max_event_time_us is not None for known in fold.sources.values())
+        found = route_watermark(self.rule.watermark, seen, read_at_us, before.us, had_rows=had_rows)
         rises = found.us is not None and found.us != before.us
         return WatermarkRecord(
             read_at_us=BigInt(read_at_us),

@@ -169,8 +169,7 @@ class RouteSession:
             publisher.close()
             owned.lease.release()
             raise
-        known = owned.fold.subscription
-        if self._status_place is None and known is not None:
+        if self._status_place is None and (known := owned.fold.subscription) is not None:
             self.read_before = known.pattern
         self._status_place = owned.storage, owned.layout.status
         self.meter.advance(owned.fold)

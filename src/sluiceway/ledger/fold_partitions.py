@@ -16,6 +16,7 @@ from sluiceway.ledger.fold_state import (
     OpenIntent,
     PartitionState,
 )
+from sluiceway.ledger.layout import late_folder
 from sluiceway.ledger.partition_records import (
     AbandonRecord,
     ExpireRecord,
@@ -85,10 +86,15 @@ def take_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
     for prefix in body.closed:
         fold.closed[prefix] = ClosedPrefix(record.seq)
     for file in body.files:
-        name = _add_file(fold, file, record.seq)
-        for prefix in prefixes(name):
-            if prefix in fold.closed:
-                fold.closed[prefix].late_rows += int(file.rows)
+        _count_late(fold, _add_file(fold, file, record.seq), file)
+    for file in body.late_files:
+        _count_late(fold, late_folder(file.final), file)
+
+
+def _count_late(fold: FoldState, partition: str, file: FileRecord) -> None:
+    for prefix in prefixes(partition):
+        if prefix in fold.closed:
+            fold.closed[prefix].late_rows += int(file.rows)
 
 
 def _add_file(fold: FoldState, file: FileRecord, seq: int) -> str:

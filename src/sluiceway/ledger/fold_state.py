@@ -179,7 +179,7 @@ class ClosedPrefix:
         closed_seq: Slot of the DATA that was planned with it closed.
         version: Of the last READY, in slot `ready_seq`; 0 when there is none.
         ready_at_us: When that was put, as it says itself.
-        late_rows: Rows that have come since it was closed.
+        late_rows: Rows that have come since it was closed, into it or aside.
     """
 
     closed_seq: int

@@ -91,7 +91,12 @@ def _check_holders(
             )
     holding = {key: time for key, time in times.items() if key not in idle}
     if mark.by == ALL_IDLE:
-        some = fold.watermark.us is not None or any(time is not None for time in times.values())
+        had_rows = (known.max_event_time_us is not None for known in fold.sources.values())
+        some = (
+            fold.watermark.us is not None
+            or any(had_rows)
+            or any(time is not None for time in times.values())
+        )
         require(some and bool(times), "rule 12", f"{slot}: no row was ever seen")
         require(not holding, "rule 12", f"{slot}: {sorted(holding)[:1]} is not idle")
         in_time = mark.us is not None and mark.us < mark.read_at_us
@@ -114,6 +119,8 @@ def take_watermark(fold: FoldState, body: DataRecord, record: Record) -> None:
     if mark is None:
         return
     state = fold.watermark
+    # A record that only closes repeats the last look, which has not seen what was pinned since.
+    has_looked = state.read_at_us != mark.read_at_us
     state.read_at_us = int(mark.read_at_us)
     state.held_by = mark.held_by
     if mark.us is not None:
@@ -123,7 +130,7 @@ def take_watermark(fold: FoldState, body: DataRecord, record: Record) -> None:
     for key in _keys(mark.woken):
         fold.sources[key].idle = False
     for _, known in _read(fold):
-        if known.quiet_since_us is None:
+        if known.quiet_since_us is None and has_looked:
             known.quiet_since_us = state.read_at_us
 
 

@@ -160,3 +160,8 @@ def is_late_place(final: str) -> bool:
     """Whether a final name, relative to the table, is one of late rows."""
     parts = final.split("/")
     return parts[:1] == [SYSTEM_FOLDER] and parts[2:3] == [_LATE] and len(parts) > _LATE_DEPTH
+
+
+def late_folder(final: str) -> str:
+    """Folder of the partition that late rows are of, from the final name of their file."""
+    return "/".join(final.split("/")[_LATE_DEPTH:-1])

@@ -18,7 +18,7 @@ LATE_POLICIES = ("side", "redirect", "reopen", "dirty")
 DEFAULT_ARCHIVE_WINDOW_MS = 86_400_000
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LONGEST = "36500d"
+_LONGEST = "3650000d"
 _LONGEST_MS = parse_duration_ms(_LONGEST)
 
 

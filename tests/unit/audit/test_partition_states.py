@@ -10,6 +10,9 @@ from sluiceway.audit.partition_states import SeenPrefix, Stand, TimeRule, seen_p
 from sluiceway.errors import WrongUsageError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.job.partition_bodies import expire_body, ready_body
+from sluiceway.ledger.late_records import LateRows
+from sluiceway.types.strict_json import BigInt
+from tools.ledger_records import data, span
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 HOUR_US = 3_600_000_000
@@ -65,6 +68,30 @@ def test_partition_goes_from_open_through_closed_ready_and_late_to_ready_again(
     assert (found.state, found.version, found.size_bytes) == (Stand.READY, 2, 2000)
     assert (found.delay_us, found.late_rows) == (None, 10)
     assert (found.begin_us, found.end_us) == (EIGHT_US - HOUR_US, EIGHT_US)
+
+
+def test_late_rows_that_are_kept_aside_are_counted_and_change_nothing(table: TableOnDisk) -> None:
+    table.rows(SEVEN, EIGHT)
+    table.rows(EIGHT, closed=(SEVEN,))
+    announce(table, SEVEN)
+    fold = table.writer.fold
+    end = fold.sources["orders", 0].end
+    body = data(fold.term, fold.last_epoch + 1, span(0, end, end + 4))
+    (file,) = body.files
+    aside = table.log.layout.late_relative(SEVEN, file.final.rpartition("/")[2])
+    four = BigInt(4)
+    table.writer.commit(
+        replace(
+            body,
+            files=(),
+            late_files=(replace(file, final=aside),),
+            late_rows=LateRows(side=four),
+            counts=replace(body.counts, written=BigInt(0), late=four),
+        )
+    )
+    table.writer.note_published()
+    found = seen(table)[SEVEN]
+    assert (found.state, found.rows, found.late_rows) == (Stand.READY, 10, 4)
 
 
 def test_hour_without_rows_that_was_announced_is_ready_and_empty(table: TableOnDisk) -> None:

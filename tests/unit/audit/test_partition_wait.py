@@ -14,7 +14,7 @@ from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.job.compile import compile_route
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.partition_bodies import expire_body, ready_body
-from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.ready_rule import ReadyRule, WebhookRule
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.spec.loader import load_job
@@ -141,3 +141,17 @@ def test_second_version_is_waited_for_in_real_time(
         late.join()
     assert waited.facts is not None
     assert (waited.facts.version, waited.facts.rows) == (2, 15)
+
+
+def test_receiver_that_was_not_told_yet_is_named(table: TableOnDisk) -> None:
+    announce(table)
+    ready = replace(READY, webhook=WebhookRule("http://h/", "h"))
+    config = replace(config_of(table), ready=ready)
+    found = PartitionWatch(config, SEVEN).look()
+    assert found.told == {"webhook": False}
+    assert found.text.endswith("Not told of it yet: webhook")
+    slot = table.writer.fold.closed[SEVEN].ready_seq
+    place = Path(table.log.layout.told("webhook"))
+    place.write_text(f'{{"through":{slot + 1}}}')
+    found = PartitionWatch(config, SEVEN).look()
+    assert (found.told, "Not told" in found.text) == ({"webhook": True}, False)

@@ -99,11 +99,20 @@ def test_partition_that_never_had_a_row_is_held_as_any_other(table: TableOnDisk)
 
 
 def test_time_that_is_not_over_says_when_it_is(table: TableOnDisk) -> None:
-    half_past_eight(table)
+    table.rows(EIGHT, newest_us=NOW - 60 * S, mark=mark(NOW - S))
+    marked = mark(NOW - S, NOW - 120 * S)
+    table.rows(EIGHT, source=1, newest_us=NOW - 60 * S, mark=marked)
     found = why(table, EIGHT)
     assert (found.reason, found.expected_us) == (Reason.NOT_OVER, EIGHT_US + HOUR + 180 * S)
     assert found.text.startswith("its time is over at 2026-11-20T09:00:00Z")
     assert why(table, "dt=20301120/hr=08").reason is Reason.NOT_OVER
+
+
+def test_time_that_is_not_over_names_who_lags_already(table: TableOnDisk) -> None:
+    half_past_eight(table)
+    found = why(table, EIGHT)
+    assert (found.reason, found.expected_us) == (Reason.NOT_OVER, None)
+    assert ". orders[1] holds it: " in found.text
 
 
 def all_idle(table: TableOnDisk) -> None:
@@ -161,7 +170,7 @@ def test_announced_time_says_so_and_whether_the_metastore_is_known_to_show_it(
     table.rows(SIX, rows=3)
     found = why(table, SIX)
     assert (found.reason, found.state) == (Reason.LATE_ROWS, "late")
-    assert "3 rows have come late" in found.text
+    assert "Rows have come since" in found.text
     table.writer.commit(lambda fold: expire_body(fold, [SIX], "gone") or pytest.fail(SIX))
     assert why(table, SIX).reason is Reason.EXPIRED
 

@@ -38,6 +38,13 @@ def test_watermark_before_a_row_was_seen_is_none_however_idle_all_are() -> None:
     assert found.us is None
 
 
+def test_rows_of_a_retired_source_partition_count_as_seen() -> None:
+    found = route_watermark(RULE, [seen(0, None, 60 * MINUTE)], NOW, None, had_rows=True)
+
+    assert found.us == NOW - 6 * MINUTE
+    assert found.by == ALL_IDLE
+
+
 def test_watermark_of_no_source_partition_stays_where_it_was() -> None:
     assert route_watermark(RULE, [], NOW, 7).us == 7
     assert route_watermark(RULE, [], NOW, None).us is None

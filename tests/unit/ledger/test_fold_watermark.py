@@ -52,7 +52,7 @@ def closing(fold: Fold, bound_us: int | None, read_at_us: int = 2000) -> DataRec
     mark = WatermarkRecord(
         BigInt(read_at_us), bound_us=None if bound_us is None else BigInt(bound_us)
     )
-    return replace(epoch(fold, mark), closed=(HOUR,))
+    return replace(epoch(fold, mark), closed=(HOUR,), watermark=mark)
 
 
 def at(us: int | None, read_at_us: int = 2000, **more: object) -> WatermarkRecord:
@@ -244,3 +244,13 @@ def test_partition_that_was_never_announced_is_not_forgotten(
     forget(fold)
 
     assert list(fold.partitions) == [HOUR]
+
+
+def test_record_that_only_closes_has_not_looked_at_what_was_pinned_since() -> None:
+    fold = two_at(1000, 1200, 900)
+    put(fold, sources(2))
+    put(fold, closing(fold, 900))
+    assert fold.sources["orders", 2].quiet_since_us is None
+
+    put(fold, epoch(fold, at(None, 2500)))
+    assert fold.sources["orders", 2].quiet_since_us == 2500

@@ -136,7 +136,6 @@ def test_missing_key_is_told_at_its_block() -> None:
     [
         ("version: 1\n", "version: 1\ndirty: {store: table}\n", "2:16: the store `table`"),
         ("version: 1\n", "version: 1\ntransform: {sql: x}\n", "2:1: `transform`"),
-        ("version: 1\n", "version: 1\nretention: null\n", "2:1: `retention`"),
         ("hive: {connection: hms, name: Ods.Small}", "iceberg: {name: x}", "9:3: `iceberg`"),
         ("Ods.Small}", 'Ods.Small, location: "s3a://b/x"}', "9:54: a table on s3a"),
         (

@@ -1,0 +1,200 @@
+"""Partitions that are asked for or too old go by EXPIRE records, each decision at most once."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sluiceway.job import expirer
+from sluiceway.job.desk import Build, RouteDesk
+from sluiceway.job.expirer import Expirer
+from sluiceway.job.forget import foresee, request_of
+from sluiceway.job.forget_requests import MOST_FORGOTTEN, ForgetRequest, Forgotten
+from sluiceway.job.partition_bodies import abandon_body, intent_body
+from sluiceway.job.requests import letters, put_request, take_answer
+from sluiceway.job.retention import RetentionRule
+from sluiceway.ledger.partition_records import ExpireRecord
+from sluiceway.observe.log import stderr_log
+from tools.table_on_disk import TableOnDisk, table_on_disk
+
+SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
+EIGHT_US = 1_795_161_600_000_000
+HOUR = 3_600_000_000
+PATIENCE_S = 120.0
+
+
+class Driver:
+    """The driver's thread: puts what is asked for, between epochs that others commit."""
+
+    def __init__(self, table: TableOnDisk) -> None:
+        self.table = table
+        self.desk = RouteDesk(table.log, ())
+        self.turn = threading.Lock()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            with self.turn:
+                self.desk.serve(self._put)
+            time.sleep(0.005)
+
+    def _put(self, build: Build) -> int | None:
+        committed = self.table.writer.commit_made(build)
+        self.table.writer.note_published()
+        return None if committed is None else committed.seq
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join(PATIENCE_S)
+
+    def expires(self) -> list[ExpireRecord]:
+        bodies = [record.body for record, _ in self.table.log.records()]
+        return [body for body in bodies if isinstance(body, ExpireRecord)]
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    table = table_on_disk(tmp_path)
+    table.rows(SEVEN, EIGHT, newest_us=EIGHT_US + 1)
+    made = Driver(table)
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def asked(driver: Driver) -> Iterator[Expirer]:
+    made = Expirer(driver.desk, None, stderr_log(level="error"))
+    yield made
+    made.close()
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def request_for(driver: Driver, *names: str, drop: bool = False) -> ForgetRequest:
+    fold = driver.table.log.fold()
+    found = foresee(fold, names, drop=drop)
+    request = request_of(fold, found, "me@h", "too old", drop=drop)
+    put_request(driver.table.log.storage, driver.table.log.layout, request)
+    return request
+
+
+def is_there(driver: Driver, request: ForgetRequest) -> bool:
+    place = driver.table.log.layout.request(request.id)
+    return driver.table.log.storage.status(place) is not None
+
+
+def test_request_is_carried_out_once_and_taken_away(driver: Driver, asked: Expirer) -> None:
+    request = request_for(driver, "dt=20261120")
+    assert request.partitions == (Forgotten(SEVEN, 0), Forgotten(EIGHT, 0))
+    asked.take(request)
+    asked.take(request)
+    wait_for(lambda: not is_there(driver, request))
+    (record,) = driver.expires()
+    assert [each.partition for each in record.partitions] == [SEVEN, EIGHT]
+    assert [each.removed for each in record.partitions] == [(), ()]
+    assert record.reason == "me@h: too old"
+
+
+def test_letter_of_a_driver_that_died_lets_go_of_no_rows_that_came_since(
+    driver: Driver, asked: Expirer
+) -> None:
+    request = request_for(driver, SEVEN)
+    asked.take(request)
+    wait_for(lambda: not is_there(driver, request))
+    with driver.turn:
+        driver.table.rows(SEVEN, rows=3)
+    # As if it had died before it took the letter away.
+    put_request(driver.table.log.storage, driver.table.log.layout, request)
+    asked.take(request)
+    wait_for(lambda: not is_there(driver, request))
+    assert len(driver.expires()) == 1
+    state = driver.table.log.fold().partitions[SEVEN]
+    assert (state.expired, state.rows) == (False, 3)
+
+
+def test_partition_that_is_worked_on_goes_when_that_is_done(driver: Driver, asked: Expirer) -> None:
+    request = request_for(driver, SEVEN, EIGHT)
+    seq = driver.desk.ask(lambda fold: intent_body(fold, SEVEN, "compact")).result(PATIENCE_S)
+    assert seq is not None
+    asked.take(request)
+    wait_for(lambda: len(driver.expires()) == 1)
+    assert [each.partition for each in driver.expires()[0].partitions] == [EIGHT]
+    driver.desk.ask(lambda fold: abandon_body(fold, seq, "over")).result(PATIENCE_S)
+    wait_for(lambda: request.id not in asked._taken)
+    assert is_there(driver, request)
+    (letter,) = letters(driver.table.log.storage, driver.table.log.layout)
+    assert letter.request == request
+    asked.take(request)
+    wait_for(lambda: not is_there(driver, request))
+    assert [each.partition for each in driver.expires()[1].partitions] == [SEVEN]
+
+
+def test_dropped_partition_goes_with_the_files_that_the_record_names(
+    driver: Driver, asked: Expirer
+) -> None:
+    request = request_for(driver, SEVEN, drop=True)
+    asked.take(request)
+    wait_for(lambda: not is_there(driver, request))
+    (gone,) = driver.expires()[0].partitions
+    assert [int(file.rows) for file in gone.removed] == [10]
+    assert SEVEN in driver.table.log.fold().left
+
+
+def test_partition_whose_record_is_damaged_keeps_its_files_and_the_asker_is_told(
+    driver: Driver, asked: Expirer
+) -> None:
+    request = request_for(driver, SEVEN, drop=True)
+    log = driver.table.log
+    with driver.turn:
+        seq = driver.table.writer.fold.partitions[SEVEN].first_seq
+        driver.table.rows(EIGHT)
+        Path(log.layout.record(seq)).write_bytes(b"damaged")
+    asked.take(request)
+    wait_for(lambda: not is_there(driver, request))
+    answer = take_answer(log.storage, log.layout, request.id)
+    assert answer is not None
+    assert "a record is damaged" in answer
+
+
+def test_request_for_too_many_is_refused(driver: Driver, asked: Expirer) -> None:
+    many = tuple(Forgotten(f"dt={n}", 0) for n in range(MOST_FORGOTTEN + 1))
+    request = ForgetRequest(1, "f" * 32, "forget", "me", "r", drop=False, partitions=many)
+    log = driver.table.log
+    put_request(log.storage, log.layout, request)
+    asked.take(request)
+    wait_for(lambda: not is_there(driver, request))
+    answer = take_answer(log.storage, log.layout, request.id)
+    assert answer is not None
+    assert "more than" in answer
+
+
+def test_old_partitions_go_by_themselves_pass_by_pass(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_FIRST_S", "_EVERY_S", "_AGAIN_S"):
+        monkeypatch.setattr(expirer, name, 0.01)
+    monkeypatch.setattr("sluiceway.job.retention.MOST_AT_ONCE", 1)
+    columns = (("dt", "yyyyMMdd"), ("hr", "HH"))
+    rule = RetentionRule(HOUR, "1h", drop=True, columns=columns, timezone="UTC", announced=False)
+    work = Expirer(driver.desk, rule, stderr_log(level="error"))
+    try:
+        with driver.turn:
+            driver.table.rows(EIGHT, newest_us=EIGHT_US + HOUR + 1)
+        wait_for(lambda: len(driver.expires()) == 1)
+        with driver.turn:
+            driver.table.rows(EIGHT, newest_us=EIGHT_US + 2 * HOUR)
+        wait_for(lambda: len(driver.expires()) == 2)
+    finally:
+        work.close()
+    gone = [each.partition for record in driver.expires() for each in record.partitions]
+    assert gone == [SEVEN, EIGHT]
+    assert {record.reason for record in driver.expires()} == {"older than 1h"}
