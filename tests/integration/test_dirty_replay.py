@@ -182,7 +182,7 @@ def test_live_driver_carries_requests_out_between_its_epochs(
 ) -> None:
     monkeypatch.setattr("sluiceway.job.lanes._LOOK_EVERY_S", 0.2)
     # Two processes in one here: a lease tells nothing of a process by its own number.
-    monkeypatch.setattr("sluiceway.job.replay.is_alive", lambda process: True)
+    monkeypatch.setattr("sluiceway.job.short_driver.is_alive", lambda process: True)
     dirty = make_dirty(60, 5)
     dirty.repair()
     stop = StopSignal()

@@ -5,6 +5,7 @@ compaction does to the rows is simulated: all of them into one file.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sim.tasks import RowsFile
@@ -16,12 +17,14 @@ from sluiceway.job.rewriting import Rewritten
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.live_files import live_files
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 
 if TYPE_CHECKING:
     from sim.world import World
+    from sluiceway.ledger.fold_state import PartitionState
 
 _PAUSE_S = 6.0
 
@@ -92,17 +95,30 @@ class SimBackground:
             self._world.scheduler.wait(None, self._rng.random() * 2)
 
     def _expire(self) -> None:
-        """The owner has a partition let go, drops it and removes its files some time."""
-        chosen: list[str] = []
+        """The owner has a partition let go, and its files removed some time by whom he likes."""
+        chosen: list[PartitionState] = []
+
+        def choose(fold: Fold) -> None:
+            name = self._choose(fold)
+            chosen.extend([replace(fold.partitions[name])] if name else [])
+
+        self._desk.ask(choose).result()
+        if not chosen:
+            return
+        (state,) = chosen
+        drop = self._rng.random() < 0.5 and state.whole
+        live = {state.folder: live_files(self._desk.log, state)} if drop else None
 
         def build(fold: Fold) -> ExpireRecord | None:
-            name = self._choose(fold)
-            chosen.append(name or "")
-            return expire_body(fold, [name] if name else [], "the owner has dropped it")
+            return expire_body(fold, [state.folder], "the owner has dropped it", live)
 
-        if self._desk.ask(build).result() is not None:
-            self._world.seen["expired"] += 1
-            self._world.owner_removes(chosen[-1])
+        if self._desk.ask(build).result() is None:
+            return
+        self._world.seen["expired"] += 1
+        if drop:
+            self._world.seen["dropped"] += 1
+        else:
+            self._world.owner_removes(state.folder)
 
 
 class SimRewriter:

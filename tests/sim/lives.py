@@ -50,6 +50,7 @@ class SimLog:
             self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
         self._life.seen["old_folders_removed"] += event == "old_folder_removed"
         self._life.seen["pieces_read_again"] += event == "pieces_read_again"
+        self._life.seen["closed"] += event == "prefixes_closed"
         if event in _TOLD:
             self._told(cast("int", fields["seq"]), _TOLD[event], self._life.term)
 

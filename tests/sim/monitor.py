@@ -477,11 +477,8 @@ class Monitor:
         wanted[DIRTY] += self.fold.lanes.again.elements()
         self.fold.places.check_shown(partitions, self.root, self._is_hidden)
         self.fold.marks.check_end(self.fold.places, self.seen.timed)
-        hidden = {
-            f"{self.root}/{place.folder}"
-            for place in self.fold.places.by_name.values()
-            if self._is_hidden(place)
-        }
+        places = self.fold.places.by_name.values()
+        hidden = {f"{self.root}/{each.folder}" for each in places if self._is_hidden(each)}
         folders = {location: values for values, location in partitions.items()}
         found: dict[str, list[Row]] = {CLEAN: [], DIRTY: []}
         for path in all_files:

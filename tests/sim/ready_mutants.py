@@ -36,10 +36,10 @@ def idle_at_once(
 
 
 def watermark_of_the_fastest(
-    rule: WatermarkRule, sources: Any, read_at_us: int, before_us: int | None
+    rule: WatermarkRule, sources: Any, read_at_us: int, before_us: int | None, *, had_rows: bool
 ) -> RouteWatermark:
     """The greatest of all, not the least."""
-    found = _ROUTE(rule, sources, read_at_us, before_us)
+    found = _ROUTE(rule, sources, read_at_us, before_us, had_rows=had_rows)
     times = [each.event_time_us for each in found.verdicts if each.event_time_us is not None]
     most = max(times, default=None)
     if most is None or (before_us is not None and most - rule.out_of_orderness_us <= before_us):
@@ -48,10 +48,10 @@ def watermark_of_the_fastest(
 
 
 def watermark_that_falls(
-    rule: WatermarkRule, sources: Any, read_at_us: int, before_us: int | None
+    rule: WatermarkRule, sources: Any, read_at_us: int, before_us: int | None, *, had_rows: bool
 ) -> RouteWatermark:
     """What was said before counts for nothing."""
-    found = _ROUTE(rule, sources, read_at_us, None)
+    found = _ROUTE(rule, sources, read_at_us, None, had_rows=had_rows)
     return found if found.us is not None else replace(found, us=before_us)
 
 
@@ -60,10 +60,12 @@ def new_ones_do_not_hold(
     verdicts: tuple[SourceVerdict, ...],
     read_at_us: int,
     before_us: int | None,
+    *,
+    had_rows: bool,
 ) -> tuple[int | None, str]:
     """A source partition without a row takes no part, also while it has rows to read."""
     known = tuple(each for each in verdicts if each.event_time_us is not None)
-    return _FOUND(rule, known, read_at_us, before_us)
+    return _FOUND(rule, known, read_at_us, before_us, had_rows=had_rows)
 
 
 def all_idle_up_to_now(
@@ -71,9 +73,11 @@ def all_idle_up_to_now(
     verdicts: tuple[SourceVerdict, ...],
     read_at_us: int,
     before_us: int | None,
+    *,
+    had_rows: bool,
 ) -> tuple[int | None, str]:
     """When all are idle the watermark goes to the time of the look."""
-    found, by = _FOUND(rule, verdicts, read_at_us, before_us)
+    found, by = _FOUND(rule, verdicts, read_at_us, before_us, had_rows=had_rows)
     return (read_at_us - 1 if by else found), by
 
 

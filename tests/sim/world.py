@@ -346,8 +346,7 @@ def _begin_background(desk: RouteDesk) -> SimBackground:
     return SimBackground(_world(), desk)
 
 
-def _rewriter(of: layout.LedgerLayout, *asked: object) -> SimRewriter:
-    del asked
+def _rewriter(of: layout.LedgerLayout, *__: object) -> SimRewriter:
     storage, _ = _open_storage(of.table_root)
     return SimRewriter(_world(), storage, of)
 
