@@ -417,8 +417,6 @@ MUTANTS = (
            ((EpochDates, "for_splits", late.without_closed),)),
     Mutant("late-not-published", "the files of late rows stay staged",
            ((publish, "all_files", late.files_in_time),)),
-    Mutant("gc-of-late-files", "files of late rows go before they have their final names",
-           ((GarbageCollector, "_look_up", late.look_up_in_time),)),
     Mutant("idle-by-timer", "a quiet source partition is idle, whatever its log holds",
            ((watermark, "_status", ready.idle_by_the_clock),)),
     Mutant("idle-at-once", "a source partition with nothing to read is idle at once",

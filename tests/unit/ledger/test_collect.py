@@ -14,7 +14,7 @@ from sluiceway.ledger.lease import Lease, LeaseKeeper, read_lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Body, DataRecord, encode_record
 from sluiceway.storage.local import LocalStorage
-from tools.ledger_records import data, fence, record, sources, span
+from tools.ledger_records import data, fence, record, sources, span, with_late
 
 
 class Room:
@@ -164,6 +164,28 @@ def test_folder_that_a_record_names_stays_until_its_files_are_at_their_final_nam
     (place,) = garbage_of(room.log, room.fold).collect().removed
     assert place.reason.startswith("slot 2 names it; all 1 files are at their final names")
     assert room.left() == set()
+
+
+def test_folder_stays_until_its_late_files_are_at_their_final_names_too(room: Room) -> None:
+    room.land(fence(), sources(0))
+    made = with_late(data(1, 0, span(0, 0, 3)), 1)
+    room.land(made)
+    (aside,) = made.late_files
+    staged = [room.put_stage(file.staged, 10) for file in (*made.files, aside)]
+    room.land_data(1)
+    room.put_final(made)
+
+    garbage_of(room.log, room.fold).collect()
+
+    assert all(path.exists() for path in staged)
+    final = Path(room.layout.final(aside.final))
+    final.parent.mkdir(parents=True)
+    final.write_bytes(b"x" * int(aside.size_bytes))
+
+    garbage_of(room.log, room.fold).collect()
+
+    assert not any(path.exists() for path in staged)
+    assert final.exists()
 
 
 def test_final_name_of_another_size_does_not_count(room: Room) -> None:

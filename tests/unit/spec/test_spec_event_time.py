@@ -123,3 +123,28 @@ def test_event_time_that_cannot_be_is_told(partitions: str, event_time: str, pro
 def test_form_that_is_none_is_told_by_the_check_of_a_job_file(form: str) -> None:
     spec = load(BY_DAY, f"field: at, format: '{form}'")
     assert "a format" in str(why_no_rows(spec))
+
+
+@pytest.mark.parametrize("ready", ["{visible: on_ready}", "{lateness: 5m}"])
+def test_reopening_what_waits_to_be_seen_is_not_in_this_version(ready: str) -> None:
+    problem = problem_of(BY_DAY, "field: id, unit: s, late: reopen", f"ready: {ready}\n")
+    assert (
+        "`late: reopen` of partitions that are visible on_ready is not in this version" in problem
+    )
+
+
+@pytest.mark.parametrize(
+    ("event_time", "more", "window_us"),
+    [
+        ("", "", None),
+        (", late: side", "", 86_400_000_000),
+        ("", "ready: {visible: on_commit}\n", 86_400_000_000),
+        (", archive_window: 2h", "", 7_200_000_000),
+        (", late: side, archive_window: unlimited", "", None),
+    ],
+)
+def test_rows_are_late_by_age_only_where_the_job_file_speaks_of_it(
+    event_time: str, more: str, window_us: int | None
+) -> None:
+    rule = compile_route(load(BY_DAY, f"field: id, unit: s{event_time}", more)).late
+    assert rule.window_us == window_us
