@@ -1,6 +1,23 @@
 """Many partition values in one epoch, in a worker process of its own: rows, files, memory."""
 
-from bench.many_values import run_process
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def run_process(values: int, records: int, memory_mib: int) -> dict[str, float]:
+    options = ("--values", values, "--records", records, "--memory-mib", memory_mib)
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.many_values", *map(str, options)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def test_many_values_with_few_rows_are_one_file_each_within_the_memory() -> None:
