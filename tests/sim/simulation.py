@@ -95,9 +95,11 @@ class _Run:
     def _look_again(self) -> Life | None:
         """Start once more when something arrived while the last driver ran; None when nothing did.
 
-        A metastore call of long ago may have come after that driver's last look; the next looks.
+        A metastore call of long ago may come after that driver's last look, and only one who
+        looks again puts it right: those still under way come now.
         """
         weather, last = self._world.weather, None
+        weather.deliver(everything=True, to="metastore")
         while self._arrived != weather.arrived:
             weather.rates = Rates()
             weather.deliver(everything=True)

@@ -13,6 +13,7 @@ from sluiceway.job.housekeeping import keep_log_short
 from sluiceway.ledger import forgetting, snapshot
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import WatermarkState
 from sluiceway.ledger.garbage import Decided, Epoch
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import SourceChangeRecord
@@ -125,6 +126,17 @@ def trust_side_file(storage: Any, layout: Any, record: Record) -> Fold | None:
 def keep_few_partitions(fold: Fold) -> list[Any]:
     states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
     return states[: forgetting.MAX_PARTITIONS]
+
+
+def forget_the_unannounced(fold: Fold) -> list[Any]:
+    """Nothing is to be announced as long as there is no watermark."""
+    kept = _KEPT_PARTITIONS(fold)
+    if fold.watermark.us is not None:
+        return kept
+    return _KEPT_PARTITIONS(replace(fold, watermark=WatermarkState()))
+
+
+_KEPT_PARTITIONS = forgetting.kept_partitions
 
 
 # Garbage

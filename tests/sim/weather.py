@@ -110,10 +110,10 @@ class Weather:
         """Trouble of a kind for so many steps."""
         self.until[kind] = self.scheduler.steps + steps
 
-    def deliver(self, *, everything: bool = False) -> None:
-        """Let the requests arrive that are due."""
+    def deliver(self, *, everything: bool = False, to: str = "") -> None:
+        """Let the requests arrive that are due, or everything; `to` names the only receiver."""
         due = [late for late in self.under_way if everything or late.due <= self.scheduler.steps]
-        for late in due:
+        for late in [late for late in due if late.what.startswith(to)]:
             self.under_way.remove(late)
             self.arrived += 1
             self.note(f"late arrival: {late.what}")

@@ -20,8 +20,9 @@ def kept_partitions(fold: FoldState) -> list[PartitionState]:
         if each.placed_seq >= fold.effects_through
         or each.version
         or each.folder in busy
-        # It will be announced, and is not to be seen before.
-        or (fold.watermark.us is not None and not fold.is_announced(each))
+        # It will be announced, however long its route has no watermark yet: nobody else knows of
+        # it. And it is not to be seen before.
+        or (fold.watermark.read_at_us is not None and not fold.is_announced(each))
     ]
 
 

@@ -8,6 +8,7 @@ import pytest
 from sluiceway.errors import InvariantError
 from sluiceway.job.prepare import placed
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.forgetting import forget
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.records import (
     Body,
@@ -61,7 +62,7 @@ def at(us: int | None, read_at_us: int = 2000, **more: object) -> WatermarkRecor
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def two_at(first_us: int, second_us: int, watermark_us: int) -> Fold:
+def two_at(first_us: int, second_us: int, watermark_us: int | None) -> Fold:
     """Two source partitions with rows, and a third without."""
     fold = fold_of(fence(), sources(0, 1))
     spans = (rows(0, 0, 4, first_us), rows(1, 0, 3, second_us))
@@ -232,18 +233,31 @@ def test_snapshot_brings_the_watermark_and_idle_source_partitions_back(tmp_path:
     assert found == fold
 
 
+@pytest.mark.parametrize("watermark_us", [900, None])
 def test_partition_that_was_never_announced_is_not_forgotten(
-    monkeypatch: pytest.MonkeyPatch,
+    watermark_us: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor while a source partition without a row holds back the first watermark."""
     monkeypatch.setattr("sluiceway.ledger.forgetting.MAX_PARTITIONS", 0)
-    fold = two_at(1000, 950, 900)
+    fold = two_at(1000, 950, watermark_us)
     fold.effects_through = fold.next_seq
-
-    from sluiceway.ledger.forgetting import forget  # noqa: PLC0415
 
     forget(fold)
 
     assert list(fold.partitions) == [HOUR]
+
+
+def test_partition_of_a_route_that_announces_nothing_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sluiceway.ledger.forgetting.MAX_PARTITIONS", 0)
+    fold = fold_of(fence(), sources(0))
+    put(fold, epoch(fold, None, rows(0, 0, 4, 1000)))
+    fold.effects_through = fold.next_seq
+
+    forget(fold)
+
+    assert not fold.partitions
 
 
 def test_record_that_only_closes_has_not_looked_at_what_was_pinned_since() -> None:
