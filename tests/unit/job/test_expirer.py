@@ -198,3 +198,14 @@ def test_old_partitions_go_by_themselves_pass_by_pass(
     gone = [each.partition for record in driver.expires() for each in record.partitions]
     assert gone == [SEVEN, EIGHT]
     assert {record.reason for record in driver.expires()} == {"older than 1h"}
+
+
+def test_partition_that_is_forgotten_while_its_files_are_looked_up_ends_nothing(
+    driver: Driver,
+) -> None:
+    work = Expirer(driver.desk, None, stderr_log(level="error"))
+    try:
+        found = work._live(["dt=20261120/hr=06", SEVEN])
+    finally:
+        work.close()
+    assert list(found) == [SEVEN]
