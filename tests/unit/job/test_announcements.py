@@ -12,16 +12,18 @@ import pytest
 
 from sluiceway.errors import Retriable
 from sluiceway.job import announcements
-from sluiceway.job.announcements import Announcement, Receiver, Teller
+from sluiceway.job.announcements import Announcement, Receiver, Teller, announcement_of
 from sluiceway.job.partition_bodies import ready_body
 from sluiceway.job.ready_rule import WebhookRule
 from sluiceway.job.receivers import WebhookReceiver
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ReadyPartition, ReadyRecord
 from sluiceway.ledger.records import NO_ROWS, DataRecord
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import LEDGER, fence
 
 _PATIENCE_S = 60.0
@@ -149,6 +151,18 @@ def test_receiver_that_is_down_is_named_with_what_waits(tmp_path: Path) -> None:
     assert "webhook: 1 announcements wait" in teller.shown_trouble
     assert "is down" in teller.shown_trouble
     teller.close()
+
+
+def test_announcement_of_many_long_names_is_one_that_a_topic_takes() -> None:
+    names = [f"dt=20261120/hr=08/app={number:04d}{'%E2%82%AC' * 70}" for number in range(1200)]
+    below = tuple(ReadyPartition(name, 0, BigInt(1), BigInt(1)) for name in names)
+    body = ReadyRecord("dt=20261120/hr=08", 1, 5, BigInt(1200), BigInt(1200), True, below)
+    told = announcement_of(fence(), body, 6).body
+    assert len(told) < 300_000
+    read = json.loads(told)
+    assert read["partitions"] == names[: len(read["partitions"])]
+    assert len(read["partitions"]) > 100
+    assert len(read["partitions"]) + read["more_partitions"] == 1200
 
 
 class _Hook(BaseHTTPRequestHandler):
