@@ -156,7 +156,9 @@ def test_receiver_that_is_down_is_named_with_what_waits(tmp_path: Path) -> None:
 def test_announcement_of_many_long_names_is_one_that_a_topic_takes() -> None:
     names = [f"dt=20261120/hr=08/app={number:04d}{'%E2%82%AC' * 70}" for number in range(1200)]
     below = tuple(ReadyPartition(name, 0, BigInt(1), BigInt(1)) for name in names)
-    body = ReadyRecord("dt=20261120/hr=08", 1, 5, BigInt(1200), BigInt(1200), True, below)
+    body = ReadyRecord(
+        "dt=20261120/hr=08", 1, 5, BigInt(1200), BigInt(1200), whole=True, partitions=below
+    )
     told = announcement_of(fence(), body, 6).body
     assert len(told) < 300_000
     read = json.loads(told)
