@@ -1,9 +1,11 @@
 """Receivers are told of announcements at least once, in order, with the same key each time."""
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -225,3 +227,39 @@ def test_webhook_that_is_not_there_is_told_without_its_url() -> None:
     with pytest.raises(Retriable, match="does not answer") as caught:
         receiver.send(Announcement("k", b"{}"))
     assert "s3cret" not in str(caught.value)
+
+
+def test_webhook_that_answers_byte_by_byte_is_cut_off_when_its_time_is_over() -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def drip() -> None:
+        with suppress(OSError):
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+                while not over.wait(0.1):
+                    connection.sendall(b"x")
+
+    dripping = threading.Thread(target=drip, daemon=True)
+    dripping.start()
+    port = server.getsockname()[1]
+    rule = WebhookRule(f"http://127.0.0.1:{port}/", "127.0.0.1", timeout_s=0.5)
+    raised: list[Retriable] = []
+
+    def send() -> None:
+        try:
+            WebhookReceiver(rule).send(Announcement("k", b"{}"))
+        except Retriable as error:
+            raised.append(error)
+
+    # Without an end it would wait for some 65,536 bytes.
+    sending = threading.Thread(target=send, daemon=True)
+    sending.start()
+    sending.join(_PATIENCE_S)
+    still = sending.is_alive()
+    over.set()
+    server.close()
+    dripping.join(_PATIENCE_S)
+    assert not still
+    assert "does not answer" in str(raised[0])
