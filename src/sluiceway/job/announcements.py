@@ -55,7 +55,7 @@ class Receiver(ABC):
         """
 
     def close(self) -> None:
-        """Release connections. Safe to repeat."""
+        """Release connections, until something is sent again. Safe to repeat."""
         return
 
 
@@ -221,6 +221,10 @@ class Teller:
         self._ledger_log.storage.overwrite(self._path, encode(_Told(slot + 1)))
         with self._state:
             self._waiting.remove(slot)
+            done = not self._waiting
+        if done:
+            # The next one may be an hour away, and there may be a thousand routes.
+            self._receiver.close()
 
     def _try(self, act: Callable[[], None]) -> SluicewayError | None:
         try:

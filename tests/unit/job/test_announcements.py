@@ -143,6 +143,21 @@ def test_receiver_that_is_new_is_not_told_of_what_was_long_ago(tmp_path: Path) -
     assert receiver.told == [key(9)]
 
 
+def test_receiver_holds_no_connection_while_nothing_waits(tmp_path: Path) -> None:
+    ledger, receiver = Ledger(tmp_path), Remembering()
+    closed_after: list[list[str]] = []
+    receiver.close = lambda: closed_after.append(list(receiver.told))  # type: ignore[method-assign]
+    teller = ledger.teller(receiver)
+    slots = ledger.announce(8, 9)
+    teller.want(slots)
+    teller.shown(slots[-1] + 1)
+    try:
+        wait_for(lambda: closed_after != [])
+    finally:
+        teller.close()
+    assert closed_after[0] == [key(8), key(9)]
+
+
 def test_receiver_that_is_down_is_named_with_what_waits(tmp_path: Path) -> None:
     ledger, receiver = Ledger(tmp_path), Remembering(failures=1_000_000)
     teller = ledger.teller(receiver)
