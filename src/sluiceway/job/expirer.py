@@ -104,6 +104,9 @@ class Expirer:
             except SluicewayError as error:
                 # The route is left, or the store is away: what is asked for comes again.
                 self._log.info("expiry_ends", code=error.code, error=str(error))
+            except Exception as error:  # noqa: BLE001 - the thread's boundary: never end silently
+                text = f"a bug: {type(error).__name__}: {str(error)[:300]}"
+                self._log.warning("expiry_waits", partition="", error=text)
             finally:
                 if request is not None:
                     self._taken.discard(request.id)
