@@ -25,6 +25,7 @@ _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 300.0
 _LAST_WAIT_S = 5.0
 _MOST_PARTITIONS = 1000
+_MOST_NAME_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class Receiver(ABC):
         """
 
     def close(self) -> None:
-        """Release connections. Safe to repeat."""
+        """Release connections, until something is sent again. Safe to repeat."""
         return
 
 
@@ -85,11 +86,24 @@ def announcement_of(fence: FenceRecord, body: ReadyRecord, ready_seq: int) -> An
         "rows": int(body.rows),
         "files": int(body.files),
         "whole": body.whole,
-        "partitions": [each.partition for each in body.partitions[:_MOST_PARTITIONS]],
     }
-    if len(body.partitions) > _MOST_PARTITIONS:
-        told["more_partitions"] = len(body.partitions) - _MOST_PARTITIONS
+    named = _named(body)
+    told["partitions"] = named
+    if len(body.partitions) > len(named):
+        told["more_partitions"] = len(body.partitions) - len(named)
     return Announcement(key, json.dumps(told, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _named(body: ReadyRecord) -> list[str]:
+    """Partitions that are told by name: no more than any receiver takes, whatever rows say."""
+    named: list[str] = []
+    left = _MOST_NAME_BYTES
+    for each in body.partitions[:_MOST_PARTITIONS]:
+        left -= len(json.dumps(each.partition))
+        if left < 0:
+            break
+        named.append(each.partition)
+    return named
 
 
 class Teller:
@@ -207,6 +221,10 @@ class Teller:
         self._ledger_log.storage.overwrite(self._path, encode(_Told(slot + 1)))
         with self._state:
             self._waiting.remove(slot)
+            done = not self._waiting
+        if done:
+            # The next one may be an hour away, and there may be a thousand routes.
+            self._receiver.close()
 
     def _try(self, act: Callable[[], None]) -> SluicewayError | None:
         try:

@@ -89,6 +89,9 @@ class Compactor:
         """
         with self._lock:
             known = self._awaited.get(prefix)
+            if known is None:
+                # Whoever asks for another one has announced those that are done.
+                self._awaited = {p: e for p, e in self._awaited.items() if not e.is_set()}
             done = self._awaited.setdefault(prefix, threading.Event())
         if known is None:
             until = time.monotonic() + BEFORE_READY_S

@@ -7,6 +7,7 @@ and nothing else.
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -30,6 +31,8 @@ _LONGEST_PAUSE_S: Final = 60.0
 _LAST_WAIT_S: Final = 5.0
 _TIMEOUT_S: Final = 30.0
 _KEEP_EVERY: Final = 1_000
+# Brokers forget a place that nobody has kept anew for a week, and all rows would be fed again.
+_KEEP_WITHIN_S: Final = 3600.0
 _TEXT: Final = re.compile(r"(?P<file>[^/]*)/(?P<row>0|[1-9][0-9]{0,18})")
 
 
@@ -98,6 +101,7 @@ class DirtyFeeder(BackgroundWork):
         self._eyes = eyes
         self._place = DirtyPlace()
         self._kept = 0
+        self._keep_due = 0.0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dirty_feed", daemon=True)
         self._thread.start()
@@ -113,7 +117,7 @@ class DirtyFeeder(BackgroundWork):
             while not self._end.is_set():
                 try:
                     self._place = DirtyPlace.of(self._feed.open())
-                    self._kept = self._place.seq
+                    self._kept, self._keep_due = self._place.seq, 0.0
                     pause_s = _FIRST_PAUSE_S
                     self._go_on()
                 except FencedError as error:
@@ -143,7 +147,7 @@ class DirtyFeeder(BackgroundWork):
                     return
             if self._place.seq < through:
                 self._place = DirtyPlace(through)
-            if through - self._kept >= _KEEP_EVERY:
+            if through - self._kept >= _KEEP_EVERY or time.monotonic() >= self._keep_due:
                 # Without a row, too: a start should not read a long log again.
                 self._send_all([], self._place)
             if rows:
@@ -198,7 +202,7 @@ class DirtyFeeder(BackgroundWork):
     def _send_all(self, rows: Sequence[FeedRow], behind: DirtyPlace) -> None:
         self._feed.send(rows, behind.to_feed())
         self._place = behind
-        self._kept = behind.seq
+        self._kept, self._keep_due = behind.seq, time.monotonic() + _KEEP_WITHIN_S
 
 
 _FIELDS: Final = ("topic", "partition", "offset", "stage", "reason", "path", "message")

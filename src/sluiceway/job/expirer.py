@@ -20,7 +20,7 @@ from sluiceway.job.requests import put_answer
 from sluiceway.job.retention import RetentionRule, expired_by_age
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import FoldState
+from sluiceway.ledger.fold_state import FoldState, PartitionState
 from sluiceway.ledger.live_files import live_files
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.observe.log import Log
@@ -104,6 +104,9 @@ class Expirer:
             except SluicewayError as error:
                 # The route is left, or the store is away: what is asked for comes again.
                 self._log.info("expiry_ends", code=error.code, error=str(error))
+            except Exception as error:  # noqa: BLE001 - the thread's boundary: never end silently
+                text = f"a bug: {type(error).__name__}: {str(error)[:300]}"
+                self._log.warning("expiry_waits", partition="", error=text)
             finally:
                 if request is not None:
                     self._taken.discard(request.id)
@@ -193,9 +196,14 @@ class Expirer:
 
     def _live(self, names: Sequence[str]) -> dict[str, Sequence[FileRecord]]:
         """Files of these partitions, by the log; those whose records are damaged are left out."""
-        states = self._ask(lambda fold: [replace(fold.partitions[name]) for name in names])
+
+        def look(fold: Fold) -> list[PartitionState]:
+            # A SNAPSHOT since they were chosen may have forgotten some.
+            known = (fold.partitions.get(name) for name in names)
+            return [replace(state) for state in known if state is not None]
+
         found: dict[str, Sequence[FileRecord]] = {}
-        for state in states or ():
+        for state in self._ask(look):
             try:
                 found[state.folder] = live_files(self._desk.log, state)
             except LedgerCorruptError as error:

@@ -1,10 +1,16 @@
 """Who is told of announcements: a webhook, and a Kafka topic."""
 
 import http.client
+import socket
+import threading
+import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from email.message import Message
-from typing import IO
+from functools import partial
+from typing import IO, Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
@@ -15,7 +21,7 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
 
 _FLUSH_S = 30.0
-_MOST_ANSWER_BYTES = 64 * 1024
+_LOOK_S = 0.5
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -33,6 +39,70 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         del req, fp, code, msg, headers, newurl
 
 
+class _Connections:
+    """Those of one call, which is cut off when its time is over.
+
+    A timeout of a socket begins anew with each byte that comes.
+    """
+
+    def __init__(self) -> None:
+        self._made: list[http.client.HTTPConnection] = []
+        self._cut = False
+
+    def make(self, kind: Any, *args: Any, **options: Any) -> http.client.HTTPConnection:
+        """A connection of this class, not opened yet."""
+        made: http.client.HTTPConnection = kind(*args, **options)
+        self._made.append(made)
+        return made
+
+    @contextmanager
+    def cut_off(self, timeout_s: float) -> Iterator[None]:
+        """Let what is done within take so long.
+
+        Raises:
+            TimeoutError: It took longer.
+        """
+        done, until = threading.Event(), time.monotonic() + timeout_s
+        thread = threading.Thread(target=self._watch, args=(done, until), name="cut_off")
+        thread.daemon = True
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+        if self._cut:
+            # What came before may look like a whole answer.
+            raise TimeoutError
+
+    def _watch(self, done: threading.Event, until: float) -> None:
+        while not done.wait(max(_LOOK_S, until - time.monotonic())):
+            self._cut = True
+            for made in list(self._made):
+                opened = made.sock
+                if opened is not None:
+                    with suppress(OSError):
+                        opened.shutdown(socket.SHUT_RDWR)
+
+
+class _Http(urllib.request.HTTPHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def do_open(self, http_class: Any, *args: Any, **options: Any) -> Any:
+        return super().do_open(partial(self._connections.make, http_class), *args, **options)
+
+
+class _Https(urllib.request.HTTPSHandler):
+    def __init__(self, connections: _Connections) -> None:
+        super().__init__()
+        self._connections = connections
+
+    def do_open(self, http_class: Any, *args: Any, **options: Any) -> Any:
+        return super().do_open(partial(self._connections.make, http_class), *args, **options)
+
+
 class WebhookReceiver(Receiver):
     """A URL that gets a POST; an answer of 2xx says that it knows."""
 
@@ -40,7 +110,6 @@ class WebhookReceiver(Receiver):
 
     def __init__(self, rule: WebhookRule) -> None:
         self._rule = rule
-        self._opener = urllib.request.build_opener(_NoRedirects())
 
     def send(self, announcement: Announcement) -> None:
         """See `Receiver.send`."""
@@ -52,9 +121,12 @@ class WebhookReceiver(Receiver):
         request = urllib.request.Request(  # noqa: S310 - http or https, as the job file was checked
             self._rule.url, data=announcement.body, headers=headers, method="POST"
         )
+        made, timeout_s = _Connections(), self._rule.timeout_s
+        opener = urllib.request.build_opener(_NoRedirects(), _Http(made), _Https(made))
         try:
-            with self._opener.open(request, timeout=self._rule.timeout_s) as answer:
-                answer.read(_MOST_ANSWER_BYTES)
+            # What it says behind its status is not asked for.
+            with made.cut_off(timeout_s), opener.open(request, timeout=timeout_s):
+                pass
         except urllib.error.HTTPError as error:
             error.close()
             raise Retriable(f"answers {error.code}", where=self._rule.host) from None

@@ -32,9 +32,9 @@ class RetentionRule:
 def expired_by_age(fold: FoldState, rule: RetentionRule, now_us: int) -> list[str]:
     """Partitions that are to go now, the oldest first, at most `MOST_AT_ONCE`.
 
-    A partition that is open never goes. Where times are announced, its own has to be, with all
-    rows that have come; elsewhere every source partition has to be that far, or rows that are
-    still to be read would begin it anew.
+    A partition that is open never goes, and none by the clock alone. Where times are announced,
+    its own has to be, with all rows that have come; elsewhere every source partition has to be
+    that far, or rows that are still to be read would begin it anew.
 
     Args:
         fold: Of the moment.
@@ -70,9 +70,16 @@ def _is_announced(fold: FoldState, prefix: str, state: PartitionState) -> bool:
 
 
 def _reached_us(fold: FoldState, *, announced: bool) -> int | None:
-    """Event time up to which the route is complete; None when that is not known."""
+    """Event time up to which the route is complete; None when that is not known.
+
+    Never beyond the newest row: where all are idle the watermark follows the clock alone, and one
+    that is wrong for a moment must not cost what was kept.
+    """
     if announced:
-        return fold.watermark.us
+        newest = [known.max_event_time_us for known in fold.sources.values()]
+        newest_us = max((each for each in newest if each is not None), default=None)
+        known_us = fold.watermark.us
+        return None if known_us is None or newest_us is None else min(known_us, newest_us)
     times = [known.max_event_time_us for known in fold.sources.values() if not known.retired]
     seen = [each for each in times if each is not None]
     return min(seen) if seen and len(seen) == len(times) else None

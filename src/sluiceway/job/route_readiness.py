@@ -118,7 +118,10 @@ class RouteReadiness:
     def _seen(
         self, key: PartitionKey, known: SourceState, bounds: LogBounds | None, read_at_us: int
     ) -> SourceSeen:
-        quiet_us = known.quiet_since_us
+        quiet_us, newest_us = known.quiet_since_us, known.max_event_time_us
+        if newest_us is not None:
+            # Rows that were read while nothing was announced count by their own time in the ledger.
+            newest_us = min(newest_us, read_at_us)
         if quiet_us is None:
             # The ledger does not say; whoever drives now has to wait for himself.
             quiet_us = self._first_looks.setdefault(key, read_at_us)
@@ -127,7 +130,7 @@ class RouteReadiness:
         return SourceSeen(
             key=key,
             committed_end=known.end,
-            max_event_time_us=known.max_event_time_us,
+            max_event_time_us=newest_us,
             quiet_since_us=quiet_us,
             log_end=None if bounds is None else bounds.end_offset,
             high_watermark=None if bounds is None else bounds.high_watermark,
@@ -180,7 +183,7 @@ class RouteReadiness:
         while self._waiting:
             prefix = self._waiting[-1]
             if fold.closed[prefix].version == 0:
-                return prefix if self._may_go(prefix) else None
+                return prefix if self._may_go(fold, prefix) else None
             self._waiting.pop()
         return self._reopened_due(fold)
 
@@ -203,8 +206,8 @@ class RouteReadiness:
         """Whether something that is closed was never announced."""
         return bool(self._waiting)
 
-    def _may_go(self, prefix: str) -> bool:
-        if self.before is None:
+    def _may_go(self, fold: Fold, prefix: str) -> bool:
+        if self.before is None or not fold.below(prefix):
             return True
         now = time.monotonic()
         since = self._held.setdefault(prefix, now)

@@ -1,9 +1,11 @@
 """Receivers are told of announcements at least once, in order, with the same key each time."""
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -12,16 +14,18 @@ import pytest
 
 from sluiceway.errors import Retriable
 from sluiceway.job import announcements
-from sluiceway.job.announcements import Announcement, Receiver, Teller
+from sluiceway.job.announcements import Announcement, Receiver, Teller, announcement_of
 from sluiceway.job.partition_bodies import ready_body
 from sluiceway.job.ready_rule import WebhookRule
 from sluiceway.job.receivers import WebhookReceiver
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ReadyPartition, ReadyRecord
 from sluiceway.ledger.records import NO_ROWS, DataRecord
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import LEDGER, fence
 
 _PATIENCE_S = 60.0
@@ -139,6 +143,21 @@ def test_receiver_that_is_new_is_not_told_of_what_was_long_ago(tmp_path: Path) -
     assert receiver.told == [key(9)]
 
 
+def test_receiver_holds_no_connection_while_nothing_waits(tmp_path: Path) -> None:
+    ledger, receiver = Ledger(tmp_path), Remembering()
+    closed_after: list[list[str]] = []
+    receiver.close = lambda: closed_after.append(list(receiver.told))  # type: ignore[method-assign]
+    teller = ledger.teller(receiver)
+    slots = ledger.announce(8, 9)
+    teller.want(slots)
+    teller.shown(slots[-1] + 1)
+    try:
+        wait_for(lambda: closed_after != [])
+    finally:
+        teller.close()
+    assert closed_after[0] == [key(8), key(9)]
+
+
 def test_receiver_that_is_down_is_named_with_what_waits(tmp_path: Path) -> None:
     ledger, receiver = Ledger(tmp_path), Remembering(failures=1_000_000)
     teller = ledger.teller(receiver)
@@ -149,6 +168,20 @@ def test_receiver_that_is_down_is_named_with_what_waits(tmp_path: Path) -> None:
     assert "webhook: 1 announcements wait" in teller.shown_trouble
     assert "is down" in teller.shown_trouble
     teller.close()
+
+
+def test_announcement_of_many_long_names_is_one_that_a_topic_takes() -> None:
+    names = [f"dt=20261120/hr=08/app={number:04d}{'%E2%82%AC' * 70}" for number in range(1200)]
+    below = tuple(ReadyPartition(name, 0, BigInt(1), BigInt(1)) for name in names)
+    body = ReadyRecord(
+        "dt=20261120/hr=08", 1, 5, BigInt(1200), BigInt(1200), whole=True, partitions=below
+    )
+    told = announcement_of(fence(), body, 6).body
+    assert len(told) < 300_000
+    read = json.loads(told)
+    assert read["partitions"] == names[: len(read["partitions"])]
+    assert len(read["partitions"]) > 100
+    assert len(read["partitions"]) + read["more_partitions"] == 1200
 
 
 class _Hook(BaseHTTPRequestHandler):
@@ -209,3 +242,39 @@ def test_webhook_that_is_not_there_is_told_without_its_url() -> None:
     with pytest.raises(Retriable, match="does not answer") as caught:
         receiver.send(Announcement("k", b"{}"))
     assert "s3cret" not in str(caught.value)
+
+
+def test_webhook_that_answers_byte_by_byte_is_cut_off_when_its_time_is_over() -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def drip() -> None:
+        with suppress(OSError):
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+                while not over.wait(0.1):
+                    connection.sendall(b"x")
+
+    dripping = threading.Thread(target=drip, daemon=True)
+    dripping.start()
+    port = server.getsockname()[1]
+    rule = WebhookRule(f"http://127.0.0.1:{port}/", "127.0.0.1", timeout_s=0.5)
+    raised: list[Retriable] = []
+
+    def send() -> None:
+        try:
+            WebhookReceiver(rule).send(Announcement("k", b"{}"))
+        except Retriable as error:
+            raised.append(error)
+
+    # Without an end it would wait for some 65,536 bytes.
+    sending = threading.Thread(target=send, daemon=True)
+    sending.start()
+    sending.join(_PATIENCE_S)
+    still = sending.is_alive()
+    over.set()
+    server.close()
+    dripping.join(_PATIENCE_S)
+    assert not still
+    assert "does not answer" in str(raised[0])

@@ -261,6 +261,12 @@ def test_announcement_goes_on_without_compaction_when_its_time_is_over(
         route.leave()
 
 
+def test_prefixes_that_were_announced_are_not_kept_in_mind(route: Route) -> None:
+    for day in range(1, 4):
+        wait_for(lambda: route.compactor.is_done(f"dt=202611{day:02d}"))  # noqa: B023
+    assert list(route.compactor._awaited) == ["dt=20261103"]
+
+
 def test_route_that_is_left_gives_its_work_up_and_keeps_nobody_waiting(tmp_path: Path) -> None:
     route = Route(tmp_path)
     entered = threading.Event()

@@ -198,3 +198,37 @@ def test_old_partitions_go_by_themselves_pass_by_pass(
     gone = [each.partition for record in driver.expires() for each in record.partitions]
     assert gone == [SEVEN, EIGHT]
     assert {record.reason for record in driver.expires()} == {"older than 1h"}
+
+
+def test_partition_that_is_forgotten_while_its_files_are_looked_up_ends_nothing(
+    driver: Driver,
+) -> None:
+    work = Expirer(driver.desk, None, stderr_log(level="error"))
+    try:
+        found = work._live(["dt=20261120/hr=06", SEVEN])
+    finally:
+        work.close()
+    assert list(found) == [SEVEN]
+
+
+def test_bug_that_one_request_meets_leaves_the_others_alone(
+    driver: Driver, asked: Expirer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    met: list[str] = []
+    forget = Expirer._forget
+
+    def fails_once(self: Expirer, request: ForgetRequest) -> None:
+        met.append(request.id)
+        if len(met) == 1:
+            raise KeyError(request.id)
+        forget(self, request)
+
+    monkeypatch.setattr(Expirer, "_forget", fails_once)
+    first, second = request_for(driver, SEVEN), request_for(driver, EIGHT)
+    asked.take(first)
+    asked.take(second)
+    wait_for(lambda: not is_there(driver, second))
+    assert is_there(driver, first)
+    asked.take(first)
+    wait_for(lambda: not is_there(driver, first))
+    assert met == [first.id, second.id, first.id]

@@ -9,7 +9,7 @@ from sluiceway.job import retention
 from sluiceway.job.compile import compile_route
 from sluiceway.job.partition_bodies import expire_body, intent_body, ready_body
 from sluiceway.job.retention import RetentionRule, expired_by_age
-from sluiceway.ledger.watermark_records import WatermarkRecord
+from sluiceway.ledger.watermark_records import SourceName, WatermarkRecord
 from sluiceway.spec.loader import load_job
 from sluiceway.types.strict_json import BigInt
 from tools.table_on_disk import TableOnDisk, table_on_disk
@@ -101,6 +101,22 @@ def test_where_times_are_announced_none_goes_that_is_not_or_has_late_rows(
     assert old(table, rule) == [SIX, SEVEN]
     table.rows(SIX)
     assert old(table, rule) == [SEVEN]
+
+
+def test_clock_that_runs_ahead_while_all_are_idle_makes_nothing_older(table: TableOnDisk) -> None:
+    rule = replace(RULE, announced=True)
+    at(table, EIGHT_US + 10, SEVEN, EIGHT)
+    ahead = NOW + 10 * 365 * 24 * HOUR
+    idle = tuple(SourceName("orders", number) for number in (0, 1))
+    mark = WatermarkRecord(BigInt(ahead), BigInt(ahead - HOUR), by="all_idle", idle=idle)
+    table.rows(mark=mark)
+    bound = WatermarkRecord(BigInt(ahead), bound_us=BigInt(EIGHT_US + HOUR))
+    table.rows(closed=(SEVEN, EIGHT), mark=bound)
+    for prefix in (SEVEN, EIGHT):
+        announce(table, prefix)
+    assert old(table, rule, now_us=ahead) == []
+    table.rows("dt=20261120/hr=11", newest_us=EIGHT_US + 2 * HOUR)
+    assert old(table, rule, now_us=ahead) == [SEVEN]
 
 
 def test_rule_comes_from_the_job_file(tmp_path: Path) -> None:

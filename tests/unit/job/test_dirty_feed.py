@@ -1,0 +1,79 @@
+"""The feeder's place in the topic's group: kept, whether there are dirty rows or not."""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sluiceway.job import dirty_feed
+from sluiceway.job.dirty_feed import DirtyFeeder, DirtyPlace
+from sluiceway.observe.log import stderr_log
+from sluiceway.sources.kafka.row_feed import FeedPlace, FeedRow
+from tools.ledger_records import LEDGER
+from tools.table_on_disk import table_on_disk
+
+PATIENCE_S = 60.0
+
+
+class Topic:
+    """Knows a place, and counts how often it was kept."""
+
+    def __init__(self, place: FeedPlace | None) -> None:
+        self.place = place
+        self.kept: list[FeedPlace] = []
+
+    def open(self) -> FeedPlace | None:
+        return self.place
+
+    def send(self, rows: Sequence[FeedRow], place: FeedPlace) -> None:
+        assert not rows
+        self.kept.append(place)
+
+    def close(self) -> None:
+        return
+
+
+def wait_for_kept(topic: Topic, times: int) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while len(topic.kept) < times:
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)
+
+
+def test_place_without_a_new_row_is_kept_at_the_start_and_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dirty_feed, "_KEEP_WITHIN_S", 0.0)
+    monkeypatch.setattr(dirty_feed, "_LOOK_EVERY_S", 0.01)
+    table = table_on_disk(tmp_path)
+    table.rows("dt=20261120/hr=08")
+    through = table.writer.fold.next_seq
+    topic = Topic(DirtyPlace(through).to_feed())
+    feeder = DirtyFeeder(table.log, LEDGER, lambda: through, topic, stderr_log(level="error"))
+    try:
+        wait_for_kept(topic, 3)
+    finally:
+        feeder.close()
+    assert set(topic.kept) == {DirtyPlace(through).to_feed()}
+
+
+def test_place_is_not_kept_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dirty_feed, "_LOOK_EVERY_S", 0.001)
+    table = table_on_disk(tmp_path)
+    looks: list[int] = []
+
+    def through() -> int:
+        looks.append(1)
+        return table.writer.fold.next_seq
+
+    topic = Topic(None)
+    feeder = DirtyFeeder(table.log, LEDGER, through, topic, stderr_log(level="error"))
+    try:
+        end = time.monotonic() + PATIENCE_S
+        while len(looks) < 5:
+            assert time.monotonic() < end, "waited in vain"
+            time.sleep(0.01)
+    finally:
+        feeder.close()
+    assert topic.kept == [DirtyPlace(table.writer.fold.next_seq).to_feed()]
