@@ -262,8 +262,10 @@ class Monitor:
 
     def _is_hidden(self, place: Place) -> bool:
         """Whether readers may not see it yet, or need not."""
-        timed = self.seen.timed
-        return timed is not None and timed.on_ready and place.announced < 0
+        timed, closed = self.seen.timed, self.fold.places.closed
+        # It may have been announced while it had no row.
+        announced = place.announced >= 0 or closed.get(f"hr={place.value}", 0) > 0
+        return timed is not None and timed.on_ready and not announced
 
     def _partitions(
         self, kind: str, body: dict[str, Any], seq: int, kept: dict[str, bytes] | None

@@ -33,8 +33,13 @@ def desired_partitions(
 
 
 def is_to_be_seen(fold: Fold, state: PartitionState, *, on_ready: bool) -> bool:
-    """Whether the catalog has to do with a partition: not before its announcement, if so asked."""
-    return not on_ready or state.expired or fold.is_announced(state)
+    """Whether the catalog has to do with a partition: not before its announcement, if so asked.
+
+    One that was announced while it had no row is in the catalog already.
+    """
+    empty = fold.closed.get(state.folder)
+    shown = fold.is_announced(state) or (empty is not None and empty.version > 0)
+    return not on_ready or state.expired or shown
 
 
 def _changed_seq(fold: Fold, state: PartitionState) -> int:
