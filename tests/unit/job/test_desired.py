@@ -21,7 +21,7 @@ from sluiceway.ledger.fold_state import ClosedPrefix, PartitionState
     ],
 )
 def test_partition_is_seen_from_its_announcement_on(
-    folder: str, closed: ClosedPrefix | None, seen: bool
+    folder: str, closed: ClosedPrefix | None, *, seen: bool
 ) -> None:
     fold = Fold()
     if closed is not None:
