@@ -152,7 +152,7 @@ def test_partition_that_every_epoch_writes_to_is_compacted_meanwhile(
     partition = fill(run, writer, topic)
     (old,) = run.partitions().values()
     written = 40
-    with DriverProcess(run.job, tmp_path, module="tools.inline_driver"):
+    with DriverProcess(run.job, tmp_path, module="tools.inline_driver") as driver:
         command = [sys.executable, "-m", "sluiceway", "compact", str(run.job.path), partition]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with subprocess.Popen(
@@ -172,7 +172,7 @@ def test_partition_that_every_epoch_writes_to_is_compacted_meanwhile(
             assert asked.stdout is not None
             (told,) = json.loads(asked.stdout.read())["routes"].popitem()[1]
         assert told["outcome"] == "compacted", told
-        wait_for(lambda: len(run.rows()) == written)
+        driver.wait_until(lambda: len(run.rows()) >= written, f"{written} rows")
     (new,) = run.partitions().values()
     assert new != old
     assert run.rows() == [(0, n) for n in range(written)]

@@ -1,7 +1,8 @@
 """Moves a partition to a new folder with other files: what compaction does, in its own thread.
 
 The epochs go on meanwhile. Files that they commit before the REPLACE has its slot are carried over
-into the new folder as they are; when they come faster than that, the work is given up.
+into the new folder as they are. When every epoch brings more, the driver's own thread carries the
+last ones, between two epochs; when those are too many for that, the work is given up.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +23,11 @@ from sluiceway.ledger.live_files import live_files
 from sluiceway.ledger.partition_records import IntentRecord, ReplaceRecord
 from sluiceway.ledger.places import intent_folder
 
-_MOST_ROUNDS = 4
+_MOST_ROUNDS = 3
+_MOST_HELD_FILES = 64
+_MOST_HELD_BYTES = 64 << 20
+"""What the driver's thread carries over at most: commits wait for it."""
+
 _COPY_BYTES = 1 << 20
 
 Rewrite = Callable[[str, Sequence[FileRecord]], Sequence[FileRecord]]
@@ -102,7 +107,8 @@ def _replace(desk: RouteDesk, work: _Work, rewrite: Rewrite) -> int | None:
         now = live_files(desk.log, state)
         added += [_carry_over(desk, folder, file) for file in now[len(live) :]]
         live = now
-    return None
+    storage.sync_folder(folder)
+    return _put_with_the_last(desk, work, folder, live, added)
 
 
 def _check_rows(live: Sequence[FileRecord], added: Sequence[FileRecord], where: str) -> None:
@@ -125,6 +131,48 @@ def _put(
 
     slot = desk.ask(build).result()
     return slot, found
+
+
+def _put_with_the_last(
+    desk: RouteDesk,
+    work: _Work,
+    folder: str,
+    live: Sequence[FileRecord],
+    added: Sequence[FileRecord],
+) -> int | None:
+    """As `_put`, but what has come since is carried over while no epoch can commit more.
+
+    Raises:
+        SluicewayError: The route has ended, or a file cannot be carried over.
+    """
+    carried: dict[str, FileRecord] = {}
+    failed: list[SluicewayError] = []
+
+    def build(fold: Fold) -> ReplaceRecord | None:
+        try:
+            now = live_files(desk.log, replace(fold.partitions[work.state.folder]))
+            late = now[len(live) :]
+            if len(late) > _MOST_HELD_FILES or _size(late) > _MOST_HELD_BYTES:
+                return None
+            # After a lost slot it is asked for again.
+            for file in late:
+                if file.final not in carried:
+                    carried[file.final] = _carry_over(desk, folder, file)
+            desk.log.storage.sync_folder(folder)
+        except SluicewayError as error:
+            # This work's trouble, not that of the route.
+            failed.append(error)
+            return None
+        return replace_body(fold, work.seq, now, [*added, *(carried[f.final] for f in late)])
+
+    slot = desk.ask(build).result()
+    if slot is None and failed:
+        raise failed[-1]
+    return slot
+
+
+def _size(files: Sequence[FileRecord]) -> int:
+    return sum(int(file.size_bytes) for file in files)
 
 
 def _carry_over(desk: RouteDesk, folder: str, file: FileRecord) -> FileRecord:

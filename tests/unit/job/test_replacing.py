@@ -2,9 +2,11 @@
 
 import errno
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,9 @@ from sluiceway.job.replacing import Rewrite, move_partition
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, fence, sources, span
@@ -46,8 +50,13 @@ class _Route:
         self.writer.note_published()
         self.desk = RouteDesk(self.log, ())
 
-    def move(self, rewrite: Rewrite) -> int | None:
-        """Do the work; its records are put here, as the driver's thread does."""
+    def move(self, rewrite: Rewrite, between: Callable[[], None] = lambda: None) -> int | None:
+        """Do the work; its records are put here, as the driver's thread does.
+
+        Args:
+            rewrite: See `move_partition`.
+            between: What the driver does before it puts anything.
+        """
 
         def choose(fold: Fold) -> str:
             return next(iter(fold.partitions))
@@ -56,11 +65,28 @@ class _Route:
             work = pool.submit(move_partition, self.desk, choose, rewrite)
             try:
                 while not work.done():
+                    if self.desk.is_waited_for(self.writer.fold):
+                        between()
                     self.desk.serve(self._put)
                     time.sleep(0.001)
             finally:
                 self.desk.end(FencedError("the route was left"))
             return work.result()
+
+    def commit_file(self, number: int) -> None:
+        """An epoch writes two rows more to the partition."""
+        body = data(1, number, span(0, 2 + 2 * number, 4 + 2 * number))
+        content = b"rows %d" % number
+        path = Path(self.log.layout.final(body.files[0].final))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        file = replace(
+            body.files[0],
+            size_bytes=BigInt(len(content)),
+            crc32c=stream_crc32c(BytesIO(content)),
+        )
+        self.writer.commit(replace(body, files=(file,)))
+        self.writer.note_published()
 
     def _put(self, build: Build) -> int | None:
         committed = self.writer.commit_made(build)
@@ -104,3 +130,30 @@ def test_work_whose_store_fails_while_files_are_carried_over_is_given_up(
     with pytest.raises(StorageUnavailableError, match="carry it over"):
         route.move(rewrite)
     route.check_given_up("DATA")
+
+
+def test_files_that_every_epoch_brings_are_carried_over_between_two_epochs(tmp_path: Path) -> None:
+    route = _Route(tmp_path)
+    epochs = count(1)
+
+    def rewrite(folder: str, live: "Sequence[FileRecord]") -> "Sequence[FileRecord]":
+        name = folder.rpartition("/")[2]
+        return [replace(file, staged=f"{name}/x{n}") for n, file in enumerate(live)]
+
+    def between() -> None:
+        route.commit_file(next(epochs))
+
+    slot = route.move(rewrite, between)
+    assert slot is not None
+    found = [record for record, _ in route.log.records() if record.type.value == "REPLACE"]
+    assert [record.seq for record in found] == [slot]
+    body = found[0].body
+    assert isinstance(body, ReplaceRecord)
+    # The epoch before the INTENT and those of each round, the last one's file too.
+    assert len(body.added) == next(epochs)
+    (state,) = route.writer.fold.partitions.values()
+    assert (state.files, state.rows) == (len(body.added), 4 + 2 * (len(body.added) - 1))
+    folder = Path(route.log.layout.attempt(body.added[-1].staged)).parent
+    assert sorted(p.read_bytes() for p in folder.glob("orders-*")) == [
+        b"rows %d" % number for number in range(2, len(body.added))
+    ]
