@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_rows import parse_object
 from sluiceway.formats.json.extra_keys import Known, Step, known_of, unread
+from sluiceway.formats.schema_registry.frame import unframed
 from sluiceway.types.evolution import ELEMENT, VALUE
 from sluiceway.types.schema import ListType, MapType, Schema, StructType
 
@@ -49,7 +50,7 @@ class UnknownFields:
             payload: The record's value.
         """
         try:
-            holder = parse_object(payload, lenient=True)
+            holder = parse_object(unframed(payload), lenient=True)
         except DirtyValueError:
             return []
         return [
