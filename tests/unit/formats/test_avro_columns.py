@@ -180,7 +180,7 @@ def test_extremes_of_every_kind_come_through_unchanged_in_the_types_that_are_sai
         ("r", {"type": "map", "values": record(("x", ["null", "string"]), name="S")}),
     )  # fmt: skip
     big = Decimal("9" * 29 + "." + "9" * 9)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "i": -(2**31), "l": -(2**63), "f": 1.5, "d": 5e-324, "s": "", "b": b"\0\xff", "t": True,
             "e": "A", "m": big.copy_negate(),
