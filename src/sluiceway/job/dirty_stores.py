@@ -1,9 +1,11 @@
 """Which further store a route's dirty rows go to, and who feeds it."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.dirty_feed import DirtyFeeder, DirtyStore
+from sluiceway.job.dirty_keeping import DirtyKeeper
 from sluiceway.job.dirty_table import DIRTY_COLUMNS, DirtyTable
 from sluiceway.job.dirty_topic import DirtyTopic
 from sluiceway.job.takeover import OwnedLedger
@@ -34,6 +36,20 @@ def begin(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> tuple[DirtyFeed
     if store is None:
         return ()
     return (DirtyFeeder(owned.log, ledger, lambda: owned.fold.published_through, store, eyes),)
+
+
+def keeper_of(
+    config: RouteConfig, owned: OwnedLedger, feeders: Sequence[DirtyFeeder], eyes: Log
+) -> DirtyKeeper:
+    """Who lets go of a route's dirty rows: none that a further store does not have."""
+    fed = (lambda: min(each.fed_through for each in feeders)) if feeders else None
+    return DirtyKeeper(
+        owned.log,
+        config.dirty_keep_ms,
+        eyes,
+        table=dirty_table_of(config, owned.storage, owned.owner.ledger),
+        fed_through=fed,
+    )
 
 
 def dirty_table_of(config: RouteConfig, storage: Storage, ledger: str) -> DirtyTable | None:

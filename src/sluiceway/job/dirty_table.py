@@ -4,7 +4,7 @@ A dirty file has one copy, whose name and day follow from the record that commit
 there whole or not at all: so repeating a step changes nothing. The place only saves work.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -82,6 +82,26 @@ class DirtyTable(DirtyStore):
             there.remove(left.path)
         return self.place()
 
+    def __str__(self) -> str:
+        return str(self._table)
+
+    @property
+    def storage(self) -> Storage:
+        """Where the copies lie, once it is open."""
+        return self._table.storage
+
+    def folder(self, day: str) -> str:
+        """Where the copies of a day lie, once it is open."""
+        return self._table.folder(day)
+
+    def days(self, days: Sequence[str]) -> frozenset[str]:
+        """Those of the days that readers see, once it is open.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        return frozenset(self._table.days(days))
+
     def find(self) -> bool:
         """Open the table if it is there; whether it is. Changes nothing; raises as `open`."""
         return self._table.find()
@@ -127,15 +147,16 @@ class DirtyTable(DirtyStore):
 
     def copy_of(self, file: FileRecord, day: str) -> str:
         """Where the copy of a dirty file lies, once the table is open."""
-        return f"{self._table.folder(day)}/{file.final.rpartition('/')[2]}"
+        return f"{self.folder(day)}/{file.final.rpartition('/')[2]}"
 
-    def drop(self, file: FileRecord, day: str) -> None:
-        """Remove the copy of a dirty file. Safe to repeat.
+    def drop(self, found: CommittedDirty) -> None:
+        """Remove the copy of a dirty file that is still there. Safe to repeat.
 
         Raises:
             StorageUnavailableError: The store failed.
         """
-        self._table.storage.remove(self.copy_of(file, day))
+        day = day_of(found.record, self._from, found.path)
+        self._table.storage.remove(self.copy_of(found.file, day))
 
     def _copy(self, found: CommittedDirty, day: str) -> None:
         file, there = found.file, self._table.storage
