@@ -166,7 +166,7 @@ class DirtyKeeper:
         ranges: list[LaneRange] = []
         for source, found in sorted(self._files.items()):
             if source.seq < self._aged_through:
-                ranges += _open_ranges(str(source), int(found.file.rows), seen)
+                ranges += open_ranges(str(source), int(found.file.rows), seen)
         if not ranges:
             return
         request = LaneRequest(
@@ -206,7 +206,7 @@ class DirtyKeeper:
             self._eyes.info("dirty_file_removed", path=found.path, rows=int(found.file.rows))
 
 
-def _open_ranges(source: str, rows: int, seen: LanesSeen) -> Sequence[LaneRange]:
+def open_ranges(source: str, rows: int, seen: LanesSeen) -> Sequence[LaneRange]:
     """Rows of a file that no lane has taken."""
     found, at = [], 0
     for start, stop in (*seen.taken.get(source, ()), (rows, rows)):
