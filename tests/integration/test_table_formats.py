@@ -110,11 +110,12 @@ def runs(
         found[name] = RouteRun(job)
         found[name].catch_up()
     with live(found[_FED]) as running:
-        copies = found[_FED].root().parent
-        rows = len(found[_FED].dirty())
-        running.wait_for(lambda: list(copies.glob("*_dirty/_sluiceway_dirty/*/place.json")) != [])
+        root = found[_FED].root()
+        files = len(list(root.glob("_sluiceway/*/dirty/*")))
+        copies = Path(f"{root}_dirty")
+        running.wait_for(lambda: len(list(copies.glob("day=*/*"))) == files)
         running.stop()
-    assert rows == len(_CASES[_FED].dirty)
+    assert len(found[_FED].dirty()) == len(_CASES[_FED].dirty)
     return found
 
 
@@ -127,8 +128,8 @@ def shown(metastore_uri: str, runs: dict[str, RouteRun]) -> dict[str, list[list[
     for name in _BY_SERDE:
         statements[f"{name} by SerDe"] = _statement(name, runs[name])
     statements["dirty rows"] = (
-        "SELECT offset, stage, reason, decode(value, 'UTF-8'), size(headers), "
-        "day BETWEEN '2020-01-01' AND string(current_date() + 1) "  # noqa: S608
+        "SELECT offset, stage, reason, decode(value, 'UTF-8'), size(headers), "  # noqa: S608
+        "day BETWEEN '2020-01-01' AND string(current_date() + 1) "
         f"FROM {runs[_FED].job.table}_dirty ORDER BY offset"
     )
     rows = spark_sql(metastore_uri, *statements.values(), timeout_s=_SPARK_TIMEOUT_S)
