@@ -10,6 +10,7 @@ import typer
 
 from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
+from sluiceway.spec.retention import duration_text
 
 if TYPE_CHECKING:
     from sluiceway.spec.models import HiveTable, JobSpec, RouteSpec
@@ -106,6 +107,11 @@ def _route_summary(route: "RouteSpec") -> dict[str, Any]:
             for part in table.partition_by
         ],
         "files": file_forecast(route).as_json(),
+        "dirty_rows": {
+            "topic": None if route.dirty.store is None else route.dirty.store.topic,
+            "table": None if route.dirty.store is None else route.dirty.store.table,
+            "retention_ms": route.dirty.retention_ms,
+        },
     }
 
 
@@ -136,9 +142,24 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
         "partitions": _partitions(route),
         "files": forecast.words(),
     }
+    if (dirty := _dirty_rows(route)) is not None:
+        rows["dirty rows"] = dirty
     if (warning := forecast.warning()) is not None:
         rows["warning"] = warning
     return [_line(name, text) for name, text in rows.items()]
+
+
+def _dirty_rows(route: "RouteSpec") -> str | None:
+    """Where they go besides, and how long they are kept; None for the defaults."""
+    store, kept_ms = route.dirty.store, route.dirty.retention_ms
+    words = []
+    if store is not None and store.topic is not None:
+        words.append(f"to the topic {store.topic} too")
+    if store is not None and store.table is not None:
+        words.append(f"to the table {store.table} too, made if missing")
+    if kept_ms is not None:
+        words.append(f"purged {duration_text(kept_ms)} after their commit")
+    return ", ".join(words) or None
 
 
 def _line(name: str, text: str) -> str:
