@@ -28,8 +28,6 @@ def test_every_point_has_cells_but_those_that_no_driver_of_it_meets() -> None:
     assert {point for point in POINTS if point not in met} == {
         "metastore.list_partitions.request",
         "metastore.list_partitions.reply",
-        "rewrite.file",
-        "rewrite.done",
     }
 
 
