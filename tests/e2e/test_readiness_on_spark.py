@@ -153,7 +153,8 @@ def test_each_hour_is_announced_once_whole_and_in_order_to_readers_and_receivers
                     assert_held_by_the_lagging_one(why(job, 9, capsys), topic)
                     driver.wait_until(lambda: any(watcher.looks()), "a reader that sees it")
                     driver.kill_group()
-            with DriverProcess(job, tmp_path) as driver:
+            # Its tasks in threads: two Sparks at one time are enough for a test.
+            with DriverProcess(job, tmp_path, module="tools.inline_driver") as driver:
                 driver.wait_for_event("fenced")
                 assert_held_by_the_lagging_one(why(job, 9, capsys), topic)
                 lagging.commit_transaction()
