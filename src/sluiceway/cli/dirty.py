@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show dirty rows; replay or purge them.")
 
-_JobFile = Annotated[Path, typer.Argument(help="The job file.")]
+_JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")]
 _Route = Annotated[
     str | None,
     typer.Option("--route", help="Which route, when there are several.", show_default=False),
@@ -45,7 +45,9 @@ _Older = Annotated[
     str | None,
     typer.Option("--older-than", help="Only rows whose record time is longer ago, as 30d."),
 ]
-_Output = Annotated[str, typer.Option("-o", "--output", help="table or json.")]
+_Output = Annotated[
+    str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _Why = Annotated[str, typer.Option("--why", help="Kept in the ledger.")]

@@ -24,14 +24,16 @@ def ledger() -> None:
 
 @app.command()
 def show(
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     start: Annotated[int, typer.Option("--from", help="First slot.", min=0)] = 0,
     route: Annotated[
         str | None,
         typer.Option("--route", help="Which route, when there are several.", show_default=False),
     ] = None,
     limit: Annotated[int, typer.Option(help="At most so many records.", min=1)] = 1000,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Print the records of the log in slot order; as JSON, one whole record a line."""
     from sluiceway.audit.open_table import open_table  # noqa: PLC0415

@@ -32,11 +32,13 @@ def offsets() -> None:
 
 @app.command()
 def show(
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     route: Annotated[
         str | None, typer.Option("--route", help="Only this route.", show_default=False)
     ] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Show each source partition's start, committed end, log bounds and lag.
 
@@ -121,7 +123,7 @@ def _cells(one: "PartitionOffsets") -> tuple[str, ...]:
 
 @app.command()
 def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many parts
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     to: Annotated[
         str,
         typer.Option("--to", help="earliest, latest, an offset, or a time with a zone."),
@@ -148,7 +150,9 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it; without this it only says what it would do.")
     ] = False,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Move committed ends of a stopped route; rows that are in the table stay there.
 
