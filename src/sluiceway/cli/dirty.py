@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_times import moment
 from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
 
 if TYPE_CHECKING:
@@ -185,9 +186,11 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
         shown += 1
     if output == "table" and not shown:
         what = "dirty" if state == "all" else state
-        sys.stdout.write(f"no {what} row is meant; `sluiceway dirty list` counts all of them\n")
+        sys.stdout.write(
+            f"there is no such {what} row; `sluiceway dirty list` counts all of them\n"
+        )
     elif output == "table" and next(found, None) is not None:
-        sys.stdout.write(f"more rows are meant than {_rows(shown)}; --limit shows more\n")
+        sys.stdout.write(f"there are more than these {_rows(shown)}; --limit shows more\n")
 
 
 def _plain(row: dict[str, object], *, values: bool) -> dict[str, Any]:
@@ -409,4 +412,4 @@ def _rows(number: int) -> str:
 
 
 def _at(moment_ms: int) -> str:
-    return datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(timespec="seconds")
+    return moment(moment_ms * 1000)

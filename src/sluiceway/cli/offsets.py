@@ -6,11 +6,12 @@ import re
 import socket
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sluiceway.audit.plain_times import moment
 
 if TYPE_CHECKING:
     from sluiceway.audit.source_offsets import PartitionOffsets, RouteOffsets
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show committed ends; move them.")
 
-_MICROS_PER_SECOND = 1_000_000
 _HEADS = ("PARTITION", "START", "HOW", "COMMITTED", "LOG START", "LOG END", "LAG", "NEWEST EVENT")
 _MAX_REASON = 500
 
@@ -109,8 +109,7 @@ def _cells(one: "PartitionOffsets") -> tuple[str, ...]:
     how = one.how if not one.generation else f"{one.how} (generation {one.generation})"
     newest = "-"
     if one.newest_event_us is not None:
-        at = datetime.fromtimestamp(one.newest_event_us / _MICROS_PER_SECOND, UTC)
-        newest = at.isoformat(timespec="seconds")
+        newest = moment(one.newest_event_us)
     return (
         f"{one.topic}[{one.partition}]",
         str(one.start),

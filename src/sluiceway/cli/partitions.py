@@ -318,7 +318,7 @@ def _print_route(name: str, listed: "_Listed | SluicewayError") -> None:
     if listed.prefixes:
         _print_table([_HEADS, *map(_cells, listed.prefixes)])
     else:
-        write("no partition is meant\n")
+        write("no partition: nothing is committed yet, or the options leave all of them out\n")
     if listed.forgotten_up_to:
         write(
             f"note: of partitions up to {listed.forgotten_up_to}, those that were touched long ago "

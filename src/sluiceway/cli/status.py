@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_HEADS = ("ROUTE", "TABLE", "STATE", "LAG", "BEHIND", "ROWS/S", "ROWS", "DIRTY", "LAST COMMIT")
+_HEADS = ("ROUTE", "TABLE", "STATE", "LAG", "BEHIND", "ROWS/S", "READ", "DIRTY", "LAST COMMIT")
 _LEFT = 3
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
