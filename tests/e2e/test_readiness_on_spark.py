@@ -108,6 +108,14 @@ def assert_absent_then_whole(looks: list[Hours], whole: dict[str, int]) -> None:
     assert shown == sorted(whole)
 
 
+def assert_shown_with_marks(run: RouteRun) -> None:
+    """All hours are in the metastore with their `_SUCCESS`, and the table is sound."""
+    shown = run.partitions()
+    assert sorted(shown) == [f"20261120/{hour:02d}" for hour in ANNOUNCED]
+    assert all((Path(place) / "_SUCCESS").exists() for place in shown.values())
+    run.assert_verified()
+
+
 def test_each_hour_is_announced_once_whole_and_in_order_to_readers_and_receivers(
     lab_endpoints: LabEndpoints,
     new_topic: TopicFactory,
@@ -178,7 +186,4 @@ def test_each_hour_is_announced_once_whole_and_in_order_to_readers_and_receivers
     ]
     assert messages == hook.heard()
     assert [body["rows"] for _, body in hook.told] == [events.of[hour] for hour in ANNOUNCED]
-    shown = run.partitions()
-    assert sorted(shown) == [f"20261120/{hour:02d}" for hour in ANNOUNCED]
-    assert all((Path(place) / "_SUCCESS").exists() for place in shown.values())
-    run.assert_verified()
+    assert_shown_with_marks(run)
