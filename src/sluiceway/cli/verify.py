@@ -20,14 +20,16 @@ _SHOWN = 20
 
 @app.command()
 def verify(
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every file whole and compare its checksum.")
     ] = False,
     route: Annotated[
         str | None, typer.Option("--route", help="Only this route.", show_default=False)
     ] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Check that the tables hold exactly what their ledgers say; exit with 7 when not.
 
@@ -103,6 +105,8 @@ def _print(report: "VerifyReport") -> None:
     how = "size, rows and checksum" if report.deep else "size and rows"
     files = report.files + report.dirty_files + report.late_files
     write(f"files       {files:>12,}  {how} {_word(report, 'file')}\n")
+    if report.let_go:
+        write(f"let go      {report.let_go:>12,}  dirty files of purged or replayed rows\n")
     write(f"partitions  {report.partitions:>12,}  in the metastore {_word(report, 'partition')}\n")
     write(f"source      {'':>12}  identities and log ends {_word(report, 'source')}\n")
     for note in report.unchecked[:_SHOWN]:

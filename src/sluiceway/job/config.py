@@ -49,6 +49,8 @@ class RouteConfig:
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
         dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
+        dirty_table: `database.table`, of the table's metastore, fed likewise.
+        dirty_keep_ms: How long dirty rows are kept; None for ever.
         evolution: What it does when columns change.
         retention: How long partitions are kept; None for ever.
         rolling: How a task cuts rows into files.
@@ -77,6 +79,8 @@ class RouteConfig:
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
     dirty_topic: str | None = None
+    dirty_table: str | None = None
+    dirty_keep_ms: int | None = None
     evolution: Evolution = Evolution.FAIL
     retention: RetentionRule | None = None
     rolling: FileRules = PLAIN_FILES

@@ -1,6 +1,6 @@
 """JSON in Confluent's wire format: a zero and a schema's id stand before the object."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.schema_registry.frame import confluent_frame
+from sluiceway.formats.schema_registry.frame import confluent_frame, unframed
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 
 
@@ -49,6 +49,10 @@ class FramedJsonDecoder(RowDecoder):
         indices = pc.take(pa.array(rows, pa.int64()), found.indices)
         in_order = tuple(sorted(dirty, key=lambda each: each.index))
         return Decoded(found.rows, indices, in_order, found.skipped, found.notes)
+
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """See `RowDecoder.fields_of`."""
+        return self._inner.fields_of(unframed(payload))
 
 
 def _body(payload: bytes) -> bytes:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
+from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
 from sluiceway.formats.protobuf.message_schemas import (
     GivenMessage,
@@ -74,6 +75,17 @@ class ProtobufDecoder(RowDecoder):
             read=partial(self._read, collected),
         )
         return collected.decoded()
+
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """See `RowDecoder.fields_of`."""
+        try:
+            key, begin = self._messages.frame(payload)
+            reader = self._messages.of([key])[key]
+            if isinstance(reader, DirtyValueError):
+                return {}
+            return reader.read(Wire(payload, begin), len(payload))
+        except DirtyValueError:
+            return {}
 
     def _read(self, collected: CollectedRows, reader: MessageReader, group: list[Framed]) -> None:
         read_rows(partial(self._read_row, reader), group, collected)
