@@ -88,7 +88,7 @@ class RouteConfig:
     memory_bytes: int = 512 << 20
     late: LateRule = IN_TIME_ALWAYS
     ready: ReadyRule | None = None
-    awaits_columns: RouteSpec | None = None
+    awaits_columns: RouteSpec | None = field(default=None, hash=False, repr=False)
 
     @property
     def group(self) -> str:

@@ -38,8 +38,9 @@ def with_registry_columns(config: RouteConfig, parts: RouteParts) -> tuple[Route
         return config, parts
     log = parts.log.bind(job=config.job, route=config.route)
     log.info("columns_from_registry", subject=found.subject, version=found.version)
+    sink = open_sink(completed.catalog, completed.hive)
     parts.sink.close()
-    return completed, replace(parts, sink=open_sink(completed.catalog, completed.hive))
+    return completed, replace(parts, sink=sink)
 
 
 def registry_columns(config: RouteConfig) -> RouteConfig:

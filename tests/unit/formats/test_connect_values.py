@@ -3,8 +3,9 @@
 import base64
 import json
 import random
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,12 @@ from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
+ODD = {
+    "fields": [
+        {"field": []},
+        {"field": "after", "name": [], "fields": [{"field": "v", "name": {}, "type": []}]},
+    ]
+}
 VARIABLE = "io.debezium.data.VariableScaleDecimal"
 
 
@@ -240,7 +247,35 @@ def test_keys_that_came_twice_stay_dirty() -> None:
     assert one(schemas, column("v", "decimal(9,2)")) == ("duplicate_key", "schema")
 
 
-@pytest.mark.parametrize("schema", [None, 1, [], {}, {"fields": 1}, {"fields": [None, {}]}])
+@pytest.mark.parametrize("schema", [None, 1, [], {}, {"fields": 1}, {"fields": [None, {}]}, ODD])
 def test_schema_that_is_none_changes_nothing(schema: object) -> None:
     whole = {"schema": schema, "payload": {"after": {"v": "12.50"}, "op": "c"}}
     assert one(json.dumps(whole).encode(), column("v", "decimal(9,2)")) == (Decimal("12.50"),)
+
+
+def test_messages_that_kafka_connect_has_written_are_read_exactly() -> None:
+    """Those of its own JsonConverter, 4.1.1; the numbers are what Java's BigDecimal printed."""
+    path = Path(__file__).with_name("connect_messages.jsonl")
+    columns = (
+        column("price", "decimal(38,2)"),
+        column("any", "decimal(38,8)"),
+        column("day", "date"),
+        column("day2", "date"),
+        column("at", "timestamp"),
+        column("local", "timestamp", timezone="UTC"),
+        column("list", "array<decimal(9,1)>"),
+        column("map", "map<string,decimal(9,3)>"),
+    )
+    written = [
+        ("-184349.97", "-18434.997"),
+        ("-2823545738800383152745286.59", "-282354573880038315274.528659"),
+        ("-126513850443679046651930846970031.87", "-1265138504436790466519308469.7003187"),
+    ]
+    at = datetime(2026, 11, 20, 8)  # noqa: DTZ001 - as Arrow gives it
+    wanted = []
+    for number, (price, of_any) in enumerate(written, 1):
+        day = date(1970, 1, 1) + timedelta(days=number * 37 - 500)
+        milli, micro = timedelta(milliseconds=number), timedelta(microseconds=number)
+        inner = ([Decimal("1.5"), None], [("k", Decimal("-0.125"))])
+        wanted.append((Decimal(price), Decimal(of_any), day, day, at + milli, at + micro, *inner))
+    assert read(path.read_bytes().splitlines(), *columns) == wanted

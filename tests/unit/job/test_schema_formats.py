@@ -49,6 +49,17 @@ def test_registry_of_a_format_becomes_its_options(tmp_path: Path, name: str) -> 
     assert "hush" not in repr(found)
 
 
+def test_registry_of_json_becomes_a_header_and_no_address(tmp_path: Path) -> None:
+    found = choice(tmp_path, "{json: {registry: reg}}")
+    assert found.name == "json"
+    assert dict(found.options) == {
+        "extra": "ignore",
+        "tombstones": "dirty",
+        "engine": "auto",
+        "frame": "confluent",
+    }
+
+
 def test_schemas_of_the_job_file_become_options(tmp_path: Path) -> None:
     (tmp_path / "one.avsc").write_text('"int"\n')
     reference = f"${{file:{tmp_path}/one.avsc}}"

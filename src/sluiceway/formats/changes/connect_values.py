@@ -78,111 +78,125 @@ class _Target:
         return _Target(self.type.value if isinstance(self.type, MapType) else None, self.unit)
 
 
-def seen_by_schema(message: Mapping[str, object], field: Field) -> Mapping[str, object]:
-    """What a column's reader gets in place of a message that came with its schema.
-
-    Called for each such message and column.
+class SchemaView:
+    """A message that came with its schema, as the schema means it. Made for each such message.
 
     Args:
-        message: With the keys `schema` and `payload`; another one comes back as it is.
-        field: The column; its path begins with `payload`.
-
-    Returns:
-        The message, or as much of it as the reader asks for, with decimals as numbers, and
-        with times where the column is one and has no unit of its own.
-
-    Raises:
-        DirtyValueError: A decimal is none, or the schema does not say its scale.
+        message: With the keys `schema` and `payload`.
     """
-    node, value = message.get(_SCHEMA), message.get(field.path[0])
-    for key in field.path[1:]:
-        if not isinstance(value, dict) or not isinstance(node, dict) or key not in value:
+
+    def __init__(self, message: Mapping[str, object]) -> None:
+        self._message = message
+        self._schema = message.get(_SCHEMA)
+        # Fields by name, of the structs that were asked for; nodes live as long as the message.
+        self._fields: dict[int, dict[object, object]] = {}
+
+    def of(self, field: Field) -> Mapping[str, object]:
+        """What a column's reader gets in place of the message. Called for each column.
+
+        Args:
+            field: The column; its path begins with `payload`.
+
+        Returns:
+            The message, or as much of it as the reader asks for, with decimals as numbers, and
+            with times where the column is one and has no unit of its own.
+
+        Raises:
+            DirtyValueError: A decimal is none, or the schema does not say its scale.
+        """
+        message = self._message
+        node, value = self._schema, message.get(field.path[0])
+        for key in field.path[1:]:
+            if not isinstance(value, dict) or not isinstance(node, dict) or key not in value:
+                return message
+            if isinstance(value, JsonObject) and key in value.doubled:
+                return message
+            node, value = self._below(node, key), value[key]
+        try:
+            found = self._read(value, node, _Target(field.type, field.time_unit))
+        except DirtyValueError as error:
+            raise error.under(*field.path) from None
+        if found is value:
             return message
-        if isinstance(value, JsonObject) and key in value.doubled:
-            return message
-        node, value = _below(node, key), value[key]
-    if not isinstance(node, dict) or value is None:
-        return message
-    try:
-        found = _read(value, node, _Target(field.type, field.time_unit))
-    except DirtyValueError as error:
-        raise error.under(*field.path) from None
-    if found is value:
-        return message
-    if isinstance(message, JsonObject) and _SCHEMA in message.doubled:
-        text = "the message came with two schemas"
-        raise DirtyValueError(DirtyReason.DUPLICATE_KEY, text).under(_SCHEMA)
-    seen: dict[str, object] = {field.path[-1]: found}
-    for key in reversed(field.path[:-1]):
-        seen = {key: seen}
-    return seen
+        if isinstance(message, JsonObject) and _SCHEMA in message.doubled:
+            text = "the message came with two schemas"
+            raise DirtyValueError(DirtyReason.DUPLICATE_KEY, text).under(_SCHEMA)
+        seen: dict[str, object] = {field.path[-1]: found}
+        for key in reversed(field.path[:-1]):
+            seen = {key: seen}
+        return seen
 
+    def _below(self, node: _Node, key: str) -> object:
+        """The schema of what an object has under a key."""
+        if node.get("type") == "map":
+            return node.get("values")
+        fields = self._fields.get(id(node))
+        if fields is None:
+            listed = node.get("fields")
+            held = listed if isinstance(listed, list) else []
+            fields = {_name(each): each for each in held if isinstance(each, dict)}
+            self._fields[id(node)] = fields
+        return fields.get(key)
 
-def _below(node: _Node, key: str) -> object:
-    """The schema of what an object has under a key."""
-    if node.get("type") == "map":
-        return node.get("values")
-    return _fields(node).get(key)
-
-
-def _fields(node: _Node) -> dict[object, object]:
-    fields = node.get("fields")
-    if not isinstance(fields, list):
-        return {}
-    return {each.get("field"): each for each in fields if isinstance(each, dict)}
-
-
-def _read(value: object, node: object, target: _Target) -> object:
-    """A value as its schema means it; the same object when that changes nothing."""
-    if value is None or not isinstance(node, dict):
+    def _read(self, value: object, node: object, target: _Target) -> object:
+        """A value as its schema means it; the same object when that changes nothing."""
+        if value is None or not isinstance(node, dict):
+            return value
+        name = node.get("name")
+        if name == DECIMAL:
+            return _decimal(value, node, target)
+        if name == VARIABLE_DECIMAL and not isinstance(target.type, StructType | MapType):
+            return _variable_decimal(value)
+        if isinstance(value, NumberText):
+            return _time(value, name) if target.takes_times else value
+        if isinstance(value, dict):
+            return self._object(value, node, target)
+        if isinstance(value, list):
+            return self._array(value, node, target)
         return value
-    name = node.get("name")
-    if name == DECIMAL:
-        return _decimal(value, node, target)
-    if name == VARIABLE_DECIMAL and not isinstance(target.type, StructType | MapType):
-        return _variable_decimal(value)
-    if name in _TIMES and target.takes_times and isinstance(value, NumberText):
-        return _TIMES[str(name)](int(value)) if _WHOLE.fullmatch(value) else value
-    if isinstance(value, dict):
-        return _object(value, node, target)
-    if isinstance(value, list):
-        return _array(value, node, target)
-    return value
+
+    def _array(self, value: list[object], node: _Node, target: _Target) -> object:
+        items, element = node.get("items"), target.element
+        found = [self._inside(n, item, items, element) for n, item in enumerate(value)]
+        changed = any(one is not other for one, other in zip(found, value, strict=True))
+        return found if changed else value
+
+    def _object(self, value: dict[str, object], node: _Node, target: _Target) -> object:
+        if isinstance(target.type, StructType):
+            wanted = {of.name: _Target(of.type, of.time_unit) for of in target.type.fields}
+        else:
+            wanted = dict.fromkeys(value, target.value)
+        changed: dict[str, object] = {}
+        for key, inside in wanted.items():
+            held = value.get(key)
+            found = self._inside(key, held, self._below(node, key), inside)
+            if found is not held:
+                changed[key] = found
+        if not changed:
+            return value
+        if isinstance(value, JsonObject):
+            # What came twice has to be seen by who reads it.
+            copy = JsonObject(list((value | changed).items()))
+            copy.doubled = value.doubled
+            return copy
+        return value | changed
+
+    def _inside(self, step: str | int, value: object, node: object, target: _Target) -> object:
+        try:
+            return self._read(value, node, target)
+        except DirtyValueError as error:
+            raise error.under(step) from None
 
 
-def _array(value: list[object], node: _Node, target: _Target) -> object:
-    items, element = node.get("items"), target.element
-    found = [_inside(place, item, items, element) for place, item in enumerate(value)]
-    changed = any(one is not other for one, other in zip(found, value, strict=True))
-    return found if changed else value
+def _name(node: Mapping[str, object]) -> str | None:
+    """The field's; None for one that has none, which is asked for by nobody."""
+    found = node.get("field")
+    return found if isinstance(found, str) else None
 
 
-def _object(value: dict[str, object], node: _Node, target: _Target) -> object:
-    if isinstance(target.type, StructType):
-        wanted = {of.name: _Target(of.type, of.time_unit) for of in target.type.fields}
-    else:
-        wanted = dict.fromkeys(value, target.value)
-    changed: dict[str, object] = {}
-    for key, inside in wanted.items():
-        held = value.get(key)
-        found = _inside(key, held, _below(node, key), inside)
-        if found is not held:
-            changed[key] = found
-    if not changed:
-        return value
-    if isinstance(value, JsonObject):
-        # What came twice has to be seen by who reads it.
-        copy = JsonObject(list((value | changed).items()))
-        copy.doubled = value.doubled
-        return copy
-    return value | changed
-
-
-def _inside(step: str | int, value: object, node: object, target: _Target) -> object:
-    try:
-        return _read(value, node, target)
-    except DirtyValueError as error:
-        raise error.under(step) from None
+def _time(number: str, name: object) -> object:
+    make = _TIMES.get(name) if isinstance(name, str) else None
+    return make(int(number)) if make is not None and _WHOLE.fullmatch(number) else number
 
 
 def _decimal(value: object, node: _Node, target: _Target) -> object:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from sluiceway.formats.changes.connect_values import seen_by_schema
+from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.changes.envelopes import Envelope, Message
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_values import compile_field
@@ -105,9 +105,9 @@ class MessageForm:
             self._check_image(payload, image, str(marker))
         if not self.wrapper:
             return [read(payload) for read in image.readers]
+        seen = SchemaView(payload)
         return [
-            read(seen_by_schema(payload, field))
-            for field, read in zip(image.fields, image.readers, strict=True)
+            read(seen.of(field)) for field, read in zip(image.fields, image.readers, strict=True)
         ]
 
     def _check_image(self, payload: Mapping[str, object], image: _Image, marker: str) -> None:

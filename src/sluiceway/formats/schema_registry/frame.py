@@ -30,7 +30,7 @@ def unframed(payload: bytes) -> bytes:
     No JSON begins with a zero, so it need not be said which of the two a payload is. For those
     who look at payloads for people; decoders are told.
     """
-    return payload[HEADER_BYTES:] if payload.startswith(b"\0") else payload
+    return (payload.startswith(b"\0") and payload[HEADER_BYTES:]) or payload
 
 
 def _broken(what: str) -> DirtyValueError:
