@@ -13,7 +13,7 @@ from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
 from sluiceway.spec.retention import duration_text
 
 if TYPE_CHECKING:
-    from sluiceway.spec.models import HiveTable, JobSpec, RouteSpec, TableSpec
+    from sluiceway.spec.models import HiveTable, JobSpec, RouteSpec
     from sluiceway.spec.problems import Problem
 
 app = typer.Typer()
@@ -94,6 +94,7 @@ def _route_summary(route: "RouteSpec") -> dict[str, Any]:
         "start": str(route.source.start_at),
         "table": table.hive.name if table.hive.is_template else table.hive.name.lower(),
         "create": table.hive.create,
+        "subject": _subject(route),
         "columns": None
         if table.columns is None
         else [
@@ -137,7 +138,7 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
         "route": f"{route.route or 'one for each table'}, {commits}",
         "topics": f"{topics or ', '.join(route.source.names)} from {route.source.start_at}",
         "table": f"{name}, {created}, {_files(hive)}",
-        "columns": _columns(route.table),
+        "columns": _columns(route),
         "partitions": _partitions(route),
         "files": forecast.words(),
     }
@@ -172,13 +173,27 @@ def _files(hive: "HiveTable") -> str:
     return f"{file_format} {hive.compression or COMPRESSIONS[file_format][0]}"
 
 
-def _columns(table: "TableSpec") -> str:
+def _columns(spec: "RouteSpec") -> str:
+    table = spec.table
     meta = ", ".join(column.name for column in table.meta)
     suffix = f"; {meta}" if meta else ""
+    subject = _subject(spec)
+    if subject is not None:
+        version = "at each start" if subject["version"] is None else f"version {subject['version']}"
+        return f"from the registry's subject {subject['name']}, {version}{suffix}"
     if table.columns is None:
         return f"from the table{suffix}"
     names = ", ".join(column.name for column in table.columns)
     return f"{len(table.columns)}: {names}{suffix}"
+
+
+def _subject(spec: "RouteSpec") -> dict[str, Any] | None:
+    """The subject that says the columns; None where none does."""
+    subject = spec.table.subject
+    if subject is None:
+        return None
+    name = subject.name or f"{spec.source.names[0]}-value"
+    return {"name": name, "version": subject.version, "message": subject.message}
 
 
 def _partitions(spec: "RouteSpec") -> str:

@@ -10,7 +10,7 @@ from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_choices import dirty_limits, dirty_table, dirty_topic
 from sluiceway.job.ready_choice import ready_rule
 from sluiceway.job.retention import RetentionRule
-from sluiceway.job.schema_formats import avro_options, protobuf_options
+from sluiceway.job.schema_formats import avro_options, json_options, protobuf_options
 from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
@@ -105,6 +105,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         catalog=_catalog_access(spec),
         hive=_hive_options(spec, columns),
         columns=None if columns is None else Schema(payload_fields(columns)),
+        awaits_columns=None if spec.table.subject is None else spec,
         choices=row_choices(columns, spec.where),
         meta=tuple(MetaColumn(column.field, column.name) for column in spec.table.meta),
         event_time=_event_time_rule(spec),
@@ -281,11 +282,12 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         return FormatChoice("avro", avro_options(spec, spec.format.avro))
     if spec.format.protobuf is not None:
         return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
-    choice = FormatChoice(*spec.format.built_in)
-    if spec.format.json_ is not None and Evolution(spec.table.evolution).refuses_unknown:
-        options = dict(choice.options) | {"extra": "evolve"}
-        return FormatChoice(choice.name, tuple(options.items()))
-    return choice
+    if spec.format.json_ is not None:
+        told = dict(json_options(spec.format.json_))
+        if Evolution(spec.table.evolution).refuses_unknown:
+            told["extra"] = "evolve"
+        return FormatChoice("json", tuple(told.items()))
+    return FormatChoice(*spec.format.built_in)
 
 
 def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

@@ -115,11 +115,16 @@ def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     if registry:
         messages = RegistryMessages(process_store(registry_settings(registry)))
     else:
-        messages = GivenMessage(_given_schema(options), options[MESSAGE_OPTION])
+        messages = GivenMessage(given_schema(options), options[MESSAGE_OPTION])
     return ProtobufDecoder(schema, messages, skips_tombstones=tombstones == "skip")
 
 
-def _given_schema(options: Mapping[str, str]) -> MessageSchema:
+def given_schema(options: Mapping[str, str]) -> MessageSchema:
+    """The schema among the options of the format.
+
+    Raises:
+        ValueError: It is none.
+    """
     if SCHEMA_OPTION in options:
         return link([*well_known_files(), parse_proto(options[SCHEMA_OPTION])])
     try:
