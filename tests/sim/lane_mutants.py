@@ -6,7 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 from sim.substitutes import scheduler
-from sluiceway.job.dirty_keeping import LanesSeen
 from sluiceway.job.lanes import Lanes
 from sluiceway.job.requests import LaneRequest
 from sluiceway.ledger.lane_image import LaneImage
@@ -81,11 +80,6 @@ def record_without_dirty_rows(
     record = _RECORD(self, lane, result, schema)
     counts = replace(record.counts, dirty=BigInt(0), filtered=record.counts.dirty)
     return replace(record, counts=counts, dirty_files=())
-
-
-def taken_is_enough(self: LanesSeen, source: str, rows: int) -> bool:
-    del rows
-    return source in self.taken
 
 
 def land_unpublished(self: Lanes, record: LaneDataRecord) -> None:

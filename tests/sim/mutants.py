@@ -36,7 +36,6 @@ from sluiceway.job import (
     route_session,
     takeover,
 )
-from sluiceway.job.dirty_keeping import LanesSeen
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_times import EpochDates
 from sluiceway.job.lanes import Lanes
@@ -416,8 +415,6 @@ MUTANTS = (
            ((Lanes, "_record", lanes.record_without_dirty_rows),)),
     Mutant("lane-not-published", "the files of a lane's epoch stay staged",
            ((Lanes, "_land", lanes.land_unpublished),)),
-    Mutant("dirty-file-gone-early", "a dirty file goes as soon as a lane has taken a row of it",
-           ((LanesSeen, "consumed", lanes.taken_is_enough),)),
     Mutant("late-as-in-time", "tasks are not told what is closed, and write there uncounted",
            ((EpochDates, "for_splits", late.without_closed),)),
     Mutant("late-not-published", "the files of late rows stay staged",
