@@ -3,13 +3,19 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from sim.broker import CLEAN, DIRTY, repaired
 
 Row = tuple[int, int]
 OPEN, REPLAYED, PURGED = "open", "replayed", "purged"
 Require = Callable[[object, str, str], None]
+
+
+class Named(Protocol):
+    """A file that a record names."""
+
+    dead: str
 
 
 @dataclass(slots=True)
@@ -19,6 +25,12 @@ class DirtyFile:
     seq: int
     rows: list[Row]
     where: list[str]
+    named: Named
+
+    def settle(self) -> None:
+        """Let it go once nobody can read a row of it again, and rows of it were given up."""
+        if PURGED in self.where and {*self.where} <= {REPLAYED, PURGED}:
+            self.named.dead = "let go of"
 
 
 @dataclass(slots=True)
@@ -38,9 +50,14 @@ class Lanes:
     written: Counter[Row] = field(default_factory=Counter)
     again: Counter[Row] = field(default_factory=Counter)
 
-    def add_file(self, seq: int, final: str, rows: list[Row]) -> None:
+    def add_file(self, seq: int, final: str, rows: list[Row], named: Named) -> None:
         """A record commits a dirty file."""
-        self.files[final.rpartition("/")[2]] = DirtyFile(seq, rows, [OPEN] * len(rows))
+        self.files[final.rpartition("/")[2]] = DirtyFile(seq, rows, [OPEN] * len(rows), named)
+
+    def let_go(self) -> Counter[Row]:
+        """Rows of the files that need not be there any more."""
+        gone = (file.rows for file in self.files.values() if file.named.dead)
+        return Counter(row for rows in gone for row in rows)
 
     def open_lane(self, body: dict[str, Any], seq: int, require: Require) -> None:
         """LANE: its rows are there, and nobody else's."""
@@ -85,6 +102,7 @@ class Lanes:
             before = inside and body["lane"] not in file.where[inside[0][0] : start]
             require(before, "I2", f"slot {seq} leaves rows out: {span}")
             file.where[start:end] = [PURGED if kind == "purge" else REPLAYED] * (end - start)
+            file.settle()
             for row in file.rows[start:end] if kind == "replay" else ():
                 found[repaired(*row)].append(row)
         self._check_counts(body, kind, found, seq, require)

@@ -387,7 +387,7 @@ class Monitor:
     ) -> list[tuple[NamedFile, str]]:
         found = [self._file(file, seq, own, kept) for file in body["dirty_files"]]
         for file, _ in found:
-            self.fold.lanes.add_file(seq, file.final, file_rows(file.content))
+            self.fold.lanes.add_file(seq, file.final, file_rows(file.content), file)
         return found
 
     def _lane_data(self, plain: dict[str, Any], seq: int, kept: dict[str, bytes] | None) -> None:
@@ -495,6 +495,6 @@ class Monitor:
             seen = is_dirty or is_late or path.rpartition("/")[0] in {*folders, *hidden}
             _require(seen, "end", f"no partition shows {path}")
             found[DIRTY if is_dirty else CLEAN] += file_rows(content)
-        expired = {CLEAN: self.fold.places.expired_rows, DIRTY: Counter[Row]()}
+        expired = {CLEAN: self.fold.places.expired_rows, DIRTY: self.fold.lanes.let_go()}
         for kind, rows in found.items():
             compare_rows(kind, Counter(rows), Counter(wanted[kind]) - expired[kind])

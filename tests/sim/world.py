@@ -31,6 +31,7 @@ from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
     background,
     desk,
+    dirty_keeping,
     housekeeping,
     lanes,
     loop,
@@ -394,6 +395,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (pieces.Pieces, "_piece", lambda *asked: 3),
     (moved_partitions, "READERS_GRACE_S", 8.0),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
+    (dirty_keeping, "READERS_GRACE_S", 4.0),
     (desk, "BEGIN", (_begin_background,)),
     (background, "ProcessRewriter", _rewriter),
     (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),

@@ -93,6 +93,7 @@ class DirtyFeeder(BackgroundWork):
         published: Slot below which all files are at their final names; called by the thread.
         store: Where the rows go; closed here.
         eyes: Told of waits and of what was fed.
+        let_go: Whether a file need not be there any more (`job.dirty_keeping`); as `published`.
     """
 
     def __init__(
@@ -102,10 +103,13 @@ class DirtyFeeder(BackgroundWork):
         published: Callable[[], int],
         store: DirtyStore,
         eyes: Log,
+        *,
+        let_go: Callable[[CommittedDirty], bool] = lambda _: False,
     ) -> None:
         self._log = log
         self._ledger = ledger
         self._published = published
+        self._let_go = let_go
         self._store = store
         self._eyes = eyes
         self._place = DirtyPlace()
@@ -188,8 +192,9 @@ class DirtyFeeder(BackgroundWork):
         source = found.source
         start = at.row if (at.seq, at.file) == (source.seq, source.file) else 0
         if self._log.storage.status(found.path) is None:
-            rows = int(found.file.rows) - start
-            self._eyes.warning("dirty_file_gone", path=found.path, rows=rows)
+            if not self._let_go(found):
+                rows = int(found.file.rows) - start
+                self._eyes.warning("dirty_file_gone", path=found.path, rows=rows)
             return 0
         fed = 0
         for rows, place in self._store.feed(found, start):

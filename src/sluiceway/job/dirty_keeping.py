@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sluiceway.errors import StorageUnavailableError
 from sluiceway.job.dirty_feed import CommittedDirty
 from sluiceway.job.dirty_limits import PREPARED_AT
 from sluiceway.job.dirty_table import DirtyTable
 from sluiceway.job.requests import MOST_RANGES, REQUEST_VERSION, LaneRequest, put_request
-from sluiceway.ledger.dirty_files import dirty_sources
+from sluiceway.ledger.dirty_files import dirty_sources, records_of
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import PURGE, LaneRange, LaneRecord
@@ -107,7 +108,7 @@ class DirtyKeeper:
         """
         self._note_purged(seen)
         if self._keep_ms is not None:
-            self._note_old(seen, int(time.time() * 1000) - self._keep_ms)
+            self._note_old(seen, time.time_ns() // 1_000_000 - self._keep_ms)
             self._ask(seen)
         try:
             self._sweep(seen, stopped)
@@ -123,9 +124,8 @@ class DirtyKeeper:
             found = self._log.read_slot(seq)
             if found is not None and isinstance(found[0].body, LaneRecord):
                 sources = {DirtySource.parse(each.source) for each in found[0].body.ranges}
-                for seq_of in sorted({source.seq for source in sources}):
-                    slot = self._log.read_slot(seq_of)
-                    for committed in () if slot is None else self._of(seen.ledger, slot[0]):
+                for record in records_of(self._log, sources):
+                    for committed in self._of(seen.ledger, record):
                         if committed.source in sources:
                             self._take(committed)
             self._purges_seen.add(lane)
@@ -199,11 +199,20 @@ class DirtyKeeper:
         for found in sorted(due, key=lambda each: each.source):
             if stopped():
                 return
-            if self._table is not None:
-                self._table.drop(found)
-            self._log.storage.remove(found.path)
+            try:
+                # Another driver may have been faster, after it had taken the copy away.
+                if self._log.storage.status(found.path) is not None:
+                    self._drop(found)
+            except StorageUnavailableError as error:
+                self._eyes.info("garbage_left", path=found.path, error=str(error))
+                continue
             del self._files[found.source], self._since[found.source]
             self._eyes.info("dirty_file_removed", path=found.path, rows=int(found.file.rows))
+
+    def _drop(self, found: CommittedDirty) -> None:
+        if self._table is not None:
+            self._table.drop(found)
+        self._log.storage.remove(found.path)
 
 
 def open_ranges(source: str, rows: int, seen: LanesSeen) -> Sequence[LaneRange]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sluiceway.job.config import RouteConfig
-from sluiceway.job.dirty_feed import DirtyFeeder, DirtyStore
+from sluiceway.job.dirty_feed import CommittedDirty, DirtyFeeder, DirtyStore
 from sluiceway.job.dirty_keeping import DirtyKeeper
 from sluiceway.job.dirty_table import DIRTY_COLUMNS, DirtyTable
 from sluiceway.job.dirty_topic import DirtyTopic
@@ -35,7 +35,20 @@ def begin(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> tuple[DirtyFeed
         store = DirtyTopic(feed, owned.storage, eyes)
     if store is None:
         return ()
-    return (DirtyFeeder(owned.log, ledger, lambda: owned.fold.published_through, store, eyes),)
+
+    def let_go(found: CommittedDirty) -> bool:
+        # Rows that lanes have taken stay taken: an answer of any moment holds.
+        return owned.fold.lanes.taken.get(str(found.source)) == [(0, int(found.file.rows))]
+
+    feeder = DirtyFeeder(
+        owned.log,
+        ledger,
+        lambda: owned.fold.published_through,
+        store,
+        eyes,
+        let_go=let_go,
+    )
+    return (feeder,)
 
 
 def keeper_of(

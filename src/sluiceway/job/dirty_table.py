@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluiceway.catalog.hive_table import HiveColumn
@@ -195,7 +196,7 @@ def day_of(record: Record, storage: Storage, path: str) -> str:
     which tell no time, the day of the newest row.
 
     Raises:
-        StorageUnavailableError: The store failed.
+        StorageUnavailableError: The store failed, or the file cannot be read.
     """
     body = record.body
     at_ms = body.timings_ms.get(PREPARED_AT, 0) if isinstance(body, EpochRecord) else 0
@@ -211,5 +212,12 @@ def day_of(record: Record, storage: Storage, path: str) -> str:
 
 def _newest_ms(storage: Storage, path: str) -> int:
     with storage.open_read(path) as stream:
-        times = pq.read_table(stream, columns=["timestamp_ms"]).column(0).to_pylist()
+        try:
+            times = pq.read_table(stream, columns=["timestamp_ms"]).column(0).to_pylist()
+        except pa.ArrowException as error:
+            raise StorageUnavailableError(
+                f"the dirty file cannot be read: {error}",
+                where=path,
+                hint="`sluiceway verify --deep` says whether it is what was committed",
+            ) from error
     return max((each for each in times if each is not None), default=0)

@@ -1,6 +1,6 @@
 """Dirty files by the slots that committed them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord
@@ -23,8 +23,6 @@ def find_dirty_files(
 ) -> dict[DirtySource, FileRecord]:
     """Look sources up in the records of their slots; those that are none are left out.
 
-    Slots of one pack are read in one go.
-
     Raises:
         LedgerCorruptError: A slot or pack holds something else.
         StorageUnavailableError: The store failed.
@@ -32,7 +30,20 @@ def find_dirty_files(
     wanted = set(sources)
     ledgers = {each.ledger for each in wanted}
     found: dict[DirtySource, FileRecord] = {}
-    seqs = sorted({each.seq for each in wanted})
+    for record in records_of(log, wanted):
+        for ledger in ledgers:
+            found |= dirty_sources(ledger, record)
+    return {source: file for source, file in found.items() if source in wanted}
+
+
+def records_of(log: LedgerLog, sources: Iterable[DirtySource]) -> Iterator[Record]:
+    """The records that commit dirty files, rising; slots of one pack are read in one go.
+
+    Raises:
+        LedgerCorruptError: A slot or pack holds something else.
+        StorageUnavailableError: The store failed.
+    """
+    seqs = sorted({each.seq for each in sources})
     at = 0
     while at < len(seqs):
         # Behind a slot that is asked for, others follow soon, or are in the same folder.
@@ -40,11 +51,8 @@ def find_dirty_files(
         last = at
         while last + 1 < len(seqs) and log.layout.folder_of(seqs[last + 1]) == folder:
             last += 1
-        for record in _records(log, seqs[at : last + 1]):
-            for ledger in ledgers:
-                found |= dirty_sources(ledger, record)
+        yield from _records(log, seqs[at : last + 1])
         at = last + 1
-    return {source: file for source, file in found.items() if source in wanted}
 
 
 def _records(log: LedgerLog, seqs: list[int]) -> Iterable[Record]:

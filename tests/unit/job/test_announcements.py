@@ -104,7 +104,7 @@ def test_receiver_is_told_in_order_once_the_catalog_has_it(tmp_path: Path) -> No
     teller.want([first, second])
     teller.shown(second)
     wait_for(lambda: receiver.told == [key(8)])
-    assert teller.waiting == 1
+    wait_for(lambda: teller.waiting == 1)
     teller.shown(second + 1)
     wait_for(lambda: teller.waiting == 0)
     teller.close()

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.schema_registry.frame import confluent_frame, unframed
+from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 
 
@@ -52,7 +52,10 @@ class FramedJsonDecoder(RowDecoder):
 
     def fields_of(self, payload: bytes) -> Mapping[str, object]:
         """See `RowDecoder.fields_of`."""
-        return self._inner.fields_of(unframed(payload))
+        try:
+            return self._inner.fields_of(_body(payload))
+        except DirtyValueError:
+            return {}
 
 
 def _body(payload: bytes) -> bytes:
