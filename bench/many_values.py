@@ -101,7 +101,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=30 * FETCH)
     parser.add_argument("--memory-mib", type=int, default=512)
     parser.add_argument("--route", action="store_true", help="with Kafka, metastore and Spark")
-    parser.add_argument("--again", type=int, default=500, help="values of later epochs")
+    parser.add_argument("--again", type=int, default=500, help="values of a second epoch")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.route:

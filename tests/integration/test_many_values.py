@@ -14,7 +14,7 @@ from tools.route_faults import NewRun, data_records
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
-VALUES, AGAIN, LATER_EPOCHS = 400, 12, 3
+VALUES, AGAIN, LATER_EPOCHS = 200, 5, 2
 
 
 def run_process(values: int, records: int, memory_mib: int) -> dict[str, float]:
