@@ -1,6 +1,6 @@
 """What a valid job file says, in a few lines for people: for `validate`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
@@ -8,7 +8,7 @@ from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
 from sluiceway.spec.retention import duration_text
 
 if TYPE_CHECKING:
-    from sluiceway.spec.models import HiveTable, JobSpec, PartitionSpec, RouteSpec, TableSpec
+    from sluiceway.spec.models import HiveTable, JobSpec, PartitionSpec, RouteSpec
 
 _LATE_WORDS = {
     "side": "put aside",
@@ -47,11 +47,12 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
         "route": f"{route.route or 'one for each table'}, {commits}",
         "topics": f"{topics or ', '.join(route.source.names)} from {route.source.start_at}",
         "table": f"{name}, {created}, {_files(hive)}",
-        "columns": _columns(route.table),
+        "columns": _columns(route),
         "partitions": _partitions(route),
         "late rows": _late(route),
         "announced": _announced(route),
         "retention": _retention(route),
+        "dirty rows": _dirty_rows(route),
         "files": forecast.words(),
         "warning": forecast.warning(),
     }
@@ -69,15 +70,29 @@ def _files(hive: "HiveTable") -> str:
     return f"{file_format} {hive.compression or COMPRESSIONS[file_format][0]}"
 
 
-def _columns(table: "TableSpec") -> str:
+def _columns(route: "RouteSpec") -> str:
+    table = route.table
     meta = ", ".join(column.name for column in table.meta)
     suffix = f"; {meta}" if meta else ""
     if table.evolution != "fail":
         suffix += f"; evolution: {table.evolution}"
+    subject = subject_of(route)
+    if subject is not None:
+        version = "at each start" if subject["version"] is None else f"version {subject['version']}"
+        return f"from the registry's subject {subject['name']}, {version}{suffix}"
     if table.columns is None:
         return f"from the table{suffix}"
     names = ", ".join(column.name for column in table.columns)
     return f"{len(table.columns)}: {names}{suffix}"
+
+
+def subject_of(route: "RouteSpec") -> dict[str, Any] | None:
+    """The registry's subject that says the columns; None where none does."""
+    subject = route.table.subject
+    if subject is None:
+        return None
+    name = subject.name or f"{route.source.names[0]}-value"
+    return {"name": name, "version": subject.version, "message": subject.message}
 
 
 def _partitions(route: "RouteSpec") -> str:
@@ -150,3 +165,16 @@ def _retention(route: "RouteSpec") -> str | None:
         return None
     files = "removed" if kept.drop else "left to their owner"
     return f"partitions go {duration_text(kept.partitions_ms)} after their end, files are {files}"
+
+
+def _dirty_rows(route: "RouteSpec") -> str | None:
+    """Where they go besides, and how long they are kept; None for the defaults."""
+    store, kept_ms = route.dirty.store, route.dirty.retention_ms
+    words = []
+    if store is not None and store.topic is not None:
+        words.append(f"to the topic {store.topic} too")
+    if store is not None and store.table is not None:
+        words.append(f"to the table {store.table} too, made if missing")
+    if kept_ms is not None:
+        words.append(f"purged {duration_text(kept_ms)} after their commit")
+    return ", ".join(words) or None
