@@ -76,7 +76,7 @@ def _columns(route: "RouteSpec") -> str:
     suffix = f"; {meta}" if meta else ""
     if table.evolution != "fail":
         suffix += f"; evolution: {table.evolution}"
-    subject = subject_of(route)
+    subject = subject_summary(route)
     if subject is not None:
         version = "at each start" if subject["version"] is None else f"version {subject['version']}"
         return f"from the registry's subject {subject['name']}, {version}{suffix}"
@@ -86,7 +86,7 @@ def _columns(route: "RouteSpec") -> str:
     return f"{len(table.columns)}: {names}{suffix}"
 
 
-def subject_of(route: "RouteSpec") -> dict[str, Any] | None:
+def subject_summary(route: "RouteSpec") -> dict[str, Any] | None:
     """The registry's subject that says the columns; None where none does."""
     subject = route.table.subject
     if subject is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.cli.file_forecast import file_forecast
-from sluiceway.cli.job_summary import subject_of, summary_for_people
+from sluiceway.cli.job_summary import subject_summary, summary_for_people
 
 if TYPE_CHECKING:
     from sluiceway.spec.models import JobSpec, RouteSpec
@@ -93,7 +93,7 @@ def _route_summary(route: "RouteSpec") -> dict[str, Any]:
         "start": str(route.source.start_at),
         "table": table.hive.name if table.hive.is_template else table.hive.name.lower(),
         "create": table.hive.create,
-        "subject": subject_of(route),
+        "subject": subject_summary(route),
         "columns": None
         if table.columns is None
         else [
