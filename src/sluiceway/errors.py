@@ -128,6 +128,7 @@ class StorageFullError(StorageUnavailableError):
     """No room is left, or a quota is used up; waited for like an outage."""
 
     code = "SW203"
+    exit_code = 5
 
 
 class StorageRefusedError(StorageUnavailableError):
@@ -137,6 +138,7 @@ class StorageRefusedError(StorageUnavailableError):
     """
 
     code = "SW202"
+    exit_code = 5
 
 
 class PoisonRow(SluicewayError):

@@ -54,6 +54,9 @@ def compact(
     A driver that runs does it beside its epochs; else this process does. Readers find the new
     files at once; the old ones stay for an hour. Safe to interrupt and to repeat: a driver that
     was asked goes on, and a partition whose files are few and large is left alone.
+
+    $ sluiceway compact orders.yaml dt=20261120
+    $ sluiceway compact orders.yaml --all-closed --dry-run
     """
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415

@@ -164,6 +164,8 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
     """Print dirty rows with where they came from and why they are dirty, oldest commit first.
 
     Messages keep to the columns' `redact`; keys, values and headers are shown when asked for.
+
+    $ sluiceway dirty show orders.yaml --reason overflow --values
     """
     from dataclasses import replace  # noqa: PLC0415
 
@@ -246,6 +248,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one option a filter
     Clean rows go into the table in one commit with the mark that they are done; rows that are
     dirty again are kept as new dirty rows. A driver that runs does it between its epochs; else
     this process does. Safe to interrupt and to repeat: it goes on where it was.
+
+    $ sluiceway dirty replay orders.yaml --reason overflow --dry-run
     """
     _lane(job_file, route, "replay", why, output, dry_run=dry_run, yes=True, wanted=_filter(
         reason, field, partition, slots, older_than

@@ -59,6 +59,9 @@ def infer(  # noqa: PLR0913, PLR0917 - the command's options
     Of a topic of JSON it looks at records: half of them are the oldest and half the newest of
     each source partition. Avro and Protobuf, and JSON with a registry, are told by their schema.
     What has to be decided by a person stands in comments. Nothing is committed, joined or written.
+
+    $ sluiceway infer orders --bootstrap-servers k1:9092
+    $ sluiceway infer job.yaml --route ods-orders
     """
     from sluiceway.cli.infer_schema import (  # noqa: PLC0415
         SCHEMA_SUFFIXES,

@@ -158,6 +158,8 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     Says what it would do, and exits with 7 when a consequence is not accepted yet. With --execute
     it does it: fences the ledger as a driver would and puts
     one record with the old and new ends, what was accepted, by whom and why.
+
+    $ sluiceway offsets reset orders.yaml --to earliest --accept-gap --reason 'ticket 7'
     """
     # Imported here to keep `--help` quick.
     from sluiceway.job.offset_moves import ResetWish, refuse_unaccepted  # noqa: PLC0415

@@ -71,6 +71,9 @@ def list_partitions(
     late; ready, announced; late, rows have come since; expired, dropped by its owner. Asks the
     ledgers alone: no broker, and no metastore where the job file says where the table lies.
     Exit with 1 when a ledger cannot be read.
+
+    $ sluiceway partitions list orders.yaml --state overdue
+    $ sluiceway partitions list orders.yaml --from dt=20261120 --to dt=20261121
     """
     from sluiceway.audit.partition_states import Stand  # noqa: PLC0415
     from sluiceway.errors import SluicewayError  # noqa: PLC0415
@@ -112,6 +115,8 @@ def wait(
     Exit with 0 when it is, with 1 when the time is over first, at once with 2 when nothing of this
     name is ever announced, and at once with 7 when it never will be: it was dropped, or is older
     than the first row. Reads the ledger alone, slot by slot; may be ended and repeated.
+
+    $ sluiceway partitions wait orders.yaml ods.orders dt=20261120 --timeout 2h
     """
     from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
     from sluiceway.audit.plain_times import moment  # noqa: PLC0415
@@ -167,6 +172,8 @@ def why(
 
     By the driver's own reasoning on what stands in the ledger. The log ends in it are as old as
     the driver's last record, which is told.
+
+    $ sluiceway partitions why orders.yaml dt=20261120/hr=08
     """
     from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
@@ -214,6 +221,8 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
     They go from the metastore; their files stay for their owner to remove, unless --drop is given.
     Rows that come for them later begin anew in another folder. A driver that runs does it between
     its epochs; else this process does. Safe to interrupt and to repeat.
+
+    $ sluiceway partitions forget orders.yaml dt=20261120 --reason 'wrong' --dry-run
     """
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415

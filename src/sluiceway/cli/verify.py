@@ -35,6 +35,8 @@ def verify(
 
     Reads the whole log (chain, ranges without gap or overlap, sums), every file's footer, the
     metastore's partitions and the broker's log ends. Changes nothing; a live driver may go on.
+
+    $ sluiceway verify orders.yaml --deep
     """
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.audit.run_verify import verify_route, verify_routes  # noqa: PLC0415

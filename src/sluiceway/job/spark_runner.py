@@ -1,5 +1,6 @@
 """Tasks on Spark: one job an epoch, one Spark task a task."""
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,9 @@ from sluiceway.worker.plan import TaskResult
 _WAIT_S = 0.05
 _CANCEL_S = 10.0
 _CAUSE_CHARACTERS = 500
+_TOO_LATE = "cancelled after run.straggler_timeout"
+_MORE_TIME = "is the machine overloaded, or the store slow? Else give it more time"
+_JVM_STACK = re.compile(r"\s*(at [\w.$/<>]+\(|\.\.\. \d+ more|Driver stacktrace:)")
 
 
 class SparkRunner(TaskRunner):
@@ -95,13 +99,11 @@ class SparkRunner(TaskRunner):
         try:
             self._session.sparkContext.cancelJobGroup(group)
             future.result(_CANCEL_S)
-        except (NotDoneError, Py4JJavaError, PySparkException) as error:
-            return self._salvage(
-                bundles, f"cancelled after the straggler time-out: {_cause(error)}"
-            )
+        except (NotDoneError, Py4JJavaError, PySparkException):
+            return self._salvage(bundles, _TOO_LATE)
         except (Py4JNetworkError, Py4JError, OSError) as error:
             raise _lost(error) from error
-        return self._salvage(bundles, "cancelled after the straggler time-out")
+        return self._salvage(bundles, _TOO_LATE)
 
     def _salvage(self, bundles: Sequence[Bundle], cause: str) -> list[TaskResult]:
         try:
@@ -109,13 +111,16 @@ class SparkRunner(TaskRunner):
         except StorageUnavailableError as error:
             raise TaskFailedError(f"no result of a task can be read: {error}") from error
         if not results:
-            raise TaskFailedError(f"no task finished: {cause}")
+            hint = _MORE_TIME if cause == _TOO_LATE else ""
+            raise TaskFailedError(f"no task finished: {cause}", hint=hint)
         self._log.warning("stragglers", answers=len(results), tasks=len(bundles), cause=cause)
         return results
 
 
 def _cause(error: BaseException) -> str:
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    """The end of what was told, without the stack of the JVM, which comes last and says least."""
+    told = str(error).splitlines()
+    lines = [line for line in told if line.strip() and not _JVM_STACK.match(line)]
     return " | ".join(lines[-3:])[:_CAUSE_CHARACTERS] or type(error).__name__
 
 

@@ -384,10 +384,21 @@ class LocalStorage(Storage):
 
 
 def _failure(what: str, error: OSError) -> StorageUnavailableError:
+    text = f"{what}: {_reason(what, error)}"
     if error.errno in _FULL:
-        return StorageFullError(f"{what}: {error}", hint="make room; nothing is lost")
-    kind = StorageRefusedError if error.errno in _REFUSALS else StorageUnavailableError
-    return kind(f"{what}: {error}")
+        return StorageFullError(text, hint="make room; nothing is lost")
+    if error.errno in _REFUSALS:
+        return StorageRefusedError(text, hint="check the permissions there, and who runs this")
+    return StorageUnavailableError(text)
+
+
+def _reason(what: str, error: OSError) -> str:
+    """What the system says, with the path where `what` does not have it."""
+    if error.errno is None:
+        return str(error)
+    path = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    at = f" at {path}" if path and path not in what else ""
+    return f"{os.strerror(error.errno).lower()}{at}"
 
 
 def _status_of(entry: os.DirEntry[str]) -> FileStatus | None:

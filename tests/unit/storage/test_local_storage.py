@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.errors import StorageFullError, StorageRefusedError, StorageUnavailableError
 from sluiceway.storage.local import LocalStorage
 
 Synced = Callable[[], set[str]]
@@ -80,3 +81,37 @@ def test_status_asks_once_so_that_an_outage_has_one_meaning(
     status = LocalStorage().status(str(tmp_path))
     assert status is not None
     assert status.is_dir
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "text"),
+    [
+        (PermissionError(errno.EACCES, "no"), StorageRefusedError, ": permission denied"),
+        (OSError(errno.EROFS, "no", "/up/there"), StorageRefusedError, "system at /up/there"),
+        (OSError(errno.ENOSPC, "no"), StorageFullError, ": no space left on device"),
+        (OSError(errno.EIO, "no"), StorageUnavailableError, ": input/output error"),
+        (OSError("the mount is gone"), StorageUnavailableError, ": the mount is gone"),
+    ],
+)
+def test_failure_tells_the_path_once_and_what_the_system_says(
+    raised: OSError,
+    kind: type[StorageUnavailableError],
+    text: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(path: Path) -> bytes:
+        if raised.filename is None and raised.errno is not None:
+            raised.filename = str(path)
+        raise raised
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    place = str(tmp_path / "record.json")
+    with pytest.raises(StorageUnavailableError) as told:
+        LocalStorage().read(place)
+    assert type(told.value) is kind
+    assert told.value.message.endswith(text)
+    assert told.value.message.count(place) == 1
+    assert "Errno" not in told.value.message
+    outside = kind is not StorageUnavailableError
+    assert (told.value.exit_code, bool(told.value.hint)) == ((5, True) if outside else (1, False))

@@ -232,7 +232,8 @@ def _number_type(seen: _Seen, kinds: set[str], where: str, doubts: list[str]) ->
     if "number with exponent" in kinds or seen.scale > _MOST_SCALE or digits > _MOST_DIGITS:
         doubts.append(f"{where}double rounds; a decimal keeps digits")
         return "double"
-    doubts.append(f"{where}{seen.scale} decimals at most; values with more are dirty, or double")
+    places = "1 decimal" if seen.scale == 1 else f"{seen.scale} decimals"
+    doubts.append(f"{where}{places} at most; values with more are dirty, or double")
     return f"decimal({max(18, digits)},{seen.scale})"
 
 
