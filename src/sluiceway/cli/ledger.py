@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Read a job's ledger.")
 
+_MOST_COUNTS = 10
 _MICROS_PER_SECOND = 1_000_000
 
 
@@ -121,6 +122,7 @@ def _describe_data(body: Any) -> str:
         newest = f", newest {datetime.fromtimestamp(seconds, UTC).isoformat(timespec='seconds')}"
     counts = body.counts
     closed = f"; closes {', '.join(body.closed)}" if body.closed else ""
+    closed += f", by its count {', '.join(body.counted)}" if body.counted else ""
     late = f"; late in {', '.join(body.late_in)}" if body.late_in else ""
     return (
         f"epoch {body.epoch}: {counts.read:,} read, {counts.written:,} written, "
@@ -143,6 +145,7 @@ def _describe_watermark(mark: Any) -> str:
 
 
 def _describe_partitions(body: Any) -> str:
+    from sluiceway.ledger.counts_records import CountsRecord  # noqa: PLC0415
     from sluiceway.ledger.partition_records import (  # noqa: PLC0415
         AbandonRecord,
         IntentRecord,
@@ -150,6 +153,10 @@ def _describe_partitions(body: Any) -> str:
         ReplaceRecord,
     )
 
+    if isinstance(body, CountsRecord):
+        counted = ", ".join(f"{each.prefix} {each.rows:,}" for each in body.counts[:_MOST_COUNTS])
+        more = ", ..." if len(body.counts) > _MOST_COUNTS else ""
+        return f"rows as {body.topic} has counted them: {counted or 'none'}{more}"
     if isinstance(body, IntentRecord):
         return f"begins to {body.purpose} {body.partition}"
     if isinstance(body, AbandonRecord):

@@ -1,6 +1,6 @@
 """What goes on beside the epochs of a route, from its START until it is left."""
 
-from sluiceway.job import desk, dirty_feed
+from sluiceway.job import counts_feed, desk, dirty_feed
 from sluiceway.job.compact_requests import CompactRequest
 from sluiceway.job.compactor import Compactor
 from sluiceway.job.config import RouteConfig
@@ -36,4 +36,6 @@ def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
 
     held.lanes.hand_on = hand_on
     held.background += [compactor, expirer, *dirty_feed.begin(config, held.owned, log)]
+    held.counts = counts_feed.begin(config, held.desk, log)
+    held.background += [] if held.counts is None else [held.counts]
     held.background.extend(begin(held.desk) for begin in desk.BEGIN)

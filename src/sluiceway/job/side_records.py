@@ -79,7 +79,8 @@ def closing_marked(
         view: Log ends, read after its tasks had answered.
     """
     answered = planned.answered or time.monotonic()
-    record = planned.dates.dated(replace(record, closed=planned.closed), planned.route, answered)
+    record = replace(record, closed=planned.closed, counted=held.desk.counted)
+    record = planned.dates.dated(record, planned.route, answered)
     if held.readiness is None:
         return record
     mark = held.readiness.mark(held.owned.fold, view, record.ranges)
@@ -125,7 +126,12 @@ def put_asked(held: HeldRoute, publish: Publish) -> None:
     Raises:
         FencedError: Another driver has taken over.
     """
+    fold, readiness = held.owned.fold, held.readiness
+    before = fold.next_seq
     held.desk.serve(partial(_put, held, publish))
+    if readiness is not None and readiness.rule.counts is not None and fold.next_seq != before:
+        # Counts may have come, and what they have waited for is there already.
+        readiness.close_due(fold)
 
 
 def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:
@@ -141,13 +147,15 @@ def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:
     Raises:
         FencedError: Another driver has taken over.
     """
-    closing = replace(_NOTHING_READ, epoch=epoch, closed=held.desk.closed())
-    bound_us = held.desk.bound_us
+    desk = held.desk
+    closing = replace(_NOTHING_READ, epoch=epoch, closed=desk.closed(), counted=desk.counted)
+    bound_us = desk.bound_us
 
     def build(fold: Fold) -> DataRecord | None:
         read_at_us, mark = fold.watermark.read_at_us, None
-        if read_at_us is not None and bound_us is not None:
-            mark = WatermarkRecord(BigInt(read_at_us), bound_us=BigInt(bound_us))
+        if read_at_us is not None:
+            bound = None if bound_us is None else BigInt(bound_us)
+            mark = WatermarkRecord(BigInt(read_at_us), bound_us=bound)
         made = placed(replace(closing, watermark=mark), fold)
         return made if made.closed else None
 

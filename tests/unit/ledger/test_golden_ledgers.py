@@ -19,7 +19,7 @@ _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _HEADS = {
     1: "b3eb9357e335b62fbda30ebf0eb5fa25deeaa721e7137dad58f449077aea7058",
     2: "e26439caf39d394afeea4d307392ebb7546d6177ea096c1599710e72ce7d2bd8",
-    3: "43e709d79633dbe448c3b7c8630a0e03968c8ee7a7e152a778a1bebbd77ade99",
+    3: "c028a024cc2cff33fb762a8c4989b29d5bbef299be259a3c7b33ffe1badf2405",
 }
 
 
@@ -95,7 +95,7 @@ def test_golden_ledger_of_format_3_goes_on_where_that_of_format_2_ends() -> None
 
 
 def test_golden_ledger_of_format_3_has_replayed_its_dirty_row_into_a_closed_partition() -> None:
-    before, fold = _fold(3, 20), _fold(3)
+    before, fold = _fold(3, 20), _fold(3, 22)
     assert (fold.next_seq, fold.last_epoch, fold.sources) == (22, 1, before.sources)
     assert (before.dirty_rows_open, fold.dirty_rows_open) == (1, 0)
     (lane,) = fold.lanes.lanes.values()
@@ -104,6 +104,15 @@ def test_golden_ledger_of_format_3_has_replayed_its_dirty_row_into_a_closed_part
     assert taken == [(0, 1)]
     state = fold.partitions["dt=20251120/hr=08"]
     assert (state.version, state.expired, state.rows) == (2, False, 1)
+
+
+def test_golden_ledger_of_format_3_has_closed_a_prefix_by_its_count() -> None:
+    fold = _fold(3)
+    assert (fold.next_seq, fold.last_epoch) == (24, 2)
+    assert fold.counted.log == ("audit", "clusterA", "topicC")
+    assert fold.counted.ends == {0: 9007199254740993, 1: 4}
+    assert fold.counted.rows == {"dt=20251120/hr=10": 9007199254740993}
+    assert fold.closed["dt=20251120/hr=09"].closed_seq == 23
 
 
 def test_engine_of_today_takes_over_a_ledger_of_format_1_and_goes_on_in_its_own() -> None:
