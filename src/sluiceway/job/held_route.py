@@ -117,6 +117,8 @@ class HeldRoute:
         if self.schema.owes_columns():
             # Also those that no record has changed: readers go by a partition's own columns.
             wanted += desired_partitions(fold, layout, 0, on_ready=on_ready)
+        if self.readiness is not None:
+            self.readiness.note_record(fold)
         if self.readiness is not None and self.ready_effects is not None:
             self.ready_effects.want_complete(self.readiness.complete_us)
         self.effects.want(wanted, fold.next_seq)

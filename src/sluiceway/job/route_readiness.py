@@ -163,6 +163,11 @@ class RouteReadiness:
         self._book.see_closed(prefixes)
         self._log.info("prefixes_closed", first=prefixes[0], last=prefixes[-1], count=len(prefixes))
 
+    def note_record(self, fold: Fold) -> None:
+        """A record is in the ledger. Called after each; a replay brings rows without an epoch."""
+        if self.rule.counts is not None:
+            self.close_due(fold)
+
     def _due(self, fold: Fold) -> DuePrefixes | None:
         counts = self.rule.counts
         if counts is None:

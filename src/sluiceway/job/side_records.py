@@ -126,12 +126,7 @@ def put_asked(held: HeldRoute, publish: Publish) -> None:
     Raises:
         FencedError: Another driver has taken over.
     """
-    fold, readiness = held.owned.fold, held.readiness
-    before = fold.next_seq
     held.desk.serve(partial(_put, held, publish))
-    if readiness is not None and readiness.rule.counts is not None and fold.next_seq != before:
-        # Counts may have come, and what they have waited for is there already.
-        readiness.close_due(fold)
 
 
 def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:

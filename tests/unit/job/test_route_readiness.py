@@ -172,3 +172,20 @@ def test_more_rows_than_were_counted_are_told(
     made.close_due(fold)
     assert desk.closed() == (EIGHT,)
     assert "more_rows_than_counted" in capsys.readouterr().err
+
+
+def test_any_record_may_bring_the_count_or_the_rows_that_it_waits_for(table: TableOnDisk) -> None:
+    nine_us = EIGHT_US + HOUR
+    table.rows(EIGHT, newest_us=nine_us, mark=mark(nine_us + S, nine_us))
+    made, desk, fold = counted(table)
+    made.close_due(fold)
+    commit_counts(table, h08=12)
+    made.note_record(table.log.fold())
+    assert desk.closed() == ()
+    # As a replay of dirty rows: no epoch of the stream says that it has landed.
+    table.rows(EIGHT, rows=2, mark=mark(nine_us + S))
+    made.note_record(table.log.fold())
+    assert desk.closed() == (EIGHT,)
+    plain, desk, fold = counted(table, RULE)
+    plain.note_record(fold)
+    assert desk.closed() == ()
