@@ -26,7 +26,14 @@ def found_totals(folder: Path, columns: Sequence[str], levels: int) -> Totals:
     Returns:
         The totals; `NOTHING` for a table without files.
     """
-    files = [str(path) for path in folder.glob("*=*/" * levels + "[!_.]*") if path.is_file()]
+    return totals_of(
+        [path for path in folder.glob("*=*/" * levels + "[!_.]*") if path.is_file()], columns
+    )
+
+
+def totals_of(paths: Sequence[Path], columns: Sequence[str]) -> Totals:
+    """Read all rows of Parquet files; a folder with some of them is a partition."""
+    files = [str(path) for path in paths]
     if not files:
         return NOTHING
     sums = "".join(f", sum({column})" for column in columns)

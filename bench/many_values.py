@@ -5,6 +5,7 @@ them, and writes them into files of a fresh folder: no broker, no JVM. Peak RSS 
 process: interpreter, libraries and all buffers.
 
 `python -m bench.many_values --values 10000 --records 300000 --memory-mib 512` prints one JSON line.
+With `--route` a whole job does it, and its small files are merged then: see `values_route`.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+from bench.values_route import RouteRun, run_route
 from bench.worker_cost import FETCH, fetches, task_plan
 from bench.workloads import Workload
 from sluiceway.storage.registry import open_storage
@@ -98,8 +100,14 @@ def main() -> int:
     parser.add_argument("--values", type=int, default=10_000)
     parser.add_argument("--records", type=int, default=30 * FETCH)
     parser.add_argument("--memory-mib", type=int, default=512)
+    parser.add_argument("--route", action="store_true", help="with Kafka, metastore and Spark")
+    parser.add_argument("--again", type=int, default=500, help="values of later epochs")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.route:
+        route = RouteRun(given.values, given.records, given.memory_mib, given.again)
+        print(json.dumps(run_route(route)))
+        return 0
     run = run_worker if given.worker else run_process
     print(json.dumps(run(given.values, given.records, given.memory_mib)))
     return 0

@@ -42,6 +42,17 @@ class TestJsonLibrary(TestJson):
         return JsonDecoder(schema, tombstones=tombstones, engine="library")
 
 
+class TestJsonFramed(FormatConformance):
+    def decoder(
+        self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"
+    ) -> RowDecoder:
+        options = (("tombstones", tombstones), ("frame", "confluent"))
+        return open_decoder(FormatChoice("json", options), schema)
+
+    def encode(self, row: Row) -> bytes:
+        return b"\0\0\0\0\7" + json_payload(row)
+
+
 class TestAvro(FormatConformance):
     def decoder(
         self, schema: Schema, *, tombstones: Literal["skip", "dirty"] = "dirty"

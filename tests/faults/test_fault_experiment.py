@@ -9,6 +9,7 @@ import pytest
 from matrix.cells import Cell, visits_of
 from matrix.drivers import DriverServer, driver_server
 from matrix.experiment import Experiment, Outcome
+from matrix.hours import told_hook
 from matrix.rules import Fault, Scene, State, Visit
 from matrix.stage import Stage
 from sluiceway.lab.lab import LabEndpoints
@@ -34,10 +35,11 @@ def server() -> Iterator[DriverServer]:
 
 
 @pytest.fixture(scope="module")
-def stage(lab_endpoints: LabEndpoints) -> Stage:
-    found = Stage(lab_endpoints)
-    found.fill()
-    return found
+def stage(lab_endpoints: LabEndpoints) -> Iterator[Stage]:
+    with told_hook() as hook:
+        found = Stage(lab_endpoints, hook)
+        found.fill()
+        yield found
 
 
 def _outcome(
@@ -66,7 +68,7 @@ def test_cell_of_a_sound_product_is_green_and_leaves_nothing(
 def test_cell_in_which_rows_were_lost_is_red(
     stage: Stage, server: DriverServer, tmp_path: Path
 ) -> None:
-    lossy = _LossyStage(stage.endpoints, stage.records)
+    lossy = _LossyStage(stage.endpoints, stage.hook, stage.records)
     cell = _cell("step.committed", Fault.KILL_DRIVER)
     outcome, left = _outcome(lossy, server, tmp_path, cell)
     assert outcome.hit

@@ -153,6 +153,7 @@ def test_partition_that_every_epoch_writes_to_is_compacted_meanwhile(
     (old,) = run.partitions().values()
     written = 40
     with DriverProcess(run.job, tmp_path, module="tools.inline_driver") as driver:
+        driver.wait_for_event("fenced")
         command = [sys.executable, "-m", "sluiceway", "compact", str(run.job.path), partition]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with subprocess.Popen(

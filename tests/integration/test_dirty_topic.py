@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from sluiceway.errors import FencedError, LedgerCorruptError, SourceUnavailableError
 from sluiceway.job import dirty_feed
 from sluiceway.job.dirty_feed import DirtyPlace
+from sluiceway.job.dirty_topic import kept_place, place_of
 from sluiceway.sources.kafka.row_feed import (
     FeedPlace,
     FeedRow,
@@ -207,7 +208,7 @@ def test_unknown_topic_is_named(bootstrap_servers: str) -> None:
 
 def test_places_are_kept_as_number_and_text_and_others_are_refused() -> None:
     place = DirtyPlace(12, "orders-1-2-0-x.parquet", 40)
-    assert DirtyPlace.of(place.to_feed()) == place
-    assert DirtyPlace.of(None) == DirtyPlace(0, "", 0)
+    assert place_of(kept_place(place)) == place
+    assert place_of(None) == DirtyPlace(0, "", 0)
     with pytest.raises(LedgerCorruptError, match="delete the group"):
-        DirtyPlace.of(FeedPlace(12, "somebody's"))
+        place_of(FeedPlace(12, "somebody's"))

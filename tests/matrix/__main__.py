@@ -22,6 +22,7 @@ from pathlib import Path
 from matrix.cells import Cell, all_cells, cross_product, smoke_cells
 from matrix.drivers import DriverServer, driver_server
 from matrix.experiment import Experiment, Outcome
+from matrix.hours import told_hook
 from matrix.stage import Stage
 from tools.lab_fixture import running_lab
 
@@ -103,10 +104,11 @@ def _run(due: Sequence[Cell], results: Path | None, given: argparse.Namespace) -
         tempfile.TemporaryDirectory(prefix="sluiceway-faults-") as scratch,
         driver_server() as server,
         running_lab(Path(scratch) / "lab") as lab,
+        told_hook() as hook,
         ThreadPoolExecutor(given.jobs) as local,
         ThreadPoolExecutor(1) as spark,
     ):
-        stage = Stage(lab.endpoints())
+        stage = Stage(lab.endpoints(), hook)
         stage.fill()
         root = given.keep or Path(scratch) / "cells"
         root.mkdir(parents=True, exist_ok=True)

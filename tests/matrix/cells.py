@@ -8,15 +8,27 @@ from fnmatch import fnmatchcase
 from itertools import islice, product
 from pathlib import Path
 
-from matrix.rules import ACTIONS, LANE_VISITS, RULES, VISITS, Fault, Scene, State, Visit
+from matrix.rules import (
+    ACTIONS,
+    HOURS_VISITS,
+    LANE_VISITS,
+    RULES,
+    VISITS,
+    Fault,
+    Scene,
+    State,
+    Visit,
+)
 from sluiceway.observe.failpoint_names import POINTS, REPLY, REQUEST
 from sluiceway.observe.failpoints import FailpointSpec
 
+_OWN_TABLES = (Scene.LANE, Scene.HOURS)
 Visits = Sequence[tuple[str, tuple[Visit, ...]]]
 
 SPARK_CELLS = 120
 SMOKE_CELLS = 100
 SMOKE_LANE_CELLS = 12
+SMOKE_HOURS_CELLS = 4
 SMOKE_SPARK_CELLS = 12
 
 
@@ -39,8 +51,8 @@ class Cell:
     def name(self) -> str:
         """Unique, and stable as long as the matrix is."""
         runner = "spark/" if self.spark else ""
-        lane = "lane/" if self.visit.scene is Scene.LANE else ""
-        return f"{runner}{lane}{self.point}/{self.fault}/{self.state}"
+        scene = f"{self.visit.scene}/" if self.visit.scene in _OWN_TABLES else ""
+        return f"{runner}{scene}{self.point}/{self.fault}/{self.state}"
 
     def spec(self, folder: Path) -> FailpointSpec:
         """What the first driver gets."""
@@ -91,7 +103,16 @@ def lane_cells() -> list[Cell]:
 
     A lane has no local state of its own, so each of these cells has one of the two.
     """
-    met = {point: found for point in POINTS if (found := _visits(point, LANE_VISITS))}
+    return _shared_cells(LANE_VISITS)
+
+
+def hours_cells() -> list[Cell]:
+    """The same of points that are met when hours are merged, announced and told of."""
+    return _shared_cells(HOURS_VISITS)
+
+
+def _shared_cells(known: Visits) -> list[Cell]:
+    met = {point: found for point in POINTS if (found := _visits(point, known))}
     cells = []
     for point, fault in product(met, Fault):
         state = list(State)[zlib.crc32(f"{point}/{fault}".encode()) % len(State)]
@@ -123,21 +144,28 @@ def _rule(point: str, fault: Fault, *, early: bool) -> str:
 def all_cells() -> list[Cell]:
     """The whole matrix: every cell under the local runner, a spread of them under Spark too."""
     cells, _ = cross_product()
-    return [*cells, *lane_cells(), *_spark_cells(cells)]
+    return [*cells, *lane_cells(), *hours_cells(), *_spark_cells(cells)]
 
 
 def smoke_cells() -> list[Cell]:
     """A spread in which every failpoint is met; some by a lane, some under Spark."""
     cells, _ = cross_product()
-    by_name = sorted(lane_cells(), key=lambda cell: zlib.crc32(cell.name.encode()))
-    lanes = islice(_in_turn([by_name], Counter()), SMOKE_LANE_CELLS)
-    spark = sorted(_spark_cells(cells), key=lambda cell: zlib.crc32(cell.name.encode()))
     chosen = spread(cells, SMOKE_CELLS)
-    return [*chosen, *lanes, *islice(_in_turn([spark], Counter()), SMOKE_SPARK_CELLS)]
+    lanes = _some(lane_cells(), SMOKE_LANE_CELLS)
+    hours = _some(hours_cells(), SMOKE_HOURS_CELLS)
+    return [*chosen, *lanes, *hours, *_some(_spark_cells(cells), SMOKE_SPARK_CELLS)]
+
+
+def _some(cells: Sequence[Cell], count: int) -> list[Cell]:
+    """So many, with faults and states in turn."""
+    by_name = sorted(cells, key=lambda cell: zlib.crc32(cell.name.encode()))
+    return list(islice(_in_turn([by_name], Counter()), count))
 
 
 def _spark_cells(cells: Sequence[Cell]) -> list[Cell]:
-    return [under_spark(cell) for cell in spread(cells, SPARK_CELLS)]
+    # What merges and announces does so beside the tasks, whoever runs those.
+    of_tasks = [cell for cell in cells if cell.visit.scene is not Scene.HOURS]
+    return [under_spark(cell) for cell in spread(of_tasks, SPARK_CELLS)]
 
 
 def under_spark(cell: Cell) -> Cell:

@@ -99,8 +99,16 @@ class DriverServer:
         self._count = 0
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def start(self, job: Path, folder: Path, log: Path, environment: dict[str, str]) -> LocalDriver:
-        """Fork a driver that runs the job until it has caught up."""
+    def start(
+        self,
+        job: Path,
+        folder: Path,
+        log: Path,
+        environment: dict[str, str],
+        *,
+        until_caught_up: bool = True,
+    ) -> LocalDriver:
+        """Fork a driver that runs the job until it has caught up, or is stopped."""
         assert self._process.stdin is not None
         driver = LocalDriver(log)
         with self._lock:
@@ -108,7 +116,12 @@ class DriverServer:
             name = str(self._count)
             self._drivers[name] = driver
             order = DriverOrder(
-                name, str(job), str(folder), str(log), {**environment, "TMPDIR": str(folder)}
+                name,
+                str(job),
+                str(folder),
+                str(log),
+                {**environment, "TMPDIR": str(folder)},
+                until_caught_up,
             )
             self._process.stdin.write(json.dumps(asdict(order)) + "\n")
             self._process.stdin.flush()

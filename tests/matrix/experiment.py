@@ -20,6 +20,7 @@ from tools.independent_reader import Report
 from tools.job_files import JobFile
 
 _PATIENCE_S = 600.0
+_POLL_S = 0.2
 _FAILED = 1
 _FENCED = _HALTED = 7
 
@@ -104,28 +105,42 @@ class Experiment:
         """The driver with its fault, and those after it; the job file of the last one."""
         home = self._home("first")
         job = self._stage.write_job(home, self._name, self._cell.visit.scene, both=False)
-        if self._cell.visit.scene is Scene.LANE:
-            self._leave_dirty_rows()
+        if self._cell.visit.scene in (Scene.LANE, Scene.HOURS):
+            self._run_before()
         self._stage.prepare(job, self._name, self._cell.visit.scene)
         first = self._first(job, home)
         zombie = self._cell.fault is Fault.ZOMBIE
         if zombie and wait_until_stopped(first, _PATIENCE_S):
             self._go_on("second")
             os.kill(first.pid, signal.SIGCONT)
-        self._exit_code = first.wait(_PATIENCE_S)
+        self._exit_code = self._end_of(first, job, both=False)
         if self._met():
             self._judge_end()
         if self._cell.state is State.REMOVED:
             _wipe(home)
         return self._go_on("third" if zombie else "second")
 
-    def _leave_dirty_rows(self) -> None:
-        """A driver reads the topic with a job file that many of its rows do not fit."""
+    def _run_before(self) -> None:
+        """A driver leaves what the scene needs: dirty rows, or open hours of several files."""
         home = self._home("before")
-        job = self._stage.write_job(home, self._name, Scene.LANE, both=False, strict=True)
-        driver = self._local(job, home, {})
+        scene = self._cell.visit.scene
+        job = self._stage.write_job(home, self._name, scene, both=False, strict=True)
+        driver = self._local(job, home, {}, until_caught_up=True)
         code = driver.wait(_PATIENCE_S)
         assert code == 0, f"the driver before ended with {code}: {driver.words()}"
+
+    def _end_of(self, driver: Driver, job: Path, *, both: bool) -> int:
+        """Its exit code. One that tells others is stopped when all is told."""
+        if self._cell.visit.scene is Scene.HOURS:
+            hours = self._stage.hours(self._name, job)
+            until = time.monotonic() + _PATIENCE_S
+            while not driver.ended() and not hours.are_told(both=both):
+                if time.monotonic() > until:
+                    raise HungError(f"tells nobody: {driver.words()}")
+                time.sleep(_POLL_S)
+            with suppress(ProcessLookupError):
+                os.kill(driver.pid, signal.SIGTERM)
+        return driver.wait(_PATIENCE_S)
 
     def _first(self, job: Path, home: Path) -> Driver:
         environment = {VARIABLE: self._cell.spec(self._marks).text()}
@@ -138,9 +153,19 @@ class Experiment:
             return _SparkDriver(self._spark)
         return self._local(job, home, environment)
 
-    def _local(self, job: Path, home: Path, environment: dict[str, str]) -> LocalDriver:
+    def _local(
+        self,
+        job: Path,
+        home: Path,
+        environment: dict[str, str],
+        *,
+        until_caught_up: bool | None = None,
+    ) -> LocalDriver:
         log = self._root / f"{home.name}.log"
-        driver = self._server.start(job, home, log, environment)
+        if until_caught_up is None:
+            # Who is caught up waits for no receiver.
+            until_caught_up = self._cell.visit.scene is not Scene.HOURS
+        driver = self._server.start(job, home, log, environment, until_caught_up=until_caught_up)
         self._started.append(driver)
         return driver
 
@@ -149,7 +174,7 @@ class Experiment:
         home = self._home(name)
         job = self._stage.write_job(home, self._name, self._cell.visit.scene, both=True)
         driver = self._local(job, home, {})
-        code = driver.wait(_PATIENCE_S)
+        code = self._end_of(driver, job, both=True)
         assert code == 0, f"the {name} driver ended with {code}: {driver.words()}"
         return job
 

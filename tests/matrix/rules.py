@@ -36,6 +36,7 @@ class Scene(StrEnum):
     GROUP = "group"
     TRUSTED = "trusted-partition"
     LANE = "lane"
+    HOURS = "hours"
 
 
 ACTIONS: Final[Mapping[Fault, Action]] = {
@@ -76,6 +77,14 @@ def _worker(place: str = "*", *hits: int) -> Visit:
 
 def _lane(place: str = "*", *hits: int) -> Visit:
     return Visit(Role.DRIVER, place, hits or (1,), early=True, scene=Scene.LANE)
+
+
+def _hours(place: str = "*", *hits: int) -> Visit:
+    return Visit(Role.DRIVER, place, hits or (1,), early=True, scene=Scene.HOURS)
+
+
+def _rewriter(place: str = "*", *hits: int) -> Visit:
+    return Visit(Role.WORKER, place, hits or (1,), scene=Scene.HOURS)
 
 
 _OWNER = _driver("*/OWNER", early=True)
@@ -159,6 +168,10 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
     # Lanes run in the driver, which here has nothing else to do, so no task is ever launched.
     ("lane.answer", (_lane("*", 1, 2, 3),)),
     ("lane.*", (_lane(),)),
+    # Each of two hours has several files, which a process of its own merges.
+    ("rewrite.file", (_rewriter("*", 1, 2, 3),)),
+    ("rewrite.done", (_rewriter(),)),
+    ("announce.*", (_hours("*", 1, 2),)),
 )
 """Pattern of points, with or without their side; the first match counts."""
 
@@ -190,6 +203,27 @@ LANE_VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
 """Where requests, a replay and a purge meet points that others meet too."""
 
 
+_RECORDS = _hours("*/log/*.json", 2, 3, 4, 5, 6)
+_STAGED = "*/stage/i*.parquet*"
+_MOVED = "*/_sluiceway-*"
+
+HOURS_VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
+    ("storage.put.*", (_RECORDS,)),
+    ("storage.mkdir", (_hours("*/stage/i*"), _hours(_MOVED))),
+    ("storage.open_read", (_rewriter("*/dt=*.parquet", 1, 2),)),
+    ("storage.staged.*", (_rewriter(_STAGED),)),
+    ("storage.publish.*", (_hours(_MOVED, 1, 2),)),
+    ("publish.file", (_hours(_MOVED, 1, 2),)),
+    ("storage.read.request", (_hours("*/told-*.json", 1, 2),)),
+    ("storage.status.request", (_hours("*/_SUCCESS", 1, 2),)),
+    ("storage.overwrite.*", (_hours("*/_SUCCESS"), _hours("*/told-*.json", 3, 4))),
+    ("metastore.read_partitions", (_hours(),)),
+    ("metastore.add_partitions", (_hours(),)),
+    ("metastore.alter_table", (_hours(),)),
+)
+"""Where compaction, what is shown to readers and what others are told meet points of all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Cells that are left out, and why.
@@ -216,7 +250,9 @@ class Rule:
 
 _LOSSES = frozenset({Fault.LOSE_REQUEST, Fault.LOSE_REPLY})
 _ERRORS = _LOSSES | {Fault.RAISE, Fault.ENOSPC}
-_MARKS = ("step.*", "task.*", "lease.*", "publish.*", "effects.*", "run.*", "lane.*")
+_MARKS = (
+    *("step.*", "task.*", "lease.*", "publish.*", "effects.*", "run.*", "lane.*", "rewrite.*"),
+)
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
@@ -224,12 +260,6 @@ RULES: Final[tuple[Rule, ...]] = (
         "no driver makes this call; tests and tools do",
         frozenset(Fault),
         ("metastore.list_partitions.*",),
-    ),
-    Rule(
-        "compaction-apart",
-        "only a driver that compacts meets it; its own tests kill it there",
-        frozenset(Fault),
-        ("rewrite.*",),
     ),
     Rule("no-call", "a mark is no call: there is nothing to be lost", _LOSSES, _MARKS),
     Rule(
@@ -254,7 +284,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "needs-no-space",
         "the call takes no space on the disk, or has taken it by now",
         frozenset({Fault.ENOSPC}),
-        (*_MARKS, "metastore.*", "kafka.*", "*.reply"),
+        (*_MARKS, "metastore.*", "kafka.*", "announce.*", "*.reply"),
     ),
     Rule(
         "needs-no-space",

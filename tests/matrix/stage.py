@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic
 from pymetastore.hive_metastore import ttypes
 
+from matrix import hours
 from matrix.rules import Scene
 from sluiceway.audit.dirty_choice import choose
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
@@ -21,6 +22,7 @@ from sluiceway.spec.loader import load_job
 from tools.independent_reader import BrokerRecord, Report, broker_records, check, table_view
 from tools.job_files import COLUMNS, JobFile, event
 from tools.raw_metastore import raw_client
+from tools.receiving import HookServer
 from tools.route_runs import RouteRun
 from tools.row_oracle import Expectation
 from tools.topic_writer import TopicWriter
@@ -37,15 +39,20 @@ _EXPECTATION = Expectation(required=frozenset({"id", "ts"}), tombstones="skip")
 
 @dataclass(slots=True)
 class Stage:
-    """The lab with filled topics. Cells read them, each into a table of its own."""
+    """The lab with filled topics. Cells read them, each into a table of its own.
+
+    Attributes:
+        hook: Told of hours, by all cells that have some.
+    """
 
     endpoints: LabEndpoints
+    hook: HookServer
     records: dict[str, list[BrokerRecord]] = field(default_factory=dict)
 
     def fill(self) -> None:
         """Make the topics: clean, dirty and deleted rows, transactions, aborts, holes."""
         admin = AdminClient({"bootstrap.servers": self.endpoints.bootstrap_servers, "log_level": 0})
-        for topic, partitions in ((FIRST, 3), (SECOND, 2), (LANES, 1)):
+        for topic, partitions in ((FIRST, 3), (SECOND, 2), (LANES, 1), *hours.TOPICS):
             new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
             admin.create_topics([new])[topic].result(_TIMEOUT_S)
         writer = TopicWriter(self.endpoints.bootstrap_servers)
@@ -59,13 +66,22 @@ class Stage:
         for partition in range(2):
             writer.write(SECOND, _rows(range(40), hour=partition + 2), partition=partition)
         writer.write(LANES, _unlike_the_job_file(range(40)))
-        for topic in (FIRST, SECOND, LANES):
+        hours.fill(writer)
+        for topic in (FIRST, SECOND, LANES, hours.FIRST, hours.SECOND):
             self.records[topic] = list(broker_records(self.endpoints.bootstrap_servers, [topic]))
 
     def write_job(
         self, folder: Path, name: str, scene: Scene, *, both: bool, strict: bool = False
     ) -> Path:
-        """The cell's job file; `both` adds the second topic to it, `strict` makes rows dirty."""
+        """The cell's job file; `both` adds the second topic to it.
+
+        With `strict` it is that of the driver before: rows are dirty, or hours stay open.
+        """
+        path = folder / "job.yaml"
+        if scene is Scene.HOURS:
+            text = hours.job_text(self.endpoints, name, self.hook, both=both, before=strict)
+            path.write_text(text)
+            return path
         topics = ", ".join(self.topics(scene, both=both))
         pattern = f'"{FIRST[:-1]}[{FIRST[-1]}]"'
         source = f"topics: {pattern if scene is Scene.PATTERN else f'[{topics}]'}"
@@ -87,12 +103,13 @@ table:
 event_time: {{field: ts, unit: ms}}
 run: {{interval: 0.5s, master: "local[2]"}}
 """
-        path = folder / "job.yaml"
         path.write_text(text)
         return path
 
     def topics(self, scene: Scene, *, both: bool) -> list[str]:
         """What a job of this scene reads."""
+        if scene is Scene.HOURS:
+            return [hours.FIRST, hours.SECOND] if both else [hours.FIRST]
         first = LANES if scene is Scene.LANE else FIRST
         return [first, SECOND] if both and scene is not Scene.PATTERN else [first]
 
@@ -107,10 +124,17 @@ run: {{interval: 0.5s, master: "local[2]"}}
         """The independent reader's verdict on the cell's table."""
         view = table_view(self.endpoints.metastore_uri, database=name, table="t")
         topics = self.topics(scene, both=True)
-        records = [record for topic in topics for record in self.records[topic]]
+        records = [r for topic in topics for r in hours.expected(topic, self.records[topic])]
         if scene is Scene.LANE:
             _check_requests(_run_of(job, name).log())
+        if scene is Scene.HOURS:
+            self.hours(name, job).check(self.endpoints.bootstrap_servers)
         return check(records, view, _EXPECTATION)
+
+    def hours(self, name: str, job: Path) -> hours.Hours:
+        """Those of a cell's table, which is there."""
+        run = _run_of(job, name)
+        return hours.Hours(run, run.log(), self.hook)
 
     def _trust_a_partition(self, job: Path) -> None:
         """A partition that somebody made before, with statistics that Hive would believe."""

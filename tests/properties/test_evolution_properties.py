@@ -31,7 +31,7 @@ _SCHEMA = Schema((Field("id", parse_hive_type("bigint")),))
 
 
 def _sampled(payloads: list[bytes]) -> FieldSamples:
-    samples = DirtySamples(_SCHEMA)
+    samples = DirtySamples(_SCHEMA, JsonDecoder(_SCHEMA).fields_of)
     dirty = JsonDecoder(_SCHEMA, extra="evolve").decode(payloads).dirty
     samples.take(payloads, dirty)
     return samples
@@ -87,7 +87,7 @@ def test_field_that_is_added_extends_the_type(of: str) -> None:
 
 
 def test_samples_look_at_rows_that_are_dirty_for_a_field_only() -> None:
-    samples = DirtySamples(_SCHEMA)
+    samples = DirtySamples(_SCHEMA, JsonDecoder(_SCHEMA).fields_of)
     dirty = [DirtyRow(0, "convert", DirtyReason.WRONG_TYPE, "id", "")]
     samples.take([b'{"id":"a","x":1}'], dirty)
     assert samples.fields() == ()
@@ -106,7 +106,7 @@ def test_samples_are_bounded() -> None:
 
 
 def test_few_rows_of_all_are_looked_at_where_fields_are_ignored() -> None:
-    samples = FewSamples(_SCHEMA)
+    samples = FewSamples(_SCHEMA, JsonDecoder(_SCHEMA).fields_of)
     payloads = [json.dumps({"id": n, "x": n}).encode() for n in range(10_000)]
     for _ in range(10):
         samples.take(payloads, ())

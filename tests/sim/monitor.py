@@ -344,6 +344,7 @@ class Monitor:
         known.passages.append((known.topic_id, known.start, known.end))
         known.topic_id, known.start, known.end = topic_id, end, end
         known.how, known.had_rows = "reset", False
+        self.fold.marks.idle.discard(each["partition"])
 
     def _data(self, plain: dict[str, Any], seq: int, kept: dict[str, bytes] | None) -> None:
         fold, body = self.fold, plain["body"]

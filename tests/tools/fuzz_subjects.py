@@ -3,6 +3,7 @@
 A format of its own module is added by one line in `SUBJECTS`.
 """
 
+import base64
 import json
 import random
 from collections.abc import Callable, Mapping
@@ -97,6 +98,16 @@ def _line(pick: random.Random) -> bytes:
     return (",".join(fields) + pick.choice(("", "\n", "\r\n"))).encode()
 
 
+_CONNECT = [
+    {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "parameters": {"scale": "2"},
+        "field": "price",
+    }
+]
+
+
 def _debezium(pick: random.Random) -> bytes:
     op = pick.choice("ccuurdtm")
     images = {"d": (_json_row(pick), None), "u": (_json_row(pick), _json_row(pick))}
@@ -104,8 +115,15 @@ def _debezium(pick: random.Random) -> bytes:
     message: dict[str, Any] = {"before": before, "after": after, "source": {"pos": 7}, "op": op}
     if pick.random() < 0.1:
         message = pick.choice(({"ts_ms": 5}, {"status": "END", "id": "1"}, {"ddl": "x"}))
-    wrapped = {"schema": {"type": "struct", "fields": []}, "payload": message}
-    return json.dumps(wrapped if pick.random() < 0.5 else message).encode()
+    if pick.random() < 0.5:
+        return json.dumps(message).encode()
+    fields: list[dict[str, Any]] = []
+    if pick.random() < 0.5:
+        fields = [{"type": "struct", "fields": _CONNECT, "field": key} for key in message]
+        for row in (message.get("before"), message.get("after")):
+            if row is not None and "price" in row:
+                row["price"] = base64.b64encode(pick.randbytes(pick.randrange(1, 9))).decode()
+    return json.dumps({"schema": {"type": "struct", "fields": fields}, "payload": message}).encode()
 
 
 def _maxwell(pick: random.Random) -> bytes:
@@ -139,6 +157,13 @@ SUBJECTS: Mapping[str, Subject] = {
             decoder("json", _WITHOUT_MAP, extra="dirty", tombstones="skip"),
         ),
         _json,
+    ),
+    "json-framed": Subject(
+        (
+            decoder("json", _ALL, frame="confluent"),
+            decoder("json", _WITHOUT_MAP, frame="confluent", extra="dirty", tombstones="skip"),
+        ),
+        lambda pick: b"\0" + pick.randbytes(4) + _json(pick),
     ),
     "raw": Subject(
         (

@@ -48,6 +48,7 @@ class DriverOrder:
         folder: Existing, the driver's own: working and temporary folder.
         log: Where its standard error goes.
         environment: On top of the server's.
+        until_caught_up: Else it runs until it is stopped.
     """
 
     name: str
@@ -55,6 +56,7 @@ class DriverOrder:
     folder: str
     log: str
     environment: dict[str, str]
+    until_caught_up: bool = True
 
 
 def run(job: Path, *, until_caught_up: bool) -> int:
@@ -133,7 +135,7 @@ def _be_driver(order: DriverOrder) -> NoReturn:
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
         os.environ.update(order.environment)
-        code = run(Path(order.job), until_caught_up=True)
+        code = run(Path(order.job), until_caught_up=order.until_caught_up)
     except BaseException:  # noqa: BLE001 - the process's boundary
         import traceback  # noqa: PLC0415
 

@@ -10,6 +10,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 
 _FLUSH_TIMEOUT_S = 60.0
 _LARGEST_RECORD_BYTES = 12_000_000
+# As long as a broker lets it: one that is left open is not to be ended by the broker.
+_OPEN_MS = 900_000
 
 
 class TopicWriter:
@@ -78,7 +80,8 @@ class TopicWriter:
         self._wait_for_marker(topic)
 
     def _new_transactional(self) -> Producer:
-        producer = Producer(self._settings | {"transactional.id": uuid.uuid4().hex})
+        settings = {"transactional.id": uuid.uuid4().hex, "transaction.timeout.ms": _OPEN_MS}
+        producer = Producer(self._settings | settings)
         producer.init_transactions(_FLUSH_TIMEOUT_S)
         return producer
 

@@ -4,9 +4,16 @@ from collections import Counter
 from pathlib import Path
 
 from matrix.__main__ import Kept, closing_line, keep, read_kept
-from matrix.cells import all_cells, cross_product, lane_cells, smoke_cells, visits_of
+from matrix.cells import (
+    all_cells,
+    cross_product,
+    hours_cells,
+    lane_cells,
+    smoke_cells,
+    visits_of,
+)
 from matrix.experiment import lawful_exit_codes
-from matrix.rules import LANE_VISITS, RULES, VISITS, Fault, Scene, State
+from matrix.rules import HOURS_VISITS, LANE_VISITS, RULES, VISITS, Fault, Scene, State
 from sluiceway.observe.failpoint_names import POINTS
 
 
@@ -28,8 +35,6 @@ def test_every_point_has_cells_but_those_that_no_driver_of_it_meets() -> None:
     assert {point for point in POINTS if point not in met} == {
         "metastore.list_partitions.request",
         "metastore.list_partitions.reply",
-        "rewrite.file",
-        "rewrite.done",
     }
 
 
@@ -51,6 +56,25 @@ def test_lane_dies_and_is_disturbed_at_every_point_that_it_meets() -> None:
         assert {cell.point for cell in cells if cell.fault is fault} == points
     marks = {cell.point for cell in cross_product()[0] if cell.visit.scene is Scene.LANE}
     assert marks == {point for point in POINTS if point.startswith("lane.")}
+
+
+def test_hours_are_disturbed_at_every_point_at_which_they_are_merged_announced_and_told() -> None:
+    cells = hours_cells()
+    used = {id(cell.visit) for cell in cells}
+    known = [visits for _, visits in HOURS_VISITS]
+    assert [visits for visits in known if not any(id(each) in used for each in visits)] == []
+    assert {cell.visit.scene for cell in cells} == {Scene.HOURS}
+    # The process that merges is a worker, and dies like one.
+    assert {cell.fault for cell in cells} == set(Fault)
+    points = {cell.point for cell in cells}
+    for fault in (Fault.KILL_DRIVER, Fault.ZOMBIE):
+        assert {cell.point for cell in cells if cell.fault is fault} == points
+    own = [cell for cell in cross_product()[0] if cell.visit.scene is Scene.HOURS]
+    assert {cell.point for cell in own} == {
+        point for point in POINTS if point.startswith(("rewrite.", "announce."))
+    }
+    # Their drivers run until all is told, which a run under Spark here does not.
+    assert not [c for c in all_cells() if c.spark and c.visit.scene is Scene.HOURS]
 
 
 def test_smoke_meets_every_point_and_every_fault_and_uses_spark() -> None:

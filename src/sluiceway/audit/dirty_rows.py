@@ -203,6 +203,8 @@ def matching(rows: DirtyRows, wanted: DirtyFilter) -> Iterator[Matched]:
             continue
         if wanted.states and not np.isin(file.states, [int(s) for s in wanted.states]).any():
             continue
+        if is_let_go(rows.log, file):
+            continue
         keys = _keys(rows.log, file)
         numbers = np.flatnonzero(wanted.mask(keys, file.states))
         if len(numbers):
@@ -220,6 +222,16 @@ def _keys(log: LedgerLog, file: DirtyFile) -> pa.Table:
             hint="`sluiceway verify --deep` tells what is wrong with it",
         )
     return pa.Table.from_batches(batches)
+
+
+def is_let_go(log: LedgerLog, file: DirtyFile) -> bool:
+    """Whether the file is gone, as it may be: nobody can read a row of it again.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    consumed = bool((file.states >= DirtyState.REPLAYED).all())
+    return consumed and log.storage.status(log.layout.final(file.record.final)) is None
 
 
 def place_of(log: LedgerLog, file: DirtyFile) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from sluiceway.audit.dirty_table_check import dirty_table_problems
 from sluiceway.audit.identity_check import identity_problems
 from sluiceway.audit.offset_check import origin_columns
 from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_table
@@ -12,6 +13,7 @@ from sluiceway.catalog.locations import normalise_location
 from sluiceway.errors import SluicewayError, TableMismatchError
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
+from sluiceway.job.dirty_stores import dirty_table_of
 from sluiceway.job.run import open_source
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.hive.partition_path import metastore_values, partition_folder
@@ -69,12 +71,14 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
             columns=[rule.name for rule in config.partitions],
             choice=_file_choice(table),
         )
+        verifier.expires = config.dirty_keep_ms is not None
         verifier.check_table()
         for where, message in identity_problems(
             table.storage, table.layout, verifier.fold, table.table, config
         ):
             verifier.report.add("identity", where, message)
         _check_partitions(table, verifier)
+        _check_dirty_table(table, verifier)
         source = open_source(table.config)
         try:
             verifier.check_source(source)
@@ -92,6 +96,20 @@ def _file_choice(table: OpenTable) -> FileChoice:
         return file_choice(table.table, table.config.hive, wanted)
     except TableMismatchError:
         return PARQUET_FILES
+
+
+def _check_dirty_table(table: OpenTable, verifier: Verifier) -> None:
+    first = verifier.fold.first_fence
+    copies = dirty_table_of(table.config, table.storage, "" if first is None else first.ledger)
+    if copies is None or first is None:
+        return
+    deep = verifier.report.deep
+    files = verifier.dirty.files.values()
+    for kind, where, message in dirty_table_problems(copies, table.storage, files, deep=deep):
+        if kind:
+            verifier.report.add(kind, where, message)
+        else:
+            verifier.report.unchecked.append(f"{where}: {message}")
 
 
 def _check_partitions(table: OpenTable, verifier: Verifier) -> None:

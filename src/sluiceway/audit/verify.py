@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from sluiceway.audit.dirty_book import DirtyBook
 from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
@@ -52,6 +53,7 @@ class VerifyReport:
 
     Attributes:
         dirty_rows: In all dirty files, those that a lane has consumed too.
+        let_go: Dirty files that are gone, as they may be: each of their rows was consumed.
         late_rows: In the late place; `late_files` there.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
@@ -63,6 +65,7 @@ class VerifyReport:
     dirty_files: int = 0
     rows: int = 0
     dirty_rows: int = 0
+    let_go: int = 0
     late_files: int = 0
     late_rows: int = 0
     offsets: int = 0
@@ -89,7 +92,12 @@ class VerifyReport:
 
 
 class Verifier:
-    """Checks one route. Reads only; may run beside a live driver."""
+    """Checks one route. Reads only; may run beside a live driver.
+
+    Attributes:
+        expires: Dirty rows are kept for a time only; said before `check_table`.
+        dirty: The dirty files that the records name.
+    """
 
     def __init__(
         self,
@@ -114,6 +122,8 @@ class Verifier:
         self._uncounted = 0
         self._choice = choice
         self._lanes = LaneCheck(storage)
+        self.expires = False
+        self.dirty = DirtyBook(layout)
         self.report = VerifyReport(deep=deep)
         self.fold = Fold(forgotten={})
 
@@ -149,6 +159,10 @@ class Verifier:
                 "--deep counts them"
             )
         report.records = self.fold.next_seq
+        for noted in self.dirty.files.values():
+            if noted.committed.path in self._missing and noted.may_be_gone(expires=self.expires):
+                del self._missing[noted.committed.path]
+                report.let_go += 1
         for final, message in self._missing.items():
             report.add("file_missing", final, message)
         report.partitions = sum(not state.expired for state in self._partitions())
@@ -178,6 +192,7 @@ class Verifier:
                 self.report.add("lane", f"slot {record.seq}", message)
         if self.fold.first_fence is not None:
             self._lanes.note(self.fold.first_fence.ledger, record)
+        self.dirty.note(self.fold, record)
 
     def _check_lane_data(self, record: LaneDataRecord) -> None:
         report, counts = self.report, record.counts

@@ -1,10 +1,12 @@
-"""`sluiceway infer`: propose a `columns` block from records of a topic."""
+"""`sluiceway infer`: propose a `columns` block from records of a topic, or from a schema."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from sluiceway.cli.columns_text import column_line, columns_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,12 +18,19 @@ app = typer.Typer()
 
 _MOST_RECORDS = 100_000
 _MOST_NAMED = 3
-_YAML_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+_HINT = "infer reads JSON, and the schemas of Avro, Protobuf and JSON"
 
 
 @app.command()
-def infer(
-    what: Annotated[str, typer.Argument(metavar="JOB_OR_TOPIC", help="A job file, or a topic.")],
+def infer(  # noqa: PLR0913, PLR0917 - the command's options
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="JOB_OR_TOPIC_OR_SCHEMA",
+            help="A job file; a topic; a registry's subject; a file .avsc, .proto, .desc, "
+            ".schema.json.",
+        ),
+    ],
     route: Annotated[
         str | None, typer.Option("--route", help="Of the job file.", show_default=False)
     ] = None,
@@ -32,76 +41,113 @@ def infer(
     records: Annotated[
         int, typer.Option("--records", min=1, max=_MOST_RECORDS, help="How many to look at.")
     ] = 1_000,
+    registry: Annotated[
+        str | None,
+        typer.Option("--registry", metavar="URL", help="Of a subject.", show_default=False),
+    ] = None,
+    version: Annotated[
+        int | None,
+        typer.Option("--version", min=1, help="Of a subject; the newest.", show_default=False),
+    ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option("--message", help="Of a Protobuf schema with several.", show_default=False),
+    ] = None,
 ) -> None:
-    """Look at records of a topic and print a `columns` block for a job file; JSON only.
+    """Print a `columns` block for a job file, from records of JSON or from a schema.
 
-    Half of the records are the oldest and half the newest of each source partition. What has to
-    be decided by a person stands in comments. Nothing is committed, joined or written.
+    Of a topic of JSON it looks at records: half of them are the oldest and half the newest of
+    each source partition. Avro and Protobuf, and JSON with a registry, are told by their schema.
+    What has to be decided by a person stands in comments. Nothing is committed, joined or written.
     """
+    from sluiceway.cli.infer_schema import (  # noqa: PLC0415
+        SCHEMA_SUFFIXES,
+        file_block,
+        subject_block,
+    )
+
+    if registry is not None:
+        sys.stdout.write(subject_block(registry, what, version, message))
+    elif bootstrap_servers is None and what.endswith(SCHEMA_SUFFIXES):
+        sys.stdout.write(file_block(Path(what), message))
+    else:
+        sys.stdout.write(_of_records(what, route, bootstrap_servers, records, message))
+
+
+def _of_records(
+    what: str, route: str | None, bootstrap_servers: str | None, records: int, message: str | None
+) -> str:
+    """The block of a topic, or of the schema that a job file's route is read by."""
     from sluiceway.audit.topic_sample import sample_payloads  # noqa: PLC0415
     from sluiceway.errors import WrongUsageError  # noqa: PLC0415
     from sluiceway.formats.json.survey import JsonSurvey  # noqa: PLC0415
-
-    access, topics = _source(what, route, bootstrap_servers)
-    survey = JsonSurvey()
-    for payload in sample_payloads(access, topics, records):
-        survey.add(payload)
-    if not survey.rows:
-        raise WrongUsageError(
-            f"no record holds a JSON object: {survey.empty} empty, {survey.broken} other",
-            hint="infer reads JSON; columns of Avro and Protobuf stand in their schema",
-        )
-    sys.stdout.write(columns_block(survey, topics))
-
-
-def _source(
-    what: str, route: str | None, bootstrap_servers: str | None
-) -> "tuple[SourceAccess, Sequence[str]]":
-    """Where to read, and which topics."""
-    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
-    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.errors import WrongUsageError  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.formats.schema_registry.frame import unframed  # noqa: PLC0415
     from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS  # noqa: PLC0415
     from sluiceway.sources.registry import SourceAccess  # noqa: PLC0415
 
-    if bootstrap_servers is not None:
-        return SourceAccess("kafka", ((BOOTSTRAP_SERVERS, bootstrap_servers),)), [what]
+    if bootstrap_servers is None:
+        found = _of_job(what, route, message)
+        if isinstance(found, str):
+            return found
+        access, topics = found
+    else:
+        access = SourceAccess("kafka", ((BOOTSTRAP_SERVERS, bootstrap_servers),))
+        topics = [what]
+    survey = JsonSurvey()
+    for payload in sample_payloads(access, topics, records):
+        survey.add(payload and unframed(payload))
+    if not survey.rows:
+        raise WrongUsageError(
+            f"no record holds a JSON object: {survey.empty} empty, {survey.broken} other",
+            hint=_HINT,
+        )
+    return columns_block(survey, topics)
+
+
+def _of_job(
+    what: str, route: str | None, message: str | None
+) -> "str | tuple[SourceAccess, Sequence[str]]":
+    """The block of a route's schema, or where its records of JSON are."""
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
+    from sluiceway.cli.infer_schema import route_block  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.errors import WrongUsageError  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
     path = Path(what)
     if not path.suffix and not path.exists():
         raise WrongUsageError(
-            f"{what} is no file; for a topic say where it is",
-            hint=f"`sluiceway infer {what} --bootstrap-servers HOST:PORT`",
+            f"{what} is no file; for a topic or a subject say where it is",
+            hint=f"`sluiceway infer {what} --bootstrap-servers HOST:PORT`, or `--registry URL`",
         )
-    routes = job_routes(load_checked_job(path).spec, stderr_log(level="warning"))
-    config = pick_route(routes, route)
+    spec = load_checked_job(path).spec
+    config = pick_route(job_routes(spec, stderr_log(level="warning")), route)
+    of = next(
+        each
+        for each in spec.routes
+        if each.route == config.route
+        or (each.source.pattern and each.source.pattern == config.pattern)
+    )
+    block = route_block(of, config, message)
+    if block is not None:
+        return block
     if config.format.name != "json":
-        raise WrongUsageError(
-            f"route {config.route} reads {config.format.name}",
-            hint="infer reads JSON; columns of Avro and Protobuf stand in their schema",
-        )
+        raise WrongUsageError(f"route {config.route} reads {config.format.name}", hint=_HINT)
     return config.source, config.topics
 
 
 def columns_block(survey: "JsonSurvey", topics: "Sequence[str]") -> str:
     """The block as text: one line a column, doubts as comments."""
-    columns = survey.columns()
     named = ", ".join(topics[:_MOST_NAMED]) + (", ..." if len(topics) > _MOST_NAMED else "")
-    lines = [f"# {survey.rows:,} JSON objects of {named}"]
+    heading = [f"{survey.rows:,} JSON objects of {named}"]
     if survey.empty or survey.broken:
-        lines.append(f"# DOUBT: {survey.empty:,} records were empty, {survey.broken:,} no object")
+        heading.append(f"DOUBT: {survey.empty:,} records were empty, {survey.broken:,} no object")
     if survey.keys_are_data:
-        lines.append("# DOUBT: more keys than are told here; are they data?")
-    lines.append("columns:")
-    lines += [_line(column, survey.rows) for column in columns]
-    if not any(column.type for column in columns):
-        lines[-len(columns) - 1] = "# columns:"
-    return "\n".join(lines) + "\n"
+        heading.append("DOUBT: more keys than are told here; are they data?")
+    return columns_text(heading, [_line(column, survey.rows) for column in survey.columns()])
 
 
 def _line(column: "ProposedColumn", rows: int) -> str:
-    from sluiceway.types.dirty import shown  # noqa: PLC0415
-
     notes = []
     if column.rows < rows:
         missing = rows - column.rows - column.nulls
@@ -109,10 +155,4 @@ def _line(column: "ProposedColumn", rows: int) -> str:
             f"in {column.rows:,} of {rows:,}, null in {column.nulls:,}, not in {missing:,}"
         )
     notes += [f"DOUBT: {doubt}" for doubt in column.doubts]
-    comment = f" # {'; '.join(notes)}" if notes else ""
-    if not column.type:
-        return f"  # - {{name: {shown(column.name, 100)}}}{comment}"
-    more = ", on_lossy: text" if column.as_text else ""
-    kind = f'"{column.type}"' if set(column.type) & set("(<,") else column.type
-    name = f'"{column.name}"' if column.name.lower() in _YAML_WORDS else column.name
-    return f"  - {{name: {name}, type: {kind}{more}}}{comment}"
+    return column_line(column.name, column.type, notes, as_text=column.as_text)

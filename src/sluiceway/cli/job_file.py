@@ -15,7 +15,7 @@ from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
 from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
-from sluiceway.spec.models import RouteSpec
+from sluiceway.spec.models import FROM_REGISTRY, RouteSpec
 from sluiceway.spec.positions import Positions
 from sluiceway.spec.problems import Problem, job_file_error
 from sluiceway.types.hive_types import parse_hive_type
@@ -73,7 +73,7 @@ def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Pr
     table, where = data.get("table"), data.get("where")
     columns = table.get("columns") if isinstance(table, Mapping) else ()
     read: ReadColumns | None = ReadColumns((), complete=False)
-    if columns == "from_table":
+    if columns in ("from_table", FROM_REGISTRY):
         read = None
     elif isinstance(columns, tuple) and columns:
         read = _read_columns(columns)

@@ -10,9 +10,10 @@ import typer
 
 from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
+from sluiceway.spec.retention import duration_text
 
 if TYPE_CHECKING:
-    from sluiceway.spec.models import HiveTable, JobSpec, RouteSpec, TableSpec
+    from sluiceway.spec.models import HiveTable, JobSpec, RouteSpec
     from sluiceway.spec.problems import Problem
 
 app = typer.Typer()
@@ -93,6 +94,7 @@ def _route_summary(route: "RouteSpec") -> dict[str, Any]:
         "start": str(route.source.start_at),
         "table": table.hive.name if table.hive.is_template else table.hive.name.lower(),
         "create": table.hive.create,
+        "subject": _subject(route),
         "columns": None
         if table.columns is None
         else [
@@ -105,6 +107,11 @@ def _route_summary(route: "RouteSpec") -> dict[str, Any]:
             for part in table.partition_by
         ],
         "files": file_forecast(route).as_json(),
+        "dirty_rows": {
+            "topic": None if route.dirty.store is None else route.dirty.store.topic,
+            "table": None if route.dirty.store is None else route.dirty.store.table,
+            "retention_ms": route.dirty.retention_ms,
+        },
     }
 
 
@@ -131,13 +138,28 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
         "route": f"{route.route or 'one for each table'}, {commits}",
         "topics": f"{topics or ', '.join(route.source.names)} from {route.source.start_at}",
         "table": f"{name}, {created}, {_files(hive)}",
-        "columns": _columns(route.table),
+        "columns": _columns(route),
         "partitions": _partitions(route),
         "files": forecast.words(),
     }
+    if (dirty := _dirty_rows(route)) is not None:
+        rows["dirty rows"] = dirty
     if (warning := forecast.warning()) is not None:
         rows["warning"] = warning
     return [_line(name, text) for name, text in rows.items()]
+
+
+def _dirty_rows(route: "RouteSpec") -> str | None:
+    """Where they go besides, and how long they are kept; None for the defaults."""
+    store, kept_ms = route.dirty.store, route.dirty.retention_ms
+    words = []
+    if store is not None and store.topic is not None:
+        words.append(f"to the topic {store.topic} too")
+    if store is not None and store.table is not None:
+        words.append(f"to the table {store.table} too, made if missing")
+    if kept_ms is not None:
+        words.append(f"purged {duration_text(kept_ms)} after their commit")
+    return ", ".join(words) or None
 
 
 def _line(name: str, text: str) -> str:
@@ -151,13 +173,27 @@ def _files(hive: "HiveTable") -> str:
     return f"{file_format} {hive.compression or COMPRESSIONS[file_format][0]}"
 
 
-def _columns(table: "TableSpec") -> str:
+def _columns(spec: "RouteSpec") -> str:
+    table = spec.table
     meta = ", ".join(column.name for column in table.meta)
     suffix = f"; {meta}" if meta else ""
+    subject = _subject(spec)
+    if subject is not None:
+        version = "at each start" if subject["version"] is None else f"version {subject['version']}"
+        return f"from the registry's subject {subject['name']}, {version}{suffix}"
     if table.columns is None:
         return f"from the table{suffix}"
     names = ", ".join(column.name for column in table.columns)
     return f"{len(table.columns)}: {names}{suffix}"
+
+
+def _subject(spec: "RouteSpec") -> dict[str, Any] | None:
+    """The subject that says the columns; None where none does."""
+    subject = spec.table.subject
+    if subject is None:
+        return None
+    name = subject.name or f"{spec.source.names[0]}-value"
+    return {"name": name, "version": subject.version, "message": subject.message}
 
 
 def _partitions(spec: "RouteSpec") -> str:

@@ -103,6 +103,8 @@ def _print(report: "VerifyReport") -> None:
     how = "size, rows and checksum" if report.deep else "size and rows"
     files = report.files + report.dirty_files + report.late_files
     write(f"files       {files:>12,}  {how} {_word(report, 'file')}\n")
+    if report.let_go:
+        write(f"let go      {report.let_go:>12,}  dirty files of purged or replayed rows\n")
     write(f"partitions  {report.partitions:>12,}  in the metastore {_word(report, 'partition')}\n")
     write(f"source      {'':>12}  identities and log ends {_word(report, 'source')}\n")
     for note in report.unchecked[:_SHOWN]:

@@ -64,3 +64,17 @@ class RowDecoder(ABC):
                 registry; the rows are read again later, and none is dirty for that.
             Fatal: It refuses to; the route halts.
         """
+
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """What a payload holds by name, to tell of fields that no column reads.
+
+        Called for a few payloads of a batch that was decoded.
+
+        Args:
+            payload: Not empty.
+
+        Returns:
+            Empty for one that is no row, and in a format without names.
+        """
+        del payload
+        return {}

@@ -11,6 +11,7 @@ from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.csv.decoder import CsvDecoder
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
+from sluiceway.formats.json.framed import FramedJsonDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.protobuf.decoder import open_protobuf
 from sluiceway.formats.raw.decoder import RawDecoder
@@ -51,16 +52,18 @@ def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
         "extra_column": FREE,
         "tombstones": ("dirty", "skip"),
         "engine": ("auto", "native", "library"),
+        "frame": ("none", "confluent"),
     }
     chosen = known_options("json", options, known)
     tombstones = cast("Literal['skip', 'dirty']", chosen["tombstones"])
-    return JsonDecoder(
+    decoder = JsonDecoder(
         schema,
         extra=cast("ExtraRule", chosen["extra"]),
         extra_column=chosen["extra_column"],
         tombstones=tombstones,
         engine=cast("Engine", chosen["engine"]),
     )
+    return decoder if chosen["frame"] == "none" else FramedJsonDecoder(decoder)
 
 
 _BUILT_IN: Mapping[str, OpenDecoder] = {

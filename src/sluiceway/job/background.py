@@ -1,6 +1,6 @@
 """What goes on beside the epochs of a route, from its START until it is left."""
 
-from sluiceway.job import counts_feed, desk, dirty_feed
+from sluiceway.job import counts_feed, desk, dirty_stores
 from sluiceway.job.compact_requests import CompactRequest
 from sluiceway.job.compactor import Compactor
 from sluiceway.job.config import RouteConfig
@@ -19,7 +19,6 @@ def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
         config: Its choices.
         log: Bound to it.
     """
-    held.housekeeper.tidy(held.owned.fold)
     rules = config.rolling
     rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, rules)
     compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
@@ -35,7 +34,10 @@ def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
             expirer.take(request)
 
     held.lanes.hand_on = hand_on
-    held.background += [compactor, expirer, *dirty_feed.begin(config, held.owned, log)]
+    feeders = dirty_stores.begin(config, held.owned, log)
+    held.background += [compactor, expirer, *feeders]
+    held.housekeeper.dirty = dirty_stores.keeper_of(config, held.owned, feeders, log)
+    held.housekeeper.tidy(held.owned.fold)
     held.counts = counts_feed.begin(config, held.desk, log)
     held.background += [] if held.counts is None else [held.counts]
     held.background.extend(begin(held.desk) for begin in desk.BEGIN)

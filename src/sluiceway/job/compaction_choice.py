@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from sluiceway.ledger.fold_state import FoldState, PartitionState
-from sluiceway.ledger.places import is_below
 
 
 def ideal_files(size_bytes: int, target_bytes: int) -> int:
@@ -46,15 +45,23 @@ def meant(fold: FoldState, names: Iterable[str]) -> list[str]:
         fold: Of the moment.
         names: As asked for; none means all that are closed.
     """
-    wanted = list(names)
+    wanted = set(names)
     known = fold.partitions.values()
     if not wanted:
         return sorted(each.folder for each in _there(known) if fold.closed_above(each.folder))
-    found = dict.fromkeys(
-        each.folder for each in _there(known) if any(is_below(each.folder, n) for n in wanted)
-    )
-    unknown = [name for name in wanted if not any(is_below(each, name) for each in found)]
-    return sorted({*found, *unknown})
+    found, reached = set[str](), set[str]()
+    for each in _there(known):
+        named = wanted.intersection(_and_above(each.folder))
+        if named:
+            found.add(each.folder)
+            reached |= named
+    return sorted(found | (wanted - reached))
+
+
+def _and_above(folder: str) -> Iterable[str]:
+    """A folder and all above it, but for the table's own."""
+    parts = folder.split("/")
+    return ("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
 
 
 def _there(states: Iterable[PartitionState]) -> Iterable[PartitionState]:

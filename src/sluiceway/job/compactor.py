@@ -26,6 +26,9 @@ BEFORE_READY_S = 280.0
 """How long compaction before an announcement may take: READY waits for 300 s (commit rule 30c)."""
 
 _LAST_WAIT_S = 5.0
+_TELL_EVERY_S = 1.0
+"""How often an answer is written anew while it grows: it names all partitions so far."""
+
 Value = TypeVar("Value")
 
 
@@ -153,24 +156,35 @@ class Compactor:
         Raises:
             SluicewayError: The route has ended, or the answer cannot be written.
         """
-        waiting = self._ask(lambda fold: meant(fold, order.names))
+        waiting = deque(self._ask(lambda fold: self._look(fold, order.names)))
         done: list[PartitionDone] = []
+        told_at = -_TELL_EVERY_S
         while waiting:
-            self._tell_progress(order, done, len(waiting))
-            found = self._compact(waiting[0], order.until)
+            if time.monotonic() - told_at >= _TELL_EVERY_S:
+                self._tell_progress(order, done, len(waiting))
+                told_at = time.monotonic()
+            found = waiting[0]
+            if found.outcome != Outcome.LEFT:
+                found = self._compact(found.partition, order.until)
             over = order.until is not None and time.monotonic() >= order.until
-            if over and found.outcome == Outcome.FAILED:
-                self._put_off(waiting)
-                return
-            self._note(found)
-            done.append(found)
-            del waiting[0]
-            if over and waiting:
-                self._put_off(waiting)
+            if not (over and found.outcome == Outcome.FAILED):
+                self._note(found)
+                done.append(found)
+                waiting.popleft()
+            if over and (rest := [e.partition for e in waiting if e.outcome != Outcome.LEFT]):
+                self._put_off(rest)
                 return
         self._tell_progress(order, done, 0)
         if order.request is not None:
             self._desk.log.storage.remove(self._desk.log.layout.request(order.request.id))
+
+    def _look(self, fold: Fold, names: Iterable[str]) -> list[PartitionDone]:
+        """Those that are meant, as they are: to be left alone with a reason, or without an outcome.
+
+        All in one look, since the driver's thread has one for us in each epoch only, and most of
+        many need nothing.
+        """
+        return [_as_it_is(fold, name, self._target_bytes) for name in meant(fold, names)]
 
     def _put_off(self, names: Iterable[str]) -> None:
         self._log.warning("compaction_late", partitions=list(names), after_s=BEFORE_READY_S)
@@ -192,9 +206,11 @@ class Compactor:
         began = time.monotonic()
         reason = ""
         cpu_s = 0.0
+        before = (0, 0)
 
         def choose(fold: Fold) -> str | None:
-            nonlocal reason
+            nonlocal before, reason
+            before = _sizes(fold, partition)
             reason = why_left(fold, partition, self._target_bytes)
             return None if reason else partition
 
@@ -204,7 +220,6 @@ class Compactor:
             cpu_s = made.cpu_s
             return made.files
 
-        before = self._ask(lambda fold: _sizes(fold, partition))
         outcome = Outcome.COMPACTED
         try:
             if move_partition(self._desk, choose, rewrite) is None:
@@ -255,6 +270,23 @@ class Compactor:
 
         self._desk.ask(build).result()
         return found[-1]
+
+
+def _as_it_is(fold: Fold, partition: str, target_bytes: int) -> PartitionDone:
+    """A partition before anything is done: left alone for a reason, or without an outcome yet."""
+    reason = why_left(fold, partition, target_bytes)
+    files, size_bytes = _sizes(fold, partition)
+    return PartitionDone(
+        partition=partition,
+        outcome=Outcome.LEFT if reason else "",
+        reason=reason,
+        files_before=files,
+        files_after=files,
+        bytes_before=BigInt(size_bytes),
+        bytes_after=BigInt(size_bytes),
+        wall_ms=0,
+        cpu_ms=0,
+    )
 
 
 def _sizes(fold: Fold, partition: str) -> tuple[int, int]:

@@ -1,17 +1,16 @@
 """From the job file to the values that a driver works with. No I/O."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
-from sluiceway.job.dirty_limits import DirtyLimits
+from sluiceway.job.dirty_choices import dirty_limits, dirty_table, dirty_topic
 from sluiceway.job.ready_choice import ready_rule
 from sluiceway.job.retention import RetentionRule
-from sluiceway.job.schema_formats import avro_options, protobuf_options
+from sluiceway.job.schema_formats import avro_options, json_options, protobuf_options
 from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
@@ -106,6 +105,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         catalog=_catalog_access(spec),
         hive=_hive_options(spec, columns),
         columns=None if columns is None else Schema(payload_fields(columns)),
+        awaits_columns=None if spec.table.subject is None else spec,
         choices=row_choices(columns, spec.where),
         meta=tuple(MetaColumn(column.field, column.name) for column in spec.table.meta),
         event_time=_event_time_rule(spec),
@@ -113,8 +113,10 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         interval_s=spec.run.interval_ms / 1000,
         straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
         max_rate_per_s=spec.source.max_rate_per_s,
-        dirty=_dirty_limits(spec),
-        dirty_topic=_dirty_topic(spec),
+        dirty=dirty_limits(spec.dirty),
+        dirty_topic=dirty_topic(spec),
+        dirty_table=dirty_table(spec),
+        dirty_keep_ms=spec.dirty.retention_ms,
         evolution=Evolution(spec.table.evolution),
         retention=_retention_rule(spec),
         rolling=_file_rules(spec),
@@ -170,35 +172,6 @@ def why_no_files(spec: RouteSpec) -> str | None:
     if spec.table.hive.file_format is None:
         return None
     return creation_problem(_hive_options(spec, row_columns(spec)))
-
-
-def _dirty_topic(spec: RouteSpec) -> str | None:
-    if spec.dirty.store is None:
-        return None
-    if spec.source_connection.plugin is not None:
-        raise JobFileError(
-            "dirty rows go to a topic of the source's own cluster, and the source is not Kafka",
-            where="dirty.store",
-            hint="write `store: beside`",
-        )
-    return spec.dirty.store.topic
-
-
-def _dirty_limits(spec: RouteSpec) -> DirtyLimits:
-    dirty = spec.dirty
-    limits = DirtyLimits(
-        rows=dirty.max_rows,
-        reasons=tuple(sorted(dirty.reasons.items())),
-        rows_window_ms=dirty.window_ms,
-    )
-    if dirty.max_rate is None:
-        return limits
-    return replace(
-        limits,
-        ratio=dirty.max_rate.ratio,
-        ratio_window_ms=dirty.max_rate.window_ms,
-        ratio_min_rows=dirty.max_rate.min_rows,
-    )
 
 
 def _file_rules(spec: RouteSpec) -> FileRules:
@@ -309,11 +282,12 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         return FormatChoice("avro", avro_options(spec, spec.format.avro))
     if spec.format.protobuf is not None:
         return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
-    choice = FormatChoice(*spec.format.built_in)
-    if spec.format.json_ is not None and Evolution(spec.table.evolution).refuses_unknown:
-        options = dict(choice.options) | {"extra": "evolve"}
-        return FormatChoice(choice.name, tuple(options.items()))
-    return choice
+    if spec.format.json_ is not None:
+        told = dict(json_options(spec.format.json_))
+        if Evolution(spec.table.evolution).refuses_unknown:
+            told["extra"] = "evolve"
+        return FormatChoice("json", tuple(told.items()))
+    return FormatChoice(*spec.format.built_in)
 
 
 def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:

@@ -12,6 +12,7 @@ from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.registry import SourceAccess
+from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.routes import default_route_name
 from sluiceway.spec.start import StartAt
 from sluiceway.spec.topic_pattern import render
@@ -40,12 +41,16 @@ class RouteConfig:
         pattern: Pattern of topic names; empty when they are listed in the job file.
         start: For source partitions that the ledger does not know.
         columns: Declared payload columns; None takes them from the table.
+        awaits_columns: The job file as the route sees it, where a registry says its columns: they
+            are put in at each START.
         choices: What the rows are made of them.
         interval_s: Reading time of an epoch.
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
         dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
+        dirty_table: `database.table`, of the table's metastore, fed likewise.
+        dirty_keep_ms: How long dirty rows are kept; None for ever.
         evolution: What it does when columns change.
         retention: How long partitions are kept; None for ever.
         rolling: How a task cuts rows into files.
@@ -74,6 +79,8 @@ class RouteConfig:
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
     dirty_topic: str | None = None
+    dirty_table: str | None = None
+    dirty_keep_ms: int | None = None
     evolution: Evolution = Evolution.FAIL
     retention: RetentionRule | None = None
     rolling: FileRules = PLAIN_FILES
@@ -81,6 +88,7 @@ class RouteConfig:
     memory_bytes: int = 512 << 20
     late: LateRule = IN_TIME_ALWAYS
     ready: ReadyRule | None = None
+    awaits_columns: RouteSpec | None = None
 
     @property
     def group(self) -> str:

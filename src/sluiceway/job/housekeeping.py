@@ -2,8 +2,10 @@
 
 import threading
 import time
+from collections.abc import Callable
 
 from sluiceway.errors import SluicewayError, StorageUnavailableError
+from sluiceway.job.dirty_keeping import DirtyKeeper, LanesSeen
 from sluiceway.ledger.collect import GarbageCollector, garbage_of
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
@@ -19,6 +21,9 @@ class Housekeeper:
 
     A pass looks at a bounded number of names and decides by the fold of the moment in which it
     began. What fails is only noted: garbage is never in the way of a row.
+
+    Attributes:
+        dirty: Lets go of dirty files in each pass; None leaves them.
     """
 
     def __init__(self, ledger_log: LedgerLog, log: Log, *, every_s: float = _EVERY_S) -> None:
@@ -28,6 +33,7 @@ class Housekeeper:
         self._due = 0.0
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
+        self.dirty: DirtyKeeper | None = None
 
     def tidy(self, fold: Fold) -> None:
         """Begin a pass when one is due and none runs; returns at once.
@@ -42,9 +48,14 @@ class Housekeeper:
             return
         self._due = time.monotonic() + self._every_s
         collector = garbage_of(self._ledger_log, fold)
-        self._thread = threading.Thread(
-            target=self._pass, args=(collector,), name="garbage", daemon=True
-        )
+        keeper, seen = self.dirty, LanesSeen.of(fold)
+
+        def work() -> None:
+            self._noting(lambda: self._collect(collector))
+            if keeper is not None:
+                self._noting(lambda: keeper.tend(seen, self._closing.is_set))
+
+        self._thread = threading.Thread(target=work, name="garbage", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
@@ -53,12 +64,14 @@ class Housekeeper:
         if self._thread is not None:
             self._thread.join(_LAST_WAIT_S)
 
-    def _pass(self, collector: GarbageCollector) -> None:
+    def _noting(self, work: Callable[[], None]) -> None:
         try:
-            done = collector.collect(stopped=self._closing.is_set)
+            work()
         except SluicewayError as error:
             self._log.info("garbage_left", error=str(error))
-            return
+
+    def _collect(self, collector: GarbageCollector) -> None:
+        done = collector.collect(stopped=self._closing.is_set)
         for place, why in done.failed:
             self._log.info("garbage_left", path=place.path, error=why)
         if done.removed:

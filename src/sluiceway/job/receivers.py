@@ -18,6 +18,7 @@ from sluiceway.errors import Retriable
 from sluiceway.job.announcements import Announcement, Receiver, Teller
 from sluiceway.job.ready_rule import ReadyRule, TopicRule, WebhookRule
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.observe.failpoints import edge
 from sluiceway.observe.log import Log
 
 _FLUSH_S = 30.0
@@ -125,7 +126,11 @@ class WebhookReceiver(Receiver):
         opener = urllib.request.build_opener(_NoRedirects(), _Http(made), _Https(made))
         try:
             # What it says behind its status is not asked for.
-            with made.cut_off(timeout_s), opener.open(request, timeout=timeout_s):
+            with (
+                edge("announce.webhook", self._rule.host),
+                made.cut_off(timeout_s),
+                opener.open(request, timeout=timeout_s),
+            ):
                 pass
         except urllib.error.HTTPError as error:
             error.close()
@@ -151,13 +156,14 @@ class TopicReceiver(Receiver):
         try:
             if self._producer is None:
                 self._producer = Producer(self._settings())
-            self._producer.produce(
-                self._rule.topic,
-                announcement.body,
-                key=announcement.key,
-                on_delivery=lambda error, _: outcome.append(error),
-            )
-            self._producer.flush(_FLUSH_S)
+            with edge("announce.kafka", self._rule.topic):
+                self._producer.produce(
+                    self._rule.topic,
+                    announcement.body,
+                    key=announcement.key,
+                    on_delivery=lambda error, _: outcome.append(error),
+                )
+                self._producer.flush(_FLUSH_S)
         except (KafkaException, BufferError) as error:
             raise self._failed(str(error)) from None
         if not outcome:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sluiceway.errors import LeaseHeldError, RequestRefusedError
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.lanes import lane_plan
+from sluiceway.job.registry_columns import registry_columns
 from sluiceway.job.requests import LaneRequest, put_request, take_answer
 from sluiceway.job.route_plan import LedgerTerm, table_plan
 from sluiceway.job.run import open_sink
@@ -44,8 +45,10 @@ def try_rows(config: RouteConfig, log: LedgerLog, fold: Fold, ranges: Sequence[L
     Raises:
         TableMismatchError: The table's columns cannot be filled as the job file says.
         JobFileError: The declared columns cannot.
+        SchemaRegistryUnavailableError: The columns are a registry's, which does not answer.
         StorageUnavailableError: The store failed, or a dirty file is gone.
     """
+    config = registry_columns(config)
     sink = open_sink(config)
     try:
         state = sink.open()

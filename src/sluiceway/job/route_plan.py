@@ -83,8 +83,14 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
 def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
     if config.evolution is Evolution.ADD_COLUMNS:
         return "dirty"
-    ignores = ("extra", "ignore") in config.format.options
-    return "few" if config.format.name == "json" and ignores else "none"
+    format_name, options = config.format.name, dict(config.format.options)
+    # Of JSON they may be kept, of delimited text they are named or lie behind those with a column.
+    ignores = options.get("extra") == "ignore"
+    named = format_name == "csv" and bool(options.get("fields"))
+    few = (
+        format_name in ("avro", "protobuf") or named or (format_name in ("json", "csv") and ignores)
+    )
+    return "few" if few else "none"
 
 
 def with_further_columns(config: RouteConfig, state: TableState) -> RouteConfig:

@@ -46,6 +46,7 @@ from sluiceway.job.planner import (
 from sluiceway.job.prepare import all_files, check_staged_files, placed, prepare_record
 from sluiceway.job.publish import Publisher, publish_patiently
 from sluiceway.job.ready_effects import ready_effects
+from sluiceway.job.registry_columns import with_registry_columns
 from sluiceway.job.route_meter import RouteMeter
 from sluiceway.job.route_parts import RouteParts
 from sluiceway.job.row_log import RowLog
@@ -135,6 +136,7 @@ class RouteSession:
             ) from error
 
     def _start(self) -> None:
+        self.config, self._parts = with_registry_columns(self.config, self._parts)
         step, wait = self._observe_start, self._on_put_wait
         hooks = TakeoverHooks(step, wait, replaces=self._replaces, driver=self._driver)
         owned = take_over(self.config, self._parts.sink, hooks, self._left)

@@ -9,6 +9,7 @@ from sluiceway.formats.protobuf.decoder import DESCRIPTOR_SET_OPTION, MESSAGE_OP
 from sluiceway.formats.protobuf.decoder import SCHEMA_OPTION as PROTO_OPTION
 from sluiceway.formats.protobuf.schema import MAX_SCHEMA_BYTES
 from sluiceway.formats.schema_registry.settings import RegistrySettings
+from sluiceway.spec.formats import JsonFormat
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.schema_formats import AvroFormat, ProtobufFormat
 from sluiceway.spec.values import Secret
@@ -29,6 +30,14 @@ def avro_options(spec: RouteSpec, avro: AvroFormat) -> Options:
         told[SCHEMA_OPTION] = avro.schema_text
     for number, text in enumerate(avro.schemas or ()):
         told[f"{SCHEMAS_OPTION}{number}"] = text
+    return tuple(told.items())
+
+
+def json_options(json: JsonFormat) -> Options:
+    """The options of `formats.json`: which registry it is does not matter to who reads JSON."""
+    told = {name: str(value) for name, value in json if value is not None and name != "registry"}
+    if json.registry is not None:
+        told["frame"] = "confluent"
     return tuple(told.items())
 
 
@@ -75,6 +84,15 @@ def registry_options(spec: RouteSpec, name: str, unknown_wait_ms: int) -> dict[s
     Raises:
         JobFileError: The spec was not made by the loader and names no such connection.
     """
+    return registry_settings(spec, name, unknown_wait_ms).options()
+
+
+def registry_settings(spec: RouteSpec, name: str, unknown_wait_ms: int = 0) -> RegistrySettings:
+    """How a schema registry of the job file is reached.
+
+    Raises:
+        JobFileError: The spec was not made by the loader and names no such connection.
+    """
     connection = spec.connections.get(name)
     if connection is None or connection.schema_registry is None:
         raise JobFileError(f"format names no schema_registry connection: {name}")
@@ -83,4 +101,4 @@ def registry_options(spec: RouteSpec, name: str, unknown_wait_ms: int) -> dict[s
         for key, value in connection.schema_registry
         if value is not None
     }
-    return RegistrySettings(**found, unknown_wait_ms=str(unknown_wait_ms)).options()
+    return RegistrySettings(**found, unknown_wait_ms=str(unknown_wait_ms))

@@ -150,15 +150,16 @@ def take_over(
     storage, root = open_storage(state.identity.location)
     layout = LedgerLayout(root, config.route)
     owner = claim_table(storage, layout, state, config.job)
+    seen = None
     if hooks.replaces is None:
-        wait_until_free(storage, layout.lease, sleep=hooks.sleep)
+        seen = wait_until_free(storage, layout.lease, sleep=hooks.sleep)
     log = LedgerLog(storage, layout)
     fold = log.fold()
     if state.ledger is None and fold.subscription is not None:
         # Another driver may have made the ledger since the table was read.
         state = sink.open()
     check_ledger(state, owner, fold)
-    waited_for = fold.term
+    waited_for = fold.term if hooks.replaces is not None else _term(seen)
     _check_replaced(layout, fold, hooks.replaces)
     refuse_older_ledger(log, fold)
     _probe(log, fold)
@@ -178,7 +179,8 @@ def take_over(
         wait_until_free(storage, layout.lease, sleep=hooks.sleep)
 
     if fold.term != waited_for:
-        # Another driver has fenced since the lease was looked at: as if this one's put had lost.
+        # Another driver has fenced since the lease was looked at, as if this one's put had lost;
+        # or one has died before it wrote its lease.
         on_lost()
     hooks.observe(Step.FENCING)
     writer.fence(_fence(config, state, owner, driver, process), on_lost)
@@ -248,6 +250,10 @@ def _fence(
         format=FORMAT,
         min_reader=MIN_READER,
     )
+
+
+def _term(lease: Lease | None) -> int:
+    return 0 if lease is None else lease.term
 
 
 def _lease(driver: str, term: int, process: ProcessIdentity) -> Lease:

@@ -58,7 +58,8 @@ def wait_until_free(
     """Return when no live driver holds the lease. Called once, before fencing.
 
     Returns:
-        The dead owner's lease, or None when it was free.
+        The lease as it was seen last, of an owner that is dead or has released it; None when
+        there is none, or it is unreadable.
 
     Raises:
         LeaseHeldError: Its counter moves, so its owner lives.
@@ -66,7 +67,7 @@ def wait_until_free(
     """
     first = read_lease(storage, path)
     if first is None or first.released:
-        return None
+        return first
     watched_since = time.monotonic()
     while time.monotonic() - watched_since < DEAD_AFTER_S:
         if is_alive(first.process()) is False:
@@ -74,7 +75,7 @@ def wait_until_free(
         sleep(_WATCH_INTERVAL_S)
         now = read_lease(storage, path)
         if now is None or now.released:
-            return first
+            return now
         if (now.driver, now.counter) != (first.driver, first.counter):
             raise _held_by(now, path)
     return first

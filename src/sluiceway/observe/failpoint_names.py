@@ -67,6 +67,8 @@ EDGES: Final[Mapping[str, Kind]] = MappingProxyType(
         "kafka.assign": Kind.KAFKA,
         "kafka.consume": Kind.KAFKA,
         "kafka.read_again": Kind.KAFKA,
+        "announce.webhook": Kind.POSIX,
+        "announce.kafka": Kind.KAFKA,
     }
 )
 """Calls, and what answers them."""

@@ -17,6 +17,7 @@ from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.ready import check_ready
 from sluiceway.spec.retention import check_retention
+from sluiceway.spec.subject_checks import check_subject
 from sluiceway.spec.topic_pattern import (
     MAX_TOPIC_NAME,
     compile_topic_pattern,
@@ -69,6 +70,7 @@ _WANTED: tuple[tuple[tuple[str, ...], str, PluginGroup], ...] = (
     (("table", "hive"), "metastore", PluginGroup.SINKS),
 )
 _SCHEMA_FORMATS = frozenset({"avro", "protobuf"})
+_WITH_REGISTRY = _SCHEMA_FORMATS | {"json"}
 _ZONED = frozenset({"processing_time", "record_time"})
 _UNITS = frozenset({"s", "ms", "us", "ns", "iso8601"})
 _OWN_SPARK_SETTINGS = {
@@ -89,6 +91,7 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     yield from _check_registry(data, positions)
     yield from _check_unknown_wait(data, positions)
     yield from _check_options(data, positions)
+    yield from check_subject(data, positions)
     yield from _check_names(data, positions)
     yield from _check_columns(data, positions)
     yield from _check_partitions(data, positions)
@@ -139,7 +142,7 @@ def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[P
     fitting = [name for name, of in connections.items() if "schema_registry" in _mapping(of)]
     for kind in _mapping(data, "format"):
         wanted = _mapping(data, "format", kind).get("registry")
-        if isinstance(wanted, str) and wanted not in fitting and kind in _SCHEMA_FORMATS:
+        if isinstance(wanted, str) and wanted not in fitting and kind in _WITH_REGISTRY:
             text = f"expected the name of a schema_registry connection, got {quoted(wanted)}"
             todo = f"write one of: {', '.join(fitting)}" if fitting else "add such a connection"
             yield Problem(positions.value(("format", kind, "registry")), text, todo)

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from sluiceway.spec.block import Block
 from sluiceway.spec.problems import quoted
-from sluiceway.spec.values import TopicName, duration, not_yet, wrong
+from sluiceway.spec.values import PlainTableName, TopicName, duration, wrong
 
 REASONS = (
     *(
@@ -84,19 +84,25 @@ class DirtyStoreSpec(Block):
 
     Attributes:
         topic: Of the source's own cluster; it has to be there.
+        table: A Hive table, `database.table`, of the metastore that the route's own is in; made
+            when it is missing.
     """
 
-    LATER = frozenset({"table"})
-    topic: TopicName
+    topic: TopicName | None = None
+    table: PlainTableName | None = None
+
+
+_ONE_STORE = "write `{topic: NAME}` or `{table: DATABASE.NAME}`"
 
 
 def _store(value: object) -> DirtyStoreSpec | None:
     if isinstance(value, dict):
-        return DirtyStoreSpec.model_validate(value)
-    if value == "table":
-        raise not_yet("the store `table`", "write beside")
+        found = DirtyStoreSpec.model_validate(value)
+        if (found.topic is None) == (found.table is None):
+            raise wrong("one of the keys topic and table", _ONE_STORE)
+        return found
     if value != "beside":
-        raise wrong("`beside`, or a mapping with topic", "write `{topic: NAME}` for a topic")
+        raise wrong("`beside`, or a mapping with topic or table", _ONE_STORE)
     return None
 
 
@@ -109,6 +115,7 @@ class DirtySpec(Block):
         max_rows: The route halts with more rows within `window`.
         reasons: Reason -> the same for rows of that reason.
         window_ms: Over which time `max_rows` and `reasons` count.
+        retention_ms: How long dirty rows are kept after their commit; None for ever.
     """
 
     store: Annotated[DirtyStoreSpec | None, BeforeValidator(_store)] = None
@@ -119,3 +126,6 @@ class DirtySpec(Block):
         AfterValidator(_check_reasons),
     ] = Field(default_factory=dict)
     window_ms: Annotated[int, *duration("10s", "1d")] = Field(default=600_000, alias="window")
+    retention_ms: Annotated[int, *duration("1h", "36500d")] | None = Field(
+        default=None, alias="retention"
+    )

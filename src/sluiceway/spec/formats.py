@@ -21,12 +21,14 @@ class JsonFormat(Block):
         extra_column: The column that keeps them.
         tombstones: What happens to records without a value.
         engine: What reads payloads before the slow path decides what is left; equal outcomes.
+        registry: Name of a schema registry's connection; payloads are in Confluent's wire format.
     """
 
     extra: Literal["ignore", "dirty", "keep"] = "ignore"
     tombstones: TombstoneRule = "dirty"
     engine: Literal["auto", "native", "library"] = "auto"
     extra_column: ColumnName | None = None
+    registry: Line | None = None
 
 
 class RawFormat(Block):

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Field,
     TypeAdapter,
+    model_validator,
 )
 
 from sluiceway.errors import JobFileError
@@ -57,6 +58,7 @@ from sluiceway.spec.values import (
 MetaField = Literal[
     "topic", "partition", "offset", "timestamp", "key", "key_text", "headers", "headers_text"
 ]
+FROM_REGISTRY = "from_registry"
 META_NAMES: Mapping[str, str] = {field: f"_{field}" for field in get_args(MetaField)}
 _META_WORDS = ", ".join(META_NAMES)
 
@@ -243,10 +245,19 @@ class MetaColumn(Block):
 
 
 def _columns(value: object) -> object:
-    if value == "from_table":
+    if value in ("from_table", FROM_REGISTRY):
         return None
     if isinstance(value, str) or value == ():
-        raise wrong("`from_table` or a list of columns", "write from_table or list them")
+        choices = "`from_table`, `from_registry` or a list of columns"
+        raise wrong(choices, "write one of the two, or list them")
+    return value
+
+
+def _version(value: object) -> object:
+    if value == "latest":
+        return None
+    if type(value) is not int or value < 1:
+        raise wrong("`latest` or a version from 1 up", "write one of the two")
     return value
 
 
@@ -261,11 +272,26 @@ def _meta(value: object) -> object:
     raise wrong(f"a list of {_META_WORDS}, or a mapping to names", "list them")
 
 
+class SubjectSpec(Block):
+    """Which schema of a registry says the columns.
+
+    Attributes:
+        name: Of the subject; None is that of the values of the one topic.
+        version: From 1 up; None is the newest at each start of the route.
+        message: Full name of the message, in a Protobuf schema that declares several.
+    """
+
+    name: Line | None = None
+    version: Annotated[int | None, BeforeValidator(_version)] = None
+    message: Line | None = None
+
+
 class TableSpec(Block):
     """The table and what its columns hold.
 
     Attributes:
-        columns: Declared columns; None takes them from the table.
+        columns: Declared columns; None takes them from the table, or from `subject`.
+        subject: The schema that says the columns; None where none does.
         partition_by: Partition columns in path order.
         meta: Columns of what the queue has beside the payload, after the others.
         evolution: What happens when columns of the table come, go or change while the route runs,
@@ -274,10 +300,19 @@ class TableSpec(Block):
 
     LATER = frozenset({"iceberg"})
     hive: HiveTable
+    subject: SubjectSpec | None = None
     columns: Annotated[tuple[ColumnSpec, ...] | None, BeforeValidator(_columns)] = None
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
     evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_subject(cls, data: Any) -> Any:
+        """`from_registry` alone means the subject of the topic."""
+        if isinstance(data, Mapping) and data.get("columns") == FROM_REGISTRY:
+            return {"subject": {}, **data}
+        return data
 
 
 class RunSpec(Block):

@@ -216,6 +216,12 @@ def _check_table_name(text: str) -> str:
     return text
 
 
+def _check_plain_table_name(text: str) -> str:
+    if not is_table_name(text):
+        raise wrong("`database.table`, both of letters, digits and `_`", "name both")
+    return text.lower()
+
+
 def _check_location(text: str) -> str:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", text)
     if scheme and scheme[1].lower() in plugin_names(PluginGroup.STORAGE):
@@ -320,6 +326,7 @@ BootstrapServers = Annotated[str, AfterValidator(_check_bootstrap_servers)]
 ThriftUri = Annotated[str, AfterValidator(_check_thrift_uri)]
 TopicName = Annotated[str, AfterValidator(_check_topic)]
 TableName = Annotated[str, AfterValidator(_check_table_name)]
+PlainTableName = Annotated[str, AfterValidator(_check_plain_table_name)]
 Location = Annotated[str, AfterValidator(_check_location)]
 TimeZone = Annotated[str, AfterValidator(_check_time_zone)]
 DottedPath = Annotated[str, AfterValidator(_check_path)]

@@ -2,14 +2,26 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Literal
 
 from sluiceway.formats.json.infer_types import UntypedError, common_type, type_of
+from sluiceway.formats.json.json_values import NumberText
 from sluiceway.formats.json.unknown_fields import UnknownFields
+from sluiceway.formats.typed_values import Day, Instant, LocalTime
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.hive_types import format_hive_type
-from sluiceway.types.schema import DataType, Schema
+from sluiceway.types.schema import (
+    BinaryType,
+    DataType,
+    DateType,
+    FloatType,
+    IntegerType,
+    LocalTimestampType,
+    Schema,
+    TimestampType,
+)
 from sluiceway.worker.plan import SeenField
 
 MOST_FIELDS = 100
@@ -19,17 +31,21 @@ _MOST_ROWS = 1_000
 _ONE_IN = 4_096
 
 _Place = tuple[str, tuple[str, ...]]
+FieldsOf = Callable[[bytes], Mapping[str, object]]
+"""See `RowDecoder.fields_of`."""
 
 
-def open_samples(schema: Schema, samples: Literal["none", "dirty", "few"]) -> "FieldSamples | None":
+def open_samples(
+    schema: Schema, samples: Literal["none", "dirty", "few"], fields_of: FieldsOf
+) -> "FieldSamples | None":
     """What looks for such fields in one task; see `RoutePlan.samples`."""
     match samples:
         case "none":
             return None
         case "dirty":
-            return DirtySamples(schema)
+            return DirtySamples(schema, fields_of)
         case "few":
-            return FewSamples(schema)
+            return FewSamples(schema, fields_of)
 
 
 class FieldSamples(ABC):
@@ -37,9 +53,11 @@ class FieldSamples(ABC):
 
     Args:
         schema: Columns that come from the payload.
+        fields_of: Of the task's decoder.
     """
 
-    def __init__(self, schema: Schema) -> None:
+    def __init__(self, schema: Schema, fields_of: FieldsOf) -> None:
+        self._fields_of = fields_of
         self._unknown = UnknownFields(schema)
         self._types: dict[_Place, DataType | None] = {}
         self._untyped: dict[_Place, str] = {}
@@ -77,7 +95,7 @@ class FieldSamples(ABC):
         return SeenField(*place, type=text, untyped=untyped, rows=self._seen[place])
 
     def _sample(self, payload: bytes) -> None:
-        found = self._unknown.of(payload)
+        found = self._unknown.of(self._fields_of(payload))
         for each in found:
             place = (each.column, each.path)
             told = len(self._types) < MOST_FIELDS and sum(map(len, each.path)) <= _MOST_PATH_CHARS
@@ -85,10 +103,35 @@ class FieldSamples(ABC):
                 continue
             known = self._types.setdefault(place, None)
             try:
-                self._types[place] = common_type((known, type_of(each.value)))
+                self._types[place] = common_type((known, _type_of(each.value)))
             except UntypedError as error:
                 self._untyped.setdefault(place, str(error))
         self._seen.update({(each.column, each.path) for each in found} & self._types.keys())
+
+
+def _type_of(value: object) -> DataType | None:
+    """The type of a value of JSON or of a binary format.
+
+    Raises:
+        UntypedError: It tells none.
+    """
+    match value:
+        case bool() | NumberText():
+            return type_of(value)
+        case int():
+            return IntegerType(64)
+        case float() | Decimal():
+            return FloatType(64)
+        case bytes():
+            return BinaryType()
+        case Day():
+            return DateType()
+        case Instant():
+            return TimestampType()
+        case LocalTime():
+            return LocalTimestampType()
+        case _:
+            return type_of(value)
 
 
 class DirtySamples(FieldSamples):

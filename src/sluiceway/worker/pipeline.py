@@ -114,7 +114,7 @@ class RowPipeline:
         self._route = route
         self._splits = [split.partition for split in plan.splits]
         self._decoder: RowDecoder = open_decoder(route.format, route.schema)
-        self._samples = open_samples(route.schema, route.samples)
+        self._samples = open_samples(route.schema, route.samples, self._decoder.fields_of)
         self._chooser: RowChooser | None = None
         row_schema = self._decoder.arrow_schema
         if route.choices != NO_CHOICES:

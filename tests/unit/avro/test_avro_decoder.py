@@ -21,6 +21,7 @@ from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.types.dirty import DirtyReason as Why
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.field_samples import FewSamples
 from tools import avro_bytes as avro
 
 ID = Schema((Field("id", parse_hive_type("bigint"), required=True),))
@@ -262,3 +263,19 @@ def test_options_that_make_no_decoder_are_refused(
 def test_formats_without_bytes_refuse_a_binary_column_without_a_format(name: str) -> None:
     with pytest.raises(ValueError, match="a binary column needs `format`"):
         open_decoder(FormatChoice(name), columns(raw="binary"))
+
+
+def test_fields_that_no_column_reads_are_told_by_the_schema_of_the_writer() -> None:
+    text = record(("id", "long"), ("at", {"type": "int", "logicalType": "date"}), ("note", "bytes"))
+    decoder = bare(text)
+    payload = written(json.loads(text), {"id": 1, "at": date(2026, 11, 20), "note": b"x"})
+    samples = FewSamples(ID, decoder.fields_of)
+    for each in (payload, payload[:-1]):
+        samples.take([each], ())
+    samples.take([b"\xff"], ())
+    found = {each.name: each.type for each in samples.fields()}
+    assert found == {"at": "date", "note": "binary"}
+    registered = AvroDecoder(ID, confluent_frame, Known(text), skips_tombstones=True)
+    framed = b"\x00\x00\x00\x00\x01" + payload
+    assert registered.fields_of(framed) == decoder.fields_of(payload)
+    assert registered.fields_of(b"\x00\x00\x00\x00\x02" + payload) == {}

@@ -237,3 +237,11 @@ def test_long_line_with_a_fault_is_decided_in_one_pass(filler: str) -> None:
     line = b'1,"' + filler.encode() * 1_500_000 + b'"x,2'
     for escape in ("doubled", "\\"):
         assert fault(line, escape=escape) == ("decode", "broken", "")
+
+
+def test_fields_that_no_column_reads_are_told_by_name_or_number() -> None:
+    named = CsvDecoder(schema_of(a="int", b="string"), {"fields": "a,x,b", "extra": "ignore"})
+    assert named.fields_of(b'1,"y,z",c,d') == {"x": "y,z", "4": "d"}
+    assert named.fields_of(b'1,"') == {}
+    placed = CsvDecoder(schema_of(a="int"), {"extra": "ignore"})
+    assert placed.fields_of(b"1,2") == {"2": "2"}

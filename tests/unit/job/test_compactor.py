@@ -96,6 +96,7 @@ class Route:
         self.rewriter = FakeRewriter()
         self.lines = Lines()
         self.compactor = Compactor(self.desk, self.rewriter, TARGET, self.lines)  # type: ignore[arg-type]
+        self.looks = 0
         self._over = threading.Event()
         self._driver = threading.Thread(target=self._serve)
         self._driver.start()
@@ -105,6 +106,7 @@ class Route:
             self.desk.serve(self._put)
 
     def _put(self, build: Build) -> int | None:
+        self.looks += 1
         committed = self.writer.commit_made(build)
         self.writer.note_published()
         return None if committed is None else committed.seq
@@ -170,6 +172,38 @@ def test_what_is_compact_or_not_there_is_left_alone_with_a_reason(route: Route) 
         ("left", "the ledger has no such partition"),
     ]
     assert route.kinds() == ["INTENT", "REPLACE"]
+
+
+def test_many_partitions_that_need_nothing_take_one_look_of_the_driver(tmp_path: Path) -> None:
+    route = Route(tmp_path)
+    try:
+        for hour in HOURS:
+            route.answer(route.ask(hour))
+        looks = route.looks
+        wait_for(lambda: route.compactor.is_done("dt=20261120"))
+        assert route.looks == looks + 1
+        answer = route.answer(route.ask(*(f"dt=20261121/hr={hour:02d}" for hour in range(24))))
+        assert [each.outcome for each in answer.partitions] == ["left"] * 24
+        assert route.looks == looks + 2
+    finally:
+        route.leave()
+
+
+def test_answer_is_not_written_anew_for_each_of_many_partitions(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.job.compactor._TELL_EVERY_S", PATIENCE_S)
+    written: list[CompactAnswer] = []
+    overwrite = route.log.storage.overwrite
+
+    def note(path: str, data: bytes) -> None:
+        if path.endswith(".answer.json"):
+            written.append(decode(data, CompactAnswer))
+        overwrite(path, data)
+
+    monkeypatch.setattr(route.log.storage, "overwrite", note)
+    route.answer(route.ask("dt=20261120"))
+    assert [(each.finished, each.waiting) for each in written] == [(False, 2), (True, 0)]
 
 
 def test_request_that_is_seen_again_while_it_is_under_way_is_one_request(route: Route) -> None:

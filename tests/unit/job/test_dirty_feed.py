@@ -8,6 +8,7 @@ import pytest
 
 from sluiceway.job import dirty_feed
 from sluiceway.job.dirty_feed import DirtyFeeder, DirtyPlace
+from sluiceway.job.dirty_topic import DirtyTopic, kept_place
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.kafka.row_feed import FeedPlace, FeedRow
 from tools.ledger_records import LEDGER
@@ -49,13 +50,15 @@ def test_place_without_a_new_row_is_kept_at_the_start_and_again_and_again(
     table = table_on_disk(tmp_path)
     table.rows("dt=20261120/hr=08")
     through = table.writer.fold.next_seq
-    topic = Topic(DirtyPlace(through).to_feed())
-    feeder = DirtyFeeder(table.log, LEDGER, lambda: through, topic, stderr_log(level="error"))
+    topic = Topic(kept_place(DirtyPlace(through)))
+    eyes = stderr_log(level="error")
+    store = DirtyTopic(topic, table.log.storage, eyes)
+    feeder = DirtyFeeder(table.log, LEDGER, lambda: through, store, eyes)
     try:
         wait_for_kept(topic, 3)
     finally:
         feeder.close()
-    assert set(topic.kept) == {DirtyPlace(through).to_feed()}
+    assert set(topic.kept) == {kept_place(DirtyPlace(through))}
 
 
 def test_place_is_not_kept_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +71,9 @@ def test_place_is_not_kept_at_each_look(tmp_path: Path, monkeypatch: pytest.Monk
         return table.writer.fold.next_seq
 
     topic = Topic(None)
-    feeder = DirtyFeeder(table.log, LEDGER, through, topic, stderr_log(level="error"))
+    eyes = stderr_log(level="error")
+    store = DirtyTopic(topic, table.log.storage, eyes)
+    feeder = DirtyFeeder(table.log, LEDGER, through, store, eyes)
     try:
         end = time.monotonic() + PATIENCE_S
         while len(looks) < 5:
@@ -76,4 +81,4 @@ def test_place_is_not_kept_at_each_look(tmp_path: Path, monkeypatch: pytest.Monk
             time.sleep(0.01)
     finally:
         feeder.close()
-    assert topic.kept == [DirtyPlace(table.writer.fold.next_seq).to_feed()]
+    assert topic.kept == [kept_place(DirtyPlace(table.writer.fold.next_seq))]

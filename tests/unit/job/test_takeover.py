@@ -1,5 +1,5 @@
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,6 +11,7 @@ from sluiceway.job import takeover
 from sluiceway.job.ledger_age import refuse_older_ledger
 from sluiceway.job.takeover import LeftLedger, OwnedLedger, TakeoverHooks, take_over
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lease import Lease, wait_until_free
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.steps import ignore_step
 from sluiceway.sinks.contract import (
@@ -20,6 +21,7 @@ from sluiceway.sinks.contract import (
     TableSink,
     TableState,
 )
+from sluiceway.storage.contract import Storage
 from sluiceway.types.schema import Schema
 from tools.ledger_records import sources
 
@@ -99,6 +101,34 @@ def test_driver_that_fences_while_another_looks_around_is_not_fenced_by_it(
     monkeypatch.setattr(takeover, "refuse_older_ledger", slow_look)
     with pytest.raises(LeaseHeldError):
         take_over(config, sink, hooks(replaces))
+    (winner,) = live
+    winner.writer.commit(sources(1))
+    winner.lease.release()
+    assert winner.writer.fold.term == 2
+
+
+def test_driver_that_fences_just_after_its_lease_was_found_free_is_not_fenced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None)
+    first = take_over(config, sink, hooks)
+    first.writer.commit(sources(0))
+    first.lease.release()
+    live: list[OwnedLedger] = []
+    wait = wait_until_free
+
+    def slow_wait(storage: Storage, path: str, *, sleep: Callable[[float], None]) -> Lease | None:
+        found = wait(storage, path, sleep=sleep)
+        if not live:
+            # This process is put aside for a moment, and another driver starts meanwhile.
+            monkeypatch.setattr(takeover, "wait_until_free", wait)
+            live.append(take_over(config, sink, replace(hooks, driver="another")))
+        return found
+
+    monkeypatch.setattr(takeover, "wait_until_free", slow_wait)
+    with pytest.raises(LeaseHeldError):
+        take_over(config, sink, replace(hooks, driver="third"))
     (winner,) = live
     winner.writer.commit(sources(1))
     winner.lease.release()

@@ -15,11 +15,13 @@ from sluiceway.ledger.records import (
 )
 from tools.ledger_records import data, fence, record, span
 
+EIGHT_US = 1_763_625_600_000_000
+HOUR_US = 3_600_000_000
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _HEADS = {
     1: "b3eb9357e335b62fbda30ebf0eb5fa25deeaa721e7137dad58f449077aea7058",
     2: "e26439caf39d394afeea4d307392ebb7546d6177ea096c1599710e72ce7d2bd8",
-    3: "c028a024cc2cff33fb762a8c4989b29d5bbef299be259a3c7b33ffe1badf2405",
+    3: "8c9a9c6f561b21730811db1a810bc73639f30d3bc2d4e68fc24f0e1e3f3f76c0",
 }
 
 
@@ -106,13 +108,53 @@ def test_golden_ledger_of_format_3_has_replayed_its_dirty_row_into_a_closed_part
     assert (state.version, state.expired, state.rows) == (2, False, 1)
 
 
+def test_golden_ledger_of_format_3_has_a_watermark_that_is_held_and_goes_on() -> None:
+    known = {number: _fold(3, number) for number in (23, 24, 25, 28)}
+    assert [(each.us, each.by) for each in (fold.watermark for fold in known.values())] == [
+        (None, ""),
+        (EIGHT_US + 2 * HOUR_US + HOUR_US // 4, ""),
+        (EIGHT_US + 2 * HOUR_US + HOUR_US // 4, ""),
+        (EIGHT_US + 5 * HOUR_US, "all_idle"),
+    ]
+    held = [(each.partition, each.log_end) for each in known[23].watermark.held_by]
+    assert held == [(1, None), (2, 2), (3, 9)]
+    idle = {
+        number: [key[1] for key, source in sorted(fold.sources.items()) if source.idle]
+        for number, fold in known.items()
+    }
+    assert idle == {23: [], 24: [1, 2], 25: [1], 28: [0, 1, 2, 3]}
+    assert known[23].sources["orders", 0].quiet_since_us == EIGHT_US + 3 * HOUR_US
+    assert known[24].clock_us == known[25].clock_us == EIGHT_US + 4 * HOUR_US
+
+
+def test_golden_ledger_of_format_3_has_announced_its_hours_and_dropped_one() -> None:
+    fold = _fold(3, 33)
+    assert (fold.next_seq, fold.last_epoch) == (33, 6)
+    late = fold.late_rows
+    assert (late.side, late.redirect, late.reopen, late.dirty) == (1, 1, 1, 0)
+    assert {name[-2:]: (each.version, each.ready_seq) for name, each in fold.closed.items()} == {
+        "08": (2, 26),
+        "09": (1, 25),
+        "10": (1, 29),
+        "11": (1, 30),
+        "12": (1, 31),
+    }
+    assert {name[-2:]: (each.rows, each.expired) for name, each in fold.partitions.items()} == {
+        "08": (2, False),
+        "__": (1, False),
+        "09": (0, True),
+        "10": (2, False),
+        "11": (3, False),
+    }
+
+
 def test_golden_ledger_of_format_3_has_closed_a_prefix_by_its_count() -> None:
     fold = _fold(3)
-    assert (fold.next_seq, fold.last_epoch) == (24, 2)
+    assert (fold.next_seq, fold.last_epoch) == (35, 7)
     assert fold.counted.log == ("audit", "clusterA", "topicC")
     assert fold.counted.ends == {0: 9007199254740993, 1: 4}
-    assert fold.counted.rows == {"dt=20251120/hr=10": 9007199254740993}
-    assert fold.closed["dt=20251120/hr=09"].closed_seq == 23
+    assert fold.counted.rows == {"dt=20251120/hr=14": 9007199254740993}
+    assert fold.closed["dt=20251120/hr=13"].closed_seq == 34
 
 
 def test_engine_of_today_takes_over_a_ledger_of_format_1_and_goes_on_in_its_own() -> None:

@@ -26,7 +26,7 @@ def test_lease_that_is_absent_unreadable_or_released_is_free(tmp_path: Path) -> 
     storage.overwrite(path, b"{broken")
     assert wait_until_free(storage, path) is None
     storage.overwrite(path, encode(lease(released=True)))
-    assert wait_until_free(storage, path) is None
+    assert wait_until_free(storage, path) == lease(released=True)
 
 
 def test_lease_of_a_process_that_is_gone_is_taken_over_at_once(tmp_path: Path) -> None:
@@ -52,7 +52,9 @@ def test_lease_whose_counter_moves_is_held(tmp_path: Path, monkeypatch: pytest.M
             wait_until_free(storage, path)
     finally:
         keeper.release()
-    assert wait_until_free(storage, path) is None
+    left = wait_until_free(storage, path)
+    assert left is not None
+    assert left.released
 
 
 def test_lease_of_another_host_is_free_when_it_stands_still(

@@ -169,7 +169,9 @@ def test_lease_of_a_store_that_failed_moves_again_when_the_store_is_back(
     finally:
         storage.fails = False
         keeper.release()
-    assert wait_until_free(storage, path) is None
+    left = wait_until_free(storage, path)
+    assert left is not None
+    assert left.released
 
 
 def test_failing_store_is_asked_less_often_but_well_within_a_peers_patience(

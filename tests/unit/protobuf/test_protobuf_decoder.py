@@ -16,6 +16,7 @@ from sluiceway.types.dirty import DirtyReason as Why
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.field_samples import FewSamples
 from tools.avro_bytes import confluent
 from tools.protobuf_types import TYPES, add_field, descriptor_set, file_of, message_class
 
@@ -331,3 +332,15 @@ def test_policy_holds_for_what_json_has_not() -> None:
     field = Field("at", parse_hive_type("string"), policy=Policy(on_lossy="text"))
     (row,) = of_text(Schema((field,))).decode([b"\x3a\x05\x08\x02\x10\xf4\x03"]).rows.to_pylist()
     assert row == {"at": "1970-01-01T00:00:02.0000005Z"}
+
+
+def test_fields_that_no_column_reads_are_told_with_their_type() -> None:
+    decoder = of_text(columns(id="bigint"))
+    found = FewSamples(columns(id="bigint"), decoder.fields_of)
+    # `id`, `note` and `cash`; one that is cut off.
+    for payload in (b"\x08\x07\x12\x01a\x58\x05", b"\x08"):
+        found.take([payload], ())
+    told = {each.name: each.type for each in found.fields()}
+    assert (told["note"], told["cash"]) == ("string", "bigint")
+    assert "id" not in told
+    assert decoder.fields_of(b"\x08") == {}

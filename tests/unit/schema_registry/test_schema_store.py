@@ -5,7 +5,11 @@ import pickle
 import pytest
 
 from sluiceway.errors import SchemaRegistryRefusedError, SchemaRegistryUnavailableError
-from sluiceway.formats.schema_registry.client import RegisteredSchema, RegistryClient
+from sluiceway.formats.schema_registry.client import (
+    RegisteredSchema,
+    RegistryClient,
+    SubjectVersion,
+)
 from sluiceway.formats.schema_registry.settings import RegistrySettings, registry_settings
 from sluiceway.formats.schema_registry.store import Patience, SchemaStore, process_store
 from tools.registry_server import Registry, registry_server
@@ -149,8 +153,10 @@ def test_subject_has_a_latest_schema() -> None:
         registry.add("a b", '"int"')
         registry.add("a b", '"long"')
         client = RegistryClient(RegistrySettings(registry.url))
-        assert client.latest_of_subject("a b") == RegisteredSchema("AVRO", '"long"')
-        assert client.latest_of_subject("c") is None
+        assert client.of_subject("a b") == SubjectVersion(
+            "a b", 2, RegisteredSchema("AVRO", '"long"')
+        )
+        assert client.of_subject("c") is None
 
 
 def test_settings_travel_as_options_and_hide_what_is_secret() -> None:

@@ -134,7 +134,6 @@ def test_missing_key_is_told_at_its_block() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "at"),
     [
-        ("version: 1\n", "version: 1\ndirty: {store: table}\n", "2:16: the store `table`"),
         ("version: 1\n", "version: 1\ntransform: {sql: x}\n", "2:1: `transform`"),
         ("hive: {connection: hms, name: Ods.Small}", "iceberg: {name: x}", "9:3: `iceberg`"),
         ("Ods.Small}", 'Ods.Small, location: "s3a://b/x"}', "9:54: a table on s3a"),
@@ -425,6 +424,7 @@ def test_dirty_limits_are_read_with_their_defaults() -> None:
         ("{max_rows: -1}", "2:19: expected a number of rows"),
         ("{reasons: {overflw: 1}}", "2:18: expected reasons of dirty rows"),
         ("{reasons: {overflow: x}}", "2:29: expected a whole number"),
+        ("{store: table}", "2:16: expected `beside`, or a mapping with topic or table"),
         ("{max_row: 1}", "2:9: unknown key `max_row`; did you mean `max_rows`?"),
     ],
 )

@@ -91,6 +91,17 @@ class AvroDecoder(RowDecoder):
         )
         return collected.decoded()
 
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """See `RowDecoder.fields_of`."""
+        try:
+            key, begin = self._frame(payload)
+            writer = self._schemas.of([key])[key]
+            if isinstance(writer, DirtyValueError):
+                return {}
+            return _record(writer, Cursor(payload, begin))
+        except DirtyValueError:
+            return {}
+
     def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
         for block in _blocks(group):
             left = block

@@ -38,10 +38,12 @@ class Logical:
     Attributes:
         name: As in the specification.
         scale: Of a decimal.
+        precision: Of a decimal: how many digits it has at most.
     """
 
     name: str
     scale: int = 0
+    precision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +245,7 @@ def _logical_of(found: Mapping[str, Any], of: str) -> Logical | None:
         if type(precision) is not int or type(scale) is not int:
             return None
         valid = 0 <= scale <= precision and 0 < precision <= MAX_DECIMAL_DIGITS
-        return Logical(name, scale) if valid else None
+        return Logical(name, scale, precision) if valid else None
     if of == "fixed":
         is_uuid = name == "uuid" and found.get("size") == _UUID_BYTES
         return Logical(name) if is_uuid else None

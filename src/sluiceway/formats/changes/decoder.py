@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.formats.changes.connect_values import DECIMAL
 from sluiceway.formats.changes.envelopes import Envelope
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
 from sluiceway.formats.collected_rows import CollectedRows, Rows
@@ -25,6 +26,7 @@ from sluiceway.types.schema import Field, Schema, StringType, inner_settings
 # With fewer of a batch's messages in the form that was tried, the next one begins with the other.
 _HALF = 2
 TOMBSTONE = "tombstone"
+_MARK = DECIMAL.encode("ascii")
 _WRAPPED = Field("$unwrapped", StringType())
 
 
@@ -81,12 +83,15 @@ class ChangeLogDecoder(RowDecoder):
         if collected.skipped:
             collected.notes[TOMBSTONE] += collected.skipped
         left = np.arange(len(held))
+        told = _told_by_schema(held) if self._envelope.wrapper else left[:0]
+        left = np.delete(left, told)
         for fast in tuple(self._fast):
             if len(left):
                 found = fast.read([held[row] for row in left.tolist()], rows[left], collected)
                 if _HALF * len(found) < len(left):
                     self._fast = self._fast[::-1]
                 left = np.delete(left, found)
+        left = np.concatenate([told, left])
         self._decode_exactly([held[row] for row in left.tolist()], rows[left].tolist(), collected)
         return collected.decoded()
 
@@ -124,6 +129,17 @@ class ChangeLogDecoder(RowDecoder):
         if wrapped and found[wrapper] is None and not isinstance(found, JsonObject):
             raise OtherMessageError(TOMBSTONE)
         return self._forms[wrapped].read(found)
+
+
+def _told_by_schema(payloads: list[bytes]) -> Rows:
+    """Which payloads may hold text that their own schema says to be a number.
+
+    The fast path reads no schema, and the text can look like another number.
+    """
+    return np.array(
+        [row for row, payload in enumerate(payloads) if _MARK in payload or b"\\u" in payload],
+        np.int64,
+    )
 
 
 class _FastForm:

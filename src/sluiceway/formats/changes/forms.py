@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from sluiceway.formats.changes.connect_values import seen_by_schema
 from sluiceway.formats.changes.envelopes import Envelope, Message
 from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.json.exact_values import compile_field
@@ -30,10 +31,12 @@ class _Image:
 
     Attributes:
         path: From the payload's top.
+        fields: The columns, with their paths from there.
         readers: One a column.
     """
 
     path: tuple[str, ...]
+    fields: tuple[Field, ...]
     readers: tuple[_Read, ...]
 
 
@@ -59,6 +62,7 @@ class MessageForm:
         self._images = {
             marker: _Image(
                 (*wrapper, *path),
+                tuple(fields[path]),
                 tuple(compile_field(field, field.path) for field in fields[path]),
             )
             for marker, path in envelope.images.items()
@@ -99,7 +103,12 @@ class MessageForm:
             raise self._other(payload, marker)
         if any(self.reads_rows) and image.path:
             self._check_image(payload, image, str(marker))
-        return [read(payload) for read in image.readers]
+        if not self.wrapper:
+            return [read(payload) for read in image.readers]
+        return [
+            read(seen_by_schema(payload, field))
+            for field, read in zip(image.fields, image.readers, strict=True)
+        ]
 
     def _check_image(self, payload: Mapping[str, object], image: _Image, marker: str) -> None:
         found: object = payload

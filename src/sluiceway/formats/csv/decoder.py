@@ -66,6 +66,19 @@ class CsvDecoder(RowDecoder):
             self._decode_block(held[start:end], rows[start:end], collected)
         return collected.decoded()
 
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """Those that no column reads; without a name one is called by its number, from 1."""
+        try:
+            fields = self._lines.fields(self._lines.text(payload, lenient=self._lenient))
+        except DirtyValueError:
+            return {}
+        names, read = self._layout.names, set(self._layout.places)
+        return {
+            names[place] if place < len(names) else str(place + 1): text
+            for place, text in enumerate(fields)
+            if place not in read
+        }
+
     def _decode_block(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> None:
         left = np.arange(len(payloads))
         if not self._exact_only:

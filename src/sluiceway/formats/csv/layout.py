@@ -38,6 +38,7 @@ class Layout:
         null_text: Of a field without quotes that is null.
         width: How many fields a line has; None where only the columns' numbers are known.
         places: Field of each column, from 0.
+        names: Of the first fields; of all beyond the number is the name.
         missing_are_null: Whether fields that a line has not are null, or the row is dirty.
         ignores_extra: Whether fields beyond `width` are ignored, or the row is dirty.
         skips_tombstones: Whether payloads that are none are skipped, or dirty.
@@ -49,6 +50,7 @@ class Layout:
     null_text: str
     width: int | None
     places: tuple[int, ...]
+    names: tuple[str, ...]
     missing_are_null: bool
     ignores_extra: bool
     skips_tombstones: bool
@@ -87,6 +89,7 @@ def read_layout(schema: Schema, options: Mapping[str, str]) -> Layout:
         null_text=null_text,
         width=None if numbered else len(names or schema.fields),
         places=tuple(_places(schema, names)),
+        names=tuple(names or (() if numbered else (field.name for field in schema.fields))),
         missing_are_null=chosen["missing"] == "null",
         ignores_extra=numbered or chosen["extra"] == "ignore",
         skips_tombstones=chosen["tombstones"] == "skip",

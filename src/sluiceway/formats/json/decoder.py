@@ -1,6 +1,6 @@
 """JSON payloads -> typed columns: the fast path where it can vouch, the slow path elsewhere."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.json.arrow_blocks import BlockReader
 from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.exact_rows import ExactReader
+from sluiceway.formats.json.exact_rows import ExactReader, parse_object
 from sluiceway.formats.json.extra_keys import ExtraKeys, ExtraRule, kept_column
 from sluiceway.formats.json.fast_rows import FastPath, Rows
 from sluiceway.formats.json.native_blocks import NativeReader
@@ -98,6 +98,13 @@ class JsonDecoder(RowDecoder):
         elif held:
             self._decode_fast(self._fast, held, rows, collected)
         return collected.decoded()
+
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """See `RowDecoder.fields_of`."""
+        try:
+            return parse_object(payload, lenient=True)
+        except DirtyValueError:
+            return {}
 
     def _decode_fetched(
         self, path: NativeReader, payloads: JoinedPayloads, collected: CollectedRows

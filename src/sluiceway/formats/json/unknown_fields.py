@@ -1,9 +1,8 @@
 """Keys of payloads that a column could be made for, and where it would be."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.exact_rows import parse_object
 from sluiceway.formats.json.extra_keys import Known, Step, known_of, unread
 from sluiceway.types.evolution import ELEMENT, VALUE
 from sluiceway.types.schema import ListType, MapType, Schema, StructType
@@ -16,7 +15,7 @@ class UnknownField:
     Attributes:
         column: The column inside of which it is; empty for one at the payload's top.
         path: Keys from there; `ELEMENT` and `VALUE` for elements of a list and values of a map.
-        value: As JSON has it, numbers as `NumberText`.
+        value: As JSON has it, numbers as `NumberText`; or as in `formats.typed_values`.
     """
 
     column: str
@@ -42,16 +41,12 @@ class UnknownFields:
             if isinstance(column.type, StructType | ListType | MapType)
         }
 
-    def of(self, payload: bytes) -> list[UnknownField]:
-        """Unknown fields of a payload, in its order; none of one that cannot be read.
+    def of(self, holder: Mapping[str, object]) -> list[UnknownField]:
+        """Unknown fields of a payload, in its order.
 
         Args:
-            payload: The record's value.
+            holder: What it holds; see `RowDecoder.fields_of`.
         """
-        try:
-            holder = parse_object(payload, lenient=True)
-        except DirtyValueError:
-            return []
         return [
             self._placed(steps, value)
             for steps, value, _ in unread(holder, self._known, only_held=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
+from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
 from sluiceway.formats.protobuf.message_schemas import (
     GivenMessage,
@@ -75,6 +76,17 @@ class ProtobufDecoder(RowDecoder):
         )
         return collected.decoded()
 
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """See `RowDecoder.fields_of`."""
+        try:
+            key, begin = self._messages.frame(payload)
+            reader = self._messages.of([key])[key]
+            if isinstance(reader, DirtyValueError):
+                return {}
+            return reader.read(Wire(payload, begin), len(payload))
+        except DirtyValueError:
+            return {}
+
     def _read(self, collected: CollectedRows, reader: MessageReader, group: list[Framed]) -> None:
         read_rows(partial(self._read_row, reader), group, collected)
 
@@ -103,11 +115,16 @@ def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     if registry:
         messages = RegistryMessages(process_store(registry_settings(registry)))
     else:
-        messages = GivenMessage(_given_schema(options), options[MESSAGE_OPTION])
+        messages = GivenMessage(given_schema(options), options[MESSAGE_OPTION])
     return ProtobufDecoder(schema, messages, skips_tombstones=tombstones == "skip")
 
 
-def _given_schema(options: Mapping[str, str]) -> MessageSchema:
+def given_schema(options: Mapping[str, str]) -> MessageSchema:
+    """The schema among the options of the format.
+
+    Raises:
+        ValueError: It is none.
+    """
     if SCHEMA_OPTION in options:
         return link([*well_known_files(), parse_proto(options[SCHEMA_OPTION])])
     try:

@@ -41,6 +41,18 @@ class RegisteredSchema:
     references: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class SubjectVersion:
+    """A version of a subject."""
+
+    subject: str
+    version: int
+    schema: RegisteredSchema
+
+    def __str__(self) -> str:
+        return f"{self.subject} version {self.version}"
+
+
 class RegistryClient:
     """Asks a registry. Keeps no connection and no answer; used by one thread at a time.
 
@@ -70,15 +82,29 @@ class RegistryClient:
         found = self._get(f"/schemas/ids/{number}")
         return None if found is None else self._with_references(found)
 
-    def latest_of_subject(self, subject: str) -> RegisteredSchema | None:
-        """The newest schema of a subject; None when the registry does not know the subject.
+    def of_subject(self, subject: str, version: int | None = None) -> SubjectVersion | None:
+        """A version of a subject; None when the registry does not know the subject or version.
+
+        Args:
+            subject: Its name.
+            version: From 1 up; None is the newest.
 
         Raises:
             SchemaRegistryUnavailableError: It does not answer now.
             SchemaRegistryRefusedError: It answers and refuses, or is no registry.
         """
-        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
-        return None if found is None else self._with_references(found)
+        wanted = "latest" if version is None else version
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{wanted}")
+        if found is None:
+            return None
+        number = found.get("version")
+        if type(number) is not int or version not in (None, number):
+            raise SchemaRegistryRefusedError(
+                f"the schema registry does not say which version of {subject} it answers with",
+                where=self._where(),
+                hint="is schema_registry.url a schema registry?",
+            )
+        return SubjectVersion(subject, number, self._with_references(found))
 
     def _with_references(self, found: Mapping[str, Any]) -> RegisteredSchema:
         references: dict[tuple[str, str], tuple[str, str]] = {}

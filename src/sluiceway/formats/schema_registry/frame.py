@@ -24,6 +24,15 @@ def confluent_frame(payload: bytes) -> tuple[int, int]:
     return int.from_bytes(payload[1:HEADER_BYTES], "big"), HEADER_BYTES
 
 
+def unframed(payload: bytes) -> bytes:
+    """JSON without what may stand before it in Confluent's wire format.
+
+    No JSON begins with a zero, so it need not be said which of the two a payload is. For those
+    who look at payloads for people; decoders are told.
+    """
+    return payload[HEADER_BYTES:] if payload.startswith(b"\0") else payload
+
+
 def _broken(what: str) -> DirtyValueError:
     message = f"not Confluent's wire format: {what}"
     return DirtyValueError(DirtyReason.BROKEN, message, stage="decode")

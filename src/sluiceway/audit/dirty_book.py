@@ -1,0 +1,56 @@
+"""The dirty files of a ledger, and which of them need not be there any more."""
+
+from dataclasses import dataclass, field
+
+from sluiceway.job.dirty_feed import CommittedDirty
+from sluiceway.ledger.dirty_files import dirty_sources
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_records import PURGE, LaneDataRecord
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.records import Record
+
+
+@dataclass(slots=True)
+class NotedDirty:
+    """One dirty file.
+
+    Attributes:
+        consumed: Rows that lanes have read once more or given up, and `purged` those given up.
+    """
+
+    committed: CommittedDirty
+    consumed: int = 0
+    purged: int = 0
+
+    def may_be_gone(self, *, expires: bool) -> bool:
+        """Whether nobody can read a row of it again, and the driver removes such a file.
+
+        Args:
+            expires: Dirty rows are kept for a time only: then files of replayed rows go too.
+        """
+        whole = self.consumed == int(self.committed.file.rows)
+        return whole and (self.purged > 0 or expires)
+
+
+@dataclass(slots=True)
+class DirtyBook:
+    """Takes a ledger's records in, in their order."""
+
+    layout: LedgerLayout
+    files: dict[str, NotedDirty] = field(default_factory=dict)
+
+    def note(self, fold: Fold, record: Record) -> None:
+        """Take a record in, which the fold has taken in."""
+        first, body = fold.first_fence, record.body
+        if first is None:
+            return
+        for source, file in dirty_sources(first.ledger, record).items():
+            found = CommittedDirty(source, file, record, self.layout.final(file.final))
+            self.files[str(source)] = NotedDirty(found)
+        if isinstance(body, LaneDataRecord):
+            gives_up = fold.lanes.lanes[body.lane].kind == PURGE
+            for span in body.ranges:
+                noted = self.files.get(span.source)
+                if noted is not None:
+                    noted.consumed += int(span.end - span.start)
+                    noted.purged += int(span.end - span.start) * gives_up

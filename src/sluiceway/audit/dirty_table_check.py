@@ -1,0 +1,97 @@
+"""Does the table of dirty rows hold each dirty file of a ledger once?"""
+
+from collections.abc import Iterable, Iterator
+
+from sluiceway.audit.dirty_book import NotedDirty
+from sluiceway.errors import SluicewayError
+from sluiceway.job.dirty_feed import DirtyPlace
+from sluiceway.job.dirty_table import DirtyTable, day_of
+from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.storage.checksum import stream_crc32c
+from sluiceway.storage.contract import Storage
+
+Found = tuple[str, str, str]
+"""Kind, place and message; without a kind it only says what could not be compared."""
+
+
+def dirty_table_problems(
+    table: DirtyTable, storage: Storage, files: Iterable[NotedDirty], *, deep: bool
+) -> Iterator[Found]:
+    """Compare a route's dirty files with their copies. Changes nothing; closes the table.
+
+    Days that readers do not see were dropped by somebody, with whatever lies there.
+
+    Args:
+        table: Where the copies are.
+        storage: Where the dirty files are.
+        files: In the order of the log.
+        deep: Compare the checksums of the copies too.
+    """
+    try:
+        if not table.find():
+            yield "", str(table), "the table of dirty rows is not there yet"
+            return
+        yield from _problems(table, storage, list(files), deep=deep)
+    except SluicewayError as error:
+        # The files beside the ledger are the truth; they were looked at.
+        yield "", str(table), f"the table of dirty rows: {error}"
+    finally:
+        table.close()
+
+
+def _problems(
+    table: DirtyTable, storage: Storage, files: list[NotedDirty], *, deep: bool
+) -> Iterator[Found]:
+    # Before the copies are looked at: what is fed meanwhile is behind it.
+    fed = table.place()
+    there = [each for each in files if storage.status(each.committed.path) is not None]
+    by_day: dict[str, list[NotedDirty]] = {}
+    for each in there:
+        committed = each.committed
+        by_day.setdefault(day_of(committed.record, storage, committed.path), []).append(each)
+    shown = table.days(sorted(by_day))
+    late = _behind(fed, files)
+    named: set[str] = set()
+    waiting = 0
+    for day, found in by_day.items():
+        for each in found:
+            copy = table.copy_of(each.committed.file, day)
+            named.add(copy)
+            if each.committed.source in late:
+                waiting += 1
+            elif day in shown:
+                yield from _differences(table.storage, each, copy, deep=deep)
+    if waiting:
+        yield "", str(table), f"{waiting} dirty files behind its place: they may not be in it yet"
+    ours = {copy.rpartition("/")[2] for copy in named}
+    for day in sorted(shown):
+        for status in table.storage.list(table.folder(day)):
+            if status.path not in named and status.path.rpartition("/")[2] in ours:
+                yield "file_twice", status.path, "is a copy of a dirty file that lies elsewhere"
+
+
+def _behind(fed: DirtyPlace, files: Iterable[NotedDirty]) -> set[DirtySource]:
+    """The files that are not fed yet."""
+    sources = [each.committed.source for each in files]
+    names = [source.file for source in sources if source.seq == fed.seq]
+    done = set(names[: names.index(fed.file) + 1] if fed.file in names else ())
+    return {
+        source
+        for source in sources
+        if source.seq > fed.seq or (source.seq == fed.seq and source.file not in done)
+    }
+
+
+def _differences(storage: Storage, noted: NotedDirty, copy: str, *, deep: bool) -> Iterator[Found]:
+    file = noted.committed.file
+    status = storage.status(copy)
+    if status is None:
+        yield "file_missing", copy, f"the copy of a dirty file of {file.rows} rows is gone"
+    elif status.size_bytes != file.size_bytes:
+        size = f"has {status.size_bytes} bytes, committed {file.size_bytes}"
+        yield "file_changed", copy, size
+    elif deep:
+        with storage.open_read(copy) as stream:
+            found = stream_crc32c(stream)
+        if found != file.crc32c:
+            yield "file_changed", copy, f"has crc32c {found}, committed {file.crc32c}"

@@ -1,0 +1,121 @@
+"""The `columns` block that a schema says: a subject's, a file's, or that of a job file's format."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sluiceway.cli.columns_text import column_line, columns_text
+from sluiceway.errors import SchemaRegistryRefusedError, WrongUsageError
+from sluiceway.formats.avro.columns import avro_columns
+from sluiceway.formats.avro.decoder import SCHEMA_OPTION, SCHEMAS_OPTION
+from sluiceway.formats.json.schema_columns import json_schema_columns
+from sluiceway.formats.protobuf.columns import message_columns, proto_columns
+from sluiceway.formats.protobuf.decoder import MESSAGE_OPTION, given_schema
+from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
+from sluiceway.formats.protobuf.schema import MAX_SCHEMA_BYTES, ProtobufSchemaError, link
+from sluiceway.formats.schema_columns import NoColumnsError
+from sluiceway.formats.schema_registry.client import RegistryClient
+from sluiceway.formats.schema_registry.settings import RegistrySettings
+from sluiceway.formats.subject_columns import subject_columns
+from sluiceway.job.registry_columns import read_subject
+from sluiceway.types.hive_types import format_hive_type
+
+if TYPE_CHECKING:
+    from sluiceway.formats.schema_columns import SchemaColumn
+    from sluiceway.formats.schema_registry.client import SubjectVersion
+    from sluiceway.job.config import RouteConfig
+    from sluiceway.spec.models import RouteSpec
+
+DESCRIPTOR_SUFFIXES = (".desc", ".pb", ".binpb", ".protoset")
+SCHEMA_SUFFIXES = (".avsc", ".proto", ".schema.json", *DESCRIPTOR_SUFFIXES)
+
+
+def subject_block(url: str, subject: str, version: int | None, message: str | None) -> str:
+    """The block of a subject, of a registry without a login.
+
+    Raises:
+        SchemaRegistryUnavailableError: The registry does not answer.
+        SchemaRegistryRefusedError: It refuses, or does not know the subject.
+        WrongUsageError: It is no schema of rows.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise WrongUsageError(f"{url} is no address", hint="--registry http://HOST:PORT/PATH")
+    found = RegistryClient(RegistrySettings(url)).of_subject(subject, version)
+    if found is None:
+        told = "" if version is None else f" version {version}"
+        raise SchemaRegistryRefusedError(
+            f"the schema registry does not know the subject {subject}{told}",
+            where=url,
+            hint="is it the subject's whole name? That of a topic's values ends in -value",
+        )
+    return _of_subject(found, message)
+
+
+def file_block(path: Path, message: str | None) -> str:
+    """The block of a file that holds a schema.
+
+    Raises:
+        WrongUsageError: It cannot be read, or is no schema of rows.
+    """
+    try:
+        data = path.read_bytes()[: MAX_SCHEMA_BYTES + 1]
+        return _block(path.name, _of_file(path.name, data, message))
+    except OSError as error:
+        raise WrongUsageError(f"{path} cannot be read: {error.strerror}") from error
+    except (NoColumnsError, ProtobufSchemaError, UnicodeDecodeError) as error:
+        raise WrongUsageError(f"{path}: {error}") from error
+
+
+def route_block(spec: "RouteSpec", config: "RouteConfig", message: str | None) -> str | None:
+    """The block of the schema that a route's format reads by; None when it reads without one.
+
+    Raises:
+        SluicewayError: As `subject_block`.
+    """
+    formats = (spec.format.avro, spec.format.protobuf, spec.format.json_)
+    if any(block is not None and block.registry is not None for block in formats):
+        wanted = spec.table.subject
+        named = message or (None if wanted is None else wanted.message)
+        return _of_subject(read_subject(spec, config.topics), named)
+    options = dict(config.format.options)
+    try:
+        if config.format.name == "avro":
+            # Of several schemas the last one is the newest, as people write them.
+            of = (SCHEMA_OPTION, SCHEMAS_OPTION)
+            *_, newest = (text for name, text in options.items() if name.startswith(of))
+            return _block("the job file's schema", avro_columns(newest))
+        if config.format.name == "protobuf":
+            named = message or options[MESSAGE_OPTION]
+            return _block(named, message_columns(given_schema(options), named))
+    except (NoColumnsError, ValueError) as error:
+        raise WrongUsageError(f"the job file's schema: {error}") from error
+    return None
+
+
+def _of_file(name: str, data: bytes, message: str | None) -> "tuple[SchemaColumn, ...]":
+    if name.endswith(DESCRIPTOR_SUFFIXES):
+        return message_columns(link(read_descriptor_set(data)), message)
+    text = data.decode("utf-8")
+    if name.endswith(".proto"):
+        return proto_columns(text, message)
+    return avro_columns(text) if name.endswith(".avsc") else json_schema_columns(text)
+
+
+def _of_subject(found: "SubjectVersion", message: str | None) -> str:
+    try:
+        return _block(f"{found}, {found.schema.kind}", subject_columns(found.schema, message))
+    except NoColumnsError as error:
+        raise WrongUsageError(f"the subject {found}: {error}") from error
+
+
+def _block(name: str, columns: "tuple[SchemaColumn, ...]") -> str:
+    return columns_text([name], [_line(column) for column in columns])
+
+
+def _line(column: "SchemaColumn") -> str:
+    notes = [f"DOUBT: {note}" for note in column.notes]
+    if column.type is not None:
+        return column_line(column.name, format_hive_type(column.type), notes)
+    if column.as_text:
+        doubt = f"DOUBT: {column.refused}; kept as text"
+        return column_line(column.name, "string", [doubt], as_text=True)
+    return column_line(column.name, "", [f"DOUBT: {column.refused}"])

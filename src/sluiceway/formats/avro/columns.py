@@ -1,0 +1,150 @@
+"""Columns of an Avro schema: the type that holds every value of each field of its record."""
+
+from collections.abc import Sequence
+
+from sluiceway.formats.avro.schema import (
+    Array,
+    AvroSchemaError,
+    Enum,
+    Fixed,
+    Logical,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Union,
+    parse_schema,
+)
+from sluiceway.formats.schema_columns import (
+    NoColumnsError,
+    SchemaColumn,
+    Walk,
+    column_of,
+    name_problems,
+)
+from sluiceway.types.schema import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    FloatType,
+    IntegerType,
+    ListType,
+    MapType,
+    StringType,
+    TimestampType,
+)
+
+_MOST_DIGITS = 38
+_PLAIN: dict[str, DataType] = {
+    "boolean": BooleanType(),
+    "int": IntegerType(32),
+    "long": IntegerType(64),
+    "float": FloatType(32),
+    "double": FloatType(64),
+    "bytes": BinaryType(),
+    "string": StringType(),
+}
+_WHOLE = (IntegerType(32), IntegerType(64))
+
+
+def avro_columns(text: str, referenced: Sequence[str] = ()) -> tuple[SchemaColumn, ...]:
+    """The columns of a schema, in the order of its fields. Called on the driver.
+
+    Args:
+        text: The schema as JSON.
+        referenced: Schemas of the named types that it uses, those they use before them.
+
+    Raises:
+        NoColumnsError: It is no schema, or none of a record.
+    """
+    try:
+        node = parse_schema(text, referenced)
+    except AvroSchemaError as error:
+        raise NoColumnsError(f"it is no Avro schema: {error}") from error
+    if not isinstance(node, Record):
+        raise NoColumnsError("it is an Avro schema, but not of a record")
+    problems = name_problems([name for name, _ in node.fields])
+    return tuple(_column(name, of, node, problems.get(name)) for name, of in node.fields)
+
+
+def _column(name: str, of: Node, record: Record, problem: str | None) -> SchemaColumn:
+    walk = Walk()
+    return column_of(name, problem, walk, lambda: _Types(walk, record).under(name, of))
+
+
+class _Types:
+    """Types of the nodes of one column."""
+
+    def __init__(self, walk: Walk, record: Record) -> None:
+        self._walk = walk
+        self._above = [record]
+
+    def under(self, step: str, node: Node) -> DataType:
+        """Type of what is a step below."""
+        self._walk.enter(step)
+        found = self._of(node)
+        self._walk.leave()
+        return found
+
+    def _of(self, node: Node) -> DataType:
+        match node:
+            case Primitive("null"):
+                raise self._walk.refusal("it is never anything but null", as_text=False)
+            case Primitive(name, logical):
+                return _PLAIN[name] if logical is None else self._logical(logical, _PLAIN[name])
+            case Fixed(_, logical):
+                return BinaryType() if logical is None else self._logical(logical, BinaryType())
+            case Enum():
+                return StringType()
+            case Array(items):
+                return ListType(self.under("[]", items))
+            case Map(values):
+                return MapType(StringType(), self.under("{}", values))
+            case Union(branches):
+                return self._union(branches)
+            case Record():
+                return self._record(node)
+
+    def _logical(self, logical: Logical, plain: DataType) -> DataType:
+        match logical.name:
+            case "decimal":
+                if logical.precision > _MOST_DIGITS:
+                    text = f"a decimal of {logical.precision} digits; a column has {_MOST_DIGITS}"
+                    raise self._walk.refusal(text)
+                return DecimalType(logical.precision, logical.scale)
+            case "uuid":
+                return StringType()
+            case "date":
+                return DateType()
+            case "timestamp-millis" | "timestamp-micros":
+                return TimestampType()
+            case "timestamp-nanos":
+                self._walk.note("an instant finer than a microsecond is dirty, or by `on_lossy`")
+                return TimestampType()
+            case "time-millis" | "time-micros":
+                raise self._walk.refusal("a time of day, and Hive has no such type")
+            case name if name.startswith("local-timestamp-"):
+                raise self._walk.refusal("a local time, and the schema does not say of which zone")
+            case _:
+                return plain
+
+    def _union(self, branches: tuple[Node, ...]) -> DataType:
+        held = [branch for branch in branches if branch != Primitive("null")]
+        if not held:
+            raise self._walk.refusal("it is never anything but null", as_text=False)
+        types = list(dict.fromkeys(self._of(branch) for branch in held))
+        if len(types) == 1:
+            return types[0]
+        if all(of in _WHOLE for of in types):
+            return IntegerType(64)
+        raise self._walk.refusal(f"a union of {len(held)} kinds of values")
+
+    def _record(self, node: Record) -> DataType:
+        if any(node is each for each in self._above):
+            raise self._walk.refusal(f"the record {node.name} holds itself")
+        self._above.append(node)
+        found = [(name, self.under(name, of)) for name, of in node.fields]
+        self._above.pop()
+        return self._walk.struct(found)

@@ -1,0 +1,218 @@
+"""Values that Kafka Connect writes as others, and names in the schema beside them.
+
+Its JSON converter writes a decimal as the bytes of a whole number, in base64, and a time as a
+number; which it is, and the scale, stand in the message's schema only.
+Source: Kafka Connect's `JsonConverter`, and the semantic types of Debezium's documentation.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Context, Decimal
+
+from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.json.json_values import JsonObject, NumberText
+from sluiceway.formats.typed_values import Day, Instant, LocalTime, TypedTime
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.schema import (
+    BinaryType,
+    DataType,
+    DateType,
+    Field,
+    ListType,
+    LocalTimestampType,
+    MapType,
+    StructType,
+    TimestampType,
+)
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+MAX_DECIMAL_BYTES = 512
+MAX_SCALE = 1000
+
+_SCHEMA = "schema"
+_WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
+_SCALE = re.compile(r"-?\d{1,5}", re.ASCII)
+_EXACT = Context(prec=3000)
+_TIMES: Mapping[str, Callable[[int], TypedTime]] = {
+    "org.apache.kafka.connect.data.Date": Day,
+    "io.debezium.time.Date": Day,
+    "org.apache.kafka.connect.data.Timestamp": lambda ms: Instant(ms * 1_000_000),
+    "io.debezium.time.Timestamp": lambda ms: LocalTime(ms * 1_000_000),
+    "io.debezium.time.MicroTimestamp": lambda us: LocalTime(us * 1000),
+    "io.debezium.time.NanoTimestamp": LocalTime,
+}
+"""Numbers that are times. Debezium's are those of a clock on a wall; the schema names no zone."""
+_Node = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What values become.
+
+    Attributes:
+        type: None where they are inside of something that is kept as text.
+        unit: Of times.
+    """
+
+    type: DataType | None
+    unit: str | None = None
+
+    @property
+    def takes_times(self) -> bool:
+        """Whether a number is a time here, and the column does not say which."""
+        times = (DateType, TimestampType, LocalTimestampType)
+        return self.unit is None and isinstance(self.type, times)
+
+    @property
+    def element(self) -> "_Target":
+        """Of an array's items."""
+        return _Target(self.type.element if isinstance(self.type, ListType) else None, self.unit)
+
+    @property
+    def value(self) -> "_Target":
+        """Of an object's values, where they are not those of a struct."""
+        return _Target(self.type.value if isinstance(self.type, MapType) else None, self.unit)
+
+
+def seen_by_schema(message: Mapping[str, object], field: Field) -> Mapping[str, object]:
+    """What a column's reader gets in place of a message that came with its schema.
+
+    Called for each such message and column.
+
+    Args:
+        message: With the keys `schema` and `payload`; another one comes back as it is.
+        field: The column; its path begins with `payload`.
+
+    Returns:
+        The message, or as much of it as the reader asks for, with decimals as numbers, and
+        with times where the column is one and has no unit of its own.
+
+    Raises:
+        DirtyValueError: A decimal is none, or the schema does not say its scale.
+    """
+    node, value = message.get(_SCHEMA), message.get(field.path[0])
+    for key in field.path[1:]:
+        if not isinstance(value, dict) or not isinstance(node, dict) or key not in value:
+            return message
+        if isinstance(value, JsonObject) and key in value.doubled:
+            return message
+        node, value = _below(node, key), value[key]
+    if not isinstance(node, dict) or value is None:
+        return message
+    try:
+        found = _read(value, node, _Target(field.type, field.time_unit))
+    except DirtyValueError as error:
+        raise error.under(*field.path) from None
+    if found is value:
+        return message
+    if isinstance(message, JsonObject) and _SCHEMA in message.doubled:
+        text = "the message came with two schemas"
+        raise DirtyValueError(DirtyReason.DUPLICATE_KEY, text).under(_SCHEMA)
+    seen: dict[str, object] = {field.path[-1]: found}
+    for key in reversed(field.path[:-1]):
+        seen = {key: seen}
+    return seen
+
+
+def _below(node: _Node, key: str) -> object:
+    """The schema of what an object has under a key."""
+    if node.get("type") == "map":
+        return node.get("values")
+    return _fields(node).get(key)
+
+
+def _fields(node: _Node) -> dict[object, object]:
+    fields = node.get("fields")
+    if not isinstance(fields, list):
+        return {}
+    return {each.get("field"): each for each in fields if isinstance(each, dict)}
+
+
+def _read(value: object, node: object, target: _Target) -> object:
+    """A value as its schema means it; the same object when that changes nothing."""
+    if value is None or not isinstance(node, dict):
+        return value
+    name = node.get("name")
+    if name == DECIMAL:
+        return _decimal(value, node, target)
+    if name == VARIABLE_DECIMAL and not isinstance(target.type, StructType | MapType):
+        return _variable_decimal(value)
+    if name in _TIMES and target.takes_times and isinstance(value, NumberText):
+        return _TIMES[str(name)](int(value)) if _WHOLE.fullmatch(value) else value
+    if isinstance(value, dict):
+        return _object(value, node, target)
+    if isinstance(value, list):
+        return _array(value, node, target)
+    return value
+
+
+def _array(value: list[object], node: _Node, target: _Target) -> object:
+    items, element = node.get("items"), target.element
+    found = [_inside(place, item, items, element) for place, item in enumerate(value)]
+    changed = any(one is not other for one, other in zip(found, value, strict=True))
+    return found if changed else value
+
+
+def _object(value: dict[str, object], node: _Node, target: _Target) -> object:
+    if isinstance(target.type, StructType):
+        wanted = {of.name: _Target(of.type, of.time_unit) for of in target.type.fields}
+    else:
+        wanted = dict.fromkeys(value, target.value)
+    changed: dict[str, object] = {}
+    for key, inside in wanted.items():
+        held = value.get(key)
+        found = _inside(key, held, _below(node, key), inside)
+        if found is not held:
+            changed[key] = found
+    if not changed:
+        return value
+    if isinstance(value, JsonObject):
+        # What came twice has to be seen by who reads it.
+        copy = JsonObject(list((value | changed).items()))
+        copy.doubled = value.doubled
+        return copy
+    return value | changed
+
+
+def _inside(step: str | int, value: object, node: object, target: _Target) -> object:
+    try:
+        return _read(value, node, target)
+    except DirtyValueError as error:
+        raise error.under(step) from None
+
+
+def _decimal(value: object, node: _Node, target: _Target) -> object:
+    if type(value) is not str or isinstance(target.type, BinaryType):
+        # Converters can be told to write numbers; and who wants the bytes gets them.
+        return value
+    parameters = node.get("parameters")
+    scale = parameters.get("scale") if isinstance(parameters, dict) else None
+    return _number(value, scale)
+
+
+def _variable_decimal(value: object) -> object:
+    """A decimal with a scale of its own: an object of both."""
+    if not isinstance(value, dict) or type(value.get("value")) is not str:
+        return value
+    if isinstance(value, JsonObject):
+        raise DirtyValueError(DirtyReason.DUPLICATE_KEY, "a key of the decimal came twice")
+    return _number(str(value["value"]), value.get("scale"))
+
+
+def _number(text: str, scale: object) -> Decimal:
+    if not isinstance(scale, str) or not _SCALE.fullmatch(scale) or abs(int(scale)) > MAX_SCALE:
+        message = "a decimal of Kafka Connect has a scale of at most 1000 digits in its schema"
+        raise DirtyValueError(DirtyReason.BROKEN, message, stage="decode")
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        data = b""
+    if not 0 < len(data) <= MAX_DECIMAL_BYTES or base64.b64encode(data).decode("ascii") != text:
+        message = "a decimal of Kafka Connect is base64 of 1 to 512 bytes"
+        raise DirtyValueError(DirtyReason.BAD_TEXT, message)
+    unscaled = int.from_bytes(data, "big", signed=True)
+    return Decimal(unscaled).scaleb(-int(scale), context=_EXACT)

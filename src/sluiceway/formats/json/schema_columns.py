@@ -1,0 +1,231 @@
+"""Columns of a JSON Schema: the type for each property of its object.
+
+A JSON Schema says less than Avro's: any number of digits is a number, and `format` is a remark.
+Values beyond a type that is given here are dirty, as everywhere.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from sluiceway.formats.json.schema_document import Documents, Place
+from sluiceway.formats.schema_columns import (
+    NoColumnsError,
+    SchemaColumn,
+    Walk,
+    column_of,
+    name_problems,
+)
+from sluiceway.types.schema import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    FloatType,
+    IntegerType,
+    ListType,
+    MapType,
+    StringType,
+    TimestampType,
+)
+
+_BIGINT = range(-(2**63), 2**63)
+_MOST_DIGITS = 38
+_MOST_REFERENCES = 100
+_CONNECT: dict[str, DataType] = {
+    "int8": IntegerType(8),
+    "int16": IntegerType(16),
+    "int32": IntegerType(32),
+    "int64": IntegerType(64),
+    "float32": FloatType(32),
+    "float64": FloatType(64),
+}
+"""Types that Kafka Connect notes beside `integer` and `number`, as `connect.type`."""
+_CHOICES = ("oneOf", "anyOf")
+
+
+def json_schema_columns(
+    text: str, others: Iterable[tuple[str, str]] = ()
+) -> tuple[SchemaColumn, ...]:
+    """The columns of a schema, in the order of its properties. Called on the driver.
+
+    Args:
+        text: The schema.
+        others: Names and texts of the schemas that it refers to.
+
+    Raises:
+        NoColumnsError: It is no schema of an object with properties.
+    """
+    documents, top = Documents.read(text, others)
+    seen = 0
+    while isinstance(top.node, dict) and isinstance(top.node.get("$ref"), str):
+        found = documents.refer(top, top.node["$ref"])
+        seen += 1
+        if found is None or seen > _MOST_REFERENCES:
+            raise NoColumnsError(f"its reference {top.node['$ref']!a} leads nowhere")
+        top = found
+    properties = top.node.get("properties") if isinstance(top.node, dict) else None
+    if not isinstance(properties, dict) or not properties:
+        raise NoColumnsError("it is no JSON Schema of an object with properties")
+    problems = name_problems(list(properties))
+    return tuple(
+        _column(name, Place(node, top.document), top, documents, problems.get(name))
+        for name, node in properties.items()
+    )
+
+
+def _column(
+    name: str, place: Place, top: Place, documents: Documents, problem: str | None
+) -> SchemaColumn:
+    walk = Walk()
+    return column_of(name, problem, walk, lambda: _Types(walk, documents, top).under(name, place))
+
+
+class _Types:
+    """Types of the schemas of one column."""
+
+    def __init__(self, walk: Walk, documents: Documents, top: Place) -> None:
+        self._walk = walk
+        self._documents = documents
+        self._above: list[Any] = [top.node]
+
+    def under(self, step: str, place: Place) -> DataType:
+        """Type of what is a step below."""
+        self._walk.enter(step)
+        found = self._resolved(place)
+        self._walk.leave()
+        return found
+
+    def _resolved(self, place: Place) -> DataType:
+        """Type of a schema, whatever it refers to; a reference never leads back to itself."""
+        depth = len(self._above)
+        while True:
+            node = place.node
+            if not isinstance(node, dict):
+                raise self._walk.refusal("its schema takes any value, or none")
+            if any(node is each for each in self._above):
+                raise self._walk.refusal("its schema refers to itself")
+            self._above.append(node)
+            inner = self._inner(place)
+            if inner is None:
+                break
+            place = inner
+        found = self._of(place)
+        del self._above[depth:]
+        return found
+
+    def _inner(self, place: Place) -> Place | None:
+        """What a schema refers to, or the one thing that it is beside null; None: itself."""
+        node = place.node
+        if "$ref" in node:
+            found = self._documents.refer(place, str(node["$ref"]))
+            if found is None:
+                raise self._walk.refusal(f"its reference {node['$ref']!a} leads nowhere")
+            return found
+        for word in _CHOICES:
+            if isinstance(node.get(word), list):
+                held = [one for one in node[word] if one != {"type": "null"}]
+                if len(held) != 1:
+                    raise self._walk.refusal(f"{len(held)} kinds of values by {word}")
+                return Place(held[0], place.document)
+        every = node.get("allOf")
+        if isinstance(every, list) and len(every) == 1 and "type" not in node:
+            return Place(every[0], place.document)
+        if every is not None:
+            raise self._walk.refusal("schemas that are put together by allOf are not read")
+        return None
+
+    def _of(self, place: Place) -> DataType:
+        node = place.node
+        kind = self._kind(node)
+        match kind:
+            case "boolean":
+                return BooleanType()
+            case "integer":
+                return self._integer(node)
+            case "number":
+                return self._number(node)
+            case "string":
+                return self._text(node)
+            case "array":
+                return self._array(place)
+            case "object":
+                return self._object(place)
+            case "null":
+                raise self._walk.refusal("it is never anything but null", as_text=False)
+            case _:
+                raise self._walk.refusal("its schema does not say a type")
+
+    def _kind(self, node: Any) -> str:
+        named = node.get("type")
+        if isinstance(named, list):
+            held = [one for one in named if one != "null"]
+            if len(held) > 1:
+                raise self._walk.refusal(f"{len(held)} kinds of values")
+            named = held[0] if held else "null"
+        if named is None:
+            return _implied_kind(node)
+        return str(named)
+
+    def _integer(self, node: Any) -> DataType:
+        told = _CONNECT.get(str(node.get("connect.type")))
+        if isinstance(told, IntegerType):
+            return told
+        bounds = [node.get(key) for key in ("minimum", "maximum")]
+        if any(type(bound) is int and bound not in _BIGINT for bound in bounds):
+            return DecimalType(_MOST_DIGITS, 0)
+        return IntegerType(64)
+
+    def _number(self, node: Any) -> DataType:
+        if node.get("title") == "org.apache.kafka.connect.data.Decimal":
+            parameters = node.get("connect.parameters")
+            scale = str(parameters.get("scale")) if isinstance(parameters, dict) else ""
+            if not scale.isascii() or not scale.isdigit() or int(scale) > _MOST_DIGITS:
+                raise self._walk.refusal("a decimal of Kafka Connect without a scale of a column")
+            return DecimalType(_MOST_DIGITS, int(scale))
+        told = _CONNECT.get(str(node.get("connect.type")))
+        if told is None:
+            self._walk.note("a double rounds; a decimal keeps digits")
+        return told or FloatType(64)
+
+    def _text(self, node: Any) -> DataType:
+        if node.get("connect.type") == "bytes" or node.get("contentEncoding") is not None:
+            self._walk.note("bytes as text; binary with a `format` reads them")
+        match node.get("format"):
+            case "date":
+                return DateType()
+            case "date-time":
+                self._walk.note("times as text, which become instants; string keeps the offset")
+                return TimestampType()
+            case _:
+                return StringType()
+
+    def _array(self, place: Place) -> DataType:
+        items = place.node.get("items")
+        if "prefixItems" in place.node or isinstance(items, list):
+            raise self._walk.refusal("an array whose places have schemas of their own")
+        if items is None:
+            raise self._walk.refusal("an array whose items have no schema")
+        return ListType(self.under("[]", Place(items, place.document)))
+
+    def _object(self, place: Place) -> DataType:
+        properties = place.node.get("properties")
+        values = place.node.get("additionalProperties")
+        if isinstance(properties, dict) and properties:
+            found = [
+                (name, self.under(name, Place(node, place.document)))
+                for name, node in properties.items()
+            ]
+            return self._walk.struct(found)
+        if isinstance(values, dict) and "patternProperties" not in place.node:
+            return MapType(StringType(), self.under("{}", Place(values, place.document)))
+        raise self._walk.refusal("an object whose schema names no properties")
+
+
+def _implied_kind(node: Any) -> str:
+    """The type of a schema without the word `type`."""
+    values = node.get("enum", [node["const"]] if "const" in node else None)
+    if isinstance(values, list) and values:
+        held = [one for one in values if one is not None]
+        if held and all(isinstance(one, str) for one in held):
+            return "string"
+    return "object" if isinstance(node.get("properties"), dict) else ""

@@ -1,0 +1,168 @@
+"""Columns of a Protobuf message: the type that holds every value of each of its fields."""
+
+from collections.abc import Iterable
+
+from sluiceway.formats.protobuf.proto_text import parse_proto
+from sluiceway.formats.protobuf.schema import (
+    FieldType,
+    MessageType,
+    ProtobufSchemaError,
+    Schema,
+    link,
+)
+from sluiceway.formats.protobuf.well_known import well_known_files
+from sluiceway.formats.schema_columns import (
+    NoColumnsError,
+    SchemaColumn,
+    Walk,
+    column_of,
+    name_problems,
+)
+from sluiceway.types.schema import (
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    FloatType,
+    IntegerType,
+    ListType,
+    MapType,
+    StringType,
+    TimestampType,
+)
+
+_INT, _BIGINT = IntegerType(32), IntegerType(64)
+_UINT64 = DecimalType(20, 0)
+_PLAIN: dict[str, DataType] = {
+    "double": FloatType(64),
+    "float": FloatType(32),
+    "bool": BooleanType(),
+    "string": StringType(),
+    "bytes": BinaryType(),
+    "enum": StringType(),
+    **dict.fromkeys(("int32", "sint32", "sfixed32"), _INT),
+    **dict.fromkeys(("int64", "sint64", "sfixed64", "uint32", "fixed32"), _BIGINT),
+    **dict.fromkeys(("uint64", "fixed64"), _UINT64),
+}
+_WELL_KNOWN: dict[str, DataType] = {
+    "google.protobuf.DoubleValue": FloatType(64),
+    "google.protobuf.FloatValue": FloatType(32),
+    "google.protobuf.Int64Value": _BIGINT,
+    "google.protobuf.UInt64Value": _UINT64,
+    "google.protobuf.Int32Value": _INT,
+    "google.protobuf.UInt32Value": _BIGINT,
+    "google.protobuf.BoolValue": BooleanType(),
+    "google.protobuf.StringValue": StringType(),
+    "google.protobuf.BytesValue": BinaryType(),
+    # Seconds of 64 bits, and nanoseconds.
+    "google.protobuf.Duration": DecimalType(28, 9),
+    "google.protobuf.Timestamp": TimestampType(),
+}
+_NANOS = "an instant finer than a microsecond is dirty, or by `on_lossy`"
+
+
+def proto_columns(
+    text: str, message: str | None, imported: Iterable[tuple[str, str]] = ()
+) -> tuple[SchemaColumn, ...]:
+    """The columns of a message in a `.proto` text, in the order of its fields.
+
+    Called on the driver.
+
+    Args:
+        text: Of the schema.
+        message: Full name; None takes the only one that is declared at the text's top.
+        imported: Names and texts of the schemas that it imports, those they import before them.
+
+    Raises:
+        NoColumnsError: It is no schema, or which message is meant is not said.
+    """
+    try:
+        others = [parse_proto(one) for name, one in imported if not _is_google(name)]
+        schema = link([*well_known_files(), *others, parse_proto(text)])
+        return message_columns(schema, message)
+    except ProtobufSchemaError as error:
+        raise NoColumnsError(f"it is no Protobuf schema: {error}") from error
+
+
+def message_columns(schema: Schema, name: str | None) -> tuple[SchemaColumn, ...]:
+    """The columns of a message of a schema that is read already, as `proto_columns`.
+
+    Raises:
+        NoColumnsError: The message has no fields, or which one is meant is not said.
+        ProtobufSchemaError: There is no such message.
+    """
+    message = _message(schema, name)
+    if not message.fields:
+        raise NoColumnsError(f"the message {message.name} has no fields")
+    problems = name_problems([of.name for of in message.fields])
+    return tuple(_column(of, message, problems.get(of.name)) for of in message.fields)
+
+
+def _is_google(name: str) -> bool:
+    return name.startswith("google/protobuf/")
+
+
+def _message(schema: Schema, name: str | None) -> MessageType:
+    if name is not None:
+        return schema.message(name)
+    if len(schema.top) == 1:
+        return schema.top[0]
+    there = ", ".join(one.name for one in schema.top[:10])
+    raise NoColumnsError(f"it declares {len(schema.top)} messages; name one: {there}")
+
+
+def _column(of: FieldType, message: MessageType, problem: str | None) -> SchemaColumn:
+    walk = Walk()
+    return column_of(of.name, problem, walk, lambda: _Types(walk, message).field(of))
+
+
+class _Types:
+    """Types of the fields of one column."""
+
+    def __init__(self, walk: Walk, message: MessageType) -> None:
+        self._walk = walk
+        self._above = [message]
+
+    def field(self, of: FieldType) -> DataType:
+        """Type of a field of the message above."""
+        self._walk.enter(of.name)
+        found = self._values(of)
+        self._walk.leave()
+        return found
+
+    def _values(self, of: FieldType) -> DataType:
+        if isinstance(of.of, MessageType) and of.of.is_map_entry:
+            key, value = sorted(of.of.fields, key=lambda part: part.number)
+            return MapType(_key_type(key.kind), self._under("{}", value))
+        return ListType(self._under("[]", of)) if of.repeated else self._one(of)
+
+    def _under(self, step: str, of: FieldType) -> DataType:
+        self._walk.enter(step)
+        found = self._one(of)
+        self._walk.leave()
+        return found
+
+    def _one(self, of: FieldType) -> DataType:
+        if isinstance(of.of, MessageType):
+            return self._message(of.of)
+        if of.kind not in _PLAIN:
+            raise self._walk.refusal(f"a {of.kind} is not read", as_text=False)
+        return _PLAIN[of.kind]
+
+    def _message(self, of: MessageType) -> DataType:
+        if of.name in _WELL_KNOWN:
+            if of.name.endswith(".Timestamp"):
+                self._walk.note(_NANOS)
+            return _WELL_KNOWN[of.name]
+        if any(of is each for each in self._above):
+            raise self._walk.refusal(f"the message {of.name} holds itself")
+        self._above.append(of)
+        found = [(each.name, self.field(each)) for each in of.fields]
+        self._above.pop()
+        return self._walk.struct(found)
+
+
+def _key_type(kind: str) -> DataType:
+    """Keys are read from their text; a map has keys of text or integers of 64 bits at most."""
+    found = _PLAIN[kind]
+    return found if isinstance(found, IntegerType) else StringType()

@@ -1,0 +1,147 @@
+"""Columns that a schema says: what a walk over it gathers, whatever language it is written in."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from sluiceway.types.dirty import shown
+from sluiceway.types.schema import DataType, Field, StructType
+
+MAX_DEPTH = 50
+"""A column's type is nested no deeper."""
+MOST_FIELDS = 10_000
+"""A column's type has no more: a few records that hold each other twice would make millions."""
+
+_NAME = re.compile(r"[A-Za-z_]\w{0,127}", re.ASCII)
+_SHOWN_CHARS = 200
+
+
+class NoColumnsError(ValueError):
+    """A text is no schema, or none of rows; says why."""
+
+
+class UntypedFieldError(ValueError):
+    """No column type holds a field's values; says which field and why.
+
+    Attributes:
+        as_text: A column of text could keep them, by `on_lossy: text`.
+    """
+
+    def __init__(self, why: str, *, as_text: bool) -> None:
+        super().__init__(why)
+        self.as_text = as_text
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaColumn:
+    """A column as a schema says it.
+
+    Attributes:
+        name: The field's own, letter for letter.
+        type: What holds each of its values; None when nothing does.
+        refused: Why nothing does, with the path; empty when `type` is there.
+        as_text: One of text could keep them, by `on_lossy: text`.
+        notes: What a person may want to decide otherwise, in words.
+    """
+
+    name: str
+    type: DataType | None
+    refused: str = ""
+    as_text: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Walk:
+    """Where a walk over a schema is, and what it has noted there.
+
+    Attributes:
+        path: Names of the fields above, `[]` for items of an array and `{}` for values of a map.
+        notes: Of the column that is walked over.
+        fields: How many steps were taken.
+    """
+
+    path: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    fields: int = 0
+
+    def note(self, text: str) -> None:
+        """Keep what a person may want to decide otherwise."""
+        where = f"{self.where()}: " if len(self.path) > 1 else ""
+        self.notes.append(where + text)
+
+    def refusal(self, why: str, *, as_text: bool = True) -> UntypedFieldError:
+        """Why the field that the walk stands at has no type."""
+        return UntypedFieldError(f"{self.where()}: {why}", as_text=as_text)
+
+    def where(self) -> str:
+        """The path as people write it."""
+        joined = "".join(step if step in ("[]", "{}") else f".{step}" for step in self.path)
+        return shown(joined.removeprefix("."), _SHOWN_CHARS)[1:-1]
+
+    def enter(self, step: str) -> None:
+        """Go to a field, to the items or to the values; `leave` goes back.
+
+        Raises:
+            UntypedFieldError: That is deeper than a column's type may be.
+        """
+        self.path.append(step)
+        self.fields += 1
+        if len(self.path) > MAX_DEPTH:
+            raise self.refusal(f"it is nested deeper than {MAX_DEPTH} levels")
+        if self.fields > MOST_FIELDS:
+            raise self.refusal(f"its column has more than {MOST_FIELDS:,} fields")
+
+    def leave(self) -> None:
+        """Go back to where `enter` was called."""
+        self.path.pop()
+
+    def struct(self, fields: Iterable[tuple[str, DataType]]) -> StructType:
+        """A struct of fields that have types.
+
+        Raises:
+            UntypedFieldError: There is none, or a name that no field of a struct can have.
+        """
+        found = [Field(name, of) for name, of in fields]
+        if not found:
+            raise self.refusal("it has no fields, and a struct has one at least")
+        problems = name_problems([each.name for each in found])
+        for name, problem in problems.items():
+            raise self.refusal(f"its field {shown(name)} {problem}")
+        return StructType(tuple(found))
+
+
+def column_of(
+    name: str, problem: str | None, walk: Walk, type_of: Callable[[], DataType]
+) -> SchemaColumn:
+    """A field's column.
+
+    Args:
+        name: The field's.
+        problem: Why no column has that name; None when one can.
+        walk: A new one, which `type_of` uses.
+        type_of: The type; raises UntypedFieldError.
+    """
+    if problem is not None:
+        return SchemaColumn(name, None, f"its name {problem}")
+    try:
+        found = type_of()
+    except UntypedFieldError as error:
+        return SchemaColumn(name, None, str(error), error.as_text)
+    return SchemaColumn(name, found, notes=tuple(walk.notes))
+
+
+def name_problems(names: list[str]) -> dict[str, str]:
+    """Why fields cannot have the names they have; those of the others are left out.
+
+    Args:
+        names: Of the fields of one record.
+    """
+    lower = [name.lower() for name in names]
+    problems = {}
+    for name in names:
+        if not _NAME.fullmatch(name):
+            problems[name] = "is no name of a column"
+        elif lower.count(name.lower()) > 1:
+            problems[name] = "differs from another in case only, which Hive does not see"
+    return problems

@@ -1,0 +1,33 @@
+"""Columns of a schema in a registry, whichever language it is written in."""
+
+from sluiceway.formats.avro.columns import avro_columns
+from sluiceway.formats.json.schema_columns import json_schema_columns
+from sluiceway.formats.protobuf.columns import proto_columns
+from sluiceway.formats.schema_columns import NoColumnsError, SchemaColumn
+from sluiceway.formats.schema_registry.client import RegisteredSchema
+
+KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF", "json": "JSON"}
+"""What a registry calls the schemas of formats."""
+
+
+def subject_columns(
+    registered: RegisteredSchema, message: str | None = None
+) -> tuple[SchemaColumn, ...]:
+    """The columns that a schema says. Called on the driver.
+
+    Args:
+        registered: As the registry has it.
+        message: Of a Protobuf schema that declares several.
+
+    Raises:
+        NoColumnsError: It is no schema of rows.
+    """
+    match registered.kind:
+        case "AVRO":
+            return avro_columns(registered.text, [text for _, text in registered.references])
+        case "PROTOBUF":
+            return proto_columns(registered.text, message, registered.references)
+        case "JSON":
+            return json_schema_columns(registered.text, registered.references)
+        case kind:
+            raise NoColumnsError(f"it is {kind}, which is not read")

@@ -1,0 +1,69 @@
+"""What a job file says of dirty rows, as its driver takes it."""
+
+from dataclasses import replace
+
+from sluiceway.errors import JobFileError
+from sluiceway.job.dirty_limits import DirtyLimits
+from sluiceway.spec.dirty import DirtySpec
+from sluiceway.spec.models import RouteSpec
+
+_STORE = "dirty.store"
+
+
+def dirty_topic(spec: RouteSpec) -> str | None:
+    """The topic that is fed with dirty rows; None feeds none.
+
+    Raises:
+        JobFileError: The source is no Kafka cluster.
+    """
+    store = spec.dirty.store
+    if store is None or store.topic is None:
+        return None
+    if spec.source_connection.plugin is not None:
+        raise JobFileError(
+            "dirty rows go to a topic of the source's own cluster, and the source is not Kafka",
+            where=_STORE,
+            hint="write `store: beside`",
+        )
+    return store.topic
+
+
+def dirty_table(spec: RouteSpec) -> str | None:
+    """The table that is fed with dirty rows; None feeds none.
+
+    Raises:
+        JobFileError: The catalog is no metastore, or it is the route's own table.
+    """
+    store = spec.dirty.store
+    if store is None or store.table is None:
+        return None
+    if spec.table_connection.metastore is None:
+        raise JobFileError(
+            "dirty rows go to a table of the route's own metastore, and its catalog is a plug-in",
+            where=_STORE,
+            hint="write `store: beside`",
+        )
+    if store.table == spec.table.hive.name.lower():
+        raise JobFileError(
+            f"{store.table} is the route's own table",
+            where=_STORE,
+            hint="name another one for dirty rows; several routes may share it",
+        )
+    return store.table
+
+
+def dirty_limits(dirty: DirtySpec) -> DirtyLimits:
+    """With how many dirty rows the route halts."""
+    limits = DirtyLimits(
+        rows=dirty.max_rows,
+        reasons=tuple(sorted(dirty.reasons.items())),
+        rows_window_ms=dirty.window_ms,
+    )
+    if dirty.max_rate is None:
+        return limits
+    return replace(
+        limits,
+        ratio=dirty.max_rate.ratio,
+        ratio_window_ms=dirty.max_rate.window_ms,
+        ratio_min_rows=dirty.max_rate.min_rows,
+    )

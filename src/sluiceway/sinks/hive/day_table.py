@@ -1,0 +1,173 @@
+"""A Hive table of Parquet files in a folder for each day, which several may fill side by side."""
+
+from collections.abc import Sequence
+
+from sluiceway.catalog.hive_table import (
+    PARQUET_INPUT_FORMAT,
+    PARQUET_OUTPUT_FORMAT,
+    PARQUET_SERDE,
+    HiveColumn,
+    HiveLayout,
+    HivePartition,
+    HiveTable,
+    NewPartition,
+    PartitionChange,
+)
+from sluiceway.catalog.locations import normalise_location, same_location
+from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.catalog.thrift_values import STATS_ACCURATE
+from sluiceway.errors import InvariantError, TableMismatchError
+from sluiceway.sinks.hive.table import LEDGER_PROPERTY
+from sluiceway.sinks.hive.table_check import check_writable
+from sluiceway.storage.contract import Storage
+from sluiceway.storage.registry import open_storage
+
+_DAY = "day"
+
+
+class DayTable:
+    """The table; whoever fills it puts files of its own into the folders. Used by one thread.
+
+    Args:
+        metastore: `thrift://host:port`, several separated by commas.
+        name: `database.table`.
+        columns: Of the files, without the day.
+        timeout_s: Longest wait for an answer of the metastore.
+    """
+
+    def __init__(
+        self, metastore: str, name: str, columns: Sequence[HiveColumn], timeout_s: float
+    ) -> None:
+        self._client = MetastoreClient(metastore, timeout_s)
+        database, _, table = name.partition(".")
+        layout = HiveLayout(
+            location="",
+            serde=PARQUET_SERDE,
+            input_format=PARQUET_INPUT_FORMAT,
+            output_format=PARQUET_OUTPUT_FORMAT,
+            columns=tuple(columns),
+        )
+        self._wanted = HiveTable(
+            database=database,
+            name=table,
+            kind="EXTERNAL_TABLE",
+            layout=layout,
+            partition_columns=(HiveColumn(_DAY, "string"),),
+            parameters={"EXTERNAL": "TRUE"},
+        )
+        self._table: HiveTable | None = None
+        self._shown: set[str] = set()
+
+    def __str__(self) -> str:
+        return str(self._wanted)
+
+    def find(self) -> bool:
+        """Open the table if it is there; whether it is. Changes nothing.
+
+        Raises:
+            TableMismatchError: Another kind of table has the name; says which parts differ.
+            MetastoreUnavailableError: The metastore does not answer.
+            UnhealthyEnvironmentError: Its location is on a store that is not served here.
+        """
+        found = self._client.get_table(self._wanted.database, self._wanted.name)
+        if found is not None:
+            self._take(found)
+        return found is not None
+
+    def open(self) -> None:
+        """Open the table, made first when it is missing. Safe to repeat.
+
+        Raises:
+            SluicewayError: As `find`.
+        """
+        if self.find():
+            return
+        self._client.create_database_if_missing(self._wanted.database)
+        self._take(self._client.create_table(self._wanted))
+
+    def _take(self, table: HiveTable) -> None:
+        check_writable(table)
+        differences = list(table.layout.differences(self._wanted.layout))
+        ours = [(each.name, each.type) for each in table.partition_columns]
+        if ours != [(_DAY, "string")]:
+            differences.append(f"partition columns are {ours}, expected {_DAY} string")
+        if LEDGER_PROPERTY in table.parameters:
+            differences.append("a route fills it")
+        if differences:
+            raise TableMismatchError(
+                f"it is no table for dirty rows: {'; '.join(differences)}",
+                where=str(table),
+                hint="name another table, or one that does not exist: it is made as it has to be",
+            )
+        self._table, self._shown = table, set()
+        self._place = open_storage(normalise_location(table.layout.location))
+
+    @property
+    def storage(self) -> Storage:
+        """Where it lies, once it is open."""
+        self._opened()
+        return self._place[0]
+
+    @property
+    def root(self) -> str:
+        """Its folder, as the storage names it, once it is open."""
+        self._opened()
+        return self._place[1]
+
+    def folder(self, day: str) -> str:
+        """Where the files of a day lie."""
+        return f"{self.root}/{_DAY}={day}"
+
+    def show(self, day: str) -> None:
+        """Have readers see a day, whose folder is there. Safe to repeat.
+
+        Raises:
+            TableMismatchError: The table is gone, or shows the day from another folder.
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        if day in self._shown:
+            return
+        table = self._opened()
+        location = f"{table.layout.location.rstrip('/')}/{_DAY}={day}"
+        if day not in self.days([day]):
+            outcome = self._client.add_partitions(
+                table.database, table.name, [NewPartition((day,), location)]
+            )
+            for refused in outcome.rejected:
+                raise TableMismatchError(
+                    f"the metastore refuses the day {day}: {refused.reason}", where=str(table)
+                )
+        found = self.days([day]).get(day)
+        if found is None or not same_location(found.layout.location, location):
+            there = "nowhere" if found is None else f"in {found.layout.location}"
+            raise TableMismatchError(
+                f"the day {day} is shown {there}, and lies in {location}",
+                where=str(table),
+                hint="drop the partition; it is made again",
+            )
+        if STATS_ACCURATE in found.parameters:
+            # Hive would answer count(*) from them without looking at new files.
+            change = PartitionChange(f"{_DAY}={day}", (day,))
+            self._client.alter_partitions(table.database, table.name, [change])
+        self._shown.add(day)
+
+    def days(self, days: Sequence[str]) -> dict[str, HivePartition]:
+        """Those of the days that readers see.
+
+        Raises:
+            TableMismatchError: The table is gone.
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        table = self._opened()
+        names = [f"{_DAY}={day}" for day in days]
+        found = self._client.get_partitions(table.database, table.name, names)
+        return {values[0]: partition for values, partition in found.items()}
+
+    def close(self) -> None:
+        """Drop the connection. Safe to repeat."""
+        self._client.close()
+
+    def _opened(self) -> HiveTable:
+        if self._table is None:
+            raise InvariantError("a table of dirty rows is used before it was opened")
+        return self._table

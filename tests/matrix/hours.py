@@ -1,0 +1,142 @@
+"""The scene of hours: merged, announced, shown and told of, while a driver meets its fault.
+
+A driver before has left several files in each of two hours, none of which it could close. The one
+with the fault closes, merges, announces and tells; the next one gets two more hours to read.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluiceway.job.announcements import told_through
+from sluiceway.lab.lab import LabEndpoints
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ReadyRecord
+from tools.independent_reader import BrokerRecord, broker_records
+from tools.job_files import COLUMNS, event
+from tools.receiving import HookServer, hook_server
+from tools.route_runs import RouteRun
+from tools.topic_writer import TopicWriter
+
+FIRST = "faults_hours_first"
+SECOND = "faults_hours_second"
+TOLD = "faults_hours_told"
+TOPICS = ((FIRST, 2), (SECOND, 1), (TOLD, 1))
+_RECEIVERS = ("webhook", "kafka")
+_EIGHT_MS = 1_795_161_600_000
+_HOUR_MS = 3_600_000
+_ROWS = 40
+# Hours that are complete once the topics are read: of the first one, then of both.
+_ENDED = {False: ("08", "09"), True: ("08", "09", "10", "11")}
+
+
+def fill(writer: TopicWriter) -> None:
+    """Rows of hours 8 and 9 in turn, some broken; then 10 and 11; each time one that ends them."""
+    for partition in range(2):
+        writer.write(FIRST, [*_rows(8), _row(_ROWS, 10)], partition=partition)
+    writer.write(SECOND, [*_rows(10), _row(_ROWS, 12)])
+
+
+def expected(topic: str, records: Sequence[BrokerRecord]) -> Sequence[BrokerRecord]:
+    """Those of a topic that readers see in the end: the row that ends the last hours is in none."""
+    return records[:-1] if topic == SECOND else records
+
+
+def job_text(
+    endpoints: LabEndpoints, name: str, hook: HookServer, *, both: bool, before: bool
+) -> str:
+    """The job file; that of the driver before reads little at a time, and closes nothing."""
+    topics = f"{FIRST}, {SECOND}" if both else FIRST
+    # Those that have nothing more to read must not hold the later hours.
+    idle_after = "1s" if both else "30d"
+    out_of_orderness = "30d" if before else "0s"
+    return f"""\
+version: 1
+name: {name}
+connections:
+  main: {{kafka: {{bootstrap_servers: "{endpoints.bootstrap_servers}"}}}}
+  hms: {{metastore: {{uri: "{endpoints.metastore_uri}"}}}}
+source: {{connection: main, topics: [{topics}], start: earliest}}
+format: {{json: {{tombstones: skip}}}}
+table:
+  hive: {{connection: hms, name: {name}.t}}
+  columns:
+{COLUMNS}
+  partition_by: [{{name: dt, event_time: "yyyyMMdd"}}, {{name: hr, event_time: "HH"}}]
+  meta: [topic, partition, offset, timestamp]
+event_time:
+  {{field: ts, unit: ms, out_of_orderness: {out_of_orderness}, idle_after: {idle_after}}}
+ready:
+  success_file: true
+  on_all_idle: hold
+  webhook: {{url: "{hook.url}"}}
+  kafka: {{topic: {TOLD}}}
+run: {{interval: 0.5s, master: "local[2]"{", max_rate: 40/s" if before else ""}}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """The hours of one cell's table, by its ledger.
+
+    Attributes:
+        log: Of the table that the driver before has made.
+        hook: Who is told over HTTP, with all other cells.
+    """
+
+    run: RouteRun
+    log: LedgerLog
+    hook: HookServer
+
+    def are_told(self, *, both: bool) -> bool:
+        """Whether all that is complete is announced, and both receivers know."""
+        last = [seq for seq, body in self._ready() if body.prefix[-2:] == _ENDED[both][-1]]
+        through = [told_through(self.log.storage, self.log.layout, each) for each in _RECEIVERS]
+        return bool(last) and min(through) > last[-1]
+
+    def check(self, servers: str) -> None:
+        """Each hour was announced once, in order, shown with its mark, and told in order.
+
+        Raises:
+            AssertionError: Not so.
+        """
+        ready = [body for _, body in self._ready()]
+        ended = [f"dt=20261120/hr={hour}" for hour in _ENDED[True]]
+        announced = [(body.prefix, body.version) for body in ready]
+        assert announced == [(prefix, 1) for prefix in ended], announced
+        shown = self.run.partitions()
+        assert sorted(shown) == [f"20261120/{hour}" for hour in _ENDED[True]], sorted(shown)
+        bare = [hour for hour, place in shown.items() if not (Path(place) / "_SUCCESS").exists()]
+        assert bare == [], f"without _SUCCESS: {bare}"
+        fold = self.log.fold()
+        assert fold.intents == {}, f"work is open: {fold.intents}"
+        assert fold.first_fence is not None
+        keys = [f"{fold.first_fence.ledger}:{prefix}:1" for prefix in ended]
+        told = (r.key or b"" for r in broker_records(servers, [TOLD]))
+        heard = {"webhook": self.hook.heard(), "kafka": [key.decode() for key in told]}
+        for receiver, known in heard.items():
+            # A zombie may repeat what it was about to say; the key tells.
+            ours = [key for key in known if key in keys]
+            assert list(dict.fromkeys(ours)) == keys, f"{receiver} was told {ours}"
+
+    def _ready(self) -> Iterator[tuple[int, ReadyRecord]]:
+        for record, _ in self.log.records():
+            if isinstance(record.body, ReadyRecord):
+                yield record.seq, record.body
+
+
+@contextmanager
+def told_hook() -> Iterator[HookServer]:
+    """A webhook that is up, for all cells."""
+    with hook_server() as hook:
+        hook.come_up()
+        yield hook
+
+
+def _rows(hour: int) -> list[bytes]:
+    return [_row(n, hour + n % 2) if n % 5 else b"{%d" % n for n in range(_ROWS)]
+
+
+def _row(number: int, hour: int) -> bytes:
+    return event(number, ts_ms=_EIGHT_MS + (hour - 8) * _HOUR_MS)
