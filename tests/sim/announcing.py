@@ -1,8 +1,9 @@
 """Which seeds announce their partitions, and by which job file."""
 
 from sim.readiness import IDLE_AFTER_US, OUT_OF_ORDERNESS_US, Timed
+from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.ready_rule import CountsRule, ReadyRule, TopicRule
 
 
 def timed(seed: int) -> Timed | None:
@@ -10,7 +11,9 @@ def timed(seed: int) -> Timed | None:
     if seed % 3:
         return None
     kind = seed // 3
-    return Timed(on_ready=kind % 2 == 0, hold=kind % 5 == 0, lateness_us=kind % 4 // 3 * 60_000_000)
+    counts = {1: "with_watermark", 3: "alone", 4: "with_watermark"}.get(kind % 7, "")
+    late_us = kind % 4 // 3 * 60_000_000
+    return Timed(on_ready=kind % 2 == 0, hold=kind % 5 == 0, lateness_us=late_us, counts=counts)
 
 
 def ready_rule(found: Timed | None) -> ReadyRule | None:
@@ -25,4 +28,7 @@ def ready_rule(found: Timed | None) -> ReadyRule | None:
         lateness_us=found.lateness_us,
         on_ready=found.on_ready,
         reopen_every_s=5.0,
+        counts=CountsRule(TopicRule((), "counts"), CountRule(alone=found.counts == "alone"))
+        if found.counts
+        else None,
     )

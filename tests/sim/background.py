@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sim.counting import audited
 from sim.tasks import RowsFile
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.job.desk import RouteDesk
-from sluiceway.job.partition_bodies import expire_body, ready_body
+from sluiceway.job.partition_bodies import counts_body, expire_body, ready_body
 from sluiceway.job.replacing import move_partition
 from sluiceway.job.rewriting import Rewritten
+from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
@@ -32,10 +34,11 @@ _PAUSE_S = 6.0
 class SimBackground:
     """Of one route of one driver, in a thread of its process."""
 
-    def __init__(self, world: "World", desk: RouteDesk) -> None:
+    def __init__(self, world: "World", desk: RouteDesk, topic: str) -> None:
         self._world = world
         self._desk = desk
         self._rng = world.scheduler.rng
+        self._topic = topic
         self._closed = False
         process = world.scheduler.alive().process
         world.scheduler.spawn(process, self._run, "background")
@@ -45,9 +48,11 @@ class SimBackground:
         self._closed = True
 
     def _run(self) -> None:
-        doings = (self._move, self._move, self._announce, self._expire)
+        doings = (self._move, self._move, self._announce, self._expire, self._count)
         # With readiness the product's own planner closes and announces.
-        weights = (8, 8, 0 if self._world.is_timed else 6, 1)
+        timed = self._world.timed
+        counts = timed is not None and bool(timed.counts)
+        weights = (8, 8, 0 if self._world.is_timed else 6, 1, 24 if counts else 0)
         while True:
             self._world.scheduler.wait(None, self._rng.random() * _PAUSE_S)
             if self._closed:
@@ -93,6 +98,16 @@ class SimBackground:
                 self._world.seen["ready"] += 1
                 return
             self._world.scheduler.wait(None, self._rng.random() * 2)
+
+    def _count(self) -> None:
+        world = self._world
+        counts = audited(world.broker, self._topic, self._rng)
+
+        def build(fold: Fold) -> CountsRecord | None:
+            log, ends = ("counts", "cluster", "t1"), {0: fold.next_seq}
+            return counts_body(fold, self._desk.closed(), log, ends, counts) if counts else None
+
+        self._world.seen["counted"] += self._desk.ask(build).result() is not None
 
     def _expire(self) -> None:
         """The owner has a partition let go, and its files removed some time by whom he likes."""

@@ -275,7 +275,7 @@ class Monitor:
             added = [self._file(file, seq, own, kept)[0] for file in body["added"]]
             self.fold.places.replace(body, added, seq, self.root)
         else:
-            self.fold.places.take(kind, body, seq)
+            self.fold.take(kind, body, seq)
 
     def _sources(self, body: dict[str, Any], seq: int) -> None:
         for pin in body["partitions"]:
@@ -368,7 +368,7 @@ class Monitor:
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
         late = [self._file(file, seq, own, kept) for file in body.get("late_files", ())]
-        fold.marks.data(body, fold.sources, seq, self.seen)
+        fold.mark(body, seq, self.seen)
         reached = fold.places.data(body, clean, seq, self.root)
         fold.places.late(late, seq)
         told = body.get("late_rows", {})
@@ -479,7 +479,7 @@ class Monitor:
         wanted[CLEAN] += self.fold.lanes.written.elements()
         wanted[DIRTY] += self.fold.lanes.again.elements()
         self.fold.places.check_shown(partitions, self.root, self._is_hidden)
-        self.fold.marks.check_end(self.fold.places, self.seen.timed)
+        self.fold.check_end(self.seen.timed)
         places = self.fold.places.by_name.values()
         hidden = {f"{self.root}/{each.folder}" for each in places if self._is_hidden(each)}
         folders = {location: values for values, location in partitions.items()}

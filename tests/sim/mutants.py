@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from sim import ahead_mutants as fast
 from sim import background
+from sim import count_mutants as counted
 from sim import lane_mutants as lanes
 from sim import late_mutants as late
 from sim import partition_mutants as move
@@ -21,7 +22,7 @@ from sim import store_mutants as store
 from sim import upkeep_mutants as keep
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.eventtime import watermark
-from sluiceway.eventtime.readiness import PrefixBook
+from sluiceway.eventtime.readiness import CountRule, PrefixBook
 from sluiceway.job import (
     desired,
     ownership,
@@ -59,7 +60,7 @@ from sluiceway.ledger import (
 )
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import SourceState
+from sluiceway.ledger.fold_state import FoldState, SourceState
 from sluiceway.ledger.garbage import Decided
 from sluiceway.ledger.lane_state import LaneBook, LaneState
 from sluiceway.ledger.log import LedgerLog
@@ -447,6 +448,18 @@ MUTANTS = (
            ((route_readiness, "next_to_announce", ready.latest_first),)),
     Mutant("shown-at-commit", "on_ready shows a partition with its first file",
            ((desired, "is_to_be_seen", ready.always_seen),)),
+    Mutant("count-is-enough", "a partition whose count has come is closed, whatever it has",
+           ((FoldState, "has_counted", counted.a_count_is_enough),)),
+    Mutant("count-one-missing", "one row may be missing of what was counted",
+           ((FoldState, "has_counted", counted.one_row_may_be_missing),)),
+    Mutant("count-not-waited-for", "a partition is closed without its count",
+           ((CountRule, "needs_count", counted.nobody_needs_a_count),)),
+    Mutant("counted-in-no-order", "a partition is closed by its count before those before it",
+           ((PrefixBook, "due_counted", counted.in_no_order),)),
+    Mutant("counted-never-closed", "what was counted is never closed",
+           ((PrefixBook, "due_counted", counted.never_due),)),
+    Mutant("count-after-closing", "a count is taken in of what the driver has closed",
+           ((background, "counts_body", counted.counts_what_is_closed),)),
 )  # fmt: skip
 
 

@@ -21,11 +21,16 @@ _MINUTE_US = 60_000_000
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """How a seed's route announces; None in the worlds of the other seeds."""
+    """How a seed's route announces; None in the worlds of the other seeds.
+
+    Attributes:
+        counts: How audited counts decide; empty where there are none.
+    """
 
     on_ready: bool
     hold: bool
     lateness_us: int
+    counts: str = ""
 
 
 def event_time_us(partition: int, offset: int) -> int:
@@ -70,6 +75,7 @@ class Marks:
         for prefix in body["closed"]:
             bound = end_us(prefix) + timed.lateness_us
             known = self.us is not None and bound <= self.us
+            known = known or (timed.counts == "alone" and prefix in body.get("counted", ()))
             require(known, "rule 6", f"slot {seq} closes {prefix} at {self.us}, needs {bound}")
         read_at = int(mark["read_at_us"])
         for span in body["ranges"]:

@@ -92,7 +92,7 @@ def due_too_early(book: Any, watermark_us: int | None, most_empty: int = 10_000)
     """What ends within the next minute is closed already."""
     ahead = None if watermark_us is None else watermark_us + 60_000_000
     due = _DUE(book, ahead, most_empty)
-    return None if due is None else replace(due, bound_us=min(due.bound_us, watermark_us or 0))
+    return None if due is None else replace(due, bound_us=min(due.bound_us or 0, watermark_us or 0))
 
 
 def nothing_to_announce(readiness: Any, fold: Any) -> None:

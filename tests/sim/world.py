@@ -30,6 +30,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
     background,
+    counts_feed,
     desk,
     dirty_keeping,
     housekeeping,
@@ -344,7 +345,11 @@ def _open_sink(config: RouteConfig) -> SimSink:
 
 
 def _begin_background(desk: RouteDesk) -> SimBackground:
-    return SimBackground(_world(), desk)
+    return SimBackground(_world(), desk, TOPIC)
+
+
+def _no_feed(*_: object) -> None:
+    """Counts come from the background."""
 
 
 def _rewriter(of: layout.LedgerLayout, *__: object) -> SimRewriter:
@@ -398,6 +403,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (dirty_keeping, "READERS_GRACE_S", 4.0),
     (desk, "BEGIN", (_begin_background,)),
     (background, "ProcessRewriter", _rewriter),
+    (counts_feed, "begin", _no_feed),
     (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
     (loop, "_IDLE_S", 1.0),

@@ -116,7 +116,7 @@ def _take(log: _Log, seq: int, raw: bytes, root: Path, system: Path) -> None:
             log.rows = {final: rows for final, rows in log.rows.items() if final not in gone}
             log.folders[each["partition"]] = each["next_folder"]
     else:
-        known = ("SNAPSHOT", "RESET", "SOURCE_CHANGE", "INTENT", "ABANDON", "READY")
+        known = ("SNAPSHOT", "RESET", "SOURCE_CHANGE", "INTENT", "ABANDON", "READY", "COUNTS")
         _hold(record["type"] in known, f"slot {seq}: {record['type']}")
 
 

@@ -107,6 +107,8 @@ class SeenPrefix:
             partitions.
         delay_us: From its end to its last announcement; None when one of them is not known.
         partitions: In name order.
+        expected_rows: As they were counted elsewhere (`ready.counts`); None without, and once it
+            is closed.
     """
 
     prefix: str
@@ -121,6 +123,7 @@ class SeenPrefix:
     whole: bool
     delay_us: int | None
     partitions: tuple[SeenPartition, ...] = field(default=())
+    expected_rows: int | None = None
 
 
 def seen_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPrefix]:
@@ -131,7 +134,8 @@ def seen_prefixes(fold: FoldState, rule: TimeRule, now_us: int) -> list[SeenPref
         rule: Of the route.
         now_us: Decides what is overdue.
     """
-    groups: dict[str, list[PartitionState]] = {prefix: [] for prefix in fold.closed}
+    names = (*fold.closed, *fold.counted.rows)
+    groups: dict[str, list[PartitionState]] = {prefix: [] for prefix in names}
     for state in fold.partitions.values():
         if state.values:
             groups.setdefault(prefix_of(fold, rule, state.folder), []).append(state)
@@ -174,6 +178,7 @@ def _seen(
         whole=fold.knows_all_below(prefix),
         delay_us=_delay_us(period, closed),
         partitions=tuple(map(_partition, sorted(states, key=lambda state: state.folder))),
+        expected_rows=fold.counted.rows.get(prefix),
     )
 
 

@@ -4,6 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from sluiceway.audit.partition_counts import (
+    CountsSeen,
+    counted_due,
+    counts_of,
+    counts_text,
+)
 from sluiceway.audit.partition_states import Stand, TimeRule, seen_prefixes
 from sluiceway.audit.plain_times import ago, moment, span
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
@@ -19,6 +25,7 @@ from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.places import is_below
 
 _MOST_NAMED = 3
+_CLOSING = "the next epoch is planned with it closed"
 
 
 class Reason(StrEnum):
@@ -36,6 +43,7 @@ class Reason(StrEnum):
     NOT_OVER = "not_over"
     HELD = "held"
     IDLE = "idle"
+    COUNTS = "counts"
     CLOSING = "closing"
     IN_ORDER = "in_order"
     COMPACTING = "compacting"
@@ -68,6 +76,7 @@ class Why:
         expected_us: When it may be closed, if everything goes on as it does.
         shown: Whether the metastore is known to show what was announced; None without a READY.
         told: Whether each receiver of announcements knows the last one.
+        counts: Of a time that is open and needs a count (`ready.counts`).
     """
 
     prefix: str
@@ -85,6 +94,7 @@ class Why:
     expected_us: int | None = None
     shown: bool | None = None
     told: dict[str, bool] = field(default_factory=dict)
+    counts: CountsSeen | None = None
 
 
 def explain(
@@ -173,7 +183,39 @@ def with_told(fold: FoldState, why: Why, through: Mapping[str, int]) -> Why:
 
 
 def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us: int) -> Why:
-    """Of a time that was never announced."""
+    """Of a time that was never announced, with its count where it needs one."""
+    why = replace(why, counts=counts_of(fold, ready, period))
+    alone = ready.counts is not None and ready.counts.decide.alone
+    if why.counts is None or not (alone and fold.partitions):
+        why = _by_watermark(fold, ready, period, why, now_us)
+    else:
+        why = replace(why, reason=Reason.IN_ORDER, text="what is before it is closed first")
+        if now_us < period.end_us:
+            over = f"its time is over at {moment(period.end_us)}"
+            return _told_counts(fold, replace(why, reason=Reason.NOT_OVER, text=over))
+    if why.reason not in (Reason.CLOSING, Reason.IN_ORDER) or ready.counts is None:
+        return _told_counts(fold, why)
+    found = counted_due(fold, ready)
+    if found.due is not None and period in found.due.periods:
+        return replace(why, reason=Reason.CLOSING, text=_CLOSING)
+    first = found.waits
+    if first is None or period < first:
+        return why
+    seen = counts_of(fold, ready, first)
+    if period == first and seen is not None:
+        return replace(why, reason=Reason.COUNTS, text=counts_text(fold, seen))
+    before = "" if seen is None else f": {counts_text(fold, seen)}"
+    text = f"{first.prefix} is closed before it{before}"
+    return _told_counts(fold, replace(why, reason=Reason.IN_ORDER, text=text))
+
+
+def _told_counts(fold: FoldState, why: Why) -> Why:
+    if why.counts is None:
+        return why
+    return replace(why, text=f"{why.text}. Its own {counts_text(fold, why.counts)}")
+
+
+def _by_watermark(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us: int) -> Why:
     bound_us = period.end_us + ready.lateness_us
     needs_us = bound_us + ready.watermark.out_of_orderness_us
     why = replace(why, needs_us=bound_us)
@@ -188,8 +230,7 @@ def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us
         if never is not None:
             return replace(why, reason=never[0], text=never[1])
     if watermark_us >= bound_us:
-        text = "the watermark has passed it; the next epoch is planned with it closed"
-        return replace(why, reason=Reason.CLOSING, text=text)
+        return replace(why, reason=Reason.CLOSING, text=f"the watermark has passed it; {_CLOSING}")
     holders = _holders(fold, ready.watermark, bound_us)
     left = f"The watermark is {moment(watermark_us)}, it is closed at {moment(bound_us)}"
     if now_us < period.end_us:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Read a job's ledger.")
 
+_MOST_COUNTS = 10
+
 
 @app.callback()
 def ledger() -> None:
@@ -124,6 +126,7 @@ def _describe_data(body: Any) -> str:
         f"{counts.dirty:,} dirty{others} in {len(body.files)} files{newest}",
         ranges,
         f"closes {', '.join(body.closed)}" if body.closed else "",
+        f"by its count {', '.join(body.counted)}" if body.counted else "",
         f"late in {', '.join(body.late_in)}" if body.late_in else "",
         *_describe_watermark(body.watermark),
     ]
@@ -146,6 +149,7 @@ def _describe_watermark(mark: Any) -> list[str]:
 
 
 def _describe_partitions(body: Any) -> str:
+    from sluiceway.ledger.counts_records import CountsRecord  # noqa: PLC0415
     from sluiceway.ledger.partition_records import (  # noqa: PLC0415
         AbandonRecord,
         IntentRecord,
@@ -153,6 +157,10 @@ def _describe_partitions(body: Any) -> str:
         ReplaceRecord,
     )
 
+    if isinstance(body, CountsRecord):
+        counted = ", ".join(f"{each.prefix} {each.rows:,}" for each in body.counts[:_MOST_COUNTS])
+        more = ", ..." if len(body.counts) > _MOST_COUNTS else ""
+        return f"rows as {body.topic} has counted them: {counted or 'none'}{more}"
     if isinstance(body, IntentRecord):
         return f"begins to {body.purpose} {body.partition}"
     if isinstance(body, AbandonRecord):

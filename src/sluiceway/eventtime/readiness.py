@@ -4,7 +4,7 @@ Decided from the watermark in the ledger alone (commit rules 6, 12, 30a). Values
 I/O: times are int64 microseconds since the epoch, UTC.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
@@ -20,13 +20,46 @@ class DuePrefixes:
 
     Attributes:
         periods: In time order.
-        bound_us: Greatest end + lateness among them: the watermark that it takes.
+        bound_us: Greatest end + lateness among those that the watermark closes; None when counts
+            alone close all of them.
         skipped: Prefixes without a row that are left out, as there are too many in one stretch.
+        counted: Those that have all rows of their audited counts.
     """
 
     periods: tuple[Period, ...]
-    bound_us: int
+    bound_us: int | None
     skipped: int = 0
+    counted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CountRule:
+    """Which prefixes need an audited count before they are closed.
+
+    Attributes:
+        since_us: Those that begin before it need none; None all do.
+        alone: Whether the watermark has no say in those that do.
+    """
+
+    since_us: int | None = None
+    alone: bool = False
+
+    def needs_count(self, period: Period) -> bool:
+        """Whether a prefix waits for its count."""
+        return self.since_us is None or period.begin_us >= self.since_us
+
+
+@dataclass(frozen=True, slots=True)
+class CountedDue:
+    """What may be closed where counts decide too.
+
+    Attributes:
+        due: None when that is nothing.
+        waits: The first prefix that nothing but its count holds; all behind it wait as well.
+    """
+
+    due: DuePrefixes | None
+    waits: Period | None
 
 
 class PrefixBook:
@@ -96,6 +129,59 @@ class PrefixBook:
             return None
         ordered = tuple(sorted(due.values()))
         return DuePrefixes(ordered, self.bound_us(ordered[-1]), skipped)
+
+    def due_counted(
+        self,
+        watermark_us: int | None,
+        rule: CountRule,
+        is_there: Callable[[str], bool],
+        most: int = MOST_EMPTY,
+    ) -> CountedDue:
+        """As `due`, in strict order of time, each prefix with all rows that were counted for it.
+
+        Args:
+            watermark_us: Of the route, as the ledger has it; None without any.
+            rule: Which prefixes need a count.
+            is_there: Whether the count of a prefix has come, and as many rows are committed.
+            most: Prefixes that are closed in one stretch; more follow in the next.
+        """
+        # What is behind one that is closed is closed to rows, and waits for no order.
+        due = [
+            each
+            for each in self._behind_last()
+            if self._has_passed(each, watermark_us) or is_there(each.prefix)
+        ]
+        waits: Period | None = None
+        period: Period | None = self._next_in_order()
+        while period is not None and len(due) < most:
+            passed = self._has_passed(period, watermark_us)
+            needs = rule.needs_count(period)
+            if not passed and not (needs and rule.alone):
+                break
+            if needs and not is_there(period.prefix):
+                waits = period
+                break
+            due.append(period)
+            period = self.periods.after(period)
+        if not due:
+            return CountedDue(None, waits)
+        due.sort()
+        counted = [each.prefix for each in due if is_there(each.prefix)]
+        passed_ones = [each for each in due if self._has_passed(each, watermark_us)]
+        bound_us = max((self.bound_us(each) for each in passed_ones), default=None)
+        return CountedDue(DuePrefixes(tuple(due), bound_us, counted=tuple(counted)), waits)
+
+    def _has_passed(self, period: Period, watermark_us: int | None) -> bool:
+        return watermark_us is not None and self.bound_us(period) <= watermark_us
+
+    def _behind_last(self) -> list[Period]:
+        last = self._last
+        return [] if last is None else [each for each in self.open if each <= last]
+
+    def _next_in_order(self) -> Period | None:
+        if self._last is not None:
+            return self.periods.after(self._last)
+        return min(self._open.values(), default=None)
 
     def _empty(self, last: Period, until_us: int, most: int) -> tuple[list[Period], int]:
         """Periods behind `last` that end by `until_us`; of too many the latest."""

@@ -38,6 +38,7 @@ class RouteDesk:
         self._asked: deque[tuple[Build, Future[int | None]]] = deque()
         self._closed = dict.fromkeys(sorted(closed))
         self._bound_us: int | None = None
+        self._counted: frozenset[str] = frozenset()
         self._ended: SluicewayError | None = None
         self._lock = threading.Lock()
 
@@ -64,15 +65,19 @@ class RouteDesk:
         """
         self.close_prefixes([prefix], None)
 
-    def close_prefixes(self, prefixes: Iterable[str], bound_us: int | None) -> None:
+    def close_prefixes(
+        self, prefixes: Iterable[str], bound_us: int | None, counted: Iterable[str] = ()
+    ) -> None:
         """As `close_prefix`, for several.
 
         Args:
             prefixes: In the order in which they end.
             bound_us: The committed watermark that it took; None in a ledger without one.
+            counted: Those that have all rows of their audited counts.
         """
         with self._lock:
             self._closed = self._closed | dict.fromkeys(prefixes)
+            self._counted = self._counted.union(counted)
             if bound_us is not None:
                 self._bound_us = max(bound_us, self._bound_us or bound_us)
 
@@ -80,6 +85,12 @@ class RouteDesk:
         """All prefixes that are closed, here or in the ledger."""
         with self._lock:
             return tuple(self._closed)
+
+    @property
+    def counted(self) -> tuple[str, ...]:
+        """Prefixes that were closed here with all rows of their counts."""
+        with self._lock:
+            return tuple(sorted(self._counted))
 
     @property
     def bound_us(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from sluiceway.job.counts_feed import CountsFeed
 from sluiceway.job.desired import (
     desired_partition,
     desired_partitions,
@@ -47,6 +48,7 @@ class HeldRoute:
     background: list[BackgroundWork] = field(default_factory=list)
     ready_effects: ReadyEffects | None = None
     readiness: RouteReadiness | None = None
+    counts: CountsFeed | None = None
     clock: EpochClock = field(default_factory=EpochClock)
 
     def begin_readiness(
@@ -74,8 +76,9 @@ class HeldRoute:
 
     @property
     def announcing(self) -> bool:
-        """Whether something that is closed is still to be announced."""
-        return self.readiness is not None and self.readiness.waits
+        """Whether something that is closed is still to be announced, or may be closed at once."""
+        counting = self.counts is not None and self.counts.pressing
+        return counting or (self.readiness is not None and self.readiness.waits)
 
     def note_landed(self, record: EpochRecord | ReplaceRecord) -> None:
         """An epoch is committed and published: close what its watermark has passed."""
@@ -114,6 +117,8 @@ class HeldRoute:
         if self.schema.owes_columns():
             # Also those that no record has changed: readers go by a partition's own columns.
             wanted += desired_partitions(fold, layout, 0, on_ready=on_ready)
+        if self.readiness is not None:
+            self.readiness.note_record(fold)
         if self.readiness is not None and self.ready_effects is not None:
             self.ready_effects.want_complete(self.readiness.complete_us)
         self.effects.want(wanted, fold.next_seq)

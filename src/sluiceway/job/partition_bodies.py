@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
+from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd, CountsRecord
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.live_files import is_all_of, removed_files
@@ -21,6 +22,9 @@ from sluiceway.ledger.partition_records import (
 )
 from sluiceway.ledger.places import moved_folder
 from sluiceway.types.strict_json import BigInt
+
+CountsLog = tuple[str, str, str]
+"""Topic, cluster id and topic id of the topic of counts."""
 
 
 def intent_body(fold: Fold, partition: str, purpose: str) -> IntentRecord | None:
@@ -97,6 +101,35 @@ def ready_body(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord
             for state in below
         ),
         at_us=None if at_us is None else BigInt(at_us),
+    )
+
+
+def counts_body(
+    fold: Fold,
+    closed: Iterable[str],
+    log: CountsLog,
+    ends: Mapping[int, int],
+    counts: Mapping[str, int],
+) -> CountsRecord:
+    """What was read of a topic of counts; those of closed prefixes are left out.
+
+    Args:
+        fold: Up to the record's slot.
+        closed: Prefixes that are closed by the driver, in the ledger or not yet: a closing that is
+            decided stays so.
+        log: Which one was read.
+        ends: Partition -> first offset that was not read.
+        counts: Prefix -> rows.
+    """
+    late = fold.closed.keys() | set(closed)
+    return CountsRecord(
+        *log,
+        ends=tuple(CountsEnd(number, BigInt(end)) for number, end in sorted(ends.items())),
+        counts=tuple(
+            CountedPrefix(prefix, BigInt(rows))
+            for prefix, rows in sorted(counts.items())
+            if prefix not in late
+        ),
     )
 
 

@@ -177,8 +177,9 @@ def placed(record: DataRecord, fold: Fold) -> DataRecord:
 
     Args:
         record: Each file with the folder of its partition's first rows; in `closed` all prefixes
-            that were closed when it was planned, with the watermark that this took. Rows in
-            others are not late, and refused when those are closed by now (commit rule 6).
+            that were closed when it was planned, with the watermark that this took, and in
+            `counted` those that have all rows of their counts. Rows in others are not late, and
+            refused when those are closed by now (commit rule 6).
         fold: Of all records before the slot.
     """
     closed = set(record.closed)
@@ -190,7 +191,12 @@ def placed(record: DataRecord, fold: Fold) -> DataRecord:
     if mark is not None and not newly:
         mark = replace(mark, bound_us=None)
     return replace(
-        record, files=files, closed=tuple(newly), late_in=tuple(sorted(late)), watermark=mark
+        record,
+        files=files,
+        closed=tuple(newly),
+        counted=tuple(sorted(set(record.counted).intersection(newly))),
+        late_in=tuple(sorted(late)),
+        watermark=mark,
     )
 
 

@@ -3,11 +3,18 @@
 from collections.abc import Callable
 
 from sluiceway.errors import JobFileError
+from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.job.ready_rule import ReadyRule, TopicRule, WebhookRule
+from sluiceway.job.ready_rule import CountsRule, ReadyRule, TopicRule, WebhookRule
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.spec.models import RouteSpec
-from sluiceway.spec.ready import ReadyTopicSpec, WebhookSpec, leading_times, url_host
+from sluiceway.spec.ready import (
+    CountsSpec,
+    ReadyTopicSpec,
+    WebhookSpec,
+    leading_times,
+    url_host,
+)
 
 
 def ready_rule(spec: RouteSpec, revealed: Callable[[object], str]) -> ReadyRule | None:
@@ -41,8 +48,9 @@ def ready_rule(spec: RouteSpec, revealed: Callable[[object], str]) -> ReadyRule 
         success_file=ready.success_file,
         table_property=ready.table_property,
         webhook=None if ready.webhook is None else _webhook(ready.webhook, revealed),
-        topic=None if ready.kafka is None else _topic(spec, ready.kafka, revealed),
+        topic=None if ready.kafka is None else _topic(spec, "kafka", ready.kafka, revealed),
         reopen_every_s=event_time.reopen_every_ms / 1000,
+        counts=None if ready.counts is None else _counts(spec, ready.counts, revealed),
     )
     try:
         rule.periods()
@@ -61,13 +69,24 @@ def _webhook(hook: WebhookSpec, revealed: Callable[[object], str]) -> WebhookRul
     )
 
 
-def _topic(spec: RouteSpec, topic: ReadyTopicSpec, revealed: Callable[[object], str]) -> TopicRule:
+def _counts(spec: RouteSpec, counts: CountsSpec, revealed: Callable[[object], str]) -> CountsRule:
+    decide = CountRule(since_us=counts.since_us, alone=counts.decide == "alone")
+    topic = _topic(spec, "counts", counts, revealed)
+    return CountsRule(topic, decide)
+
+
+def _topic(
+    spec: RouteSpec,
+    key: str,
+    topic: ReadyTopicSpec | CountsSpec,
+    revealed: Callable[[object], str],
+) -> TopicRule:
     name = topic.connection or spec.source.connection
     connection = spec.connections.get(name)
     kafka = None if connection is None else connection.kafka
     if kafka is None:
         raise JobFileError(
-            "ready.kafka: the source is no Kafka cluster", hint="name a Kafka `connection` there"
+            f"ready.{key}: the source is no Kafka cluster", hint="name a Kafka `connection` there"
         )
     options = {**kafka.properties, BOOTSTRAP_SERVERS: kafka.bootstrap_servers}
     found = tuple(sorted((key, revealed(value)) for key, value in options.items()))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
 
 
@@ -23,15 +24,28 @@ class WebhookRule:
 
 @dataclass(frozen=True, slots=True)
 class TopicRule:
-    """Who is told through Kafka.
+    """A Kafka topic: who is told, or who has counted.
 
     Attributes:
         options: Of the connection, as the client takes them.
-        topic: Where the messages go.
+        topic: Where the messages are.
     """
 
     options: tuple[tuple[str, str], ...]
     topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class CountsRule:
+    """Where audited counts come from.
+
+    Attributes:
+        topic: With the connection's options, as the client takes them.
+        decide: Which prefixes need one.
+    """
+
+    topic: TopicRule
+    decide: CountRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +62,7 @@ class ReadyRule:
         success_file: Whether each announced folder has a file `_SUCCESS`.
         table_property: Whether the table's property says how far it is complete.
         reopen_every_s: How often rows that came late are announced anew, at most.
+        counts: Audited counts that prefixes wait for; None without.
     """
 
     watermark: WatermarkRule
@@ -61,6 +76,7 @@ class ReadyRule:
     webhook: WebhookRule | None = None
     topic: TopicRule | None = None
     reopen_every_s: float = 3600.0
+    counts: CountsRule | None = None
 
     def periods(self) -> PrefixPeriods:
         """Of the table's prefixes; each caller has its own."""

@@ -4,12 +4,14 @@ Decides by `eventtime.watermark` and `eventtime.readiness`, from the ledger and 
 were read after the epoch. Nothing here writes; the route's one writer puts what is decided.
 """
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from sluiceway.eventtime.readiness import PrefixBook, next_to_announce
+from sluiceway.eventtime.prefix_periods import Period
+from sluiceway.eventtime.readiness import DuePrefixes, PrefixBook, next_to_announce
 from sluiceway.eventtime.watermark import RouteWatermark, SourceSeen, SourceStatus, route_watermark
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.ready_rule import ReadyRule
@@ -29,6 +31,10 @@ from sluiceway.types.strict_json import BigInt
 
 LONGEST_BEFORE_S = 300.0
 """How long what has to happen between closing and READY may hold an announcement (rule 30c)."""
+
+
+COUNT_PATIENCE_S = 300.0
+"""How long a count may be missing, or rows of it, before somebody is told."""
 
 
 class BeforeReady(Protocol):
@@ -67,6 +73,7 @@ class RouteReadiness:
         self._known_closed = -1
         self._waiting: list[str] = []
         self._held: dict[str, float] = {}
+        self._uncounted: dict[str, float] = {}
         self.complete_us = self._announced_until(fold)
         self._reopened = _changed_since_ready(fold)
         self._announced: dict[str, float] = dict.fromkeys(self._reopened, time.monotonic())
@@ -111,9 +118,12 @@ class RouteReadiness:
             return None
         self._see(fold)
         mark = self.mark(fold, view)
-        if mark.us is None or self._book.due(int(mark.us)) is None:
+        due = None if mark.us is None else self._book.due(int(mark.us))
+        if due is None:
             return None
-        return mark
+        # What waits for its count stays due; the watermark is told once.
+        known = None if self.rule.counts is None else self._book.due(fold.watermark.us)
+        return mark if known is None or known.periods[-1] < due.periods[-1] else None
 
     def _seen(
         self, key: PartitionKey, known: SourceState, bounds: LogBounds | None, read_at_us: int
@@ -140,18 +150,54 @@ class RouteReadiness:
 
     def close_due(self, fold: Fold) -> None:
         """Close what the committed watermark has passed, for all epochs planned from now on."""
-        if fold.watermark.us is None:
+        if fold.watermark.us is None and self.rule.counts is None:
             return
         self._see(fold)
-        due = self._book.due(fold.watermark.us)
+        due = self._due(fold)
         if due is None:
             return
         if due.skipped:
             self._log.warning("empty_prefixes_skipped", prefixes=due.skipped)
         prefixes = [period.prefix for period in due.periods]
-        self._desk.close_prefixes(prefixes, due.bound_us)
+        self._desk.close_prefixes(prefixes, due.bound_us, due.counted)
         self._book.see_closed(prefixes)
         self._log.info("prefixes_closed", first=prefixes[0], last=prefixes[-1], count=len(prefixes))
+
+    def note_record(self, fold: Fold) -> None:
+        """A record is in the ledger. Called after each; a replay brings rows without an epoch."""
+        if self.rule.counts is not None:
+            self.close_due(fold)
+
+    def _due(self, fold: Fold) -> DuePrefixes | None:
+        counts = self.rule.counts
+        if counts is None:
+            return self._book.due(fold.watermark.us)
+        expected = fold.counted.rows
+        found = self._book.due_counted(fold.watermark.us, counts.decide, fold.has_counted)
+        self._tell_waiting(fold, found.waits)
+        for prefix in () if found.due is None else found.due.counted:
+            rows = fold.rows_below(prefix)
+            if rows > expected[prefix]:
+                self._log.warning(
+                    "more_rows_than_counted", prefix=prefix, rows=rows, expected=expected[prefix]
+                )
+        return found.due
+
+    def _tell_waiting(self, fold: Fold, waits: Period | None) -> None:
+        """Say once that nothing but a count holds a prefix that is over."""
+        if waits is None or waits.end_us > time.time_ns() // 1000:
+            return
+        since, now = self._uncounted.get(waits.prefix), time.monotonic()
+        if since is None:
+            self._uncounted = {waits.prefix: now}
+        elif since + COUNT_PATIENCE_S <= now:
+            self._uncounted = {waits.prefix: math.inf}
+            self._log.warning(
+                "ready_waits_for_count",
+                prefix=waits.prefix,
+                rows=fold.rows_below(waits.prefix),
+                expected=fold.counted.rows.get(waits.prefix),
+            )
 
     def _see(self, fold: Fold) -> None:
         if fold.next_seq == self._seen_seq:

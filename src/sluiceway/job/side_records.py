@@ -79,7 +79,8 @@ def closing_marked(
         view: Log ends, read after its tasks had answered.
     """
     answered = planned.answered or time.monotonic()
-    record = planned.dates.dated(replace(record, closed=planned.closed), planned.route, answered)
+    record = replace(record, closed=planned.closed, counted=held.desk.counted)
+    record = planned.dates.dated(record, planned.route, answered)
     if held.readiness is None:
         return record
     mark = held.readiness.mark(held.owned.fold, view, record.ranges)
@@ -141,13 +142,15 @@ def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:
     Raises:
         FencedError: Another driver has taken over.
     """
-    closing = replace(_NOTHING_READ, epoch=epoch, closed=held.desk.closed())
-    bound_us = held.desk.bound_us
+    desk = held.desk
+    closing = replace(_NOTHING_READ, epoch=epoch, closed=desk.closed(), counted=desk.counted)
+    bound_us = desk.bound_us
 
     def build(fold: Fold) -> DataRecord | None:
         read_at_us, mark = fold.watermark.read_at_us, None
-        if read_at_us is not None and bound_us is not None:
-            mark = WatermarkRecord(BigInt(read_at_us), bound_us=BigInt(bound_us))
+        if read_at_us is not None:
+            bound = None if bound_us is None else BigInt(bound_us)
+            mark = WatermarkRecord(BigInt(read_at_us), bound_us=bound)
         made = placed(replace(closing, watermark=mark), fold)
         return made if made.closed else None
 

@@ -8,7 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sluiceway.ledger import fold_data, fold_lanes, fold_log, fold_partitions, fold_sources
+from sluiceway.ledger import (
+    fold_counts,
+    fold_data,
+    fold_lanes,
+    fold_log,
+    fold_partitions,
+    fold_sources,
+)
+from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.fold_rules import require
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
@@ -45,6 +53,7 @@ _STEPS: dict[type, tuple[_Step, _Step]] = {
     LaneRecord: (fold_lanes.check_lane, fold_lanes.take_lane),
     LaneDataRecord: (fold_lanes.check_lane_data, fold_lanes.take_lane_data),
     ExpireRecord: (fold_partitions.check_expire, fold_partitions.take_expire),
+    CountsRecord: (fold_counts.check_counts, fold_counts.take_counts),
 }
 """By kind of record: its preconditions, and what it changes."""
 

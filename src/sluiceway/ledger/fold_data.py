@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sluiceway.ledger import fold_partitions, fold_watermark
+from sluiceway.ledger import fold_counts, fold_partitions, fold_watermark
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold_rules import is_contained, require
 from sluiceway.ledger.fold_state import FoldState
@@ -32,6 +32,7 @@ def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     kept = body.clock_us == 0 or body.clock_us >= fold.clock_us
     require(kept, "rule 23", f"{slot} has clock {body.clock_us} after {fold.clock_us}")
     fold_partitions.check_places(fold, body, record)
+    fold_counts.check_counted(fold, body, record)
     fold_watermark.check_watermark(fold, body, record)
 
 
@@ -93,6 +94,7 @@ def take_data(fold: FoldState, body: DataRecord, record: Record) -> None:
         fold.sources[(span.topic, span.partition)].advance(span, read_at_us)
     fold_watermark.take_watermark(fold, body, record)
     fold_partitions.take_places(fold, body, record)
+    fold_counts.take_closed(fold, body)
     fold.counts = fold.counts.plus(body.counts)
     fold.late_rows = fold.late_rows.plus(body.late_rows)
     fold.clock_us = max(fold.clock_us, int(body.clock_us))

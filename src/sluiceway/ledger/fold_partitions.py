@@ -7,6 +7,7 @@ add up to the sum (docs/GUARANTEES.md, Partitions that move).
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from sluiceway.ledger import fold_counts
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold_rules import is_contained, require, violation
 from sluiceway.ledger.fold_state import (
@@ -302,6 +303,7 @@ def take_expire(fold: FoldState, body: ExpireRecord, record: Record) -> None:
             fold.left[state.location] = LeftFolder(each.partition, record.seq)
         _move(fold, state, each.next_folder, record.seq)
         state.expired = True
+    fold_counts.take_expired(fold, body)
 
 
 def check_published(state: PartitionState, record: Record, where: str) -> None:

@@ -118,6 +118,21 @@ class WatermarkState:
 
 
 @dataclass(slots=True)
+class CountedState:
+    """What was counted elsewhere (`ready.counts`).
+
+    Attributes:
+        log: Topic, cluster id and topic id that the counts come from; empty before the first.
+        ends: Partition -> first offset that was not read.
+        rows: Prefix that is open -> all rows that it is expected to have.
+    """
+
+    log: tuple[str, str, str] = ("", "", "")
+    ends: dict[int, int] = field(default_factory=dict)
+    rows: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class PartitionState:
     """A partition of the table as the ledger knows it.
 
@@ -246,6 +261,7 @@ class FoldState:
     bytes_since_snapshot: int = field(default=0, compare=False)
     lanes: LaneBook = field(default_factory=LaneBook)
     watermark: WatermarkState = field(default_factory=WatermarkState)
+    counted: CountedState = field(default_factory=CountedState)
 
     @property
     def dirty_rows_open(self) -> int:
@@ -268,6 +284,15 @@ class FoldState:
             return [] if own.expired else [own]
         found = (each for name, each in self.partitions.items() if is_below(name, prefix))
         return sorted((each for each in found if not each.expired), key=lambda state: state.folder)
+
+    def rows_below(self, prefix: str) -> int:
+        """Committed rows of all partitions that a prefix stands for."""
+        return sum(each.rows for each in self.below(prefix))
+
+    def has_counted(self, prefix: str) -> bool:
+        """Whether the count of an open prefix has come, and as many rows are committed."""
+        expected = self.counted.rows.get(prefix)
+        return expected is not None and self.rows_below(prefix) >= expected
 
     def is_announced(self, state: PartitionState) -> bool:
         """Whether a READY has spoken of a partition since it had rows first."""

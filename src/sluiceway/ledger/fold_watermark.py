@@ -44,11 +44,12 @@ def _check_closing(fold: FoldState, body: DataRecord, slot: str) -> None:
     """What is closed has to lie below the watermark that was committed before (commit rule 6)."""
     bound = None if body.watermark is None else body.watermark.bound_us
     known = fold.watermark.us
+    by_watermark = set(body.closed) - set(body.counted)
     if not body.closed:
         require(bound is None, "rule 6", f"{slot} names a bound and closes nothing")
     elif known is None:
         require(bound is None, "rule 6", f"{slot} closes up to {bound} without a watermark")
-    else:
+    elif by_watermark or bound is not None:
         where = f"{slot} closes up to {bound}, the watermark is {known}"
         require(bound is not None and bound <= known, "rule 6", where)
 

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from sluiceway.errors import LedgerCorruptError
+from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
@@ -35,8 +36,8 @@ FORMAT = 3
 """Format of the records that this version writes and the newest that it reads.
 
 1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides. 3: INTENT, REPLACE,
-ABANDON, READY, EXPIRE, LANE and LANE_DATA besides, and in DATA what is closed, what is late, and
-the watermark.
+ABANDON, READY, EXPIRE, COUNTS, LANE and LANE_DATA besides, and in DATA what is closed, what is
+late, and the watermark.
 """
 
 MIN_READER = 3
@@ -61,6 +62,7 @@ class RecordType(StrEnum):
     ABANDON = "ABANDON"
     READY = "READY"
     EXPIRE = "EXPIRE"
+    COUNTS = "COUNTS"
     LANE = "LANE"
     LANE_DATA = "LANE_DATA"
 
@@ -204,10 +206,11 @@ class DataRecord:
         late_files: Late rows in their own place, which readers of the table do not see.
         late_rows: All late rows, by what became of them.
         clock_us: Up to when rows were dated by the clock; 0 where no partition is by the clock.
+        counted: Those of `closed` that have all rows of their audited counts.
     """
 
     SPARSE: ClassVar[frozenset[str]] = frozenset(
-        {"watermark", "late_files", "late_rows", "clock_us"}
+        {"watermark", "late_files", "late_rows", "clock_us", "counted"}
     )
     epoch: int
     ranges: tuple[RangeRecord, ...]
@@ -223,6 +226,7 @@ class DataRecord:
     late_files: tuple[FileRecord, ...] = ()
     late_rows: LateRows = NO_LATE_ROWS
     clock_us: BigInt = _NEVER
+    counted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +258,7 @@ Body = (
     | AbandonRecord
     | ReadyRecord
     | ExpireRecord
+    | CountsRecord
     | LaneRecord
     | LaneDataRecord
 )
@@ -272,6 +277,7 @@ _BODIES: dict[RecordType, type] = {
     RecordType.ABANDON: AbandonRecord,
     RecordType.READY: ReadyRecord,
     RecordType.EXPIRE: ExpireRecord,
+    RecordType.COUNTS: CountsRecord,
     RecordType.LANE: LaneRecord,
     RecordType.LANE_DATA: LaneDataRecord,
 }
@@ -284,6 +290,7 @@ _SINCE_FORMAT = {
     RecordType.ABANDON: 3,
     RecordType.READY: 3,
     RecordType.EXPIRE: 3,
+    RecordType.COUNTS: 3,
     RecordType.LANE: 3,
     RecordType.LANE_DATA: 3,
 }
@@ -295,6 +302,7 @@ _FIELDS_SINCE: dict[RecordType, dict[str, int]] = {
         "late_files": 3,
         "late_rows": 3,
         "clock_us": 3,
+        "counted": 3,
     }
 }
 """Fields of bodies that earlier formats do not have; they are at their defaults there."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
+from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.fold_state import SourceState, Subscription, WatermarkState
+from sluiceway.ledger.fold_state import CountedState, SourceState, Subscription, WatermarkState
 from sluiceway.ledger.lane_image import LaneImage, lane_book, lane_image
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.layout import LedgerLayout
@@ -25,7 +26,7 @@ from sluiceway.ledger.watermark_records import HeldByRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
-FOLD_VERSION = 3
+FOLD_VERSION = 4
 """Raised with every change to what a fold holds or means."""
 
 _LAST_SLOT = 10**20 - 1
@@ -65,6 +66,13 @@ class _Watermark:
 
 
 @dataclass(frozen=True, slots=True)
+class _Counted:
+    log: tuple[str, ...]
+    ends: tuple[CountsEnd, ...]
+    rows: tuple[CountedPrefix, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Image:
     """A fold with nothing unpublished, as strict JSON holds it."""
 
@@ -89,6 +97,7 @@ class _Image:
     snapshot_through: int
     lanes: LaneImage
     watermark: _Watermark
+    counted: _Counted
 
 
 def write_side_file(storage: Storage, layout: LedgerLayout, fold: Fold) -> SnapshotRecord:
@@ -181,6 +190,7 @@ def _image(fold: Fold) -> _Image:
             _big(fold.watermark.read_at_us),
             fold.watermark.held_by,
         ),
+        counted=_counted(fold.counted),
     )
 
 
@@ -199,6 +209,23 @@ def _source(key: tuple[str, int], state: SourceState) -> _Source:
         max_event_time_us=_big(state.max_event_time_us),
         quiet_since_us=_big(state.quiet_since_us),
         idle=state.idle,
+    )
+
+
+def _counted(state: CountedState) -> _Counted:
+    return _Counted(
+        log=state.log,
+        ends=tuple(CountsEnd(number, BigInt(end)) for number, end in sorted(state.ends.items())),
+        rows=tuple(CountedPrefix(each, BigInt(n)) for each, n in sorted(state.rows.items())),
+    )
+
+
+def _counted_state(image: _Counted) -> CountedState:
+    topic, cluster_id, topic_id = image.log
+    return CountedState(
+        log=(topic, cluster_id, topic_id),
+        ends={each.partition: int(each.end) for each in image.ends},
+        rows={each.prefix: int(each.rows) for each in image.rows},
     )
 
 
@@ -233,6 +260,7 @@ def _fold(image: _Image) -> Fold:
             image.watermark.read_at_us,
             image.watermark.held_by,
         ),
+        counted=_counted_state(image.counted),
     )
     restore_partitions(fold, image.partitions)
     return fold

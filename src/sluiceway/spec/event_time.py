@@ -28,7 +28,12 @@ def _check_field(field: str) -> str:
     return field
 
 
-def _parse_instant_us(text: object) -> int:
+def parse_instant_us(text: object) -> int:
+    """Microseconds since the epoch of a date with time and zone. Called by pydantic.
+
+    Raises:
+        ValueError: It is no such text.
+    """
     try:
         at = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
@@ -74,7 +79,7 @@ class EventTimeSpec(Block):
     max_future_ms: Annotated[int, *duration("0s", _LONGEST)] = Field(
         default=3_600_000, alias="max_future"
     )
-    min_time_us: Annotated[int | None, BeforeValidator(_parse_instant_us)] = Field(
+    min_time_us: Annotated[int | None, BeforeValidator(parse_instant_us)] = Field(
         default=None, alias="min_time"
     )
     out_of_orderness_ms: Annotated[int, *duration("0s", "365d")] = Field(

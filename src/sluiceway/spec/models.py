@@ -378,6 +378,7 @@ class RouteEntry(Block):
     event_time: EventTimeSpec | None = None
     files: FilesSpec | None = None
     dirty: DirtySpec | None = None
+    ready: ReadySpec | None = None
     retention: RetentionSpec | None = None
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from sluiceway.spec.block import Block
+from sluiceway.spec.event_time import parse_instant_us
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.values import (
@@ -90,6 +91,24 @@ class ReadyTopicSpec(Block):
     connection: str | None = None
 
 
+class CountsSpec(Block):
+    """Who says how many rows a time has.
+
+    Attributes:
+        topic: Of messages that each tell the rows of one time of a table.
+        connection: Name of a Kafka connection; None is that of the source.
+        decide: Whether the watermark has to have passed a time as well.
+        since_us: Times that begin before it need no count; None all do.
+    """
+
+    topic: TopicName
+    connection: str | None = None
+    decide: Literal["with_watermark", "alone"] = "with_watermark"
+    since_us: Annotated[int | None, BeforeValidator(parse_instant_us)] = Field(
+        default=None, alias="since"
+    )
+
+
 class ReadySpec(Block):
     """When partitions are complete.
 
@@ -102,9 +121,9 @@ class ReadySpec(Block):
         on_all_idle: Whether the watermark goes on when no source partition has anything to read.
         webhook: Who is told over HTTP.
         kafka: Who is told through Kafka.
+        counts: Who says how many rows a time has; None waits for nobody.
     """
 
-    LATER = frozenset({"counts"})
     lateness_ms: Annotated[int, *duration("0s", "365d")] = Field(default=0, alias="lateness")
     visible: Literal["on_ready", "on_commit"] = "on_ready"
     success_file: bool = False
@@ -112,6 +131,7 @@ class ReadySpec(Block):
     on_all_idle: Literal["advance", "hold"] = "advance"
     webhook: WebhookSpec | None = None
     kafka: ReadyTopicSpec | None = None
+    counts: CountsSpec | None = None
 
 
 def leading_times(partition_by: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
@@ -139,7 +159,9 @@ def check_ready(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     if not all(isinstance(part, Mapping) for part in parts):
         return
     yield from _check_webhook(data, positions)
-    yield from _check_connection(data, positions)
+    yield from _check_connection(data, positions, "kafka")
+    yield from _check_connection(data, positions, "counts")
+    yield from _check_counts(data, positions)
     times = leading_times(parts)
     path: Path = ("table", "partition_by")
     if not times:
@@ -178,14 +200,26 @@ def _check_webhook(data: Mapping[str, Any], positions: Positions) -> Iterator[Pr
         yield Problem(positions.value(("ready", "webhook", "url")), say, "correct `url` or `hosts`")
 
 
-def _check_connection(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+def _check_counts(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """Where no watermark decides, its hour may be closed."""
+    ready, block = data["ready"], data.get("event_time")
+    counts = ready.get("counts") if isinstance(ready, Mapping) else None
+    if not isinstance(counts, Mapping) or not isinstance(block, Mapping):
+        return
+    if counts.get("decide") == "alone" and block.get("late") == "redirect":
+        text = "expected no `late: redirect` with counts that decide alone"
+        path = ("ready", "counts", "decide")
+        yield Problem(positions.value(path), text, "write late: side, or decide: with_watermark")
+
+
+def _check_connection(data: Mapping[str, Any], positions: Positions, key: str) -> Iterator[Problem]:
     ready, known = data["ready"], data.get("connections")
-    topic = ready.get("kafka") if isinstance(ready, Mapping) else None
+    topic = ready.get(key) if isinstance(ready, Mapping) else None
     name = topic.get("connection") if isinstance(topic, Mapping) else None
     if not isinstance(name, str) or not isinstance(known, Mapping):
         return
     found = known.get(name)
     if not isinstance(found, Mapping) or "kafka" not in found:
         text = f"expected the name of a Kafka connection, got {quoted(name)}"
-        path = ("ready", "kafka", "connection")
+        path = ("ready", key, "connection")
         yield Problem(positions.value(path), text, "declare it under `connections`")

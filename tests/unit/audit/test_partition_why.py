@@ -1,15 +1,17 @@
 """Why a time is announced or not, in the driver's own reasoning."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
-from sluiceway.audit.partition_states import TimeRule
+from sluiceway.audit.partition_counts import CountsSeen
+from sluiceway.audit.partition_states import TimeRule, seen_prefixes
 from sluiceway.audit.partition_why import Reason, Why, explain
+from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule
-from sluiceway.job.partition_bodies import expire_body, intent_body, ready_body
-from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.partition_bodies import counts_body, expire_body, intent_body, ready_body
+from sluiceway.job.ready_rule import CountsRule, ReadyRule, TopicRule
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.watermark_records import HeldByRecord, SourceName, WatermarkRecord
 from sluiceway.types.strict_json import BigInt
@@ -197,3 +199,91 @@ def without_six(table: TableOnDisk) -> Fold:
     fold = table.log.fold()
     del fold.partitions[SIX]
     return fold
+
+
+COUNTED = replace(READY, counts=CountsRule(TopicRule((), "audit"), CountRule()))
+ALONE = replace(READY, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+
+
+def count(table: TableOnDisk, **rows: int) -> None:
+    """Somebody has counted hours: `h08=10`."""
+    counts = {f"dt=20261120/hr={name[1:]}": number for name, number in rows.items()}
+    log = ("audit", "c", "t")
+    table.writer.commit_made(lambda fold: counts_body(fold, (), log, {0: 1}, counts))
+    table.writer.note_published()
+
+
+def past_seven(table: TableOnDisk) -> None:
+    """Rows at six and seven, and a watermark that has passed both."""
+    table.rows(SIX, SEVEN, newest_us=EIGHT_US + 300 * S)
+    marked = mark(NOW - S, EIGHT_US + 240 * S)
+    table.rows(EIGHT, source=1, newest_us=EIGHT_US + 300 * S, mark=marked)
+
+
+def test_missing_count_and_missing_rows_are_told_with_what_is_there(table: TableOnDisk) -> None:
+    past_seven(table)
+    none = why(table, SIX, ready=COUNTED)
+    assert (none.reason, none.state, none.counts) == ("counts", "overdue", CountsSeen(10, None))
+    assert none.text == "counts: no count has come for it, and 10 rows are there"
+    count(table, h06=1012)
+    found = why(table, SIX, ready=COUNTED)
+    assert (found.reason, found.text) == ("counts", "counts: have 10 of 1,012 rows")
+    assert asdict(found)["counts"] == {"have": 10, "expected": 1012}
+    behind = why(table, SEVEN, ready=COUNTED)
+    assert behind.reason is Reason.IN_ORDER
+    assert behind.text == (
+        f"{SIX} is closed before it: counts: have 10 of 1,012 rows. "
+        "Its own counts: no count has come for it, and 10 rows are there"
+    )
+
+
+def test_count_that_is_there_leaves_the_reason_to_what_holds_else(table: TableOnDisk) -> None:
+    past_seven(table)
+    count(table, h06=10)
+    found = why(table, SIX, ready=COUNTED)
+    assert (found.reason, found.counts) == (Reason.CLOSING, CountsSeen(10, 10))
+    open_still = why(table, EIGHT, ready=COUNTED)
+    assert open_still.reason is Reason.NOT_OVER
+    assert open_still.text.endswith(
+        "Its own counts: no count has come for it, and 10 rows are there"
+    )
+    table.rows(closed=(SIX,), mark=replace(mark(NOW), bound_us=BigInt(EIGHT_US)))
+    closed = why(table, SIX, ready=COUNTED)
+    assert (closed.reason, closed.counts) == (Reason.ANNOUNCING, None)
+
+
+def test_hour_before_since_says_nothing_of_counts(table: TableOnDisk) -> None:
+    past_seven(table)
+    decide = CountRule(since_us=EIGHT_US)
+    since = replace(READY, counts=CountsRule(TopicRule((), "audit"), decide))
+    found = why(table, SEVEN, ready=since)
+    assert (found.reason, found.counts) == (Reason.CLOSING, None)
+
+
+def test_counts_alone_name_no_source_partition(table: TableOnDisk) -> None:
+    half_past_eight(table)
+    count(table, h07=30)
+    found = why(table, SEVEN, ready=ALONE)
+    assert (found.reason, found.text) == ("counts", "counts: have 20 of 30 rows")
+    assert found.holders == ()
+    assert why(table, EIGHT, ready=ALONE).reason is Reason.NOT_OVER
+    count(table, h07=20)
+    assert why(table, SEVEN, ready=ALONE).reason is Reason.CLOSING
+
+
+def test_dirty_rows_are_named_where_rows_are_missing(table: TableOnDisk) -> None:
+    past_seven(table)
+    count(table, h06=12)
+    fold = table.log.fold()
+    fold.counts = replace(fold.counts, dirty=BigInt(2))
+    found = explain(fold, COUNTED, RULE, SIX, NOW)
+    assert found.text == "counts: have 10 of 12 rows; 2 dirty rows of the route are open"
+
+
+def test_counted_hour_without_a_row_is_listed(table: TableOnDisk) -> None:
+    past_seven(table)
+    count(table, h05=7)
+    found = seen_prefixes(table.log.fold(), RULE, NOW)
+    five = next(each for each in found if each.prefix == FIVE)
+    assert (five.state, five.rows, five.expected_rows) == ("overdue", 0, 7)
+    assert [each.expected_rows for each in found if each.prefix == SIX] == [None]

@@ -5,13 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.job import route_readiness
 from sluiceway.job.desk import RouteDesk
-from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.partition_bodies import counts_body
+from sluiceway.job.ready_rule import CountsRule, ReadyRule, TopicRule
 from sluiceway.job.route_readiness import RouteReadiness
 from sluiceway.job.source_view import SourceView
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.types.strict_json import BigInt
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 S = 1_000_000
@@ -71,3 +77,115 @@ def test_row_ahead_of_the_clock_from_before_there_was_a_watermark_counts_as_now(
     view = SourceView({}, bounds, {}, read_at_us=EIGHT_US + 10)
     mark = readiness(table).mark(fold, view)
     assert mark.us == EIGHT_US + 10
+
+
+COUNTED = replace(RULE, counts=CountsRule(TopicRule((), "audit"), CountRule()))
+
+
+def commit_counts(table: TableOnDisk, **rows: int) -> None:
+    """Somebody has counted hours: `h08=10`."""
+    counts = {f"dt=20261120/hr={name[1:]}": number for name, number in rows.items()}
+    table.writer.commit_made(
+        lambda fold: counts_body(fold, (), ("audit", "c", "t"), {0: 1}, counts)
+    )
+    table.writer.note_published()
+
+
+def counted(
+    table: TableOnDisk, rule: ReadyRule = COUNTED
+) -> tuple[RouteReadiness, RouteDesk, Fold]:
+    """What a driver begins with."""
+    fold = table.log.fold()
+    desk = RouteDesk(table.log, fold.closed)
+    return RouteReadiness(rule, desk, fold, stderr_log(level="warning")), desk, fold
+
+
+def mark(read_at_us: int, us: int | None = None) -> WatermarkRecord:
+    return WatermarkRecord(BigInt(read_at_us), None if us is None else BigInt(us))
+
+
+def test_hour_is_closed_once_the_watermark_has_passed_it_and_its_count_is_there(
+    table: TableOnDisk,
+) -> None:
+    nine_us = EIGHT_US + HOUR
+    table.rows(EIGHT, newest_us=nine_us, mark=mark(nine_us + S, nine_us))
+    made, desk, fold = counted(table)
+    made.close_due(fold)
+    assert desk.closed() == ()
+    commit_counts(table, h08=11)
+    made, desk, fold = counted(table)
+    made.close_due(fold)
+    assert desk.closed() == ()
+    commit_counts(table, h08=10)
+    made, desk, fold = counted(table)
+    made.close_due(fold)
+    assert (desk.closed(), desk.counted, desk.bound_us) == ((EIGHT,), (EIGHT,), nine_us)
+
+
+def test_counts_alone_close_before_the_watermark_and_without_one(table: TableOnDisk) -> None:
+    alone = replace(COUNTED, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+    table.rows(SEVEN, EIGHT, mark=mark(EIGHT_US))
+    commit_counts(table, h07=10, h08=11)
+    made, desk, fold = counted(table, alone)
+    made.close_due(fold)
+    assert (desk.closed(), desk.counted, desk.bound_us) == ((SEVEN,), (SEVEN,), None)
+
+
+def test_watermark_of_an_idle_route_is_told_once_while_a_count_is_missing(
+    table: TableOnDisk,
+) -> None:
+    table.rows(EIGHT, newest_us=EIGHT_US + 1, mark=mark(EIGHT_US + 1, EIGHT_US))
+    for hours, is_told in ((1, True), (1.5, False), (2, True)):
+        made, _, fold = counted(table)
+        end = fold.sources["orders", 0].end
+        bounds = {SourcePartition("orders", 0): LogBounds(0, end, end)}
+        read_at_us = int(EIGHT_US + hours * HOUR + 600 * S)
+        found = made.idle_mark(fold, SourceView({}, bounds, {}, read_at_us=read_at_us))
+        assert (found is not None) is is_told, hours
+        if found is not None:
+            table.rows(mark=found)
+
+
+def test_missing_count_of_an_hour_that_is_over_is_told_once(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(route_readiness, "COUNT_PATIENCE_S", 0.0)
+    monkeypatch.setattr("time.time_ns", lambda: (EIGHT_US + 2 * HOUR) * 1000)
+    table.rows(EIGHT, newest_us=EIGHT_US + HOUR, mark=mark(EIGHT_US + HOUR + S, EIGHT_US + HOUR))
+    commit_counts(table, h08=12)
+    made, _, fold = counted(table)
+    for _ in range(5):
+        made.close_due(fold)
+    told = capsys.readouterr().err
+    assert told.count("ready_waits_for_count") == 1
+    assert EIGHT in told
+    assert "12" in told
+
+
+def test_more_rows_than_were_counted_are_told(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nine_us = EIGHT_US + HOUR
+    table.rows(EIGHT, newest_us=nine_us, mark=mark(nine_us + S, nine_us))
+    commit_counts(table, h08=7)
+    made, desk, fold = counted(table)
+    made.close_due(fold)
+    assert desk.closed() == (EIGHT,)
+    assert "more_rows_than_counted" in capsys.readouterr().err
+
+
+def test_any_record_may_bring_the_count_or_the_rows_that_it_waits_for(table: TableOnDisk) -> None:
+    nine_us = EIGHT_US + HOUR
+    table.rows(EIGHT, newest_us=nine_us, mark=mark(nine_us + S, nine_us))
+    made, desk, fold = counted(table)
+    made.close_due(fold)
+    commit_counts(table, h08=12)
+    made.note_record(table.log.fold())
+    assert desk.closed() == ()
+    # As a replay of dirty rows: no epoch of the stream says that it has landed.
+    table.rows(EIGHT, rows=2, mark=mark(nine_us + S))
+    made.note_record(table.log.fold())
+    assert desk.closed() == (EIGHT,)
+    plain, desk, fold = counted(table, RULE)
+    plain.note_record(fold)
+    assert desk.closed() == ()

@@ -21,7 +21,7 @@ _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _HEADS = {
     1: "b3eb9357e335b62fbda30ebf0eb5fa25deeaa721e7137dad58f449077aea7058",
     2: "e26439caf39d394afeea4d307392ebb7546d6177ea096c1599710e72ce7d2bd8",
-    3: "7b7f1920216e44084aa6985c4f6bf6a0187b46baa1c2d7a6ad039562758657bb",
+    3: "8c9a9c6f561b21730811db1a810bc73639f30d3bc2d4e68fc24f0e1e3f3f76c0",
 }
 
 
@@ -128,7 +128,7 @@ def test_golden_ledger_of_format_3_has_a_watermark_that_is_held_and_goes_on() ->
 
 
 def test_golden_ledger_of_format_3_has_announced_its_hours_and_dropped_one() -> None:
-    fold = _fold(3)
+    fold = _fold(3, 33)
     assert (fold.next_seq, fold.last_epoch) == (33, 6)
     late = fold.late_rows
     assert (late.side, late.redirect, late.reopen, late.dirty) == (1, 1, 1, 0)
@@ -146,6 +146,15 @@ def test_golden_ledger_of_format_3_has_announced_its_hours_and_dropped_one() -> 
         "10": (2, False),
         "11": (3, False),
     }
+
+
+def test_golden_ledger_of_format_3_has_closed_a_prefix_by_its_count() -> None:
+    fold = _fold(3)
+    assert (fold.next_seq, fold.last_epoch) == (35, 7)
+    assert fold.counted.log == ("audit", "clusterA", "topicC")
+    assert fold.counted.ends == {0: 9007199254740993, 1: 4}
+    assert fold.counted.rows == {"dt=20251120/hr=14": 9007199254740993}
+    assert fold.closed["dt=20251120/hr=13"].closed_seq == 34
 
 
 def test_engine_of_today_takes_over_a_ledger_of_format_1_and_goes_on_in_its_own() -> None:

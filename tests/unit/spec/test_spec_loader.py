@@ -142,12 +142,6 @@ def test_missing_key_is_told_at_its_block() -> None:
             "partition_by: []\nrun: {master: k8s://h}",
             "12:15: Kubernetes as master",
         ),
-        (
-            "partition_by: []",
-            'partition_by: [{name: dt, event_time: "yyyy"}]\n'
-            "event_time: {field: id, unit: ms}\nready: {visible: on_commit, counts: null}",
-            "13:29: `counts`",
-        ),
     ],
 )
 def test_later_feature_is_refused_as_not_in_this_version(old: str, new: str, at: str) -> None:

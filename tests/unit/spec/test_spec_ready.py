@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import JobFileError
+from sluiceway.eventtime.readiness import CountRule
 from sluiceway.job.compile import compile_route
-from sluiceway.job.ready_rule import ReadyRule, TopicRule, WebhookRule
+from sluiceway.job.ready_rule import CountsRule, ReadyRule, TopicRule, WebhookRule
 from sluiceway.spec.loader import parse_job
 
 DAY, HOUR = "{name: dt, event_time: yyyyMMdd}", "{name: hr, event_time: HH}"
@@ -95,7 +96,71 @@ def test_columns_whose_times_do_not_lead_are_refused(
         ("{kafka: {topic: ready, connection: hms}}", "the name of a Kafka connection"),
         ('{kafka: {topic: "a/b"}}', "topic name"),
         ("{visible: sometimes}", "`on_ready` or `on_commit`"),
+        ("{counts: {topic: a, connection: hms}}", "the name of a Kafka connection"),
+        ("{counts: {}}", "the key `topic`"),
+        ("{counts: {topic: a, decide: never}}", "`with_watermark` or `alone`"),
+        ("{counts: {topic: a, since: 2026-11-20}}", "a time such as"),
     ],
 )
 def test_receiver_that_cannot_be_is_refused(ready: str, says: str) -> None:
     assert says in problem_of(ready)
+
+
+def test_counts_come_from_a_topic_and_decide_with_the_watermark() -> None:
+    counts = load("{counts: {topic: audit}}").counts
+    access = (("bootstrap.servers", "k1:9092"),)
+    assert counts == CountsRule(TopicRule(access, "audit"), CountRule())
+    more = 'decide: alone, since: "2026-11-20T08:00:00+08:00"'
+    counts = load(f"{{counts: {{topic: audit, connection: other, {more}}}}}").counts
+    assert counts is not None
+    assert counts.topic.options == (("bootstrap.servers", "k2:9092"),)
+    assert counts.decide == CountRule(since_us=1_795_132_800_000_000, alone=True)
+
+
+def test_counts_alone_and_redirected_rows_are_refused() -> None:
+    text = HEAD.replace("idle_after: 3s", "idle_after: 3s, late: redirect").replace(
+        "  columns", f"  partition_by: [{DAY}, {HOUR}]\n  columns"
+    )
+    ready = "ready: {counts: {topic: audit, decide: alone}}\n"
+    with pytest.raises(JobFileError, match="expected no `late: redirect` with counts"):
+        parse_job((text + ready).encode(), Path("job.yaml"), {})
+    parse_job((text + ready.replace("alone", "with_watermark")).encode(), Path("job.yaml"), {})
+
+
+ROUTES = """\
+version: 1
+name: many
+connections:
+  main: {kafka: {bootstrap_servers: "k1:9092"}}
+  hms: {metastore: {uri: "thrift://hms:9083"}}
+source: {connection: main}
+format: {json: {}}
+table:
+  hive: {connection: hms}
+  columns: [{name: id, type: bigint}, {name: app, type: string}]
+  partition_by: [{name: dt, event_time: yyyyMMdd}]
+event_time: {field: id, unit: ms}
+ready: {lateness: 5m, success_file: true, webhook: {url: "https://h/x"}}
+routes:
+  - {topics: [a], table: ods.a}
+  - {topics: [b], table: ods.b, ready: {lateness: 1h, visible: on_commit}}
+  - {topics: [c], table: ods.c, ready: {visible: on_commit}, event_time: {late: reopen}}
+"""
+
+
+def test_block_of_a_route_is_laid_over_that_of_the_file() -> None:
+    routes = parse_job(ROUTES.encode(), Path("job.yaml"), {}).spec.routes
+    a, b, c = (compile_route(route).ready for route in routes)
+    assert a is not None
+    assert b is not None
+    assert (a.lateness_us, a.on_ready, a.success_file) == (300_000_000, True, True)
+    assert (b.lateness_us, b.on_ready, b.success_file) == (3_600_000_000, False, True)
+    assert a.webhook == b.webhook == WebhookRule("https://h/x", "h")
+    assert c is not None
+    assert (c.lateness_us, c.on_ready) == (300_000_000, False)
+
+
+def test_wrong_block_of_a_route_is_told_where_it_stands() -> None:
+    wrong = ROUTES.replace("lateness: 1h", "lateness: 1h, kafka: {topic: x, connection: hms}")
+    with pytest.raises(JobFileError, match=r"job\.yaml:16:.* the name of a Kafka connection"):
+        parse_job(wrong.encode(), Path("job.yaml"), {})

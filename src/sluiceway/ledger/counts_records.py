@@ -1,0 +1,41 @@
+"""COUNTS: how many rows somebody else has counted for times of the table (`ready.counts`).
+
+Put by the driver between two epochs, so that what it decides with stands in the ledger, and a
+start goes on reading where the last one was.
+"""
+
+from dataclasses import dataclass
+
+from sluiceway.types.strict_json import BigInt
+
+
+@dataclass(frozen=True, slots=True)
+class CountsEnd:
+    """First offset of the topic of counts that was not read, of one partition."""
+
+    partition: int
+    end: BigInt
+
+
+@dataclass(frozen=True, slots=True)
+class CountedPrefix:
+    """All rows that a prefix is expected to have, whatever was said before."""
+
+    prefix: str
+    rows: BigInt
+
+
+@dataclass(frozen=True, slots=True)
+class CountsRecord:
+    """What was read of the topic of counts.
+
+    Attributes:
+        ends: Of the topic's partitions that were read; another log of this name begins anew.
+        counts: The last one of each prefix; none of a prefix that is closed.
+    """
+
+    topic: str
+    cluster_id: str
+    topic_id: str
+    ends: tuple[CountsEnd, ...]
+    counts: tuple[CountedPrefix, ...]

@@ -1,0 +1,171 @@
+"""Reads a small topic to its end, and on as messages come: what other systems tell a driver.
+
+Beside the routes' own reading, which lives in tasks. Where it goes on is the caller's: offsets
+that the log does not have any more begin at its earliest one.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from sluiceway.errors import InvariantError, JobFileError, SourceUnavailableError
+from sluiceway.sources.contract import SourceIdentity
+from sluiceway.sources.kafka.client import KafkaSourceClient
+from sluiceway.sources.kafka.failures import (
+    BrokerTrouble,
+    is_retried_by_library,
+    kafka_error,
+    request_failure,
+)
+from sluiceway.sources.kafka.settings import consumer_settings
+
+_EARLIEST: Final = -2
+_MOST_AT_ONCE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TailMessage:
+    """A message; a value of None is a tombstone."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+
+
+class KafkaTopicTail:
+    """One reader of one topic. Used by one thread; `open` comes first, and after any error.
+
+    Args:
+        servers: The brokers, `host:port` with commas between.
+        properties: The user's client properties.
+        topic: It has to be there.
+        timeout_s: How long brokers may be silent.
+
+    Attributes:
+        ends: Partition -> first offset that was not given out.
+    """
+
+    def __init__(
+        self, servers: str, properties: Mapping[str, str], topic: str, timeout_s: float
+    ) -> None:
+        self._servers = servers
+        self._properties = dict(properties)
+        self._topic = topic
+        self._timeout_s = timeout_s
+        self._trouble = BrokerTrouble()
+        self._consumer: Consumer | None = None
+        self._behind: set[int] = set()
+        self._held: list[TailMessage] = []
+        self._heard = 0.0
+        self.ends: dict[int, int] = {}
+
+    def describe(self) -> tuple[SourceIdentity, tuple[int, ...]]:
+        """Which log it is, and its partitions.
+
+        Raises:
+            SourceUnavailableError: No broker answers.
+            TopicNotFoundError: It is not there.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+            JobFileError: The library refuses the client properties.
+        """
+        client = KafkaSourceClient(self._servers, self._properties, self._timeout_s)
+        try:
+            found = client.discover((self._topic,))
+        finally:
+            client.close()
+        return found[0].identity, tuple(each.partition.partition for each in found)
+
+    def open(self, starts: Mapping[int, int | None]) -> None:
+        """Begin to read.
+
+        Args:
+            starts: Partition -> offset to go on at; None is its earliest.
+
+        Raises:
+            JobFileError: The library refuses the client properties.
+        """
+        self.close()
+        settings = consumer_settings(self._servers, self._properties, self._trouble)
+        try:
+            self._consumer = Consumer(settings | {"auto.offset.reset": "earliest"})
+        except KafkaException as failure:
+            raise JobFileError(
+                f"Kafka properties are not valid: {kafka_error(failure).str()}", where=self._servers
+            ) from failure
+        self._consumer.assign([
+            TopicPartition(self._topic, number, _EARLIEST if start is None else start)
+            for number, start in starts.items()
+        ])  # fmt: skip
+        self.ends = {number: start for number, start in starts.items() if start is not None}
+        self._behind = set(starts)
+        self._held = []
+        self._heard = time.monotonic()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether all that there was has been given out."""
+        return not self._behind and not self._held
+
+    def take(self, most: int, wait_s: float) -> list[TailMessage]:
+        """Messages that have come; none before the end of each partition was seen, or `most` came.
+
+        So the last word on something is among them, if it was there when they were read.
+
+        Args:
+            most: Not many more are given out at once.
+            wait_s: How long to wait for some.
+
+        Raises:
+            SourceUnavailableError: Brokers are silent.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+        """
+        consumer = self._consumer
+        if consumer is None:
+            raise InvariantError("a topic is read before it was opened")
+        try:
+            found = consumer.consume(_MOST_AT_ONCE, wait_s)
+        except KafkaException as failure:
+            raise request_failure(kafka_error(failure), self._trouble, self._where) from failure
+        for message in found:
+            self._see(message)
+        if found:
+            self._heard = time.monotonic()
+        if self._behind and len(self._held) < most:
+            if time.monotonic() - self._heard > self._timeout_s:
+                reason = self._trouble.connection or "no leader"
+                text = f"partitions {sorted(self._behind)} do not answer: {reason}"
+                raise SourceUnavailableError(text, where=self._where)
+            return []
+        given, self._held = self._held, []
+        for each in given:
+            self.ends[each.partition] = each.offset + 1
+        return given
+
+    def close(self) -> None:
+        """End the connection. Safe to repeat."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+    def _see(self, message: Message) -> None:
+        error = message.error()
+        number, offset = message.partition(), message.offset()
+        if error is None and number is not None and offset is not None:
+            self._behind.add(number)
+            value = message.value()
+            self._held.append(TailMessage(number, offset, _bytes(value)))
+        elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            self._behind.discard(-1 if number is None else number)
+        elif error is not None and not is_retried_by_library(error):
+            raise request_failure(error, self._trouble, self._where)
+
+    @property
+    def _where(self) -> str:
+        return f"topic {self._topic}"
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
