@@ -108,6 +108,14 @@ def assert_absent_then_whole(looks: list[Hours], whole: dict[str, int]) -> None:
     assert shown == sorted(whole)
 
 
+def assert_shown_with_marks(run: RouteRun) -> None:
+    """All hours are in the metastore with their `_SUCCESS`, and the table is sound."""
+    shown = run.partitions()
+    assert sorted(shown) == [f"20261120/{hour:02d}" for hour in ANNOUNCED]
+    assert all((Path(place) / "_SUCCESS").exists() for place in shown.values())
+    run.assert_verified()
+
+
 def test_each_hour_is_announced_once_whole_and_in_order_to_readers_and_receivers(
     lab_endpoints: LabEndpoints,
     new_topic: TopicFactory,
@@ -164,12 +172,12 @@ def test_each_hour_is_announced_once_whole_and_in_order_to_readers_and_receivers
                 )
                 messages = told_keys(servers, told_topic, len(ANNOUNCED))
             looks = watcher.end()
-
     records = run.records()
     ready = {r.body.prefix: r for r in records if isinstance(r.body, ReadyRecord)}
     bodies = [each.body for each in records if isinstance(each.body, ReadyRecord)]
     assert [(each.prefix, each.version) for each in bodies] == [(prefix(h), 1) for h in ANNOUNCED]
-    assert [int(each.rows) for each in bodies] == [events.of[hour] for hour in ANNOUNCED]
+    counts = [body["rows"] for _, body in hook.told]
+    assert counts == [int(each.rows) for each in bodies] == [events.of[h] for h in ANNOUNCED]
     assert_none_came_after(records, {name: each.seq for name, each in ready.items()})
     assert_absent_then_whole(looks, {f"20261120/{hour:02d}": events.of[hour] for hour in HOURS})
     # The driver is killed when its receivers know of the first hour: once each, whoever told.
@@ -177,8 +185,4 @@ def test_each_hour_is_announced_once_whole_and_in_order_to_readers_and_receivers
         f"{hour:02d}:1" for hour in ANNOUNCED
     ]
     assert messages == hook.heard()
-    assert [body["rows"] for _, body in hook.told] == [events.of[hour] for hour in ANNOUNCED]
-    shown = run.partitions()
-    assert sorted(shown) == [f"20261120/{hour:02d}" for hour in ANNOUNCED]
-    assert all((Path(place) / "_SUCCESS").exists() for place in shown.values())
-    run.assert_verified()
+    assert_shown_with_marks(run)

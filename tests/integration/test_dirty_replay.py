@@ -159,10 +159,10 @@ def test_rows_of_a_replay_keep_where_they_came_from(make_dirty: MakeDirty) -> No
     assert all(json.loads(row["value"]) for row in before if row["reason"] == "missing")
     assert "value" not in dirty("show", dirty.job)[0]
     assert dirty.shown("--limit", "9").endswith(
-        "more rows are meant than 9 rows; --limit shows more\n"
+        "there are more than these 9 rows; --limit shows more\n"
     )
     assert "more rows" not in dirty.shown("--limit", "10")
-    assert dirty.shown("--field", "nothing").startswith("no open row is meant; ")
+    assert dirty.shown("--field", "nothing").startswith("there is no such open row; ")
     dirty.repair()
     dirty.lanes("replay", dirty.job, "--reason", "missing")
     wanted = sorted(

@@ -136,7 +136,10 @@ def _run(verb: Verb, args: list[str]) -> int:
 def _run_typer(verb: Verb, args: list[str], context: object) -> int:
     import typer  # noqa: PLC0415 - not needed for help and mistakes
 
+    from sluiceway.cli.help_layout import lay_out_help  # noqa: PLC0415
+
     command = typer.main.get_command(import_module(verb.module).app)
+    lay_out_help(command)
     # `completion` will be a verb of its own; Typer would add its options to every verb.
     command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
     command.context_settings["help_option_names"] = ["-h", "--help"]

@@ -27,12 +27,12 @@ _UNIT = 1024
 
 @app.command()
 def compact(
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     partitions: Annotated[
         list[str] | None,
         typer.Argument(
             help="Partitions, as dt=20261120/hr=08; dt=20261120 stands for all below it.",
-            metavar="[PARTITION]...",
+            metavar="PARTITION",
             show_default=False,
         ),
     ] = None,
@@ -45,7 +45,9 @@ def compact(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be done.")
     ] = False,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Merge the files of partitions into few large ones, with the same rows in the same order.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_times import moment
 from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show dirty rows; replay or purge them.")
 
-_JobFile = Annotated[Path, typer.Argument(help="The job file.")]
+_JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")]
 _Route = Annotated[
     str | None,
     typer.Option("--route", help="Which route, when there are several.", show_default=False),
@@ -45,7 +46,9 @@ _Older = Annotated[
     str | None,
     typer.Option("--older-than", help="Only rows whose record time is longer ago, as 30d."),
 ]
-_Output = Annotated[str, typer.Option("-o", "--output", help="table or json.")]
+_Output = Annotated[
+    str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _Why = Annotated[str, typer.Option("--why", help="Kept in the ledger.")]
@@ -183,9 +186,11 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
         shown += 1
     if output == "table" and not shown:
         what = "dirty" if state == "all" else state
-        sys.stdout.write(f"no {what} row is meant; `sluiceway dirty list` counts all of them\n")
+        sys.stdout.write(
+            f"there is no such {what} row; `sluiceway dirty list` counts all of them\n"
+        )
     elif output == "table" and next(found, None) is not None:
-        sys.stdout.write(f"more rows are meant than {_rows(shown)}; --limit shows more\n")
+        sys.stdout.write(f"there are more than these {_rows(shown)}; --limit shows more\n")
 
 
 def _plain(row: dict[str, object], *, values: bool) -> dict[str, Any]:
@@ -407,4 +412,4 @@ def _rows(number: int) -> str:
 
 
 def _at(moment_ms: int) -> str:
-    return datetime.fromtimestamp(moment_ms / 1000, UTC).isoformat(timespec="seconds")
+    return moment(moment_ms * 1000)

@@ -44,7 +44,7 @@ def tell_plan(
         if counts["filtered"] or counts["skipped"]:
             write(f"left out: {counts['filtered']:,} filtered, {counts['skipped']:,} skipped\n")
     if choice.left_out:
-        write("more rows are meant than one request holds; repeat it when it is done\n")
+        write("there are more rows than one request holds; repeat it when it is done\n")
     write("nothing was changed\n")
 
 
@@ -86,10 +86,18 @@ def carry_out_and_tell(
         return
     for lane in done:
         _tell_lane(lane)
+    if watch.by_driver and any(lane.counts.dirty for lane in done):
+        sys.stdout.write(_AS_STARTED)
     if not done:
-        sys.stdout.write("nothing to do: no open row is meant\n")
+        sys.stdout.write("nothing to do: there is no such open row\n")
     elif choice.left_out:
-        sys.stdout.write("more rows are meant than one request holds; repeat the command\n")
+        sys.stdout.write("there are more rows than one request holds; repeat the command\n")
+
+
+_AS_STARTED = (
+    "the running driver reads with the job file that it was started with: if that was changed "
+    "since, restart the driver and repeat this\n"
+)
 
 
 def _tell_lane(lane: "LaneState") -> None:
@@ -103,12 +111,18 @@ def _tell_lane(lane: "LaneState") -> None:
 
 
 class _Progress:
-    """One line on a terminal; nothing elsewhere."""
+    """One line on a terminal; nothing elsewhere.
+
+    Attributes:
+        by_driver: Whether a driver that runs has done the work.
+    """
 
     def __init__(self) -> None:
+        self.by_driver = False
         self._shown = ""
 
     def __call__(self, lane: "LaneState | None", elsewhere: bool) -> None:
+        self.by_driver = elsewhere
         who = "the running driver" if elsewhere else "this process"
         text = f"waiting for {who}"
         if lane is not None:

@@ -20,14 +20,16 @@ _MIB = 1 << 20
 
 @app.command()
 def gc(
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     route: Annotated[
         str | None, typer.Option("--route", help="Only this route.", show_default=False)
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list what would go, and why.")
     ] = False,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Remove staged files and temporary files that no record can ever name any more.
 

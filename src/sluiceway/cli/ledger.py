@@ -2,12 +2,13 @@
 
 import json
 import sys
-from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sluiceway.audit.plain_times import moment
 
 if TYPE_CHECKING:
     from sluiceway.ledger.records import Record
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Read a job's ledger.")
 
 _MOST_COUNTS = 10
-_MICROS_PER_SECOND = 1_000_000
 
 
 @app.callback()
@@ -25,14 +25,16 @@ def ledger() -> None:
 
 @app.command()
 def show(
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     start: Annotated[int, typer.Option("--from", help="First slot.", min=0)] = 0,
     route: Annotated[
         str | None,
         typer.Option("--route", help="Which route, when there are several.", show_default=False),
     ] = None,
     limit: Annotated[int, typer.Option(help="At most so many records.", min=1)] = 1000,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Print the records of the log in slot order; as JSON, one whole record a line."""
     from sluiceway.audit.open_table import open_table  # noqa: PLC0415
@@ -73,8 +75,7 @@ def _describe(record: "Record") -> str:
 
     body: Any = record.body
     if isinstance(body, FenceRecord):
-        at = datetime.fromtimestamp(body.started_at_ms / 1000, UTC).isoformat(timespec="seconds")
-        return f"{body.host} pid {body.pid} took over at {at}"
+        return f"{body.host} pid {body.pid} took over at {moment(body.started_at_ms * 1000)}"
     if isinstance(body, DataRecord):
         return _describe_data(body)
     if isinstance(body, SnapshotRecord):
@@ -116,32 +117,35 @@ def _describe_lane_data(body: Any) -> str:
 def _describe_data(body: Any) -> str:
     ranges = " ".join(f"{r.topic}[{r.partition}]:{r.start}-{r.end}" for r in body.ranges)
     times = [r.max_event_time_us for r in body.ranges if r.max_event_time_us is not None]
-    newest = ""
-    if times:
-        seconds = max(times) / _MICROS_PER_SECOND
-        newest = f", newest {datetime.fromtimestamp(seconds, UTC).isoformat(timespec='seconds')}"
+    newest = f", newest {moment(max(times))}" if times else ""
     counts = body.counts
-    closed = f"; closes {', '.join(body.closed)}" if body.closed else ""
-    closed += f", by its count {', '.join(body.counted)}" if body.counted else ""
-    late = f"; late in {', '.join(body.late_in)}" if body.late_in else ""
-    return (
+    rest = {"late aside": counts.late, "filtered": counts.filtered, "skipped": counts.skipped}
+    others = "".join(f", {rows:,} {name}" for name, rows in rest.items() if rows)
+    parts = [
         f"epoch {body.epoch}: {counts.read:,} read, {counts.written:,} written, "
-        f"{counts.dirty:,} dirty in {len(body.files)} files{newest}; {ranges}"
-        f"{closed}{late}{_describe_watermark(body.watermark)}"
-    )
+        f"{counts.dirty:,} dirty{others} in {len(body.files)} files{newest}",
+        ranges,
+        f"closes {', '.join(body.closed)}" if body.closed else "",
+        f"by its count {', '.join(body.counted)}" if body.counted else "",
+        f"late in {', '.join(body.late_in)}" if body.late_in else "",
+        *_describe_watermark(body.watermark),
+    ]
+    return "; ".join(part for part in parts if part)
 
 
-def _describe_watermark(mark: Any) -> str:
+def _describe_watermark(mark: Any) -> list[str]:
     if mark is None:
-        return ""
+        return []
     told = []
     if mark.us is not None:
-        at = datetime.fromtimestamp(mark.us / _MICROS_PER_SECOND, UTC)
         how = ", as all are idle" if mark.by else ""
-        told.append(f"watermark {at.isoformat(timespec='seconds')}{how}")
+        told.append(f"watermark {moment(mark.us)}{how}")
     told += [f"{each.topic}[{each.partition}] is idle" for each in mark.idle]
-    told += [f"held by {each.topic}[{each.partition}] of {each.log_end}" for each in mark.held_by]
-    return "".join(f"; {each}" for each in told)
+    told += [
+        f"held by {each.topic}[{each.partition}], whose log ends at {each.log_end}"
+        for each in mark.held_by
+    ]
+    return told
 
 
 def _describe_partitions(body: Any) -> str:

@@ -6,11 +6,12 @@ import re
 import socket
 import sys
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sluiceway.audit.plain_times import moment
 
 if TYPE_CHECKING:
     from sluiceway.audit.source_offsets import PartitionOffsets, RouteOffsets
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show committed ends; move them.")
 
-_MICROS_PER_SECOND = 1_000_000
 _HEADS = ("PARTITION", "START", "HOW", "COMMITTED", "LOG START", "LOG END", "LAG", "NEWEST EVENT")
 _MAX_REASON = 500
 
@@ -32,11 +32,13 @@ def offsets() -> None:
 
 @app.command()
 def show(
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     route: Annotated[
         str | None, typer.Option("--route", help="Only this route.", show_default=False)
     ] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Show each source partition's start, committed end, log bounds and lag.
 
@@ -107,8 +109,7 @@ def _cells(one: "PartitionOffsets") -> tuple[str, ...]:
     how = one.how if not one.generation else f"{one.how} (generation {one.generation})"
     newest = "-"
     if one.newest_event_us is not None:
-        at = datetime.fromtimestamp(one.newest_event_us / _MICROS_PER_SECOND, UTC)
-        newest = at.isoformat(timespec="seconds")
+        newest = moment(one.newest_event_us)
     return (
         f"{one.topic}[{one.partition}]",
         str(one.start),
@@ -121,7 +122,7 @@ def _cells(one: "PartitionOffsets") -> tuple[str, ...]:
 
 @app.command()
 def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many parts
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     to: Annotated[
         str,
         typer.Option("--to", help="earliest, latest, an offset, or a time with a zone."),
@@ -148,7 +149,9 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it; without this it only says what it would do.")
     ] = False,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Move committed ends of a stopped route; rows that are in the table stay there.
 

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Show partitions; wait for them; let go of them.")
 
-_JobFile = Annotated[Path, typer.Argument(help="The job file.")]
+_JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")]
 _Route = Annotated[str | None, typer.Option("--route", help="Only this route.", show_default=False)]
-_Output = Annotated[str, typer.Option("-o", "--output", help="table or json.")]
+_Output = Annotated[
+    str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+]
 
 _HEADS = ("PARTITION", "STATE", "VERSION", "ROWS", "FILES", "BYTES", "LATE", "DELAY", "WHERE")
 _MAX_REASON = 500
@@ -192,9 +194,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
     job_file: _JobFile,
     names: Annotated[
         list[str],
-        typer.Argument(
-            help="Folders, as dt=20261120; all partitions below.", metavar="PARTITION..."
-        ),
+        typer.Argument(help="Folders, as dt=20261120; all partitions below.", metavar="PARTITION"),
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
     route: Annotated[
@@ -318,7 +318,7 @@ def _print_route(name: str, listed: "_Listed | SluicewayError") -> None:
     if listed.prefixes:
         _print_table([_HEADS, *map(_cells, listed.prefixes)])
     else:
-        write("no partition is meant\n")
+        write("no partition: nothing is committed yet, or the options leave all of them out\n")
     if listed.forgotten_up_to:
         write(
             f"note: of partitions up to {listed.forgotten_up_to}, those that were touched long ago "

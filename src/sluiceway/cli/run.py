@@ -13,11 +13,21 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+_LogLevel = Annotated[
+    LogLevel | None,
+    typer.Option(
+        metavar="LEVEL",
+        help="debug, info, warning or error, and what is worse; unless said, warning on a "
+        "terminal, else info.",
+        show_default=False,
+    ),
+]
+
 
 @app.command()
 def run(  # noqa: PLR0913, PLR0917 - the command's options
     context: typer.Context,
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="End at the log ends read at the start.")
     ] = False,
@@ -45,10 +55,7 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
     profile: Annotated[
         bool, typer.Option("--profile", help="Tell at the end where the time went, by stage.")
     ] = False,
-    log_level: Annotated[
-        LogLevel | None,
-        typer.Option(help="Least level; warning on a terminal, else info.", show_default=False),
-    ] = None,
+    log_level: _LogLevel = None,
     log_format: Annotated[
         LogFormat | None,
         typer.Option(help="text on a terminal, else json.", show_default=False),

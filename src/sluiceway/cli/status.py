@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-_HEADS = ("ROUTE", "TABLE", "STATE", "LAG", "BEHIND", "ROWS/S", "ROWS", "DIRTY", "LAST COMMIT")
+_HEADS = ("ROUTE", "TABLE", "STATE", "LAG", "BEHIND", "ROWS/S", "READ", "DIRTY", "LAST COMMIT")
 _LEFT = 3
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
 @app.command()
 def status(
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Show state, lag, rate and last commit of each route; exit with 1 when one is not well.
 

@@ -20,14 +20,16 @@ _SHOWN = 20
 
 @app.command()
 def verify(
-    job_file: Annotated[Path, typer.Argument(help="The job file.")],
+    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every file whole and compare its checksum.")
     ] = False,
     route: Annotated[
         str | None, typer.Option("--route", help="Only this route.", show_default=False)
     ] = None,
-    output: Annotated[str, typer.Option("-o", "--output", help="table or json.")] = "table",
+    output: Annotated[
+        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
+    ] = "table",
 ) -> None:
     """Check that the tables hold exactly what their ledgers say; exit with 7 when not.
 

@@ -1,15 +1,18 @@
-"""Shows a few dirty rows in the log: sampled by the tasks, limited by reason and time."""
+"""Warns of dirty rows, and shows a few in the log: limited by reason and time."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
 from sluiceway.types.dirty import by_reason
 from sluiceway.worker.plan import TaskResult
 
 _LINES_PER_REASON = 3
 _INTERVAL_S = 60.0
+_MOST_NAMED = 5
 
 
 @dataclass(slots=True)
@@ -73,3 +76,46 @@ class DirtyLog:
         if now - shown.since >= _INTERVAL_S:
             shown.since, shown.lines = now, 0
         return shown
+
+
+@dataclass(slots=True)
+class DirtyWarning:
+    """Warns that rows of a route are dirty, at most once a minute. Used by one thread at a time.
+
+    Attributes:
+        log: Of the route.
+        clock: Monotonic seconds.
+    """
+
+    log: Log
+    clock: Callable[[], float] = time.monotonic
+    _untold: Counter[str] = field(default_factory=Counter)
+    _read: int = 0
+    _told: float | None = None
+
+    def tell(self, record: DataRecord) -> None:
+        """Take in the dirty rows of an epoch that was committed. Called once per commit.
+
+        A warning counts the rows since the one before, names their commonest reasons, and says
+        how many rows were read in that time: all of them are dirty where a name is misspelt.
+
+        Args:
+            record: Of the epoch.
+        """
+        self._untold.update(record.dirty_reasons)
+        self._read += record.counts.read
+        now = self.clock()
+        waits = self._told is not None and now - self._told < _INTERVAL_S
+        if not self._untold or waits:
+            return
+        named = self._untold.most_common(_MOST_NAMED)
+        more = len(self._untold) - len(named)
+        told = [f"{name} {rows:,}" for name, rows in named] + ([f"{more} more"] if more else [])
+        self.log.warning(
+            "rows_dirty",
+            reason=", ".join(told),
+            rows=self._untold.total(),
+            read=self._read,
+            hint="`sluiceway dirty show JOB` shows them",
+        )
+        self._untold, self._read, self._told = Counter(), 0, now

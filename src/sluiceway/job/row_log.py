@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from sluiceway.job.dirty_log import DirtyLog
+from sluiceway.job.dirty_log import DirtyLog, DirtyWarning
 from sluiceway.job.late_log import LateLog
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.log import Log
@@ -18,6 +18,7 @@ class RowLog:
 
     def __init__(self, log: Log) -> None:
         self._dirty = DirtyLog(log)
+        self._warning = DirtyWarning(log)
         self._late = LateLog(log)
 
     def tell(self, record: DataRecord, results: Sequence[TaskResult]) -> None:
@@ -27,5 +28,6 @@ class RowLog:
             record: Of the epoch.
             results: Of its tasks.
         """
+        self._warning.tell(record)
         self._dirty.tell(results)
         self._late.tell(record)

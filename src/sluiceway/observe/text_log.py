@@ -9,7 +9,10 @@ from structlog.typing import EventDict, WrappedLogger
 _COLOURS: Mapping[str, str] = {"warning": "33", "error": "31", "critical": "31"}
 # Fields that say why; one of them is what a person wants to read.
 _REASONS = ("error", "reason", "warning", "cause")
-_SAID_APART = frozenset({"event", "level", "job", "route", "code", "hint", "retry_in_s", *_REASONS})
+_SAID_APART = frozenset(
+    {"event", "level", "job", "route", "code", "hint", "retry_in_s", "commands", *_REASONS}
+)
+_NOTHING: tuple[object, ...] = ({}, (), [], None, "")
 
 
 class TextLine:
@@ -39,16 +42,28 @@ def _words(event: Mapping[str, Any]) -> str:
     said = str(event["event"]).replace("_", " ") + code
     reasons = [_printable(event[name]) for name in _REASONS if event.get(name)]
     rest = [
-        f"{name}={_printable(value)}" for name, value in event.items() if name not in _SAID_APART
+        f"{name}={_printable(_plain(value))}"
+        for name, value in event.items()
+        if name not in _SAID_APART and value not in _NOTHING
     ]
     return " ".join([": ".join([said, *reasons]), *rest]) + _next(event)
+
+
+def _plain(value: object) -> object:
+    """Several values in a row, without the marks of a program."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
 
 
 def _next(event: Mapping[str, Any]) -> str:
     if event.get("hint"):
         return f"; {_printable(event['hint'])}"
+    look = "".join(f"; `{_printable(command)}`" for command in event.get("commands") or ())
     if event.get("retry_in_s") is not None:
-        return f"; tries again in {event['retry_in_s']:g} s"
+        return f"; tries again in {event['retry_in_s']:g} s{look}"
+    if look:
+        return look
     # The rest explain themselves, or their page does.
     return f"; see docs/runbook.md, {event['event']}" if event["level"] != "info" else ""
 

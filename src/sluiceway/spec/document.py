@@ -272,7 +272,9 @@ def _events(text: str) -> Iterator[Event]:
 def _syntax_problem(error: MarkedYAMLError, last: Mark) -> Problem:
     at = error.problem_mark or error.context_mark
     mark = Mark(at.line + 1, at.column + 1) if at else last
-    what = f"{error.context or ''} {error.problem or ''}".strip()
+    began = error.context_mark
+    since = f" that begins in line {began.line + 1}" if began and error.context else ""
+    what = f"{error.context or ''}{since} {error.problem or ''}".strip()
     if "'\\t'" in what:
         return Problem(mark, "expected spaces, got a tab", "indent and separate with spaces")
     todo = "check quotes, colons and indentation; quote `${...}` between braces"

@@ -34,7 +34,7 @@ _EXPECTED = {
     "int_type": ("a whole number", "write digits only"),
     "float_type": ("a number", "write digits without quotes, such as 0.01"),
     "float_parsing": ("a number", "write digits without quotes, such as 0.01"),
-    "bool_type": ("true or false", "write it without quotes"),
+    "bool_type": ("true or false", "write one of the two, without quotes"),
     "tuple_type": ("a list", "write [a, b], or items that begin with `-`"),
     "mapping_type": ("a mapping", "write keys and values"),
     "dict_type": ("a mapping", "write keys and values"),

@@ -1,5 +1,6 @@
 """Where each key and value of a job file stands."""
 
+import re
 from dataclasses import dataclass
 
 from sluiceway.spec import document
@@ -7,6 +8,9 @@ from sluiceway.spec.document import Entry, Node
 from sluiceway.spec.problems import Mark, quoted
 
 Path = tuple[str | int, ...]
+
+# What is no text without quotes.
+_OTHER_KIND = re.compile(r"[-+]?[0-9.]+|true|false|null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,12 @@ class Positions:
             return "a mapping"
         if isinstance(node, document.Sequence):
             return "a list" if node.items else "an empty list"
-        return quoted(node.text) if node.value is not None else "nothing"
+        if node.value is None:
+            return "nothing"
+        kind = (
+            "the text " if isinstance(node.value, str) and _OTHER_KIND.fullmatch(node.text) else ""
+        )
+        return kind + quoted(node.text)
 
     def has(self, path: Path) -> bool:
         """Whether the file has something at exactly `path`."""

@@ -296,3 +296,63 @@ def test_files_of_an_hour_are_foretold_and_warned_of(
     files = json.loads(capsys.readouterr().out)["files"]
     assert (files["warning"] is not None) == bool(warned)
     assert files["compacted_before_ready"] == ("before it is ready" in line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("version: 1", 'version: "1"', "expected 1, got the text `1`; write 1"),
+        ("required: true}", "required: yes}", "expected true or false, got `yes`; write one of"),
+        ("required: true}", 'required: "true"}', "got the text `true`; write one of the two"),
+        ("ignore}}", "ignore}", "14:1: expected YAML, got an error: while parsing a flow mapping"),
+        ("ignore}}", "ignore}", "that begins in line 12"),
+    ],
+    ids=["quoted number", "yes", "quoted true", "open brace", "where it was opened"],
+)
+def test_message_tells_a_value_from_its_text_and_where_a_brace_was_opened(
+    old: str, new: str, problem: str, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(changed((old, new)))
+    assert run_command(["validate", str(job)]) == 3
+    assert problem in capsys.readouterr().err
+
+
+def test_summary_tells_kinds_of_partitions_late_rows_readiness_and_retention(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = (
+        "ready: {lateness: 5s, success_file: true, webhook: {url: 'http://h:1/x'}}\n"
+        "retention: {partitions: 30d}\nrun: {"
+    )
+    columns = "    - {name: src, constant: web}\n    - {name: seen, processing_time: HH}\n"
+    job.write_text(
+        changed(
+            ("{name: ts, type: bigint,", "{name: ts, type: timestamp, unit: ms,"),
+            ("field: ts, unit: ms,", "field: ts, late: dirty,"),
+            ("  meta: [", f"{columns}  evolution: add_columns\n  meta: ["),
+            ("{extra: ignore}", "{}"),
+            ("run: {", more),
+        )
+    )
+    assert run_command(["validate", str(job)]) == 0
+    told = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert told["partitions"] == (
+        "dt=yyyyMMdd/hr=HH/src=web/seen=HH of the clock of ts (timestamp, UTC)"
+    )
+    assert told["columns"].endswith("_timestamp; evolution: add_columns")
+    assert told["late"].startswith("rows   dirty, when their partition is closed or they are more")
+    assert told["announced"] == (
+        "when complete, 5s after its end at the earliest: in the metastore, _SUCCESS, "
+        "table property, webhook"
+    )
+    assert told["retention"] == "partitions go 30d after their end, files are left to their owner"
+
+
+def test_summary_as_json_names_the_kind_of_each_partition_column(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(changed(("  meta: [", "    - {name: src, constant: web}\n  meta: [")))
+    assert run_command(["validate", str(job), "-o", "json"]) == 0
+    day, _, source = json.loads(capsys.readouterr().out)["partitions"]
+    assert (day["event_time"], day["constant"]) == ("yyyyMMdd", None)
+    assert (source["name"], source["constant"], source["event_time"]) == ("src", "web", None)

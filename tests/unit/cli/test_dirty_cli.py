@@ -1,8 +1,12 @@
 """`sluiceway dirty`: what is wrong with the command line is said before anything is looked at."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 
 from sluiceway.cli.app import run_command
+from sluiceway.cli.dirty_lanes import carry_out_and_tell
 
 
 @pytest.mark.parametrize(
@@ -35,3 +39,32 @@ def test_wrong_argument_is_told_with_what_is_expected(
 def test_job_file_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["dirty", "list", "nowhere.yaml"]) == 3
     assert "nowhere.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("by_driver", "dirty", "hints"), [(True, 3, 1), (True, 0, 0), (False, 3, 0)]
+)
+def test_rows_that_a_running_driver_found_dirty_again_are_told_with_its_job_file(
+    by_driver: bool,  # noqa: FBT001
+    dirty: int,
+    hints: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    became = {"read": 5, "written": 5 - dirty, "dirty": dirty}
+    counts = SimpleNamespace(**became, purged=0, filtered=0, skipped=0)
+    lane = SimpleNamespace(kind="replay", lane="a" * 32, counts=counts, rows=5, seq=3)
+
+    def done(config: Any, log: Any, request: Any, watch: Any, stderr: Any) -> Any:
+        watch(None, by_driver)
+        return lane
+
+    monkeypatch.setattr("sluiceway.job.replay.carry_out", done)
+    lanes = SimpleNamespace(open_lanes=lambda: ())
+    rows: Any = SimpleNamespace(log=None, fold=SimpleNamespace(lanes=lanes))
+    choice: Any = SimpleNamespace(rows=5, left_out=0)
+    request: Any = SimpleNamespace(kind="replay")
+    carry_out_and_tell(cast("Any", None), rows, choice, request, "table")
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"done: lane aaaaaaaa, 5 rows: {5 - dirty} written, {dirty} dirty")
+    assert shown.count("the job file that it was started with") == hints

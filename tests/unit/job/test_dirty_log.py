@@ -4,7 +4,7 @@ import io
 import json
 from typing import Any, cast
 
-from sluiceway.job.dirty_log import DirtyLog
+from sluiceway.job.dirty_log import DirtyLog, DirtyWarning
 from sluiceway.observe.log import LogFormat, stderr_log
 from sluiceway.sources.contract import RawRecord, SourcePartition
 from sluiceway.types.dirty import (
@@ -69,3 +69,29 @@ def test_paths_that_come_from_payloads_do_not_multiply_counters() -> None:
     assert sum(bounded.values()) == 509
     assert bounded["overflow a"] == 9
     assert len(bounded) <= MOST_COUNTED + 1
+
+
+def _epoch(read: int, **reasons: int) -> Any:
+    names = {name.replace("__", " "): rows for name, rows in reasons.items()}
+    counts = type("Counts", (), {"read": read})()
+    return type("Record", (), {"dirty_reasons": names, "counts": counts})()
+
+
+def test_dirty_rows_are_warned_of_once_a_minute_with_their_commonest_reasons() -> None:
+    stream, now = io.StringIO(), [0.0]
+    log = stderr_log(level="warning", log_format=LogFormat.JSON, stream=stream)
+    warning = DirtyWarning(log, lambda: now[0])
+    warning.tell(_epoch(100))
+    assert stream.getvalue() == ""
+    warning.tell(_epoch(10, missing__idd=8, broken=2))
+    now[0] = 59.0
+    warning.tell(_epoch(5, missing__idd=5))
+    now[0] = 61.0
+    warning.tell(_epoch(1, **{f"null__c{number}": 1 for number in range(6)}))
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["event"], first["level"]) == ("rows_dirty", "warning")
+    assert first["reason"] == "missing idd 8, broken 2"
+    assert (first["rows"], first["read"]) == (10, 110)
+    assert (second["rows"], second["read"]) == (11, 6)
+    assert second["reason"].startswith("missing idd 5, null c0 1, ")
+    assert second["reason"].endswith(", 2 more")

@@ -87,3 +87,18 @@ def test_line_that_nobody_can_read_does_not_stop_the_work() -> None:
 def test_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="debug, info, warning, error"):
         stderr_log(level="loud")
+
+
+def test_halt_in_words_shows_evidence_and_commands_without_the_marks_of_a_program() -> None:
+    stream = io.StringIO()
+    log = stderr_log(stream=stream, log_format=LogFormat.TEXT)
+    commands = ("sluiceway verify JOB", "sluiceway run JOB")
+    log.error("route_halted", code="SW403", error="no", evidence={}, commands=commands)
+    known = {"end": 7, "log start": 9}
+    log.error("route_halted", error="no", evidence=known, commands=commands, retry_in_s=30.0)
+    bare, waiting = stream.getvalue().splitlines()
+    assert bare.endswith("[SW403]: no; `sluiceway verify JOB`; `sluiceway run JOB`")
+    assert waiting.endswith(
+        "no evidence=end 7, log start 9; tries again in 30 s; `sluiceway verify JOB`; "
+        "`sluiceway run JOB`"
+    )

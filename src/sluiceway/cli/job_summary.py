@@ -1,0 +1,180 @@
+"""What a valid job file says, in a few lines for people: for `validate`."""
+
+from typing import TYPE_CHECKING, Any
+
+from sluiceway.cli.file_forecast import file_forecast
+from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
+from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
+from sluiceway.spec.retention import duration_text
+
+if TYPE_CHECKING:
+    from sluiceway.spec.models import HiveTable, JobSpec, PartitionSpec, RouteSpec
+
+_LATE_WORDS = {
+    "side": "put aside",
+    "redirect": "written to the current partition",
+    "reopen": "written to their partition, which is announced anew",
+    "dirty": "dirty",
+}
+
+
+def summary_for_people(file: str, spec: "JobSpec") -> str:
+    """Lines of name and value, the first one `OK FILE`.
+
+    Args:
+        file: As the user named it.
+        spec: Of a valid job file.
+    """
+    commits = f"a commit every {spec.run.interval_ms / 1000:g} s"
+    lines = [
+        f"OK {file}",
+        _line("job", spec.name + (f", owner {spec.owner}" if spec.owner else "")),
+    ]
+    if len(spec.routes) > 1:
+        lines.append(_line("routes", f"{len(spec.routes)}, {commits}"))
+    for route in spec.routes:
+        lines.extend(_route_lines(route, commits))
+    return "\n".join([*lines, ""])
+
+
+def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
+    hive = route.table.hive
+    name = hive.name if hive.is_template else hive.name.lower()
+    created = "created if missing" if hive.create == "if_missing" else "has to exist"
+    topics = f"all like `{route.source.pattern}`" if route.source.pattern else ""
+    forecast = file_forecast(route)
+    rows = {
+        "route": f"{route.route or 'one for each table'}, {commits}",
+        "topics": f"{topics or ', '.join(route.source.names)} from {route.source.start_at}",
+        "table": f"{name}, {created}, {_files(hive)}",
+        "columns": _columns(route),
+        "partitions": _partitions(route),
+        "late rows": _late(route),
+        "announced": _announced(route),
+        "retention": _retention(route),
+        "dirty rows": _dirty_rows(route),
+        "files": forecast.words(),
+        "warning": forecast.warning(),
+    }
+    return [_line(name, text) for name, text in rows.items() if text is not None]
+
+
+def _line(name: str, text: str) -> str:
+    return f"{name:<12}{text}"
+
+
+def _files(hive: "HiveTable") -> str:
+    if hive.file_format is None and hive.create == "never":
+        return "in its own format"
+    file_format = hive.file_format or PARQUET
+    return f"{file_format} {hive.compression or COMPRESSIONS[file_format][0]}"
+
+
+def _columns(route: "RouteSpec") -> str:
+    table = route.table
+    meta = ", ".join(column.name for column in table.meta)
+    suffix = f"; {meta}" if meta else ""
+    if table.evolution != "fail":
+        suffix += f"; evolution: {table.evolution}"
+    subject = subject_summary(route)
+    if subject is not None:
+        version = "at each start" if subject["version"] is None else f"version {subject['version']}"
+        return f"from the registry's subject {subject['name']}, {version}{suffix}"
+    if table.columns is None:
+        return f"from the table{suffix}"
+    names = ", ".join(column.name for column in table.columns)
+    return f"{len(table.columns)}: {names}{suffix}"
+
+
+def subject_summary(route: "RouteSpec") -> dict[str, Any] | None:
+    """The registry's subject that says the columns; None where none does."""
+    subject = route.table.subject
+    if subject is None:
+        return None
+    name = subject.name or f"{route.source.names[0]}-value"
+    return {"name": name, "version": subject.version, "message": subject.message}
+
+
+def _partitions(route: "RouteSpec") -> str:
+    parts = route.table.partition_by
+    path = "/".join(f"{part.name}={_value(part)}" for part in parts) or "none"
+    time = route.event_time
+    if time is None or not any(part.event_time for part in parts):
+        return path
+    return f"{path} of {time.field} ({_time_kind(route)}, {time.timezone})"
+
+
+def _value(part: "PartitionSpec") -> str:
+    if part.constant is not None:
+        return part.constant
+    if part.processing_time is not None:
+        return f"{part.processing_time} of the clock"
+    if part.record_time is not None:
+        return f"{part.record_time} of the record's time"
+    if part.partitioner is not None and part.partitioner.plugin is not None:
+        return f"<by {part.partitioner.plugin[0]}>"
+    return part.event_time or f"<{part.column}>"
+
+
+def _time_kind(route: "RouteSpec") -> str:
+    time = route.event_time
+    if time is None or time.is_own:
+        return "the queue's" if time and time.field == "$record_time" else "the clock"
+    columns = route.table.columns or ()
+    declared = {column.name: column.type for column in columns}.get(time.field, "")
+    if declared.lower().startswith("timestamp"):
+        return "timestamp"
+    known = time.unit or time.format
+    return known or ("iso8601" if route.table.columns else "as the table has it")
+
+
+def _late(route: "RouteSpec") -> str | None:
+    time, ready = route.event_time, route.ready
+    if time is None:
+        return None
+    window = time.archive_window_ms
+    if window is None and (time.late is not None or ready is not None):
+        window = DEFAULT_ARCHIVE_WINDOW_MS
+    bounds = ["their partition is closed"] if ready is not None else []
+    if isinstance(window, int):
+        bounds.append(f"they are more than {duration_text(window)} behind newer ones")
+    if not bounds or (window == UNLIMITED and ready is None):
+        return None
+    return f"{_LATE_WORDS[time.late or 'side']}, when {' or '.join(bounds)}"
+
+
+def _announced(route: "RouteSpec") -> str | None:
+    ready = route.ready
+    if ready is None:
+        return None
+    told = {
+        "in the metastore": ready.visible == "on_ready",
+        "_SUCCESS": ready.success_file,
+        "table property": ready.table_property,
+        "webhook": ready.webhook is not None,
+        f"topic {ready.kafka.topic if ready.kafka else ''}": ready.kafka is not None,
+    }
+    ways = ", ".join(name for name, is_on in told.items() if is_on)
+    lateness = f"{duration_text(ready.lateness_ms)} after" if ready.lateness_ms else "at"
+    return f"when complete, {lateness} its end at the earliest: {ways or 'in the ledger only'}"
+
+
+def _retention(route: "RouteSpec") -> str | None:
+    kept = route.retention
+    if kept is None:
+        return None
+    files = "removed" if kept.drop else "left to their owner"
+    return f"partitions go {duration_text(kept.partitions_ms)} after their end, files are {files}"
+
+
+def _dirty_rows(route: "RouteSpec") -> str | None:
+    """Where they go besides, and how long they are kept; None for the defaults."""
+    store, kept_ms = route.dirty.store, route.dirty.retention_ms
+    words = []
+    if store is not None and store.topic is not None:
+        words.append(f"to the topic {store.topic} too")
+    if store is not None and store.table is not None:
+        words.append(f"to the table {store.table} too, made if missing")
+    if kept_ms is not None:
+        words.append(f"purged {duration_text(kept_ms)} after their commit")
+    return ", ".join(words) or None
