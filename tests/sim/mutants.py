@@ -459,7 +459,7 @@ MUTANTS = (
     Mutant("counted-never-closed", "what was counted is never closed",
            ((PrefixBook, "due_counted", counted.never_due),)),
     Mutant("count-after-closing", "a count is taken in of what the driver has closed",
-           ((background, "counts_body", counted.counts_what_is_closed),)),
+           ((background, "counts_body", counted.counts_what_is_closed),), rare=True),
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ def epoch(**changes: Any) -> Any:
         "ranges": (),
         "files": (),
         "closed": (),
+        "counted": (),
         "late_in": (),
         "watermark": None,
         "counts": type("Counts", (), counts)(),
@@ -33,3 +34,8 @@ def test_what_is_not_there_leaves_no_mark(held: int, end: str) -> None:
     mark = type("Mark", (), {"us": at, "by": "", "idle": (), "held_by": (where,)})()
     told = _describe_data(epoch(closed=("dt=1",), watermark=mark))
     assert told.endswith("in 0 files; closes dt=1; watermark 2026-11-22T10:38:37Z" + end)
+
+
+def test_prefix_that_its_count_has_closed_is_told() -> None:
+    told = _describe_data(epoch(closed=("dt=1", "dt=2"), counted=("dt=2",)))
+    assert "; closes dt=1, dt=2; by its count dt=2" in told
