@@ -10,6 +10,8 @@ Peak RSS is that of the largest Python worker, with all pages that it shares wit
 """
 
 import json
+import os
+import signal
 import subprocess
 import tempfile
 import threading
@@ -126,8 +128,12 @@ class _Stage:
                 command, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
             )
             peaks = _Peaks(process.pid)
-            code = process.wait()
-            peaks.end()
+            try:
+                code = process.wait()
+            finally:
+                # Also when this run is interrupted: nothing is left behind.
+                peaks.end()
+                end_tree(process)
         said = log.read_text(errors="replace")
         if code != 0:
             raise RuntimeError(f"it ended with {code}:\n{said[-_TAIL_CHARACTERS:]}")
@@ -192,6 +198,15 @@ class _Stage:
             metastore.close()
         places = [Path(urlsplit(each.layout.location).path) for each in shown.values()]
         return [path for place in places for path in sorted(place.glob("[!_.]*"))]
+
+
+def end_tree(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that runs on, and all that it has started. Safe to repeat."""
+    if process.poll() is None:
+        for pid in [*process_tree(process.pid), process.pid]:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        process.wait()
 
 
 class _Peaks:
