@@ -16,6 +16,7 @@ def epoch(**changes: Any) -> Any:
         "closed": (),
         "counted": (),
         "late_in": (),
+        "counted": (),
         "watermark": None,
         "counts": type("Counts", (), counts)(),
     }
