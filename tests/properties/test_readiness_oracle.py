@@ -16,7 +16,7 @@ from readiness_oracle.shrink import shrunk
 from readiness_oracle.simulate import Verdict
 
 TESTS = Path(__file__).parents[1]
-HISTORIES = 2000
+HISTORIES = 600
 _KINDS = ("early_ready", "silent_late", "stuck")
 
 
