@@ -192,26 +192,27 @@ class DirtyKeeper:
                 continue
             if now - self._since.setdefault(source, now) >= READERS_GRACE_S:
                 due.append(found)
-        if due and self._table is not None and not self._table.find():
-            # It was dropped: its copies are nobody's.
-            self._table.close()
-            self._table = None
+        table = self._table
+        if due and table is not None and not table.find():
+            # It was dropped: its copies are nobody's. The feeder may make it anew before the next
+            # pass, so that is asked again.
+            table = None
         for found in sorted(due, key=lambda each: each.source):
             if stopped():
                 return
             try:
                 # Another driver may have been faster, after it had taken the copy away.
                 if self._log.storage.status(found.path) is not None:
-                    self._drop(found)
+                    self._drop(found, table)
             except StorageUnavailableError as error:
                 self._eyes.info("garbage_left", path=found.path, error=str(error))
                 continue
             del self._files[found.source], self._since[found.source]
             self._eyes.info("dirty_file_removed", path=found.path, rows=int(found.file.rows))
 
-    def _drop(self, found: CommittedDirty) -> None:
-        if self._table is not None:
-            self._table.drop(found)
+    def _drop(self, found: CommittedDirty, table: DirtyTable | None) -> None:
+        if table is not None:
+            table.drop(found)
         self._log.storage.remove(found.path)
 
 

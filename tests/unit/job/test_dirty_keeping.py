@@ -1,0 +1,102 @@
+"""What lets go of dirty rows, on a ledger on this disk: no server is needed."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from sluiceway.job import dirty_keeping
+from sluiceway.job.dirty_feed import CommittedDirty
+from sluiceway.job.dirty_keeping import DirtyKeeper, LanesSeen
+from sluiceway.job.dirty_limits import PREPARED_AT
+from sluiceway.job.dirty_table import DirtyTable
+from sluiceway.ledger.dirty_files import dirty_sources
+from sluiceway.ledger.lane_records import (
+    NO_LANE_ROWS,
+    PURGE,
+    LaneDataRecord,
+    LaneRange,
+    LaneRecord,
+    LaneSpan,
+)
+from sluiceway.ledger.records import Record
+from sluiceway.observe.log import stderr_log
+from sluiceway.types.strict_json import BigInt
+from tools.ledger_records import LEDGER, data, span
+from tools.table_on_disk import TableOnDisk, table_on_disk
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TableOnDisk:
+    """Whose dirty files go at once when nothing of them is left to read."""
+    monkeypatch.setattr(dirty_keeping, "READERS_GRACE_S", 0.0)
+    return table_on_disk(tmp_path)
+
+
+def commit_dirty(table: TableOnDisk, *, at_ms: int = 1) -> tuple[Record, Path]:
+    """An epoch of two dirty rows, prepared at a time; its record and its dirty file."""
+    writer = table.writer
+    start = int(writer.fold.sources["orders", 0].end)
+    body = data(1, writer.fold.last_epoch + 1, span(0, start, start + 2), dirty=2)
+    timings = {PREPARED_AT: at_ms} if at_ms else {}
+    committed = writer.commit(replace(body, timings_ms=timings))
+    writer.note_published()
+    found = table.log.read_slot(committed.seq)
+    assert found is not None
+    path = Path(table.log.layout.final(body.dirty_files[0].final))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"rows")
+    return found[0], path
+
+
+def purge(table: TableOnDisk, record: Record) -> None:
+    """Both rows are given up, and that is committed."""
+    writer = table.writer
+    (source,) = map(str, dirty_sources(LEDGER, record))
+    lane = f"{record.seq:032x}"
+    both = (LaneRange(source, BigInt(0), BigInt(2)),)
+    writer.commit(LaneRecord(lane, PURGE, "u@h", "", both))
+    counts = replace(NO_LANE_ROWS, read=BigInt(2), purged=BigInt(2))
+    spans, epoch = (LaneSpan(source, BigInt(0), BigInt(2)),), writer.fold.last_epoch + 1
+    writer.commit(LaneDataRecord(lane, epoch, spans, (), (), counts, "s", {}, {}, ()))
+    writer.note_published()
+
+
+def tend(keeper: DirtyKeeper, table: TableOnDisk) -> None:
+    """A pass."""
+    keeper.tend(LanesSeen.of(table.writer.fold), lambda: False)
+
+
+class Copies:
+    """A table of dirty rows that is there or not."""
+
+    def __init__(self) -> None:
+        self.there = True
+        self.dropped: list[str] = []
+
+    def find(self) -> bool:
+        return self.there
+
+    def drop(self, found: CommittedDirty) -> None:
+        self.dropped.append(found.path)
+
+    def close(self) -> None:
+        return
+
+
+def test_copies_go_too_when_the_table_was_away_for_a_while(table: TableOnDisk) -> None:
+    copies = Copies()
+    eyes = stderr_log(level="warning")
+    keeper = DirtyKeeper(table.log, None, eyes, table=cast("DirtyTable", copies))
+    record, first = commit_dirty(table)
+    purge(table, record)
+    copies.there = False
+    tend(keeper, table)
+    assert (first.exists(), copies.dropped) == (False, [])
+    # Its feeder has made it anew.
+    copies.there = True
+    record, second = commit_dirty(table)
+    purge(table, record)
+    tend(keeper, table)
+    assert (second.exists(), copies.dropped) == (False, [str(second)])
