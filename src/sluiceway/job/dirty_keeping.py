@@ -108,7 +108,7 @@ class DirtyKeeper:
         """
         self._note_purged(seen)
         if self._keep_ms is not None:
-            self._note_old(seen, time.time_ns() // 1_000_000 - self._keep_ms)
+            self._note_old(seen, time.time_ns() // 1_000_000, self._keep_ms)
             self._ask(seen)
         try:
             self._sweep(seen, stopped)
@@ -130,14 +130,18 @@ class DirtyKeeper:
                             self._take(committed)
             self._purges_seen.add(lane)
 
-    def _note_old(self, seen: LanesSeen, before_ms: int) -> None:
-        """Look up the dirty files of epochs that were prepared before a time."""
+    def _note_old(self, seen: LanesSeen, now_ms: int, keep_ms: int) -> None:
+        """Look up the dirty files of epochs that were prepared longer ago than rows are kept."""
+        before_ms = now_ms - keep_ms
         waiting: list[CommittedDirty] = []
         for record, _ in self._log.records(self._aged_through):
             if record.seq >= seen.published_through:
                 break
             body = record.body
             at_ms = body.timings_ms.get(PREPARED_AT, 0) if isinstance(body, EpochRecord) else 0
+            if at_ms > now_ms:
+                # By a clock that was wrong: it tells no time, and holds nothing behind it.
+                at_ms = 0
             if at_ms >= before_ms:
                 break
             waiting += self._of(seen.ledger, record)

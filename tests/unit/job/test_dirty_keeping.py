@@ -1,5 +1,6 @@
 """What lets go of dirty rows, on a ledger on this disk: no server is needed."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -11,6 +12,7 @@ from sluiceway.job.dirty_feed import CommittedDirty
 from sluiceway.job.dirty_keeping import DirtyKeeper, LanesSeen
 from sluiceway.job.dirty_limits import PREPARED_AT
 from sluiceway.job.dirty_table import DirtyTable
+from sluiceway.job.requests import LaneRequest, letters
 from sluiceway.ledger.dirty_files import dirty_sources
 from sluiceway.ledger.lane_records import (
     NO_LANE_ROWS,
@@ -100,3 +102,16 @@ def test_copies_go_too_when_the_table_was_away_for_a_while(table: TableOnDisk) -
     purge(table, record)
     tend(keeper, table)
     assert (second.exists(), copies.dropped) == (False, [str(second)])
+
+
+def test_commit_of_a_clock_that_was_ahead_holds_nothing_behind_it(table: TableOnDisk) -> None:
+    keeper = DirtyKeeper(table.log, 60_000, stderr_log(level="warning"))
+    ahead, _ = commit_dirty(table, at_ms=4_000_000_000_000)
+    old, _ = commit_dirty(table, at_ms=1_000_000)
+    young, _ = commit_dirty(table, at_ms=time.time_ns() // 1_000_000)
+    tend(keeper, table)
+    (letter,) = letters(table.log.storage, table.log.layout)
+    assert isinstance(letter.request, LaneRequest)
+    asked = {each.source for each in letter.request.ranges}
+    assert asked == {str(source) for each in (ahead, old) for source in dirty_sources(LEDGER, each)}
+    assert str(*dirty_sources(LEDGER, young)) not in asked
