@@ -3,7 +3,7 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -11,7 +11,6 @@ from sluiceway.job import dirty_keeping
 from sluiceway.job.dirty_feed import CommittedDirty
 from sluiceway.job.dirty_keeping import DirtyKeeper, LanesSeen
 from sluiceway.job.dirty_limits import PREPARED_AT
-from sluiceway.job.dirty_table import DirtyTable
 from sluiceway.job.requests import LaneRequest, letters
 from sluiceway.ledger.dirty_files import dirty_sources
 from sluiceway.ledger.lane_records import (
@@ -27,6 +26,9 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import LEDGER, data, span
 from tools.table_on_disk import TableOnDisk, table_on_disk
+
+if TYPE_CHECKING:
+    from sluiceway.job.dirty_table import DirtyTable
 
 
 @pytest.fixture
