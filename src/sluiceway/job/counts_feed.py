@@ -31,7 +31,8 @@ _LONGEST_PAUSE_S: Final = 60.0
 _LAST_WAIT_S: Final = 5.0
 _TIMEOUT_S: Final = 30.0
 _WAIT_S: Final = 0.5
-_MOST_AT_ONCE: Final = 5_000
+_MOST_AT_ONCE: Final = 200
+_MOST_WAITING: Final = 10_000
 _KEEP_EVERY: Final = 10_000
 _DESCRIBE_EVERY_S: Final = 300.0
 _MOST_ROWS: Final = 2**63 - 1
@@ -202,10 +203,16 @@ class CountsFeed(BackgroundWork):
         self._desk.ask(look).result()
         self._topic.open({number: known.get(number) for number in partitions})
         due = time.monotonic() + _DESCRIBE_EVERY_S
+        counts: dict[str, int] = {}
+        self._kept = 0
         while not self._end.is_set():
             messages = self._topic.take(_MOST_AT_ONCE, _WAIT_S)
-            if messages:
-                self._keep(log, messages)
+            counts |= self._counts(messages)
+            self._kept += len(messages)
+            # Before the end a count may be one that was corrected since, and would close an hour.
+            if self._topic.at_end or not counts or len(counts) >= _MOST_WAITING:
+                self._keep(log, counts)
+                counts = {}
             if self._topic.at_end:
                 self._looked.set()
             if time.monotonic() >= due:
@@ -213,10 +220,8 @@ class CountsFeed(BackgroundWork):
                     return
                 due = time.monotonic() + _DESCRIBE_EVERY_S
 
-    def _keep(self, log: CountsLog, messages: Sequence[TailMessage]) -> None:
-        """Put what they say; of others' counts only now and then how far they were read."""
-        counts = self._counts(messages)
-        self._kept += len(messages)
+    def _keep(self, log: CountsLog, counts: Mapping[str, int]) -> None:
+        """Put counts; of others' only now and then how far they were read."""
         if not counts and self._kept < _KEEP_EVERY:
             return
         ends = dict(self._topic.ends)

@@ -103,6 +103,7 @@ class Topic:
     failure: Exception | None = None
     ends: dict[int, int] = field(default_factory=dict)
     opened: list[dict[int, int | None]] = field(default_factory=list)
+    at_once: int = 1_000
 
     def describe(self) -> tuple[SourceIdentity, tuple[int, ...]]:
         if self.failure is not None:
@@ -122,8 +123,8 @@ class Topic:
         found = []
         for number, end in self.ends.items():
             log = self.logs[number]
-            found += [TailMessage(number, at, log[at]) for at in range(end, len(log))]
-            self.ends[number] = len(log)
+            self.ends[number] = min(len(log), end + self.at_once)
+            found += [TailMessage(number, at, log[at]) for at in range(end, self.ends[number])]
         if not found:
             time.sleep(0.01)
         return found
@@ -182,6 +183,20 @@ def test_counts_land_with_the_ends_and_the_next_driver_goes_on_there(
     second.close()
     assert topic.opened == [{0: None, 1: None}, {0: 2, 1: 2}]
     assert driver.table.log.fold().counted.rows == {SEVEN: 3, EIGHT: 9}
+
+
+def test_count_that_was_corrected_further_on_in_the_topic_is_never_decided_with(
+    driver: Driver,
+) -> None:
+    rows = (10, 25)
+    topic = Topic({0: [count("2026-11-20T08:00:00Z", each) for each in rows]}, at_once=1)
+    reading = feed(driver, topic)
+    wait_for(lambda: not reading.pressing)
+    reading.close()
+    bodies = driver.counts()
+    assert [[(each.prefix, each.rows) for each in body.counts] for body in bodies] == [
+        [(EIGHT, 25)]
+    ]
 
 
 def test_topic_of_the_same_name_that_was_made_anew_is_read_from_its_begin(driver: Driver) -> None:
