@@ -225,15 +225,17 @@ class CountsFeed(BackgroundWork):
         if not counts and self._kept < _KEEP_EVERY:
             return
         ends = dict(self._topic.ends)
-        put: list[CountsRecord] = []
+        put: list[CountsRecord | None] = []
 
-        def build(fold: Fold) -> CountsRecord:
+        def build(fold: Fold) -> CountsRecord | None:
             put[:] = [counts_body(fold, self._desk.closed(), log, ends, counts)]
             return put[0]
 
-        slot = self._desk.ask(build).result()
+        while (slot := self._desk.ask(build).result()) is None:
+            if self._end.wait(_WAIT_S):
+                return
         self._kept = 0
-        kept = len(put[-1].counts)
+        kept = sum(len(body.counts) for body in put if body is not None)
         self._log.info("counts_read", seq=slot, counts=kept, too_late=len(counts) - kept)
 
     def _counts(self, messages: Sequence[TailMessage]) -> dict[str, int]:

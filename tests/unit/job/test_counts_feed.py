@@ -4,7 +4,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from sluiceway.job import counts_feed
 from sluiceway.job.counts_feed import CountsFeed, read_count
 from sluiceway.job.desk import Build, RouteDesk
 from sluiceway.job.ready_rule import CountsRule, TopicRule
+from sluiceway.ledger import fold_counts
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.kafka.topic_tail import TailMessage
+from tools.ledger_records import data
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 PATIENCE_S = 120.0
@@ -235,6 +238,32 @@ def test_reading_of_others_counts_is_kept_now_and_then(
     reading.close()
     (body,) = driver.counts()
     assert (body.counts, [int(each.end) for each in body.ends]) == ((), [4])
+
+
+def test_counts_that_would_push_out_one_that_closes_wait_for_the_closing(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold_counts, "MAX_COUNTED", 1)
+    topic = Topic({0: [count("2026-11-20T08:00:00Z", 1)]})
+    reading = feed(driver, topic)
+    wait_for(lambda: len(driver.counts()) == 1)
+    driver.desk.close_prefixes([EIGHT], None, [EIGHT])
+    topic.logs[0].append(count("2026-11-20T09:00:00Z", 1))
+    asked: list[Build] = []
+    real = driver.desk.ask
+
+    def ask(build: Build) -> Future[int | None]:
+        asked.append(build)
+        return real(build)
+
+    monkeypatch.setattr(driver.desk, "ask", ask)
+    wait_for(lambda: len(asked) >= 2)
+    assert len(driver.counts()) == 1
+    closing = replace(data(1, 9), closed=(EIGHT,), counted=(EIGHT,))
+    driver.desk.ask(lambda _: closing).result()
+    wait_for(lambda: len(driver.counts()) == 2)
+    reading.close()
+    assert driver.table.log.fold().counted.rows == {"dt=20261120/hr=09": 1}
 
 
 def test_count_of_what_the_driver_has_closed_is_left_out(driver: Driver) -> None:
