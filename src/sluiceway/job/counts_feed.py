@@ -34,6 +34,7 @@ _WAIT_S: Final = 0.5
 _MOST_AT_ONCE: Final = 200
 _MOST_WAITING: Final = 10_000
 _KEEP_EVERY: Final = 10_000
+_TELL_EVERY_S: Final = 60.0
 _DESCRIBE_EVERY_S: Final = 300.0
 _MOST_ROWS: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -143,6 +144,8 @@ class CountsFeed(BackgroundWork):
         self._topic = topic
         self._log = log
         self._kept = 0
+        self._told: float | None = None
+        self._untold = 0
         self._looked = threading.Event()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="counts", daemon=True)
@@ -245,17 +248,27 @@ class CountsFeed(BackgroundWork):
             try:
                 count = read_count(each.value, self._table, self._periods)
             except ValueError as error:
-                self._log.warning(
-                    "count_unreadable",
-                    topic=self._rule.topic.topic,
-                    partition=each.partition,
-                    offset=each.offset,
-                    error=str(error),
-                )
+                self._tell_unreadable(each, error)
                 continue
             if count is not None and self._rule.decide.needs_count(count.period):
                 found[count.period.prefix] = count.rows
         return found
+
+    def _tell_unreadable(self, message: TailMessage, error: ValueError) -> None:
+        """Tell of one a minute: a topic may hold a million of them, read at each start."""
+        now = time.monotonic()
+        if self._told is not None and now - self._told < _TELL_EVERY_S:
+            self._untold += 1
+            return
+        self._log.warning(
+            "count_unreadable",
+            topic=self._rule.topic.topic,
+            partition=message.partition,
+            offset=message.offset,
+            error=str(error),
+            others=self._untold,
+        )
+        self._told, self._untold = now, 0
 
 
 def begin(config: RouteConfig, desk: RouteDesk, eyes: Log) -> CountsFeed | None:

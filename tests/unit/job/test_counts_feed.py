@@ -202,6 +202,21 @@ def test_count_that_was_corrected_further_on_in_the_topic_is_never_decided_with(
     ]
 
 
+def test_many_messages_that_are_no_counts_are_told_once_a_minute(
+    driver: Driver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic({0: [b"?"] * 999})
+    reading = feed(driver, topic)
+    wait_for(lambda: not reading.pressing)
+    assert capsys.readouterr().err.count("count_unreadable") == 1
+    monkeypatch.setattr(counts_feed, "_TELL_EVERY_S", 0.0)
+    topic.logs[0] += [b"?", count("2026-11-20T08:00:00Z", 1)]
+    wait_for(lambda: len(driver.counts()) == 1)
+    reading.close()
+    told = capsys.readouterr().err
+    assert '"others": 998' in told or "others=998" in told
+
+
 def test_topic_of_the_same_name_that_was_made_anew_is_read_from_its_begin(driver: Driver) -> None:
     topic = Topic({0: [count("2026-11-20T08:00:00Z", 1)]})
     first = feed(driver, topic)
