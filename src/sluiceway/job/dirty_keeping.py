@@ -106,9 +106,12 @@ class DirtyKeeper:
         Raises:
             SluicewayError: The store, the metastore or the log could not be read: another time.
         """
-        self._note_purged(seen)
+        self._note_purged(seen, stopped)
         if self._keep_ms is not None:
-            self._note_old(seen, time.time_ns() // 1_000_000, self._keep_ms)
+            self._note_old(seen, time.time_ns() // 1_000_000, self._keep_ms, stopped)
+        if stopped():
+            return
+        if self._keep_ms is not None:
             self._ask(seen)
         try:
             self._sweep(seen, stopped)
@@ -116,9 +119,11 @@ class DirtyKeeper:
             if self._table is not None:
                 self._table.close()
 
-    def _note_purged(self, seen: LanesSeen) -> None:
+    def _note_purged(self, seen: LanesSeen, stopped: Stopped) -> None:
         """Look up the files that purges have taken rows of, once a purge."""
         for lane, seq in seen.purges:
+            if stopped():
+                return
             if lane in self._purges_seen:
                 continue
             found = self._log.read_slot(seq)
@@ -130,12 +135,12 @@ class DirtyKeeper:
                             self._take(committed)
             self._purges_seen.add(lane)
 
-    def _note_old(self, seen: LanesSeen, now_ms: int, keep_ms: int) -> None:
+    def _note_old(self, seen: LanesSeen, now_ms: int, keep_ms: int, stopped: Stopped) -> None:
         """Look up the dirty files of epochs that were prepared longer ago than rows are kept."""
         before_ms = now_ms - keep_ms
         waiting: list[CommittedDirty] = []
         for record, _ in self._log.records(self._aged_through):
-            if record.seq >= seen.published_through:
+            if record.seq >= seen.published_through or stopped():
                 break
             body = record.body
             at_ms = body.timings_ms.get(PREPARED_AT, 0) if isinstance(body, EpochRecord) else 0

@@ -23,6 +23,8 @@ from sluiceway.ledger.lane_records import (
 )
 from sluiceway.ledger.records import Record
 from sluiceway.observe.log import stderr_log
+from sluiceway.storage.contract import FileStatus
+from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import LEDGER, data, span
 from tools.table_on_disk import TableOnDisk, table_on_disk
@@ -117,3 +119,26 @@ def test_commit_of_a_clock_that_was_ahead_holds_nothing_behind_it(table: TableOn
     asked = {each.source for each in letter.request.ranges}
     assert asked == {str(source) for each in (ahead, old) for source in dirty_sources(LEDGER, each)}
     assert str(*dirty_sources(LEDGER, young)) not in asked
+
+
+def test_pass_ends_with_its_route_wherever_it_is(
+    table: TableOnDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper = DirtyKeeper(table.log, 60_000, stderr_log(level="warning"))
+    record, _ = commit_dirty(table)
+    purge(table, record)
+    commit_dirty(table)
+    looked: list[str] = []
+    status = LocalStorage.status
+
+    def seen(storage: LocalStorage, path: str) -> FileStatus | None:
+        looked.append(path)
+        return status(storage, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "status", seen)
+        keeper.tend(LanesSeen.of(table.writer.fold), lambda: True)
+    assert [path for path in looked if "/dirty/" in path] == []
+    assert not list(letters(table.log.storage, table.log.layout))
+    tend(keeper, table)
+    assert len(list(letters(table.log.storage, table.log.layout))) == 1
