@@ -36,6 +36,7 @@ _MOST_WAITING: Final = 10_000
 _KEEP_EVERY: Final = 10_000
 _TELL_EVERY_S: Final = 60.0
 _DESCRIBE_EVERY_S: Final = 300.0
+_MOST_BYTES: Final = 1 << 20
 _MOST_ROWS: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -82,6 +83,9 @@ def read_count(value: bytes | None, table: str, periods: PrefixPeriods) -> Count
     Raises:
         ValueError: It is no count; says what was expected.
     """
+    if len(value or b"") > _MOST_BYTES:
+        # Its parts would take a hundred times as much memory.
+        raise ValueError(f"expected at most {_MOST_BYTES:,} bytes")
     try:
         found = None if value is None else loads(value)
     except StrictJsonError as error:
