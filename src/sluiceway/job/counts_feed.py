@@ -33,6 +33,7 @@ _TIMEOUT_S: Final = 30.0
 _WAIT_S: Final = 0.5
 _MOST_AT_ONCE: Final = 200
 _MOST_WAITING: Final = 10_000
+_LONGEST_UNKEPT_S: Final = 30.0
 _KEEP_EVERY: Final = 10_000
 _TELL_EVERY_S: Final = 60.0
 _DESCRIBE_EVERY_S: Final = 300.0
@@ -212,16 +213,21 @@ class CountsFeed(BackgroundWork):
         due = time.monotonic() + _DESCRIBE_EVERY_S
         counts: dict[str, int] = {}
         self._kept = 0
+        since = time.monotonic()
         while not self._end.is_set():
             messages = self._topic.take(_MOST_AT_ONCE, _WAIT_S)
             counts |= self._counts(messages)
             self._kept += len(messages)
             # Before the end a count may be one that was corrected since, and would close an hour.
-            if self._topic.at_end or not counts or len(counts) >= _MOST_WAITING:
+            # A topic that others write without a pause has no end.
+            over = self._topic.at_end or time.monotonic() - since >= _LONGEST_UNKEPT_S
+            if over or not counts or len(counts) >= _MOST_WAITING:
                 self._keep(log, counts)
                 counts = {}
-            if self._topic.at_end:
-                self._looked.set()
+            if over:
+                since = time.monotonic()
+                if self._topic.at_end or len(messages) < _MOST_AT_ONCE:
+                    self._looked.set()
             if time.monotonic() >= due:
                 if self._topic.describe() != described:
                     return
