@@ -52,7 +52,9 @@ def never_due(book: PrefixBook, *asked: Any) -> CountedDue:
     return CountedDue(None, None)
 
 
-def counts_what_is_closed(fold: Any, closed: Any, log: Any, ends: Any, counts: Any) -> CountsRecord:
+def counts_what_is_closed(
+    fold: Any, closed: Any, log: Any, ends: Any, counts: Any
+) -> CountsRecord | None:
     """The driver asks the ledger alone what is closed, not itself."""
     del closed
     return counts_body(fold, (), log, ends, counts)

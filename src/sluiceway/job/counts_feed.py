@@ -31,9 +31,13 @@ _LONGEST_PAUSE_S: Final = 60.0
 _LAST_WAIT_S: Final = 5.0
 _TIMEOUT_S: Final = 30.0
 _WAIT_S: Final = 0.5
-_MOST_AT_ONCE: Final = 5_000
+_MOST_AT_ONCE: Final = 200
+_MOST_WAITING: Final = 10_000
+_LONGEST_UNKEPT_S: Final = 30.0
 _KEEP_EVERY: Final = 10_000
+_TELL_EVERY_S: Final = 60.0
 _DESCRIBE_EVERY_S: Final = 300.0
+_MOST_BYTES: Final = 1 << 20
 _MOST_ROWS: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -80,6 +84,9 @@ def read_count(value: bytes | None, table: str, periods: PrefixPeriods) -> Count
     Raises:
         ValueError: It is no count; says what was expected.
     """
+    if len(value or b"") > _MOST_BYTES:
+        # Its parts would take a hundred times as much memory.
+        raise ValueError(f"expected at most {_MOST_BYTES:,} bytes")
     try:
         found = None if value is None else loads(value)
     except StrictJsonError as error:
@@ -142,6 +149,8 @@ class CountsFeed(BackgroundWork):
         self._topic = topic
         self._log = log
         self._kept = 0
+        self._told: float | None = None
+        self._untold = 0
         self._looked = threading.Event()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name="counts", daemon=True)
@@ -202,33 +211,44 @@ class CountsFeed(BackgroundWork):
         self._desk.ask(look).result()
         self._topic.open({number: known.get(number) for number in partitions})
         due = time.monotonic() + _DESCRIBE_EVERY_S
+        counts: dict[str, int] = {}
+        self._kept = 0
+        since = time.monotonic()
         while not self._end.is_set():
             messages = self._topic.take(_MOST_AT_ONCE, _WAIT_S)
-            if messages:
-                self._keep(log, messages)
-            if self._topic.at_end:
-                self._looked.set()
+            counts |= self._counts(messages)
+            self._kept += len(messages)
+            # Before the end a count may be one that was corrected since, and would close an hour.
+            # A topic that others write without a pause has no end.
+            over = self._topic.at_end or time.monotonic() - since >= _LONGEST_UNKEPT_S
+            if over or not counts or len(counts) >= _MOST_WAITING:
+                self._keep(log, counts)
+                counts = {}
+            if over:
+                since = time.monotonic()
+                if self._topic.at_end or len(messages) < _MOST_AT_ONCE:
+                    self._looked.set()
             if time.monotonic() >= due:
                 if self._topic.describe() != described:
                     return
                 due = time.monotonic() + _DESCRIBE_EVERY_S
 
-    def _keep(self, log: CountsLog, messages: Sequence[TailMessage]) -> None:
-        """Put what they say; of others' counts only now and then how far they were read."""
-        counts = self._counts(messages)
-        self._kept += len(messages)
+    def _keep(self, log: CountsLog, counts: Mapping[str, int]) -> None:
+        """Put counts; of others' only now and then how far they were read."""
         if not counts and self._kept < _KEEP_EVERY:
             return
         ends = dict(self._topic.ends)
-        put: list[CountsRecord] = []
+        put: list[CountsRecord | None] = []
 
-        def build(fold: Fold) -> CountsRecord:
+        def build(fold: Fold) -> CountsRecord | None:
             put[:] = [counts_body(fold, self._desk.closed(), log, ends, counts)]
             return put[0]
 
-        slot = self._desk.ask(build).result()
+        while (slot := self._desk.ask(build).result()) is None:
+            if self._end.wait(_WAIT_S):
+                return
         self._kept = 0
-        kept = len(put[-1].counts)
+        kept = sum(len(body.counts) for body in put if body is not None)
         self._log.info("counts_read", seq=slot, counts=kept, too_late=len(counts) - kept)
 
     def _counts(self, messages: Sequence[TailMessage]) -> dict[str, int]:
@@ -238,17 +258,27 @@ class CountsFeed(BackgroundWork):
             try:
                 count = read_count(each.value, self._table, self._periods)
             except ValueError as error:
-                self._log.warning(
-                    "count_unreadable",
-                    topic=self._rule.topic.topic,
-                    partition=each.partition,
-                    offset=each.offset,
-                    error=str(error),
-                )
+                self._tell_unreadable(each, error)
                 continue
             if count is not None and self._rule.decide.needs_count(count.period):
                 found[count.period.prefix] = count.rows
         return found
+
+    def _tell_unreadable(self, message: TailMessage, error: ValueError) -> None:
+        """Tell of one a minute: a topic may hold a million of them, read at each start."""
+        now = time.monotonic()
+        if self._told is not None and now - self._told < _TELL_EVERY_S:
+            self._untold += 1
+            return
+        self._log.warning(
+            "count_unreadable",
+            topic=self._rule.topic.topic,
+            partition=message.partition,
+            offset=message.offset,
+            error=str(error),
+            others=self._untold,
+        )
+        self._told, self._untold = now, 0
 
 
 def begin(config: RouteConfig, desk: RouteDesk, eyes: Log) -> CountsFeed | None:

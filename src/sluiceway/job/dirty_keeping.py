@@ -106,9 +106,12 @@ class DirtyKeeper:
         Raises:
             SluicewayError: The store, the metastore or the log could not be read: another time.
         """
-        self._note_purged(seen)
+        self._note_purged(seen, stopped)
         if self._keep_ms is not None:
-            self._note_old(seen, time.time_ns() // 1_000_000 - self._keep_ms)
+            self._note_old(seen, time.time_ns() // 1_000_000, self._keep_ms, stopped)
+        if stopped():
+            return
+        if self._keep_ms is not None:
             self._ask(seen)
         try:
             self._sweep(seen, stopped)
@@ -116,9 +119,11 @@ class DirtyKeeper:
             if self._table is not None:
                 self._table.close()
 
-    def _note_purged(self, seen: LanesSeen) -> None:
+    def _note_purged(self, seen: LanesSeen, stopped: Stopped) -> None:
         """Look up the files that purges have taken rows of, once a purge."""
         for lane, seq in seen.purges:
+            if stopped():
+                return
             if lane in self._purges_seen:
                 continue
             found = self._log.read_slot(seq)
@@ -130,14 +135,18 @@ class DirtyKeeper:
                             self._take(committed)
             self._purges_seen.add(lane)
 
-    def _note_old(self, seen: LanesSeen, before_ms: int) -> None:
-        """Look up the dirty files of epochs that were prepared before a time."""
+    def _note_old(self, seen: LanesSeen, now_ms: int, keep_ms: int, stopped: Stopped) -> None:
+        """Look up the dirty files of epochs that were prepared longer ago than rows are kept."""
+        before_ms = now_ms - keep_ms
         waiting: list[CommittedDirty] = []
         for record, _ in self._log.records(self._aged_through):
-            if record.seq >= seen.published_through:
+            if record.seq >= seen.published_through or stopped():
                 break
             body = record.body
             at_ms = body.timings_ms.get(PREPARED_AT, 0) if isinstance(body, EpochRecord) else 0
+            if at_ms > now_ms:
+                # By a clock that was wrong: it tells no time, and holds nothing behind it.
+                at_ms = 0
             if at_ms >= before_ms:
                 break
             waiting += self._of(seen.ledger, record)
@@ -192,26 +201,27 @@ class DirtyKeeper:
                 continue
             if now - self._since.setdefault(source, now) >= READERS_GRACE_S:
                 due.append(found)
-        if due and self._table is not None and not self._table.find():
-            # It was dropped: its copies are nobody's.
-            self._table.close()
-            self._table = None
+        table = self._table
+        if due and table is not None and not table.find():
+            # It was dropped: its copies are nobody's. The feeder may make it anew before the next
+            # pass, so that is asked again.
+            table = None
         for found in sorted(due, key=lambda each: each.source):
             if stopped():
                 return
             try:
                 # Another driver may have been faster, after it had taken the copy away.
                 if self._log.storage.status(found.path) is not None:
-                    self._drop(found)
+                    self._drop(found, table)
             except StorageUnavailableError as error:
                 self._eyes.info("garbage_left", path=found.path, error=str(error))
                 continue
             del self._files[found.source], self._since[found.source]
             self._eyes.info("dirty_file_removed", path=found.path, rows=int(found.file.rows))
 
-    def _drop(self, found: CommittedDirty) -> None:
-        if self._table is not None:
-            self._table.drop(found)
+    def _drop(self, found: CommittedDirty, table: DirtyTable | None) -> None:
+        if table is not None:
+            table.drop(found)
         self._log.storage.remove(found.path)
 
 

@@ -214,7 +214,7 @@ def _newest_ms(storage: Storage, path: str) -> int:
     with storage.open_read(path) as stream:
         try:
             times = pq.read_table(stream, columns=["timestamp_ms"]).column(0).to_pylist()
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError) as error:
             raise StorageUnavailableError(
                 f"the dirty file cannot be read: {error}",
                 where=path,

@@ -69,6 +69,8 @@ class Housekeeper:
             work()
         except SluicewayError as error:
             self._log.info("garbage_left", error=str(error))
+        except Exception as error:  # noqa: BLE001 - the thread's boundary: never end silently
+            self._log.info("garbage_left", error=f"a bug: {type(error).__name__}: {error}")
 
     def _collect(self, collector: GarbageCollector) -> None:
         done = collector.collect(stopped=self._closing.is_set)

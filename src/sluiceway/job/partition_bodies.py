@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
+from sluiceway.ledger import fold_counts
 from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd, CountsRecord
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
@@ -110,8 +111,11 @@ def counts_body(
     log: CountsLog,
     ends: Mapping[int, int],
     counts: Mapping[str, int],
-) -> CountsRecord:
+) -> CountsRecord | None:
     """What was read of a topic of counts; those of closed prefixes are left out.
+
+    None while it would have the ledger let go of a count that a closing was decided by and is not
+    in the ledger yet: it has to come first.
 
     Args:
         fold: Up to the record's slot.
@@ -122,6 +126,9 @@ def counts_body(
         counts: Prefix -> rows.
     """
     late = fold.closed.keys() | set(closed)
+    overflows = len(fold.counted.rows.keys() | (counts.keys() - late)) > fold_counts.MAX_COUNTED
+    if overflows and not fold.counted.rows.keys().isdisjoint(late):
+        return None
     return CountsRecord(
         *log,
         ends=tuple(CountsEnd(number, BigInt(end)) for number, end in sorted(ends.items())),

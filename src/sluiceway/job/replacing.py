@@ -95,7 +95,7 @@ def _begin(desk: RouteDesk, choose: Callable[[Fold], str | None]) -> _Work | Non
 def _replace(desk: RouteDesk, work: _Work, rewrite: Rewrite) -> int | None:
     storage, layout = desk.log.storage, desk.log.layout
     folder = layout.attempt(intent_folder(work.seq, work.uuid))
-    live = live_files(desk.log, work.state)
+    live, known_through = live_files(desk.log, work.state), work.state.last_seq
     storage.make_folders(folder)
     added = list(rewrite(folder, live))
     _check_rows(live, added, work.state.folder)
@@ -104,11 +104,11 @@ def _replace(desk: RouteDesk, work: _Work, rewrite: Rewrite) -> int | None:
         slot, state = _put(desk, work, live, added)
         if slot is not None:
             return slot
-        now = live_files(desk.log, state)
+        now = live_files(desk.log, state, live, known_through)
         added += [_carry_over(desk, folder, file) for file in now[len(live) :]]
-        live = now
+        live, known_through = now, state.last_seq
     storage.sync_folder(folder)
-    return _put_with_the_last(desk, work, folder, live, added)
+    return _put_with_the_last(desk, work, folder, live, added, known_through)
 
 
 def _check_rows(live: Sequence[FileRecord], added: Sequence[FileRecord], where: str) -> None:
@@ -139,8 +139,11 @@ def _put_with_the_last(
     folder: str,
     live: Sequence[FileRecord],
     added: Sequence[FileRecord],
+    known_through: int,
 ) -> int | None:
     """As `_put`, but what has come since is carried over while no epoch can commit more.
+
+    Of the log only what is behind slot `known_through` is read: commits wait for that too.
 
     Raises:
         SluicewayError: The route has ended, or a file cannot be carried over.
@@ -150,7 +153,8 @@ def _put_with_the_last(
 
     def build(fold: Fold) -> ReplaceRecord | None:
         try:
-            now = live_files(desk.log, replace(fold.partitions[work.state.folder]))
+            state = replace(fold.partitions[work.state.folder])
+            now = live_files(desk.log, state, live, known_through)
             late = now[len(live) :]
             if len(late) > _MOST_HELD_FILES or _size(late) > _MOST_HELD_BYTES:
                 return None

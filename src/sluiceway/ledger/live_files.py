@@ -11,7 +11,12 @@ from sluiceway.ledger.places import add_sums, file_sum
 from sluiceway.ledger.records import EpochRecord
 
 
-def live_files(log: LedgerLog, state: PartitionState) -> tuple[FileRecord, ...]:
+def live_files(
+    log: LedgerLog,
+    state: PartitionState,
+    known: Sequence[FileRecord] = (),
+    known_through: int | None = None,
+) -> tuple[FileRecord, ...]:
     """Files that are live in a partition, as of `state.last_seq`, in commit order.
 
     Reads the records since it last moved: for background work, not for each epoch.
@@ -19,14 +24,17 @@ def live_files(log: LedgerLog, state: PartitionState) -> tuple[FileRecord, ...]:
     Args:
         log: Of the route.
         state: A copy, or one that does not change meanwhile; `state.whole`.
+        known: What was live before, when it has not moved since; only later records are read.
+        known_through: `last_seq` of that time; None when nothing is known.
 
     Raises:
         InvariantError: The log's files do not add up to what the fold says.
         LedgerCorruptError: A record cannot be read.
         StorageUnavailableError: The store failed.
     """
-    found: list[FileRecord] = []
-    for record, _ in log.records(state.moved_seq):
+    found = list(known)
+    start = state.moved_seq if known_through is None else known_through + 1
+    for record, _ in log.records(start):
         if record.seq > state.last_seq:
             break
         body = record.body

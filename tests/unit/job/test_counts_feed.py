@@ -4,7 +4,8 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,12 @@ from sluiceway.job import counts_feed
 from sluiceway.job.counts_feed import CountsFeed, read_count
 from sluiceway.job.desk import Build, RouteDesk
 from sluiceway.job.ready_rule import CountsRule, TopicRule
+from sluiceway.ledger import fold_counts
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.kafka.topic_tail import TailMessage
+from tools.ledger_records import data
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 PATIENCE_S = 120.0
@@ -47,12 +50,16 @@ def test_message_says_the_rows_of_one_time_of_a_table() -> None:
         (b"{", "expected JSON"),
         (b'{"table":"a","table":"a"}', "expected JSON"),
         (b"[1]", "the key `table`"),
+        (b'{"table":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "expected JSON"),
+        (b'{"table":"ods.orders","more":"' + b"x" * (1 << 20) + b'"}', "at most 1,048,576 bytes"),
+        (b'{"table":"ods.orders","rows":1e400}', "a whole number"),
         (count("2026-11-20T08:00:00Z", 1, table=7), "the key `table`"),
         (count("2026-11-20T08:00:00Z", -1), "a whole number"),
         (count("2026-11-20T08:00:00Z", 1.0), "a whole number"),
         (count("2026-11-20T08:00:00Z", True), "a whole number"),
         (count("2026-11-20T08:00:00Z", 2**63), "a whole number"),
         (count("2026-11-20T08:00:00", 1), "date, time and zone"),
+        (count("9999-12-31T23:59:59-14:00", 1), "date, time and zone"),
         (count("8 o'clock", 1), "date, time and zone"),
         (count("0001-01-01T00:00:00+14:00", 1), "date, time and zone"),
         (count("2026-11-20T08:30:00Z", 1), r"as 2026-11-20T08:00:00\+00:00"),
@@ -103,6 +110,8 @@ class Topic:
     failure: Exception | None = None
     ends: dict[int, int] = field(default_factory=dict)
     opened: list[dict[int, int | None]] = field(default_factory=list)
+    at_once: int = 1_000
+    busy: bool = False
 
     def describe(self) -> tuple[SourceIdentity, tuple[int, ...]]:
         if self.failure is not None:
@@ -115,15 +124,17 @@ class Topic:
 
     @property
     def at_end(self) -> bool:
-        return all(self.ends[number] == len(log) for number, log in self.logs.items())
+        return not self.busy and all(
+            self.ends[number] == len(log) for number, log in self.logs.items()
+        )
 
     def take(self, most: int, wait_s: float) -> list[TailMessage]:
         del most, wait_s
         found = []
         for number, end in self.ends.items():
             log = self.logs[number]
-            found += [TailMessage(number, at, log[at]) for at in range(end, len(log))]
-            self.ends[number] = len(log)
+            self.ends[number] = min(len(log), end + self.at_once)
+            found += [TailMessage(number, at, log[at]) for at in range(end, self.ends[number])]
         if not found:
             time.sleep(0.01)
         return found
@@ -184,6 +195,46 @@ def test_counts_land_with_the_ends_and_the_next_driver_goes_on_there(
     assert driver.table.log.fold().counted.rows == {SEVEN: 3, EIGHT: 9}
 
 
+def test_count_that_was_corrected_further_on_in_the_topic_is_never_decided_with(
+    driver: Driver,
+) -> None:
+    rows = (10, 25)
+    topic = Topic({0: [count("2026-11-20T08:00:00Z", each) for each in rows]}, at_once=1)
+    reading = feed(driver, topic)
+    wait_for(lambda: not reading.pressing)
+    reading.close()
+    bodies = driver.counts()
+    assert [[(each.prefix, each.rows) for each in body.counts] for body in bodies] == [
+        [(EIGHT, 25)]
+    ]
+
+
+def test_topic_that_others_write_without_a_pause_is_read_all_the_same(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts_feed, "_LONGEST_UNKEPT_S", 0.1)
+    reading = feed(driver, Topic({0: [count("2026-11-20T08:00:00Z", 1)]}, busy=True))
+    wait_for(lambda: not reading.pressing and len(driver.counts()) == 1)
+    reading.close()
+    (body,) = driver.counts()
+    assert [(each.prefix, each.rows) for each in body.counts] == [(EIGHT, 1)]
+
+
+def test_many_messages_that_are_no_counts_are_told_once_a_minute(
+    driver: Driver, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic({0: [b"?"] * 999})
+    reading = feed(driver, topic)
+    wait_for(lambda: not reading.pressing)
+    assert capsys.readouterr().err.count("count_unreadable") == 1
+    monkeypatch.setattr(counts_feed, "_TELL_EVERY_S", 0.0)
+    topic.logs[0] += [b"?", count("2026-11-20T08:00:00Z", 1)]
+    wait_for(lambda: len(driver.counts()) == 1)
+    reading.close()
+    told = capsys.readouterr().err
+    assert '"others": 998' in told or "others=998" in told
+
+
 def test_topic_of_the_same_name_that_was_made_anew_is_read_from_its_begin(driver: Driver) -> None:
     topic = Topic({0: [count("2026-11-20T08:00:00Z", 1)]})
     first = feed(driver, topic)
@@ -220,6 +271,32 @@ def test_reading_of_others_counts_is_kept_now_and_then(
     reading.close()
     (body,) = driver.counts()
     assert (body.counts, [int(each.end) for each in body.ends]) == ((), [4])
+
+
+def test_counts_that_would_push_out_one_that_closes_wait_for_the_closing(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold_counts, "MAX_COUNTED", 1)
+    topic = Topic({0: [count("2026-11-20T08:00:00Z", 1)]})
+    reading = feed(driver, topic)
+    wait_for(lambda: len(driver.counts()) == 1)
+    driver.desk.close_prefixes([EIGHT], None, [EIGHT])
+    topic.logs[0].append(count("2026-11-20T09:00:00Z", 1))
+    asked: list[Build] = []
+    real = driver.desk.ask
+
+    def ask(build: Build) -> Future[int | None]:
+        asked.append(build)
+        return real(build)
+
+    monkeypatch.setattr(driver.desk, "ask", ask)
+    wait_for(lambda: len(asked) >= 2)
+    assert len(driver.counts()) == 1
+    closing = replace(data(1, 9), closed=(EIGHT,), counted=(EIGHT,))
+    driver.desk.ask(lambda _: closing).result()
+    wait_for(lambda: len(driver.counts()) == 2)
+    reading.close()
+    assert driver.table.log.fold().counted.rows == {"dt=20261120/hr=09": 1}
 
 
 def test_count_of_what_the_driver_has_closed_is_left_out(driver: Driver) -> None:

@@ -1,13 +1,17 @@
 """A table of dirty rows and how long they are kept, as far as no server is needed."""
 
+import errno
+import os
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.errors import JobFileError
+from sluiceway.errors import JobFileError, StorageUnavailableError
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.dirty_keeping import LanesSeen, open_ranges
 from sluiceway.job.dirty_limits import PREPARED_AT
@@ -47,6 +51,29 @@ def test_day_is_that_of_the_commit_else_of_the_newest_row(tmp_path: Path) -> Non
     assert day(last_ms + 1) == "2026-11-21"
     assert day(0, 5, None, last_ms + 1) == "2026-11-21"
     assert day(0, None) == day(0) == day(0, 2**62) == "1970-01-01"
+
+
+def test_file_that_cannot_be_read_is_the_stores_trouble(tmp_path: Path) -> None:
+    table = table_on_disk(tmp_path)
+    table.rows("dt=20261120/hr=08")
+    record = _prepared([record for record, _ in table.log.records()][-1], 0)
+
+    class Broken(LocalStorage):
+        def open_read(self, path: str) -> BinaryIO:
+            return cast("BinaryIO", BrokenDisk(Path(path).read_bytes()))
+
+    path = tmp_path / "f.parquet"
+    path.write_bytes(b"PAR1" * 9)
+    for storage in (LocalStorage(), Broken()):
+        with pytest.raises(StorageUnavailableError, match="cannot be read"):
+            day_of(record, storage, str(path))
+
+
+class BrokenDisk(BytesIO):
+    """Of which nothing can be read."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def _prepared(record: Record, at_ms: int) -> Record:

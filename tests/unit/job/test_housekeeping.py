@@ -3,6 +3,7 @@
 import json
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -16,6 +17,9 @@ from sluiceway.ledger.records import encode_record
 from sluiceway.observe.log import stderr_log
 from sluiceway.storage.local import LocalStorage
 from tools.ledger_records import fence, fold_of, record
+
+if TYPE_CHECKING:
+    from sluiceway.job.dirty_keeping import DirtyKeeper
 
 _PATIENCE_S = 30.0
 
@@ -115,3 +119,26 @@ def test_what_was_removed_is_logged(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert not left.exists()
     (line,) = map(json.loads, capsys.readouterr().err.splitlines())
     assert (line["event"], line["places"], line["size_bytes"]) == ("garbage_removed", 1, 5)
+
+
+def test_bug_in_one_part_of_a_pass_is_told_and_keeps_nothing_from_the_other(
+    tmp_path: Path,
+    fold: Fold,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    passes = Passes(ValueError("no number"))
+    passes.may_end.set()
+    monkeypatch.setattr(GarbageCollector, "collect", passes)
+    tended = threading.Event()
+
+    class Dirty:
+        def tend(self, *_: object) -> None:
+            tended.set()
+
+    keeper = _keeper(tmp_path, 3600.0)
+    keeper.dirty = cast("DirtyKeeper", Dirty())
+    keeper.tidy(fold)
+    assert tended.wait(_PATIENCE_S)
+    keeper.close()
+    assert "a bug: ValueError: no number" in capsys.readouterr().err

@@ -1,6 +1,7 @@
 """Work on a partition that goes wrong ends alone: its route goes on."""
 
 import errno
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,9 +27,10 @@ from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, fence, sources, span
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from sluiceway.ledger.file_records import FileRecord
+    from sluiceway.ledger.records import Record
 
 
 def _no_wait(attempts: int, error: StorageUnavailableError) -> None:
@@ -132,9 +134,20 @@ def test_work_whose_store_fails_while_files_are_carried_over_is_given_up(
     route.check_given_up("DATA")
 
 
-def test_files_that_every_epoch_brings_are_carried_over_between_two_epochs(tmp_path: Path) -> None:
+def test_files_that_every_epoch_brings_are_carried_over_between_two_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     route = _Route(tmp_path)
     epochs = count(1)
+    starts: list[int] = []
+    read = LedgerLog.records
+
+    def records(log: LedgerLog, start: int = 0) -> "Iterator[tuple[Record, bytes]]":
+        if threading.current_thread() is threading.main_thread():
+            starts.append(start)
+        return read(log, start)
+
+    monkeypatch.setattr(LedgerLog, "records", records)
 
     def rewrite(folder: str, live: "Sequence[FileRecord]") -> "Sequence[FileRecord]":
         name = folder.rpartition("/")[2]
@@ -144,11 +157,15 @@ def test_files_that_every_epoch_brings_are_carried_over_between_two_epochs(tmp_p
         route.commit_file(next(epochs))
 
     slot = route.move(rewrite, between)
+    monkeypatch.undo()
     assert slot is not None
     found = [record for record, _ in route.log.records() if record.type.value == "REPLACE"]
     assert [record.seq for record in found] == [slot]
     body = found[0].body
     assert isinstance(body, ReplaceRecord)
+    # The driver's thread, for which commits wait, reads no more than what is new.
+    assert len(starts) == 1
+    assert starts[0] > body.intent
     # The epoch before the INTENT and those of each round, the last one's file too.
     assert len(body.added) == next(epochs)
     (state,) = route.writer.fold.partitions.values()

@@ -134,6 +134,22 @@ def test_more_counts_than_are_kept_lose_the_oldest(
     assert fold.counted.rows == {"dt=20261120/hr=02": 2, "dt=20261120/hr=03": 3}
 
 
+def test_count_that_a_closing_was_decided_by_is_kept_until_that_is_in_the_ledger(
+    fold: Fold, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fold_counts, "MAX_COUNTED", 2)
+    put(fold, counts((EIGHT, 10), ("dt=20261120/hr=09", 1)))
+    more = {"dt=20261120/hr=10": 1}
+    body = counts_body(fold, (EIGHT,), LOG, {0: 6}, more)
+    if body is not None:
+        put(fold, body)
+    put(fold, closing(fold, EIGHT, counted=(EIGHT,), bound=None))
+    body = counts_body(fold, (EIGHT,), LOG, {0: 6}, more)
+    assert body is not None
+    put(fold, body)
+    assert sorted(fold.counted.rows) == ["dt=20261120/hr=09", "dt=20261120/hr=10"]
+
+
 def test_snapshot_keeps_counts_and_ends(fold: Fold, tmp_path: Path) -> None:
     storage, layout = LocalStorage(), LedgerLayout(str(tmp_path), "orders")
     put(fold, counts((EIGHT, 11), (SEVEN, 0), end=9_007_199_254_740_993))
@@ -152,6 +168,7 @@ def test_body_leaves_out_what_the_driver_has_closed_or_will(fold: Fold) -> None:
     nine = "dt=20261120/hr=09"
     asked = {EIGHT: 12, SEVEN: 1, nine: 3}
     body = counts_body(fold, (SEVEN,), LOG, {1: 8, 0: 5}, asked)
+    assert body is not None
     assert body.counts == (CountedPrefix(nine, BigInt(3)),)
     assert [(each.partition, each.end) for each in body.ends] == [(0, 5), (1, 8)]
     put(fold, body)

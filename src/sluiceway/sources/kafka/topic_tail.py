@@ -23,7 +23,6 @@ from sluiceway.sources.kafka.failures import (
 from sluiceway.sources.kafka.settings import consumer_settings
 
 _EARLIEST: Final = -2
-_MOST_AT_ONCE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +56,8 @@ class KafkaTopicTail:
         self._timeout_s = timeout_s
         self._trouble = BrokerTrouble()
         self._consumer: Consumer | None = None
-        self._behind: set[int] = set()
-        self._held: list[TailMessage] = []
-        self._heard = 0.0
+        # Partitions that are not read to their end -> seconds for which they were waited for.
+        self._behind: dict[int, float] = {}
         self.ends: dict[int, int] = {}
 
     def describe(self) -> tuple[SourceIdentity, tuple[int, ...]]:
@@ -100,46 +98,40 @@ class KafkaTopicTail:
             for number, start in starts.items()
         ])  # fmt: skip
         self.ends = {number: start for number, start in starts.items() if start is not None}
-        self._behind = set(starts)
-        self._held = []
-        self._heard = time.monotonic()
+        self._behind = dict.fromkeys(starts, 0.0)
 
     @property
     def at_end(self) -> bool:
-        """Whether all that there was has been given out."""
-        return not self._behind and not self._held
+        """Whether all that there was has been given out: the last word on something, too."""
+        return not self._behind
 
     def take(self, most: int, wait_s: float) -> list[TailMessage]:
-        """Messages that have come; none before the end of each partition was seen, or `most` came.
-
-        So the last word on something is among them, if it was there when they were read.
+        """Messages that have come; whether others stand behind them, `at_end` tells.
 
         Args:
-            most: Not many more are given out at once.
+            most: Not more are given out at once.
             wait_s: How long to wait for some.
 
         Raises:
-            SourceUnavailableError: Brokers are silent.
+            SourceUnavailableError: The broker of a partition is silent, whatever others say.
             UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
         """
         consumer = self._consumer
         if consumer is None:
             raise InvariantError("a topic is read before it was opened")
+        began = time.monotonic()
         try:
-            found = consumer.consume(_MOST_AT_ONCE, wait_s)
+            found = consumer.consume(most, wait_s)
         except KafkaException as failure:
             raise request_failure(kafka_error(failure), self._trouble, self._where) from failure
-        for message in found:
-            self._see(message)
-        if found:
-            self._heard = time.monotonic()
-        if self._behind and len(self._held) < most:
-            if time.monotonic() - self._heard > self._timeout_s:
-                reason = self._trouble.connection or "no leader"
-                text = f"partitions {sorted(self._behind)} do not answer: {reason}"
-                raise SourceUnavailableError(text, where=self._where)
-            return []
-        given, self._held = self._held, []
+        waited_s = time.monotonic() - began
+        self._behind = {number: before + waited_s for number, before in self._behind.items()}
+        given = [each for message in found if (each := self._seen(message)) is not None]
+        silent = sorted(n for n, silent_s in self._behind.items() if silent_s > self._timeout_s)
+        if silent:
+            reason = self._trouble.connection or "no leader"
+            text = f"partitions {silent} do not answer: {reason}"
+            raise SourceUnavailableError(text, where=self._where)
         for each in given:
             self.ends[each.partition] = each.offset + 1
         return given
@@ -150,17 +142,18 @@ class KafkaTopicTail:
         if consumer is not None:
             consumer.close()
 
-    def _see(self, message: Message) -> None:
+    def _seen(self, message: Message) -> TailMessage | None:
+        """What is given out; None for a word about a partition."""
         error = message.error()
         number, offset = message.partition(), message.offset()
         if error is None and number is not None and offset is not None:
-            self._behind.add(number)
-            value = message.value()
-            self._held.append(TailMessage(number, offset, _bytes(value)))
-        elif error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
-            self._behind.discard(-1 if number is None else number)
+            self._behind[number] = 0.0
+            return TailMessage(number, offset, _bytes(message.value()))
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001
+            self._behind.pop(-1 if number is None else number, None)
         elif error is not None and not is_retried_by_library(error):
             raise request_failure(error, self._trouble, self._where)
+        return None
 
     @property
     def _where(self) -> str:
