@@ -1,6 +1,7 @@
 """Columns that a schema says: what a walk over it gathers, whatever language it is written in."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -137,11 +138,11 @@ def name_problems(names: list[str]) -> dict[str, str]:
     Args:
         names: Of the fields of one record.
     """
-    lower = [name.lower() for name in names]
+    spelt = Counter(name.lower() for name in names)
     problems = {}
     for name in names:
         if not _NAME.fullmatch(name):
             problems[name] = "is no name of a column"
-        elif lower.count(name.lower()) > 1:
+        elif spelt[name.lower()] > 1:
             problems[name] = "differs from another in case only, which Hive does not see"
     return problems
