@@ -85,14 +85,14 @@ def _check_one_place(top: Place) -> None:
 
 def _several_places(node: dict[str, Any]) -> str:
     """The words under which a schema names properties, when those are several."""
-    named = [word for word in ("properties", "$ref") if word in node]
-    named += [
+    own: list[str] = [word for word in ("properties", "$ref") if word in node]
+    parts = [
         word
         for word in _PARTS
         for one in (node[word] if isinstance(node.get(word), list) else [node.get(word)])
         if isinstance(one, dict) and not one.keys().isdisjoint(("properties", "$ref", *_PARTS))
     ]
-    told = list(dict.fromkeys(named))
+    told = list(dict.fromkeys([*own, *parts]))
     return " and ".join(told) if len(told) > 1 else ""
 
 
