@@ -73,7 +73,7 @@ class Walk:
 
     def refusal(self, why: str, *, as_text: bool = True) -> UntypedFieldError:
         """Why the field that the walk stands at has no type."""
-        return UntypedFieldError(f"{self.where()}: {why}", as_text=as_text)
+        return UntypedFieldError(f"{self.where()}: {printable(why)}", as_text=as_text)
 
     def where(self) -> str:
         """The path as people write it."""
@@ -130,6 +130,11 @@ def column_of(
     except UntypedFieldError as error:
         return SchemaColumn(name, None, str(error), error.as_text)
     return SchemaColumn(name, found, notes=tuple(walk.notes))
+
+
+def printable(text: str) -> str:
+    """One line: names of a schema may hold anything, and stand in comments and logs."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def name_problems(names: list[str]) -> dict[str, str]:
