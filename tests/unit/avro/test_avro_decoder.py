@@ -265,6 +265,15 @@ def test_formats_without_bytes_refuse_a_binary_column_without_a_format(name: str
         open_decoder(FormatChoice(name), columns(raw="binary"))
 
 
+def test_numbers_that_no_column_reads_are_told_with_all_their_digits() -> None:
+    money = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}
+    text = record(("id", "long"), ("money", money))
+    payload = written(json.loads(text), {"id": 1, "money": Decimal("12345678901234567890.12")})
+    samples = FewSamples(ID, bare(text).fields_of)
+    samples.take([payload], ())
+    assert [(each.name, each.type) for each in samples.fields()] == [("money", "decimal(38,2)")]
+
+
 def test_fields_that_no_column_reads_are_told_by_the_schema_of_the_writer() -> None:
     text = record(("id", "long"), ("at", {"type": "int", "logicalType": "date"}), ("note", "bytes"))
     decoder = bare(text)
