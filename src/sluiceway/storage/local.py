@@ -396,9 +396,9 @@ def _reason(what: str, error: OSError) -> str:
     """What the system says, with the path where `what` does not have it."""
     if error.errno is None:
         return str(error)
-    path = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    path = error.filename if isinstance(error.filename, str) else ""
     at = f" at {path}" if path and path not in what else ""
-    return f"{os.strerror(error.errno).lower()}{at}"
+    return f"{(error.strerror or str(error)).lower()}{at}"
 
 
 def _status_of(entry: os.DirEntry[str]) -> FileStatus | None:

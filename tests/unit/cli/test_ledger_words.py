@@ -16,7 +16,6 @@ def epoch(**changes: Any) -> Any:
         "closed": (),
         "counted": (),
         "late_in": (),
-        "counted": (),
         "watermark": None,
         "counts": type("Counts", (), counts)(),
     }

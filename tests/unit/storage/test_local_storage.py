@@ -86,10 +86,22 @@ def test_status_asks_once_so_that_an_outage_has_one_meaning(
 @pytest.mark.parametrize(
     ("raised", "kind", "text"),
     [
-        (PermissionError(errno.EACCES, "no"), StorageRefusedError, ": permission denied"),
-        (OSError(errno.EROFS, "no", "/up/there"), StorageRefusedError, "system at /up/there"),
-        (OSError(errno.ENOSPC, "no"), StorageFullError, ": no space left on device"),
-        (OSError(errno.EIO, "no"), StorageUnavailableError, ": input/output error"),
+        (
+            PermissionError(errno.EACCES, "Permission denied"),
+            StorageRefusedError,
+            ": permission denied",
+        ),
+        (
+            OSError(errno.EROFS, "Read-only file system", "/up/there"),
+            StorageRefusedError,
+            "system at /up/there",
+        ),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            StorageFullError,
+            ": no space left on device",
+        ),
+        (OSError(errno.EIO, "Input/output error"), StorageUnavailableError, ": input/output error"),
         (OSError("the mount is gone"), StorageUnavailableError, ": the mount is gone"),
     ],
 )
