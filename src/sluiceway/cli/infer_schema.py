@@ -17,6 +17,7 @@ from sluiceway.formats.schema_registry.client import RegistryClient
 from sluiceway.formats.schema_registry.settings import RegistrySettings
 from sluiceway.formats.subject_columns import subject_columns
 from sluiceway.job.registry_columns import read_subject
+from sluiceway.spec.schema_formats import check_registry_url
 from sluiceway.types.hive_types import format_hive_type
 
 if TYPE_CHECKING:
@@ -37,8 +38,14 @@ def subject_block(url: str, subject: str, version: int | None, message: str | No
         SchemaRegistryRefusedError: It refuses, or does not know the subject.
         WrongUsageError: It is no schema of rows.
     """
-    if not url.startswith(("http://", "https://")):
-        raise WrongUsageError(f"{url} is no address", hint="--registry http://HOST:PORT/PATH")
+    try:
+        check_registry_url(url)
+    except ValueError as error:
+        # What is no such address may hold a password, and is not repeated.
+        raise WrongUsageError(
+            "--registry is no address of a registry without a login",
+            hint="--registry http://HOST:PORT/PATH; for a login name a job file: `infer JOB`",
+        ) from error
     found = RegistryClient(RegistrySettings(url)).of_subject(subject, version)
     if found is None:
         told = "" if version is None else f" version {version}"

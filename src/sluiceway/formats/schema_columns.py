@@ -1,6 +1,7 @@
 """Columns that a schema says: what a walk over it gathers, whatever language it is written in."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -72,7 +73,7 @@ class Walk:
 
     def refusal(self, why: str, *, as_text: bool = True) -> UntypedFieldError:
         """Why the field that the walk stands at has no type."""
-        return UntypedFieldError(f"{self.where()}: {why}", as_text=as_text)
+        return UntypedFieldError(f"{self.where()}: {printable(why)}", as_text=as_text)
 
     def where(self) -> str:
         """The path as people write it."""
@@ -131,17 +132,22 @@ def column_of(
     return SchemaColumn(name, found, notes=tuple(walk.notes))
 
 
+def printable(text: str) -> str:
+    """One line: names of a schema may hold anything, and stand in comments and logs."""
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
 def name_problems(names: list[str]) -> dict[str, str]:
     """Why fields cannot have the names they have; those of the others are left out.
 
     Args:
         names: Of the fields of one record.
     """
-    lower = [name.lower() for name in names]
+    spelt = Counter(name.lower() for name in names)
     problems = {}
     for name in names:
         if not _NAME.fullmatch(name):
             problems[name] = "is no name of a column"
-        elif lower.count(name.lower()) > 1:
+        elif spelt[name.lower()] > 1:
             problems[name] = "differs from another in case only, which Hive does not see"
     return problems

@@ -14,10 +14,12 @@ from sluiceway.job.schema_formats import registry_settings
 from sluiceway.sinks.registry import open_sink
 from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.models import RouteSpec, SubjectSpec
-from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.dirty import shown
+from sluiceway.types.hive_types import MAX_TEXT_LENGTH, format_hive_type
 from sluiceway.types.schema import ListType, MapType, StructType
 
 _SHOWN = 10
+_SHOWN_CHARS = 130
 
 
 def with_registry_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
@@ -131,7 +133,11 @@ def _completed(config: RouteConfig, spec: RouteSpec, found: SubjectVersion) -> R
 
 
 def _check_types(found: SubjectVersion, columns: tuple[SchemaColumn, ...]) -> None:
-    refused = [f"{column.name}: {column.refused}" for column in columns if column.type is None]
+    refused = [
+        f"{shown(column.name, _SHOWN_CHARS)[1:-1]}: {why}"
+        for column in columns
+        if (why := column.refused or _too_long(column))
+    ]
     if refused:
         more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
         raise _refused(
@@ -139,6 +145,13 @@ def _check_types(found: SubjectVersion, columns: tuple[SchemaColumn, ...]) -> No
             f"no column type holds {'; '.join(refused[:_SHOWN])}{more}",
             "list the columns in the job file; `sluiceway infer JOB` prints them",
         )
+
+
+def _too_long(column: SchemaColumn) -> str:
+    """Why the text of a type can be no column's; empty when it can."""
+    length = 0 if column.type is None else len(format_hive_type(column.type))
+    limit = f"has {length:,} characters, of {MAX_TEXT_LENGTH:,} that a type can have"
+    return f"its type {limit}" if length > MAX_TEXT_LENGTH else ""
 
 
 def _check_places(

@@ -13,11 +13,17 @@ _MAX_SCHEMA = 4 * 1024 * 1024
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def _check_url(text: str) -> str:
+def check_registry_url(text: str) -> str:
+    """The addresses of a schema registry, if they are such, and hold no login.
+
+    Raises:
+        ValueError: They are none.
+    """
     for one in text.split(","):
         parts = urlsplit(one.strip())
         host = parts.netloc if re.search(r":[0-9]+$", parts.netloc) else f"{parts.netloc}:80"
-        plain = not (parts.username or parts.query or parts.fragment) and one.isprintable()
+        plain = not (parts.username or parts.query or parts.fragment or " " in one.strip())
+        plain = plain and one.isprintable() and one.isascii()
         if parts.scheme not in _DEFAULT_PORTS or not is_host_port(host) or not plain:
             expected = "`http://host:port` or `https://host:port/path`, several with commas between"
             raise wrong(expected, "write the address without a login; that has keys of its own")
@@ -30,7 +36,7 @@ def _check_schema(text: str) -> str:
     return text
 
 
-RegistryUrl = Annotated[str, AfterValidator(_check_url)]
+RegistryUrl = Annotated[str, AfterValidator(check_registry_url)]
 SchemaText = Annotated[str, AfterValidator(_check_schema)]
 UnknownWait = Annotated[int, *duration("0s", "5m")]
 

@@ -16,8 +16,8 @@ from sluiceway.types.schema import (
     BinaryType,
     DataType,
     DateType,
+    DecimalType,
     FloatType,
-    IntegerType,
     LocalTimestampType,
     Schema,
     TimestampType,
@@ -28,6 +28,7 @@ MOST_FIELDS = 100
 MOST_TYPE_CHARS = 4_000
 _MOST_PATH_CHARS = 500
 _MOST_ROWS = 1_000
+_MOST_DIGITS = 38
 _ONE_IN = 4_096
 
 _Place = tuple[str, tuple[str, ...]]
@@ -116,11 +117,11 @@ def _type_of(value: object) -> DataType | None:
         UntypedError: It tells none.
     """
     match value:
-        case bool() | NumberText():
-            return type_of(value)
-        case int():
-            return IntegerType(64)
-        case float() | Decimal():
+        case int() if not isinstance(value, bool):
+            return type_of(NumberText(str(value)))
+        case Decimal():
+            return _decimal_type(value)
+        case float():
             return FloatType(64)
         case bytes():
             return BinaryType()
@@ -132,6 +133,13 @@ def _type_of(value: object) -> DataType | None:
             return LocalTimestampType()
         case _:
             return type_of(value)
+
+
+def _decimal_type(value: Decimal) -> DecimalType:
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int) or max(len(digits), abs(exponent)) > _MOST_DIGITS:
+        raise UntypedError(f"a decimal of more than {_MOST_DIGITS} digits")
+    return DecimalType(_MOST_DIGITS, max(0, -exponent))
 
 
 class DirtySamples(FieldSamples):

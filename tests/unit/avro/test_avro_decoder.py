@@ -265,6 +265,21 @@ def test_formats_without_bytes_refuse_a_binary_column_without_a_format(name: str
         open_decoder(FormatChoice(name), columns(raw="binary"))
 
 
+def test_broken_map_is_told_without_its_keys() -> None:
+    decoder = bare(record(("m", {"type": "map", "values": "string"})), columns(m="string"))
+    (dirty,) = decoder.decode([b"\x02\x06ann\x80"]).dirty
+    assert (dirty.reason, dirty.path) == (Why.BROKEN, "m.*")
+
+
+def test_numbers_that_no_column_reads_are_told_with_all_their_digits() -> None:
+    money = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}
+    text = record(("id", "long"), ("money", money))
+    payload = written(json.loads(text), {"id": 1, "money": Decimal("12345678901234567890.12")})
+    samples = FewSamples(ID, bare(text).fields_of)
+    samples.take([payload], ())
+    assert [(each.name, each.type) for each in samples.fields()] == [("money", "decimal(38,2)")]
+
+
 def test_fields_that_no_column_reads_are_told_by_the_schema_of_the_writer() -> None:
     text = record(("id", "long"), ("at", {"type": "int", "logicalType": "date"}), ("note", "bytes"))
     decoder = bare(text)

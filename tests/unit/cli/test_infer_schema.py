@@ -65,6 +65,39 @@ def test_subject_of_a_registry(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "url",
+    [
+        "http://ann:hush@127.0.0.1:1",
+        "http://127.0.0.1:1?token=hush",
+        "http://[hush",
+        "http://127.0.0.1:1hush",
+        "http://127.0.0.1:1/hush\xe9",
+        "http://127.0.0.1:1/hu sh",
+    ],
+)
+def test_address_with_a_login_is_refused_and_not_repeated(
+    capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    assert run_command(["infer", "o", "--registry", url]) == 2
+    told = capsys.readouterr().err
+    assert "--registry is no address of a registry without a login" in told
+    assert "hu" not in told
+
+
+def test_name_in_a_schema_writes_no_line_of_a_job_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "R\n  - {name: evil, type: string}"
+    inner = {"type": "record", "name": name, "fields": [{"name": "b", "type": name}]}
+    fields = [{"name": "a", "type": inner}]
+    text = json.dumps({"type": "record", "name": "T", "fields": fields})
+    (tmp_path / "a.avsc").write_text(text)
+    assert run_command(["infer", str(tmp_path / "a.avsc")]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.partition(", type")[0] for line in shown[2:]] == ["  - {name: a"]
+
+
+@pytest.mark.parametrize(
     ("name", "text", "line"),
     [
         ("a.avsc", AVRO, "  - {name: id, type: bigint}"),

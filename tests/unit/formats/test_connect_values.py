@@ -279,3 +279,20 @@ def test_messages_that_kafka_connect_has_written_are_read_exactly() -> None:
         inner = ([Decimal("1.5"), None], [("k", Decimal("-0.125"))])
         wanted.append((Decimal(price), Decimal(of_any), day, day, at + milli, at + micro, *inner))
     assert read(path.read_bytes().splitlines(), *columns) == wanted
+
+
+@pytest.mark.parametrize(
+    "kind", ["map<string,decimal(9,2)>", "string", "struct<m:map<string,decimal(9,2)>>"]
+)
+def test_keys_of_a_map_stay_out_of_the_path_of_a_redacted_column(kind: str) -> None:
+    values = {"type": "map", "values": decimal_of("", "2")}
+    inner = struct("v", {**values, "field": "m"}) if "m:" in kind else {**values, "field": "v"}
+    held: Any = {"ann@example.org": "!"}
+    payload = message({"v": {"m": held} if "m:" in kind else held}, inner)
+    place = "payload.after.v.m" if "m:" in kind else "payload.after.v"
+    policy = {"on_lossy": "text"} if kind == "string" else {}
+    hidden = column("v", kind, redact=True, **policy)
+    assert one(payload, hidden) == ("bad_text", f"{place}.*")
+    told = one(payload, column("v", kind, **policy))
+    assert told[1].startswith(place)
+    assert "ann" in told[1]

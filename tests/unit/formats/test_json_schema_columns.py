@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sluiceway.formats.json.schema_columns import json_schema_columns
-from sluiceway.formats.schema_columns import NoColumnsError
+from sluiceway.formats.schema_columns import NoColumnsError, name_problems
 from sluiceway.types.hive_types import format_hive_type
 
 NULL = {"type": "null"}
@@ -147,3 +147,59 @@ def test_what_may_be_decided_otherwise_is_noted() -> None:
 def test_schema_of_no_object_says_no_columns(text: str) -> None:
     with pytest.raises(NoColumnsError):
         json_schema_columns(text)
+
+
+BASE = {"type": "object", "properties": {"y": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("beside", "words"),
+    [
+        ({"allOf": [BASE]}, "properties and allOf"),
+        ({"anyOf": [{"$ref": "#/definitions/base"}]}, "properties and anyOf"),
+        ({"oneOf": [BASE, NULL]}, "properties and oneOf"),
+        ({"$ref": "#/definitions/base"}, r"properties and \$ref"),
+        ({"if": {}, "then": BASE}, "properties and then"),
+    ],
+)
+def test_no_property_is_left_out_that_stands_elsewhere(beside: Any, words: str) -> None:
+    whole = {"type": "object", "properties": {"x": {"type": "string"}}}
+    with pytest.raises(NoColumnsError, match=words):
+        types({**whole, **beside, "definitions": {"base": BASE}})
+    inner = types(
+        {"properties": {"a": {**whole, **beside}}, "type": "object", "definitions": {"base": BASE}}
+    )
+    assert "which are not put together" in inner["a"]
+
+
+def test_conditions_that_name_no_property_may_stand_beside_them() -> None:
+    either = [{"required": ["x"]}, {"required": ["y"]}]
+    assert one({"type": "string"}, oneOf=either) == "string"
+
+
+@pytest.mark.parametrize("reference", ["http://[x#a", "//[x"])
+def test_reference_that_is_no_address_leads_nowhere(reference: str) -> None:
+    told = one({"$ref": reference}, **{"$id": "http://a/b"})
+    assert told == f"x: its reference {reference!a} leads nowhere"
+    assert "leads nowhere" in one({"$ref": "b"}, **{"$id": "http://[a"})
+
+
+def test_scale_of_many_digits_is_refused() -> None:
+    node = {
+        "type": "number",
+        "title": "org.apache.kafka.connect.data.Decimal",
+        "connect.parameters": {"scale": "1" * 5000},
+    }
+    assert "without a scale" in one(node)
+
+
+def test_references_in_a_row_have_a_bound() -> None:
+    chain = {f"{n}": {"$ref": f"#/chain/{n + 1}"} for n in range(200)}
+    end = {"200": {"type": "string"}}
+    assert one({"$ref": "#/chain/150"}, chain=chain | end) == "string"
+    assert "more than 100 references" in one({"$ref": "#/chain/0"}, chain=chain | end)
+
+
+def test_many_names_are_compared_at_once() -> None:
+    names = [f"a{n}" for n in range(200_000)]
+    assert name_problems([*names, "A7"]).keys() == {"a7", "A7"}

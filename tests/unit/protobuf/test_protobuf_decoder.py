@@ -344,3 +344,10 @@ def test_fields_that_no_column_reads_are_told_with_their_type() -> None:
     assert (told["note"], told["cash"]) == ("string", "bigint")
     assert "id" not in told
     assert decoder.fields_of(b"\x08") == {}
+
+
+@pytest.mark.parametrize(("number", "kind"), [(2**63 - 1, "bigint"), (2**64 - 1, "decimal(38,0)")])
+def test_type_that_is_told_of_an_unread_number_takes_it(number: int, kind: str) -> None:
+    found = FewSamples(columns(id="bigint"), lambda _: {"n": number})
+    found.take([b"x"], ())
+    assert [each.type for each in found.fields()] == [kind]

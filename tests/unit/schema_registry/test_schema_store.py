@@ -48,6 +48,24 @@ def test_schemas_that_refer_to_each_other_come_to_an_end() -> None:
     assert {name for name, _ in found.references} <= {"A", "B"}
 
 
+def test_schemas_that_refer_to_each_other_too_deep_are_refused() -> None:
+    with registry_server() as registry:
+        number = registry.add("s0", '"int"')
+        for level in range(1, 120):
+            number = registry.add(f"s{level}", '"int"', references=[("N", f"s{level - 1}", 1)])
+        with pytest.raises(SchemaRegistryRefusedError, match="more than 100 levels deep"):
+            store_of(registry).schemas({number})
+
+
+@pytest.mark.parametrize("listed", [5, "a", [1], {"name": "a"}])
+def test_references_that_are_none_are_refused(listed: object) -> None:
+    with registry_server() as registry:
+        number = registry.add("a", '"int"')
+        registry.schemas[number]["references"] = listed
+        with pytest.raises(SchemaRegistryRefusedError, match="does not say what a schema refers"):
+            store_of(registry).schemas({number})
+
+
 def test_reference_that_is_gone_is_refused() -> None:
     with registry_server() as registry:
         number = registry.add("a", '"a"', references=[("B", "b", 7)])

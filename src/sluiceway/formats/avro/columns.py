@@ -21,6 +21,7 @@ from sluiceway.formats.schema_columns import (
     Walk,
     column_of,
     name_problems,
+    printable,
 )
 from sluiceway.types.schema import (
     BinaryType,
@@ -65,6 +66,8 @@ def avro_columns(text: str, referenced: Sequence[str] = ()) -> tuple[SchemaColum
         raise NoColumnsError(f"it is no Avro schema: {error}") from error
     if not isinstance(node, Record):
         raise NoColumnsError("it is an Avro schema, but not of a record")
+    if not node.fields:
+        raise NoColumnsError(f"the record {printable(node.name)} has no fields")
     problems = name_problems([name for name, _ in node.fields])
     return tuple(_column(name, of, node, problems.get(name)) for name, of in node.fields)
 

@@ -280,7 +280,8 @@ def _map(read_value: Read) -> Read:
                     pairs.append((key, read_value(cursor)))
                 _check_block(cursor, end)
         except DirtyValueError as error:
-            raise (error.under(key) if key else error) from None
+            # Not the key, which a column's `redact` may hide: columns are not known here.
+            raise (error.under("*") if key else error) from None
         cursor.depth -= 1
         return object_of_pairs(pairs)
 

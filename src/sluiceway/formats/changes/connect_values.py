@@ -9,7 +9,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 
 from sluiceway.formats.json.dirty_value import DirtyValueError
@@ -56,10 +56,12 @@ class _Target:
     Attributes:
         type: None where they are inside of something that is kept as text.
         unit: Of times.
+        redact: Whether the keys of a map are kept out of messages.
     """
 
     type: DataType | None
     unit: str | None = None
+    redact: bool = False
 
     @property
     def takes_times(self) -> bool:
@@ -70,12 +72,12 @@ class _Target:
     @property
     def element(self) -> "_Target":
         """Of an array's items."""
-        return _Target(self.type.element if isinstance(self.type, ListType) else None, self.unit)
+        return replace(self, type=self.type.element if isinstance(self.type, ListType) else None)
 
     @property
     def value(self) -> "_Target":
         """Of an object's values, where they are not those of a struct."""
-        return _Target(self.type.value if isinstance(self.type, MapType) else None, self.unit)
+        return replace(self, type=self.type.value if isinstance(self.type, MapType) else None)
 
 
 class SchemaView:
@@ -113,7 +115,8 @@ class SchemaView:
                 return message
             node, value = self._below(node, key), value[key]
         try:
-            found = self._read(value, node, _Target(field.type, field.time_unit))
+            target = _Target(field.type, field.time_unit, field.policy.redact)
+            found = self._read(value, node, target)
         except DirtyValueError as error:
             raise error.under(*field.path) from None
         if found is value:
@@ -163,13 +166,17 @@ class SchemaView:
 
     def _object(self, value: dict[str, object], node: _Node, target: _Target) -> object:
         if isinstance(target.type, StructType):
-            wanted = {of.name: _Target(of.type, of.time_unit) for of in target.type.fields}
+            wanted = {
+                of.name: _Target(of.type, of.time_unit, target.redact or of.policy.redact)
+                for of in target.type.fields
+            }
+            hidden = False
         else:
-            wanted = dict.fromkeys(value, target.value)
+            wanted, hidden = dict.fromkeys(value, target.value), target.redact
         changed: dict[str, object] = {}
         for key, inside in wanted.items():
             held = value.get(key)
-            found = self._inside(key, held, self._below(node, key), inside)
+            found = self._inside("*" if hidden else key, held, self._below(node, key), inside)
             if found is not held:
                 changed[key] = found
         if not changed:

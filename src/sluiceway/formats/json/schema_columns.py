@@ -4,6 +4,7 @@ A JSON Schema says less than Avro's: any number of digits is a number, and `form
 Values beyond a type that is given here are dirty, as everywhere.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,6 +32,7 @@ from sluiceway.types.schema import (
 _BIGINT = range(-(2**63), 2**63)
 _MOST_DIGITS = 38
 _MOST_REFERENCES = 100
+_SCALE = re.compile(r"[0-9]{1,2}")
 _CONNECT: dict[str, DataType] = {
     "int8": IntegerType(8),
     "int16": IntegerType(16),
@@ -41,6 +43,7 @@ _CONNECT: dict[str, DataType] = {
 }
 """Types that Kafka Connect notes beside `integer` and `number`, as `connect.type`."""
 _CHOICES = ("oneOf", "anyOf")
+_PARTS = ("allOf", *_CHOICES, "then", "else")
 
 
 def json_schema_columns(
@@ -57,12 +60,14 @@ def json_schema_columns(
     """
     documents, top = Documents.read(text, others)
     seen = 0
+    _check_one_place(top)
     while isinstance(top.node, dict) and isinstance(top.node.get("$ref"), str):
         found = documents.refer(top, top.node["$ref"])
         seen += 1
         if found is None or seen > _MOST_REFERENCES:
             raise NoColumnsError(f"its reference {top.node['$ref']!a} leads nowhere")
         top = found
+        _check_one_place(top)
     properties = top.node.get("properties") if isinstance(top.node, dict) else None
     if not isinstance(properties, dict) or not properties:
         raise NoColumnsError("it is no JSON Schema of an object with properties")
@@ -71,6 +76,24 @@ def json_schema_columns(
         _column(name, Place(node, top.document), top, documents, problems.get(name))
         for name, node in properties.items()
     )
+
+
+def _check_one_place(top: Place) -> None:
+    if isinstance(top.node, dict) and (words := _several_places(top.node)):
+        raise NoColumnsError(f"its properties stand in {words}, which are not put together")
+
+
+def _several_places(node: dict[str, Any]) -> str:
+    """The words under which a schema names properties, when those are several."""
+    own: list[str] = [word for word in ("properties", "$ref") if word in node]
+    parts = [
+        word
+        for word in _PARTS
+        for one in (node[word] if isinstance(node.get(word), list) else [node.get(word)])
+        if isinstance(one, dict) and not one.keys().isdisjoint(("properties", "$ref", *_PARTS))
+    ]
+    told = list(dict.fromkeys([*own, *parts]))
+    return " and ".join(told) if len(told) > 1 else ""
 
 
 def _column(
@@ -104,6 +127,8 @@ class _Types:
                 raise self._walk.refusal("its schema takes any value, or none")
             if any(node is each for each in self._above):
                 raise self._walk.refusal("its schema refers to itself")
+            if len(self._above) - depth > _MOST_REFERENCES:
+                raise self._walk.refusal(f"more than {_MOST_REFERENCES} references in a row")
             self._above.append(node)
             inner = self._inner(place)
             if inner is None:
@@ -116,6 +141,8 @@ class _Types:
     def _inner(self, place: Place) -> Place | None:
         """What a schema refers to, or the one thing that it is beside null; None: itself."""
         node = place.node
+        if words := _several_places(node):
+            raise self._walk.refusal(f"its properties stand in {words}, which are not put together")
         if "$ref" in node:
             found = self._documents.refer(place, str(node["$ref"]))
             if found is None:
@@ -179,7 +206,7 @@ class _Types:
         if node.get("title") == "org.apache.kafka.connect.data.Decimal":
             parameters = node.get("connect.parameters")
             scale = str(parameters.get("scale")) if isinstance(parameters, dict) else ""
-            if not scale.isascii() or not scale.isdigit() or int(scale) > _MOST_DIGITS:
+            if not _SCALE.fullmatch(scale) or int(scale) > _MOST_DIGITS:
                 raise self._walk.refusal("a decimal of Kafka Connect without a scale of a column")
             return DecimalType(_MOST_DIGITS, int(scale))
         told = _CONNECT.get(str(node.get("connect.type")))

@@ -63,10 +63,13 @@ class Documents:
             place: Where the reference stands.
             reference: Its text: an address, a pointer behind `#`, or both.
         """
-        address, pointer = urldefrag(reference)
-        if address and address not in self._by_address:
-            address = urljoin(place.document, address)
-        elif not address:
+        try:
+            address, pointer = urldefrag(reference)
+            if address and address not in self._by_address:
+                address = urljoin(place.document, address)
+        except ValueError:
+            return None
+        if not address:
             address = place.document
         if address not in self._by_address:
             return None
@@ -94,4 +97,7 @@ def _load(text: str) -> Any:
 
 def _address(document: Any, name: str) -> str:
     own = document.get("$id") if isinstance(document, dict) else None
-    return urldefrag(own)[0] if isinstance(own, str) and own else name
+    try:
+        return urldefrag(own)[0] if isinstance(own, str) and own else name
+    except ValueError:
+        return name

@@ -18,6 +18,7 @@ from sluiceway.formats.schema_registry.settings import RegistrySettings
 TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_REFERENCES = 1000
+MAX_REFERENCE_DEPTH = 100
 
 # Error codes for a subject, a version and a schema that the registry does not have.
 _UNKNOWN = (40401, 40402, 40403)
@@ -119,7 +120,14 @@ class RegistryClient:
         *,
         above: tuple[tuple[str, str], ...],
     ) -> None:
-        for one in holder.get("references") or ():
+        listed = holder.get("references") or []
+        if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+            raise SchemaRegistryRefusedError(
+                "the schema registry does not say what a schema refers to",
+                where=self._where(),
+                hint="is schema_registry.url a schema registry?",
+            )
+        for one in listed:
             subject, version = str(one.get("subject")), str(one.get("version"))
             key = (subject, version)
             if key in references or key in above:
@@ -127,6 +135,11 @@ class RegistryClient:
             if len(references) + len(above) > MAX_REFERENCES:
                 raise SchemaRegistryRefusedError(
                     f"a schema refers to more than {MAX_REFERENCES} others", where=self._where()
+                )
+            if len(above) > MAX_REFERENCE_DEPTH:
+                raise SchemaRegistryRefusedError(
+                    f"schemas refer to each other more than {MAX_REFERENCE_DEPTH} levels deep",
+                    where=self._where(),
                 )
             path = f"/subjects/{quote(subject, safe='')}/versions/{quote(version, safe='')}"
             found = self._get(path)
