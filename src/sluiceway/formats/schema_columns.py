@@ -2,8 +2,9 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sluiceway.types.dirty import shown
 from sluiceway.types.schema import DataType, Field, StructType
@@ -12,6 +13,8 @@ MAX_DEPTH = 50
 """A column's type is nested no deeper."""
 MOST_FIELDS = 10_000
 """A column's type has no more: a few records that hold each other twice would make millions."""
+
+Part = TypeVar("Part")
 
 _NAME = re.compile(r"[A-Za-z_]\w{0,127}", re.ASCII)
 _SHOWN_CHARS = 200
@@ -80,11 +83,11 @@ class Walk:
         joined = "".join(step if step in ("[]", "{}") else f".{step}" for step in self.path)
         return shown(joined.removeprefix("."), _SHOWN_CHARS)[1:-1]
 
-    def enter(self, step: str) -> None:
-        """Go to a field, to the items or to the values; `leave` goes back.
+    def under(self, step: str, type_of: Callable[[Part], DataType], part: Part) -> DataType:
+        """The type of a part of a schema that is a step below: a field, the items or the values.
 
         Raises:
-            UntypedFieldError: That is deeper than a column's type may be.
+            UntypedFieldError: It has none, or is deeper than a column's type may be.
         """
         self.path.append(step)
         self.fields += 1
@@ -92,10 +95,9 @@ class Walk:
             raise self.refusal(f"it is nested deeper than {MAX_DEPTH} levels")
         if self.fields > MOST_FIELDS:
             raise self.refusal(f"its column has more than {MOST_FIELDS:,} fields")
-
-    def leave(self) -> None:
-        """Go back to where `enter` was called."""
+        found = type_of(part)
         self.path.pop()
+        return found
 
     def struct(self, fields: Iterable[tuple[str, DataType]]) -> StructType:
         """A struct of fields that have types.
@@ -112,21 +114,27 @@ class Walk:
         return StructType(tuple(found))
 
 
-def column_of(
-    name: str, problem: str | None, walk: Walk, type_of: Callable[[], DataType]
-) -> SchemaColumn:
-    """A field's column.
+def columns_of(
+    fields: Sequence[tuple[str, Part]], type_of: Callable[[Walk, Part], DataType]
+) -> tuple[SchemaColumn, ...]:
+    """The columns of a record's fields, in their order.
 
     Args:
-        name: The field's.
-        problem: Why no column has that name; None when one can.
-        walk: A new one, which `type_of` uses.
-        type_of: The type; raises UntypedFieldError.
+        fields: Names, and what the schema says of each.
+        type_of: The type of one, by a walk that is new; raises UntypedFieldError.
     """
+    problems = name_problems([name for name, _ in fields])
+    return tuple(_column(name, part, problems.get(name), type_of) for name, part in fields)
+
+
+def _column(
+    name: str, part: Part, problem: str | None, type_of: Callable[[Walk, Part], DataType]
+) -> SchemaColumn:
     if problem is not None:
         return SchemaColumn(name, None, f"its name {problem}")
+    walk = Walk()
     try:
-        found = type_of()
+        found = walk.under(name, lambda of: type_of(walk, of), part)
     except UntypedFieldError as error:
         return SchemaColumn(name, None, str(error), error.as_text)
     return SchemaColumn(name, found, notes=tuple(walk.notes))

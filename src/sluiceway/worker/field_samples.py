@@ -11,7 +11,7 @@ from sluiceway.formats.json.json_values import NumberText
 from sluiceway.formats.json.unknown_fields import UnknownFields
 from sluiceway.formats.typed_values import Day, Instant, LocalTime
 from sluiceway.types.dirty import DirtyReason, DirtyRow
-from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.hive_types import MAX_PRECISION, format_hive_type
 from sluiceway.types.schema import (
     BinaryType,
     DataType,
@@ -28,7 +28,6 @@ MOST_FIELDS = 100
 MOST_TYPE_CHARS = 4_000
 _MOST_PATH_CHARS = 500
 _MOST_ROWS = 1_000
-_MOST_DIGITS = 38
 _ONE_IN = 4_096
 
 _Place = tuple[str, tuple[str, ...]]
@@ -137,9 +136,9 @@ def _type_of(value: object) -> DataType | None:
 
 def _decimal_type(value: Decimal) -> DecimalType:
     _, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int) or max(len(digits), abs(exponent)) > _MOST_DIGITS:
-        raise UntypedError(f"a decimal of more than {_MOST_DIGITS} digits")
-    return DecimalType(_MOST_DIGITS, max(0, -exponent))
+    if not isinstance(exponent, int) or max(len(digits), abs(exponent)) > MAX_PRECISION:
+        raise UntypedError(f"a decimal of more than {MAX_PRECISION} digits")
+    return DecimalType(MAX_PRECISION, max(0, -exponent))
 
 
 class DirtySamples(FieldSamples):

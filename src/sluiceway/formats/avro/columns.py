@@ -19,10 +19,10 @@ from sluiceway.formats.schema_columns import (
     NoColumnsError,
     SchemaColumn,
     Walk,
-    column_of,
-    name_problems,
+    columns_of,
     printable,
 )
+from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.schema import (
     BinaryType,
     BooleanType,
@@ -37,7 +37,6 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 
-_MOST_DIGITS = 38
 _PLAIN: dict[str, DataType] = {
     "boolean": BooleanType(),
     "int": IntegerType(32),
@@ -68,13 +67,7 @@ def avro_columns(text: str, referenced: Sequence[str] = ()) -> tuple[SchemaColum
         raise NoColumnsError("it is an Avro schema, but not of a record")
     if not node.fields:
         raise NoColumnsError(f"the record {printable(node.name)} has no fields")
-    problems = name_problems([name for name, _ in node.fields])
-    return tuple(_column(name, of, node, problems.get(name)) for name, of in node.fields)
-
-
-def _column(name: str, of: Node, record: Record, problem: str | None) -> SchemaColumn:
-    walk = Walk()
-    return column_of(name, problem, walk, lambda: _Types(walk, record).under(name, of))
+    return columns_of(node.fields, lambda walk, of: _Types(walk, node).of(of))
 
 
 class _Types:
@@ -84,14 +77,8 @@ class _Types:
         self._walk = walk
         self._above = [record]
 
-    def under(self, step: str, node: Node) -> DataType:
-        """Type of what is a step below."""
-        self._walk.enter(step)
-        found = self._of(node)
-        self._walk.leave()
-        return found
-
-    def _of(self, node: Node) -> DataType:
+    def of(self, node: Node) -> DataType:
+        """Type of a node, whatever it is."""
         match node:
             case Primitive("null"):
                 raise self._walk.refusal("it is never anything but null", as_text=False)
@@ -102,9 +89,9 @@ class _Types:
             case Enum():
                 return StringType()
             case Array(items):
-                return ListType(self.under("[]", items))
+                return ListType(self._walk.under("[]", self.of, items))
             case Map(values):
-                return MapType(StringType(), self.under("{}", values))
+                return MapType(StringType(), self._walk.under("{}", self.of, values))
             case Union(branches):
                 return self._union(branches)
             case Record():
@@ -113,8 +100,8 @@ class _Types:
     def _logical(self, logical: Logical, plain: DataType) -> DataType:
         match logical.name:
             case "decimal":
-                if logical.precision > _MOST_DIGITS:
-                    text = f"a decimal of {logical.precision} digits; a column has {_MOST_DIGITS}"
+                if logical.precision > MAX_PRECISION:
+                    text = f"a decimal of {logical.precision} digits; a column has {MAX_PRECISION}"
                     raise self._walk.refusal(text)
                 return DecimalType(logical.precision, logical.scale)
             case "uuid":
@@ -137,7 +124,7 @@ class _Types:
         held = [branch for branch in branches if branch != Primitive("null")]
         if not held:
             raise self._walk.refusal("it is never anything but null", as_text=False)
-        types = list(dict.fromkeys(self._of(branch) for branch in held))
+        types = list(dict.fromkeys(self.of(branch) for branch in held))
         if len(types) == 1:
             return types[0]
         if all(of in _WHOLE for of in types):
@@ -148,6 +135,6 @@ class _Types:
         if any(node is each for each in self._above):
             raise self._walk.refusal(f"the record {node.name} holds itself")
         self._above.append(node)
-        found = [(name, self.under(name, of)) for name, of in node.fields]
+        found = [(name, self._walk.under(name, self.of, of)) for name, of in node.fields]
         self._above.pop()
         return self._walk.struct(found)

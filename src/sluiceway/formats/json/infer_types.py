@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 
 from sluiceway.formats.json.json_values import NonFiniteText, NumberText
+from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.schema import (
     BooleanType,
     DataType,
@@ -19,8 +20,7 @@ from sluiceway.types.schema import (
 _INTEGER = re.compile(r"-?\d+")
 _NAME = re.compile(r"[A-Za-z_]\w{0,127}", re.ASCII)
 _BIGINT = range(-(2**63), 2**63)
-_MOST_DIGITS = 38
-_BIG = DecimalType(_MOST_DIGITS, 0)
+_BIG = DecimalType(MAX_PRECISION, 0)
 _NUMBERS: tuple[DataType, ...] = (IntegerType(64), _BIG, FloatType(64))
 """Each takes what those before it take."""
 
@@ -81,11 +81,11 @@ def common_type(found: Iterable[DataType | None]) -> DataType | None:
 def _number_type(text: str) -> DataType:
     if not _INTEGER.fullmatch(text):
         return FloatType(64)
-    if len(text) <= _MOST_DIGITS and int(text) in _BIGINT:
+    if len(text) <= MAX_PRECISION and int(text) in _BIGINT:
         return IntegerType(64)
-    if len(text.lstrip("-")) <= _MOST_DIGITS:
+    if len(text.lstrip("-")) <= MAX_PRECISION:
         return _BIG
-    raise UntypedError(f"a number of more than {_MOST_DIGITS} digits")
+    raise UntypedError(f"a number of more than {MAX_PRECISION} digits")
 
 
 def _struct_type(value: dict[str, object]) -> StructType | None:

@@ -13,9 +13,9 @@ from sluiceway.formats.schema_columns import (
     NoColumnsError,
     SchemaColumn,
     Walk,
-    column_of,
-    name_problems,
+    columns_of,
 )
+from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.schema import (
     BooleanType,
     DataType,
@@ -30,7 +30,6 @@ from sluiceway.types.schema import (
 )
 
 _BIGINT = range(-(2**63), 2**63)
-_MOST_DIGITS = 38
 _MOST_REFERENCES = 100
 _SCALE = re.compile(r"[0-9]{1,2}")
 _CONNECT: dict[str, DataType] = {
@@ -71,11 +70,8 @@ def json_schema_columns(
     properties = top.node.get("properties") if isinstance(top.node, dict) else None
     if not isinstance(properties, dict) or not properties:
         raise NoColumnsError("it is no JSON Schema of an object with properties")
-    problems = name_problems(list(properties))
-    return tuple(
-        _column(name, Place(node, top.document), top, documents, problems.get(name))
-        for name, node in properties.items()
-    )
+    fields = [(name, Place(node, top.document)) for name, node in properties.items()]
+    return columns_of(fields, lambda walk, place: _Types(walk, documents, top).of(place))
 
 
 def _check_one_place(top: Place) -> None:
@@ -96,13 +92,6 @@ def _several_places(node: dict[str, Any]) -> str:
     return " and ".join(told) if len(told) > 1 else ""
 
 
-def _column(
-    name: str, place: Place, top: Place, documents: Documents, problem: str | None
-) -> SchemaColumn:
-    walk = Walk()
-    return column_of(name, problem, walk, lambda: _Types(walk, documents, top).under(name, place))
-
-
 class _Types:
     """Types of the schemas of one column."""
 
@@ -111,14 +100,7 @@ class _Types:
         self._documents = documents
         self._above: list[Any] = [top.node]
 
-    def under(self, step: str, place: Place) -> DataType:
-        """Type of what is a step below."""
-        self._walk.enter(step)
-        found = self._resolved(place)
-        self._walk.leave()
-        return found
-
-    def _resolved(self, place: Place) -> DataType:
+    def of(self, place: Place) -> DataType:
         """Type of a schema, whatever it refers to; a reference never leads back to itself."""
         depth = len(self._above)
         while True:
@@ -134,7 +116,7 @@ class _Types:
             if inner is None:
                 break
             place = inner
-        found = self._of(place)
+        found = self._plain(place)
         del self._above[depth:]
         return found
 
@@ -161,7 +143,8 @@ class _Types:
             raise self._walk.refusal("schemas that are put together by allOf are not read")
         return None
 
-    def _of(self, place: Place) -> DataType:
+    def _plain(self, place: Place) -> DataType:
+        """Type of a schema that refers to no other."""
         node = place.node
         kind = self._kind(node)
         match kind:
@@ -199,16 +182,16 @@ class _Types:
             return told
         bounds = [node.get(key) for key in ("minimum", "maximum")]
         if any(type(bound) is int and bound not in _BIGINT for bound in bounds):
-            return DecimalType(_MOST_DIGITS, 0)
+            return DecimalType(MAX_PRECISION, 0)
         return IntegerType(64)
 
     def _number(self, node: Any) -> DataType:
         if node.get("title") == "org.apache.kafka.connect.data.Decimal":
             parameters = node.get("connect.parameters")
             scale = str(parameters.get("scale")) if isinstance(parameters, dict) else ""
-            if not _SCALE.fullmatch(scale) or int(scale) > _MOST_DIGITS:
+            if not _SCALE.fullmatch(scale) or int(scale) > MAX_PRECISION:
                 raise self._walk.refusal("a decimal of Kafka Connect without a scale of a column")
-            return DecimalType(_MOST_DIGITS, int(scale))
+            return DecimalType(MAX_PRECISION, int(scale))
         told = _CONNECT.get(str(node.get("connect.type")))
         if told is None:
             self._walk.note("a double rounds; a decimal keeps digits")
@@ -232,19 +215,21 @@ class _Types:
             raise self._walk.refusal("an array whose places have schemas of their own")
         if items is None:
             raise self._walk.refusal("an array whose items have no schema")
-        return ListType(self.under("[]", Place(items, place.document)))
+        return ListType(self._walk.under("[]", self.of, Place(items, place.document)))
 
     def _object(self, place: Place) -> DataType:
         properties = place.node.get("properties")
         values = place.node.get("additionalProperties")
         if isinstance(properties, dict) and properties:
             found = [
-                (name, self.under(name, Place(node, place.document)))
+                (name, self._walk.under(name, self.of, Place(node, place.document)))
                 for name, node in properties.items()
             ]
             return self._walk.struct(found)
         if isinstance(values, dict) and "patternProperties" not in place.node:
-            return MapType(StringType(), self.under("{}", Place(values, place.document)))
+            return MapType(
+                StringType(), self._walk.under("{}", self.of, Place(values, place.document))
+            )
         raise self._walk.refusal("an object whose schema names no properties")
 
 

@@ -9,12 +9,12 @@ from sluiceway.formats.json.exact_rows import parse_object
 from sluiceway.formats.json.infer_types import is_field_name
 from sluiceway.formats.json.json_values import NonFiniteText, NumberText
 from sluiceway.types.dirty import shown
+from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.iso_time import parse_iso_date, parse_iso_wall_time
 
 MOST_KEYS = 100
 """An object that has more has data for keys."""
 
-_MOST_DIGITS = 38
 _MOST_SCALE = 4
 _WHOLE = re.compile(r"-?\d+")
 _PLAIN = re.compile(r"-?(\d+)\.(\d+)")
@@ -100,7 +100,7 @@ class _Seen:
         if _WHOLE.fullmatch(text):
             self.kinds["whole number"] += 1
             self.whole_digits = max(self.whole_digits, len(text.lstrip("-")))
-            if len(text) <= _MOST_DIGITS:
+            if len(text) <= MAX_PRECISION:
                 number = int(text)
                 self.least = number if self.least is None else min(self.least, number)
                 self.greatest = number if self.greatest is None else max(self.greatest, number)
@@ -217,19 +217,19 @@ def _struct_type(seen: _Seen, path: str, doubts: list[str]) -> str:
 
 def _number_type(seen: _Seen, kinds: set[str], where: str, doubts: list[str]) -> str:
     if kinds == {"whole number"}:
-        if seen.whole_digits > _MOST_DIGITS:
+        if seen.whole_digits > MAX_PRECISION:
             doubts.append(f"{where}numbers of {seen.whole_digits} digits; string keeps them")
             return "string"
         least, greatest = seen.least or 0, seen.greatest or 0
         if least not in _BIGINT or greatest not in _BIGINT:
             doubts.append(f"{where}numbers beyond bigint")
-            return f"decimal({_MOST_DIGITS},0)"
+            return f"decimal({MAX_PRECISION},0)"
         for unit, scale in _UNITS.items():
             if _SINCE_S * scale <= least <= greatest < _UNTIL_S * scale:
                 doubts.append(f"{where}may be {unit} since 1970: {{type: timestamp, unit: {unit}}}")
         return "bigint"
     digits = seen.whole_digits + seen.scale
-    if "number with exponent" in kinds or seen.scale > _MOST_SCALE or digits > _MOST_DIGITS:
+    if "number with exponent" in kinds or seen.scale > _MOST_SCALE or digits > MAX_PRECISION:
         doubts.append(f"{where}double rounds; a decimal keeps digits")
         return "double"
     places = "1 decimal" if seen.scale == 1 else f"{seen.scale} decimals"

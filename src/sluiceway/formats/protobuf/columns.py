@@ -15,8 +15,7 @@ from sluiceway.formats.schema_columns import (
     NoColumnsError,
     SchemaColumn,
     Walk,
-    column_of,
-    name_problems,
+    columns_of,
 )
 from sluiceway.types.schema import (
     BinaryType,
@@ -94,8 +93,8 @@ def message_columns(schema: Schema, name: str | None) -> tuple[SchemaColumn, ...
     message = _message(schema, name)
     if not message.fields:
         raise NoColumnsError(f"the message {message.name} has no fields")
-    problems = name_problems([of.name for of in message.fields])
-    return tuple(_column(of, message, problems.get(of.name)) for of in message.fields)
+    fields = [(of.name, of) for of in message.fields]
+    return columns_of(fields, lambda walk, of: _Types(walk, message).of(of))
 
 
 def _is_google(name: str) -> bool:
@@ -111,11 +110,6 @@ def _message(schema: Schema, name: str | None) -> MessageType:
     raise NoColumnsError(f"it declares {len(schema.top)} messages; name one: {there}")
 
 
-def _column(of: FieldType, message: MessageType, problem: str | None) -> SchemaColumn:
-    walk = Walk()
-    return column_of(of.name, problem, walk, lambda: _Types(walk, message).field(of))
-
-
 class _Types:
     """Types of the fields of one column."""
 
@@ -123,24 +117,12 @@ class _Types:
         self._walk = walk
         self._above = [message]
 
-    def field(self, of: FieldType) -> DataType:
-        """Type of a field of the message above."""
-        self._walk.enter(of.name)
-        found = self._values(of)
-        self._walk.leave()
-        return found
-
-    def _values(self, of: FieldType) -> DataType:
+    def of(self, of: FieldType) -> DataType:
+        """Type of all values of a field."""
         if isinstance(of.of, MessageType) and of.of.is_map_entry:
             key, value = sorted(of.of.fields, key=lambda part: part.number)
-            return MapType(_key_type(key.kind), self._under("{}", value))
-        return ListType(self._under("[]", of)) if of.repeated else self._one(of)
-
-    def _under(self, step: str, of: FieldType) -> DataType:
-        self._walk.enter(step)
-        found = self._one(of)
-        self._walk.leave()
-        return found
+            return MapType(_key_type(key.kind), self._walk.under("{}", self._one, value))
+        return ListType(self._walk.under("[]", self._one, of)) if of.repeated else self._one(of)
 
     def _one(self, of: FieldType) -> DataType:
         if isinstance(of.of, MessageType):
@@ -157,7 +139,7 @@ class _Types:
         if any(of is each for each in self._above):
             raise self._walk.refusal(f"the message {of.name} holds itself")
         self._above.append(of)
-        found = [(each.name, self.field(each)) for each in of.fields]
+        found = [(each.name, self._walk.under(each.name, self.of, each)) for each in of.fields]
         self._above.pop()
         return self._walk.struct(found)
 
