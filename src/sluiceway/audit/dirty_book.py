@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from sluiceway.job.dirty_feed import CommittedDirty
-from sluiceway.ledger.dirty_files import dirty_sources
+from sluiceway.job.dirty_feed import CommittedDirty, committed_dirty
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import PURGE, LaneDataRecord
 from sluiceway.ledger.layout import LedgerLayout
@@ -44,9 +43,8 @@ class DirtyBook:
         first, body = fold.first_fence, record.body
         if first is None:
             return
-        for source, file in dirty_sources(first.ledger, record).items():
-            found = CommittedDirty(source, file, record, self.layout.final(file.final))
-            self.files[str(source)] = NotedDirty(found)
+        for found in committed_dirty(self.layout, first.ledger, record):
+            self.files[str(found.source)] = NotedDirty(found)
         if isinstance(body, LaneDataRecord):
             gives_up = fold.lanes.lanes[body.lane].kind == PURGE
             for span in body.ranges:

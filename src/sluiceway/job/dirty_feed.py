@@ -16,6 +16,7 @@ from sluiceway.job.desk import BackgroundWork
 from sluiceway.ledger.dirty_files import dirty_sources
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Record
 from sluiceway.observe.log import Log
@@ -52,6 +53,20 @@ class CommittedDirty:
     file: FileRecord
     record: Record
     path: str
+
+
+def committed_dirty(layout: LedgerLayout, ledger: str, record: Record) -> list[CommittedDirty]:
+    """The dirty files that a record commits, in its order.
+
+    Args:
+        layout: Of the route.
+        ledger: Its uuid.
+        record: Of any kind.
+    """
+    return [
+        CommittedDirty(source, file, record, layout.final(file.final))
+        for source, file in dirty_sources(ledger, record).items()
+    ]
 
 
 class DirtyStore(Protocol):
@@ -180,12 +195,11 @@ class DirtyFeeder(BackgroundWork):
         for record, _ in self._log.records(self._place.seq):
             if record.seq >= through:
                 return
-            found = dirty_sources(self._ledger, record)
-            names = [source.file for source in found]
+            found = committed_dirty(self._log.layout, self._ledger, record)
+            names = [each.source.file for each in found]
             at = self._place
             done = names.index(at.file) if (record.seq, at.file in names) == (at.seq, True) else 0
-            for source, file in list(found.items())[done:]:
-                yield CommittedDirty(source, file, record, self._log.layout.final(file.final))
+            yield from found[done:]
 
     def _feed_file(self, found: CommittedDirty) -> int:
         at = self._place

@@ -6,21 +6,20 @@ asks for it.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.job.dirty_feed import CommittedDirty
-from sluiceway.job.dirty_limits import PREPARED_AT
+from sluiceway.job.dirty_feed import CommittedDirty, committed_dirty
+from sluiceway.job.dirty_limits import prepared_ms
 from sluiceway.job.dirty_table import DirtyTable
 from sluiceway.job.requests import MOST_RANGES, REQUEST_VERSION, LaneRequest, put_request
-from sluiceway.ledger.dirty_files import dirty_sources, records_of
+from sluiceway.ledger.dirty_files import records_of
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lane_records import PURGE, LaneRange, LaneRecord
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import EpochRecord, Record
 from sluiceway.observe.log import Log
 from sluiceway.types.strict_json import BigInt
 
@@ -130,7 +129,7 @@ class DirtyKeeper:
             if found is not None and isinstance(found[0].body, LaneRecord):
                 sources = {DirtySource.parse(each.source) for each in found[0].body.ranges}
                 for record in records_of(self._log, sources):
-                    for committed in self._of(seen.ledger, record):
+                    for committed in committed_dirty(self._log.layout, seen.ledger, record):
                         if committed.source in sources:
                             self._take(committed)
             self._purges_seen.add(lane)
@@ -142,14 +141,13 @@ class DirtyKeeper:
         for record, _ in self._log.records(self._aged_through):
             if record.seq >= seen.published_through or stopped():
                 break
-            body = record.body
-            at_ms = body.timings_ms.get(PREPARED_AT, 0) if isinstance(body, EpochRecord) else 0
+            at_ms = prepared_ms(record.body)
             if at_ms > now_ms:
                 # By a clock that was wrong: it tells no time, and holds nothing behind it.
                 at_ms = 0
             if at_ms >= before_ms:
                 break
-            waiting += self._of(seen.ledger, record)
+            waiting += committed_dirty(self._log.layout, seen.ledger, record)
             if at_ms:
                 # What tells no time is as old as what stands behind it, at least.
                 for each in waiting:
@@ -159,10 +157,6 @@ class DirtyKeeper:
     def _take(self, found: CommittedDirty) -> None:
         if self._log.storage.status(found.path) is not None:
             self._files.setdefault(found.source, found)
-
-    def _of(self, ledger: str, record: Record) -> Iterator[CommittedDirty]:
-        for source, file in dirty_sources(ledger, record).items():
-            yield CommittedDirty(source, file, record, self._log.layout.final(file.final))
 
     def _ask(self, seen: LanesSeen) -> None:
         """Put a request to purge what is open and too old, as `dirty purge` does."""

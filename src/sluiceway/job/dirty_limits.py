@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from sluiceway.errors import DirtyLimitError
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.ledger.records import DataRecord
+from sluiceway.ledger.records import Body, DataRecord, EpochRecord
 from sluiceway.types.dirty import by_reason
 from sluiceway.worker.plan import DirtySample, TaskResult
 
@@ -133,7 +133,7 @@ class DirtyWatch:
                 # One that only closes prefixes has read nothing and tells no time.
                 continue
             # One of an older version does not tell its time, and neither do those before it.
-            if body.timings_ms.get(PREPARED_AT, 0) < oldest:
+            if prepared_ms(body) < oldest:
                 return
             self._epochs.appendleft(_epoch(body))
 
@@ -206,8 +206,13 @@ class DirtyWatch:
         return [*(epoch for epoch in self._epochs if epoch.at_ms >= oldest_ms), own]
 
 
+def prepared_ms(body: Body) -> int:
+    """When an epoch was prepared, by its driver's clock; 0 of what tells no time."""
+    return body.timings_ms.get(PREPARED_AT, 0) if isinstance(body, EpochRecord) else 0
+
+
 def _epoch(record: DataRecord) -> _Epoch:
-    at_ms = record.timings_ms.get(PREPARED_AT, 0)
+    at_ms = prepared_ms(record)
     counts = record.counts
     return _Epoch(at_ms, int(counts.read), int(counts.dirty), by_reason(record.dirty_reasons))
 

@@ -4,24 +4,26 @@ A dirty file has one copy, whose name and day follow from the record that commit
 there whole or not at all: so repeating a step changes nothing. The place only saves work.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 
 from sluiceway.catalog.hive_table import HiveColumn
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.job.dirty_feed import CommittedDirty, DirtyPlace, DirtyStore
-from sluiceway.job.dirty_limits import PREPARED_AT
+from sluiceway.job.dirty_limits import prepared_ms
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.ledger.records import EpochRecord, Record
+from sluiceway.ledger.records import Record
 from sluiceway.sinks.hive.day_table import DayTable
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.copying import copy_staged
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
+from sluiceway.worker.dirty_reader import read_dirty_rows
 
 _HEADERS: Final = "array<struct<name:string,value:binary>>"
 DIRTY_COLUMNS: Final = (
@@ -39,7 +41,6 @@ DIRTY_COLUMNS: Final = (
 )
 """Of dirty files, as Hive names their types."""
 
-_CHUNK_BYTES: Final = 1 << 20
 _OWN_FOLDER: Final = "_sluiceway_dirty"
 _NO_TIME_DAY: Final = "1970-01-01"
 
@@ -166,15 +167,7 @@ class DirtyTable(DirtyStore):
         if held is not None and held.size_bytes == file.size_bytes:
             return
         staged = f"{self._own().stage}/{uuid4().hex}"
-        writer = there.create_staged(staged)
-        try:
-            with self._from.open_read(found.path) as stream:
-                while chunk := stream.read(_CHUNK_BYTES):
-                    writer.handle().write(chunk)
-            seal = writer.seal()
-        except BaseException:
-            writer.abort()
-            raise
+        seal = copy_staged(self._from, found.path, there, staged)
         if (seal.size_bytes, seal.crc32c) != (file.size_bytes, file.crc32c):
             there.remove(staged)
             raise StorageUnavailableError(
@@ -198,10 +191,7 @@ def day_of(record: Record, storage: Storage, path: str) -> str:
     Raises:
         StorageUnavailableError: The store failed, or the file cannot be read.
     """
-    body = record.body
-    at_ms = body.timings_ms.get(PREPARED_AT, 0) if isinstance(body, EpochRecord) else 0
-    if not at_ms:
-        at_ms = _newest_ms(storage, path)
+    at_ms = prepared_ms(record.body) or _newest_ms(storage, path)
     if not at_ms:
         return _NO_TIME_DAY
     try:
@@ -211,13 +201,6 @@ def day_of(record: Record, storage: Storage, path: str) -> str:
 
 
 def _newest_ms(storage: Storage, path: str) -> int:
-    with storage.open_read(path) as stream:
-        try:
-            times = pq.read_table(stream, columns=["timestamp_ms"]).column(0).to_pylist()
-        except (pa.ArrowException, OSError) as error:
-            raise StorageUnavailableError(
-                f"the dirty file cannot be read: {error}",
-                where=path,
-                hint="`sluiceway verify --deep` says whether it is what was committed",
-            ) from error
-    return max((each for each in times if each is not None), default=0)
+    batches = read_dirty_rows(storage, path, 0, sys.maxsize, ("timestamp_ms",))
+    found = [pc.max(rows.column(0)).as_py() for _, rows in batches]
+    return max((each for each in found if each is not None), default=0)

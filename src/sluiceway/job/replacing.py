@@ -8,12 +8,7 @@ last ones, between two epochs; when those are too many for that, the work is giv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from sluiceway.errors import (
-    FileLostError,
-    SluicewayError,
-    StorageUnavailableError,
-    TaskFailedError,
-)
+from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.partition_bodies import abandon_body, intent_body, replace_body
 from sluiceway.ledger.file_records import FileRecord
@@ -22,13 +17,12 @@ from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.live_files import live_files
 from sluiceway.ledger.partition_records import IntentRecord, ReplaceRecord
 from sluiceway.ledger.places import intent_folder
+from sluiceway.storage.copying import copy_staged
 
 _MOST_ROUNDS = 3
 _MOST_HELD_FILES = 64
 _MOST_HELD_BYTES = 64 << 20
 """What the driver's thread carries over at most: commits wait for it."""
-
-_COPY_BYTES = 1 << 20
 
 Rewrite = Callable[[str, Sequence[FileRecord]], Sequence[FileRecord]]
 """Writes the rows of these files to new ones in a staged folder, an absolute path that exists.
@@ -183,19 +177,7 @@ def _carry_over(desk: RouteDesk, folder: str, file: FileRecord) -> FileRecord:
     """A copy of a live file, unchanged, in the staged folder."""
     storage, layout = desk.log.storage, desk.log.layout
     name = file.final.rpartition("/")[2]
-    path = layout.final(file.final)
-    writer = storage.create_staged(f"{folder}/{name}")
-    try:
-        with storage.open_read(path) as source:
-            while block := source.read(_COPY_BYTES):
-                writer.handle().write(block)
-        seal = writer.seal()
-    except OSError as error:
-        writer.abort()
-        raise StorageUnavailableError(f"cannot carry it over: {error}", where=path) from error
-    except BaseException:
-        writer.abort()
-        raise
+    seal = copy_staged(storage, layout.final(file.final), storage, f"{folder}/{name}")
     if (seal.size_bytes, seal.crc32c) != (file.size_bytes, file.crc32c):
         raise FileLostError("it is not the file that was committed", where=file.final)
     return replace(file, staged=f"{folder.rpartition('/')[2]}/{name}")

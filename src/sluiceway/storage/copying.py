@@ -1,0 +1,35 @@
+"""Copies of files that are there already, as new staged ones."""
+
+from sluiceway.errors import StorageUnavailableError
+from sluiceway.storage.contract import FileSeal, Storage
+
+_BLOCK_BYTES = 1 << 20
+
+
+def copy_staged(source: Storage, path: str, target: Storage, staged: str) -> FileSeal:
+    """Copy a file, unchanged, to a new staged one; what is left of a failure is taken back.
+
+    Args:
+        source: Where the file is.
+        path: Its name there.
+        target: Where the copy is made; may be the same store.
+        staged: A name that nothing has there.
+
+    Returns:
+        What was copied: the caller compares it with what it ought to be.
+
+    Raises:
+        StorageUnavailableError: A store failed.
+    """
+    writer = target.create_staged(staged)
+    try:
+        with source.open_read(path) as stream:
+            while block := stream.read(_BLOCK_BYTES):
+                writer.handle().write(block)
+        return writer.seal()
+    except OSError as error:
+        writer.abort()
+        raise StorageUnavailableError(f"cannot carry it over: {error}", where=path) from error
+    except BaseException:
+        writer.abort()
+        raise
