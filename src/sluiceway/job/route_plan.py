@@ -105,7 +105,7 @@ def with_further_columns(config: RouteConfig, state: TableState) -> RouteConfig:
     choices = config.choices.columns
     known = {field.name.lower() for field in config.columns.fields}
     known |= {column.field.name.lower() for column in choices}
-    known |= {column.column.lower() for column in config.meta}
+    known |= {column.column.lower() for column in config.meta} | config.left_out
     further = tuple(field for field in state.further if field.name.lower() not in known)
 
     def longer(field: Field) -> Field:
