@@ -35,12 +35,14 @@ ORDER_FIELDS: list[tuple[str, object]] = [
 ]
 
 
-def started(schema: object, columns: str = "from_registry", *, more: str = "") -> RouteConfig:
-    """A route whose subject has this schema, as it starts."""
+def started(
+    schema: object, columns: str = "from_registry", *, more: str = "", tail: str = ""
+) -> RouteConfig:
+    """A route whose subject has this schema, as it starts; `more` and `tail` are of its job."""
     is_record = isinstance(schema, dict) and "fields" in schema
     with registry_server() as registry:
         registry.add("orders-value", json.dumps(schema), "AVRO" if is_record else "JSON")
-        text = job(AVRO if is_record else JSON, columns=columns, more=more)
+        text = job(AVRO if is_record else JSON, columns=columns, more=more) + tail
         if "partition_by" in more:
             text = text.replace("\n  partition_by: []", "")
         return registry_columns(compile_route(load(text.replace("http://reg:8081", registry.url))))
@@ -53,10 +55,10 @@ def refusal(schema: object) -> str:
     return caught.value.message
 
 
-def changed(changes: str, *, more: str = "") -> RouteConfig:
+def changed(changes: str, *, more: str = "", tail: str = "") -> RouteConfig:
     """A route that has something different from the fields of an order, as it starts."""
     schema = record(*ORDER_FIELDS, name="Order")
-    return started(schema, f"{{from_registry: {{{changes}}}}}", more=more)
+    return started(schema, f"{{from_registry: {{{changes}}}}}", more=more, tail=tail)
 
 
 def columns_of(config: RouteConfig) -> list[str]:
@@ -92,6 +94,7 @@ def test_fields_are_left_out_renamed_retyped_and_columns_added() -> None:
         "except: [open], override: {amount: {name: total, type: 'decimal(18,2)', on_lossy: "
         "round(half_up)}, note: {required: true, on_bad_text: replace}, "
         "geo: {type: 'struct<city:string>'}}, add: [{name: city, type: string, path: geo.city}, "
+        "{name: tag, type: string, path: geo.tags.x}, "
         "{name: source, type: string, constant: web}, "
         "{name: cents, type: bigint, expression: cast(total * 100 AS bigint)}]"
     )
@@ -102,12 +105,13 @@ def test_fields_are_left_out_renamed_retyped_and_columns_added() -> None:
         "geo struct<city:string>",
         "note string",
         "city string",
+        "tag string",
         "source string",
         "cents bigint",
     ]
     assert config.columns is not None
     read = {each.name: each for each in config.columns.fields}
-    assert list(read) == ["id", "total", "at", "geo", "note", "city"]
+    assert list(read) == ["id", "total", "at", "geo", "note", "city", "tag"]
     assert (read["total"].path, read["total"].policy.on_lossy) == (("amount",), "round(half_up)")
     assert (read["note"].required, read["note"].policy.on_bad_text) == (True, "replace")
     assert (read["id"].path, read["city"].path) == ((), ("geo", "city"))
@@ -262,3 +266,11 @@ def test_columns_beside_a_schema_of_json_may_be_read_from_what_it_does_not_say()
     changes = "add: [{name: c, type: int, path: more.deep}]"
     config = started(schema, f"{{from_registry: {{{changes}}}}}")
     assert columns_of(config) == ["id bigint", "c int"]
+
+
+def test_condition_over_a_field_that_is_left_out_is_told_where_it_is_written() -> None:
+    assert changed("except: [open]", tail="where: note = 'a'\n").choices.where == "note = 'a'"
+    with pytest.raises(JobFileError, match="expected a condition") as caught:
+        changed("except: [open, note]", tail="where: note = 'a'\n")
+    assert caught.value.where == "job.yaml:13:1"
+    assert "note" in caught.value.hint
