@@ -46,7 +46,7 @@ class RouteConfig:
         choices: What the rows are made of them.
         left_out: Names, in lower case, by which nothing is read from the payload, whatever
             columns the table gets.
-        interval_s: Reading time of an epoch.
+        interval_s: From one commit to the next.
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
