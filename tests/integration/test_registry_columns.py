@@ -6,79 +6,30 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
-from pymetastore.hive_metastore import ttypes
 
 from sluiceway.cli.infer import infer
-from sluiceway.errors import JobFileError, SchemaRegistryRefusedError, SluicewayError
+from sluiceway.errors import (
+    JobFileError,
+    SchemaRegistryRefusedError,
+    SluicewayError,
+)
 from tools import avro_bytes as avro
 from tools import protobuf_bytes as pb
-from tools.raw_metastore import raw_client
-from tools.registry_server import Registry, registry_server
+from tools.registry_server import registry_server
 from tools.route_faults import NewRun, live
 from tools.route_runs import RouteRun
+from tools.subject_orders import (
+    PROTO,
+    TS_MS,
+    add_column,
+    order,
+    reads,
+    schema,
+)
 from tools.topic_writer import TopicWriter
 
-TS_MS = 1_795_161_600_000
-_MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2}
-_GEO = {"type": "record", "name": "Geo", "fields": [{"name": "lat", "type": "double"}]}
 _TIME = {"name": "t", "type": {"type": "int", "logicalType": "time-millis"}}
-FIELDS: list[dict[str, Any]] = [
-    {"name": "orderId", "type": "long"},
-    {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-    {"name": "amount", "type": ["null", _MONEY]},
-    {"name": "day", "type": {"type": "int", "logicalType": "date"}},
-    {"name": "geo", "type": _GEO},
-    {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "int"}}},
-    {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
-]
-PROTO = """
-syntax = "proto3"; package shop;
-import "google/protobuf/timestamp.proto";
-message Order { uint64 id = 1; google.protobuf.Timestamp at = 2; repeated Item items = 3; }
-message Item { string sku = 1; int32 count = 2; }
-"""
-
-
-def schema(*more: dict[str, Any]) -> str:
-    return json.dumps({"type": "record", "name": "Order", "fields": [*FIELDS, *more]})
-
-
-def order(schema_id: int, number: int, more: bytes = b"") -> bytes:
-    amount = avro.long(1) + avro.data(avro.unscaled(number * 100 + 5))
-    tags = avro.blocks([avro.text("北") + avro.blocks([avro.long(number)])])
-    body = avro.long(number) + avro.long(TS_MS) + amount + avro.long(20_000)
-    body += avro.floating(0.5, 64) + tags + avro.long(1) + more
-    return avro.confluent(schema_id, body)
-
-
-def reads(
-    run: RouteRun,
-    registry: Registry,
-    kind: str = "avro",
-    *,
-    subject: str = "{name: o}",
-    columns: str = "from_registry",
-) -> None:
-    """Make the job take its columns from the registry."""
-    text = run.job.path.read_text()
-    connection = f'  reg: {{schema_registry: {{url: "{registry.url}"}}}}\nsource:'
-    text = text.replace("source:", connection, 1)
-    text = text.replace("{json: {tombstones: skip}}", f"{{{kind}: {{registry: reg}}}}")
-    head, _, tail = text.partition("  columns:\n")
-    rest = tail.partition("  partition_by:")[2]
-    named = f"  columns: {columns}\n  subject: {subject}\n"
-    run.job.path.write_text(f"{head}{named}  partition_by:{rest}")
-
-
-def add_column(run: RouteRun, metastore_uri: str, name: str, kind: str) -> None:
-    """`ALTER TABLE` as another client does it."""
-    hive = run.job.route.hive
-    with raw_client(metastore_uri) as client:
-        raw = client.get_table(hive.database, hive.table)
-        raw.sd.cols = [*raw.sd.cols, ttypes.FieldSchema(name, kind)]
-        client.alter_table(hive.database, hive.table, raw)
 
 
 def test_table_is_made_and_filled_by_the_schema(new_run: NewRun, writer: TopicWriter) -> None:
@@ -292,129 +243,3 @@ def test_infer_prints_the_columns_of_a_subject_and_of_files(
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "# order.proto"
     assert '  - {name: items, type: "array<struct<sku:string,count:int>>"}' in shown
-
-
-CHANGES = """
-    from_registry:
-      except: [day, state]
-      override:
-        orderId: {name: number, type: string, on_lossy: text}
-        ts: {redact: true}
-        amount: {name: total, type: "decimal(5,1)", on_lossy: round(half_up), on_overflow: null}
-      add:
-        - {name: lat, type: int, path: geo.lat, on_lossy: truncate}
-        - {name: many, type: boolean, expression: total > 10}
-        - {name: origin, type: string, constant: web}"""
-
-
-@pytest.mark.parametrize("evolution", ["fail", "follow_table"])
-def test_table_has_what_the_job_file_says_otherwise(
-    new_run: NewRun, writer: TopicWriter, metastore_uri: str, evolution: str
-) -> None:
-    parts = '[{name: dt, event_time: "yyyyMMdd"}, {name: origin, column: origin}]'
-    run, topic = new_run(event_time="{field: ts}", partition_by=parts, evolution=evolution)
-    with registry_server() as registry:
-        first = registry.add("o", schema())
-        reads(run, registry, columns=CHANGES)
-        writer.write(topic, [order(first, n) for n in (1, 10, 1_000_000)])
-        run.catch_up()
-        if evolution == "follow_table":
-            # Columns that are called as fields which the job file leaves out or renames.
-            for name, kind in (("day", "date"), ("amount", "decimal(18,2)"), ("city", "string")):
-                add_column(run, metastore_uri, name, kind)
-        second = registry.add("o", schema({"name": "city", "type": "string"}))
-        text = run.job.path.read_text()
-        run.job.path.write_text(text.replace("{name: o}", "{name: o, version: 1}"))
-        writer.write(topic, [order(second, 2, avro.text("x"))])
-        run.catch_up()
-        further = ", city" if evolution == "follow_table" else ""
-        found = run.rows(f"number, total, lat, many{further}")
-        hive = run.job.route.hive
-        # No file has what the job file leaves out, though the table has it now.
-        for name in ("day", "amount"):
-            with pytest.raises(duckdb.BinderException, match=name):
-                run.rows(name)
-        with raw_client(metastore_uri) as client:
-            names = [column.name for column in client.get_table(hive.database, hive.table).sd.cols]
-            folders = client.get_partition_names(hive.database, hive.table, -1)
-    assert folders == ["dt=20261120/origin=web"]
-    assert names[:6] == ["number", "ts", "total", "geo", "tags", "lat"]
-    none = (None,) if further else ()
-    followed = ("x",) if further else ()
-    assert sorted(found) == [
-        ("1", Decimal("1.1"), 0, False, *none),
-        ("10", Decimal("10.1"), 0, True, *none),
-        ("1000000", None, 0, None, *none),
-        ("2", Decimal("2.1"), 0, False, *followed),
-    ]
-    assert run.dirty() == []
-    run.assert_verified()
-
-
-def test_changes_of_json_and_protobuf_are_read_so_too(new_run: NewRun, writer: TopicWriter) -> None:
-    json_run, json_topic = new_run(event_time="{field: at}")
-    proto_run, proto_topic = new_run(event_time="{field: seen}")
-    geo = {"type": "object", "properties": {"lat": {"type": "number"}}}
-    nodes: dict[str, object] = {"id": {"type": "integer"}}
-    nodes["at"] = {"type": "string", "format": "date-time"}
-    nodes |= {"price": {"type": "number"}, "a-b": {"type": "string"}, "geo": geo}
-    with registry_server() as registry:
-        number = registry.add("j", json.dumps({"type": "object", "properties": nodes}), "JSON")
-        changes = (
-            "{from_registry: {except: [geo], override: {price: {type: 'decimal(9,2)'}, "
-            "a-b: {name: a_b, trim: false}}, add: [{name: lat, type: double, path: geo.lat}]}}"
-        )
-        reads(json_run, registry, "json", subject="{name: j}", columns=changes)
-        text = (
-            '{"id": 1, "at": "2026-11-20T08:00:00Z", "price": 0.10, "a-b": "x", "geo": {"lat": 2}}'
-        )
-        writer.write(json_topic, [avro.confluent(number, text.encode())])
-        json_run.catch_up()
-        number = registry.add("p", PROTO, "PROTOBUF")
-        changes = (
-            "{from_registry: {except: [items], override: {at: {name: seen}, "
-            "id: {type: bigint, on_overflow: clamp}}}}"
-        )
-        reads(
-            proto_run,
-            registry,
-            "protobuf",
-            subject="{name: p, message: shop.Order}",
-            columns=changes,
-        )
-        at = pb.tagged(1, pb.VARINT, pb.varint(TS_MS // 1000))
-        body = pb.tagged(1, pb.VARINT, pb.varint(2**64 - 1)) + pb.tagged(2, pb.LENGTH, at)
-        writer.write(proto_topic, [avro.confluent(number, b"\0" + body)])
-        proto_run.catch_up()
-    assert json_run.rows("id, price, a_b, lat") == [(1, Decimal("0.10"), "x", 2.0)]
-    at_us = datetime(2026, 11, 20, 8)  # noqa: DTZ001 - as the table has it
-    assert proto_run.rows("id, seen") == [(2**63 - 1, at_us)]
-    for run in (json_run, proto_run):
-        assert run.dirty() == []
-        run.assert_verified()
-
-
-def test_newer_version_without_a_field_of_the_job_file_halts_at_the_next_start(
-    new_run: NewRun, writer: TopicWriter
-) -> None:
-    run, topic = new_run(event_time="{field: ts}")
-    with registry_server() as registry:
-        first = registry.add("o", schema())
-        reads(run, registry, columns="{from_registry: {except: [state]}}")
-        writer.write(topic, [order(first, 1)])
-        run.catch_up()
-        fields = [field for field in FIELDS if field["name"] != "state"]
-        registry.add("o", json.dumps({"type": "record", "name": "Order", "fields": fields}))
-        with pytest.raises(JobFileError, match="the subject o version 2") as told:
-            run.catch_up()
-        assert "expected a field of the schema, got `state`" in told.value.message
-        line = (
-            run.job.path.read_text()
-            .splitlines()
-            .index("  columns: {from_registry: {except: [state]}}")
-        )
-        assert told.value.where == f"{run.job.path}:{line + 1}:38"
-        assert run.rows("orderId") == [(1,)]
-        run.job.path.write_text(run.job.path.read_text().replace("except: [state]", ""))
-        run.catch_up()
-    run.assert_verified()

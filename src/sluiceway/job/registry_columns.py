@@ -23,6 +23,7 @@ from sluiceway.spec.models import RouteSpec, SubjectSpec
 from sluiceway.spec.positions import Path
 from sluiceway.spec.type_text import is_nested
 from sluiceway.spec.written_columns import COLUMNS
+from sluiceway.types.evolution import Evolution
 
 _SHOWN = 10
 
@@ -121,7 +122,10 @@ def _completed(config: RouteConfig, spec: RouteSpec, found: SubjectVersion) -> R
     _check_choices(found, whole, made)
     compiled = compile_route(whole)
     hive = replace(
-        config.hive, schema=compiled.hive.schema, partition_columns=compiled.hive.partition_columns
+        config.hive,
+        schema=compiled.hive.schema,
+        partition_columns=compiled.hive.partition_columns,
+        adds=config.evolution is Evolution.ADD_COLUMNS,
     )
     return replace(
         config,

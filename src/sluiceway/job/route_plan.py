@@ -81,9 +81,9 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
 
 
 def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
-    if config.evolution is Evolution.ADD_COLUMNS:
-        return "dirty"
     format_name, options = config.format.name, dict(config.format.options)
+    if config.evolution is Evolution.ADD_COLUMNS and format_name == "json":
+        return "dirty"
     # Of JSON they may be kept, of delimited text they are named or lie behind those with a column.
     ignores = options.get("extra") == "ignore"
     named = format_name == "csv" and bool(options.get("fields"))

@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.spec.event_time import OWN_FIELDS
-from sluiceway.spec.models import META_NAMES
+from sluiceway.spec.models import META_NAMES, takes_from_registry
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Mark, Problem, quoted
 from sluiceway.spec.ready import check_ready
@@ -427,8 +427,9 @@ def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[
     """What finds fields that no column reads knows JSON; who adds columns, the metastore."""
     evolution, path = _mapping(data, "table").get("evolution"), ("table", "evolution")
     json = _mapping(data, "format").get("json")
+    typed = evolution == "add_columns" and takes_from_registry(_mapping(data, "table"))
     if evolution in ("add_columns", "quarantine"):
-        if json is None:
+        if json is None and not typed:
             text = f"expected the format json beside {quoted(evolution)}"
             yield Problem(positions.value(path), text, "write fail or follow_table")
         elif "extra" in _mapping(json):

@@ -71,10 +71,12 @@ def _check_left_out(data: Mapping[str, Any], positions: Positions) -> Iterator[P
     if not seen:
         return
     # What is left out is a field that no column reads, and these say what becomes of such.
-    evolution = mapping(data.get("table")).get("evolution")
-    extra = mapping(data, "format", "json").get("extra")
-    rule = f"evolution: {evolution}" if evolution in ("add_columns", "quarantine") else ""
-    rule = "extra: dirty" if extra == "dirty" else rule
+    formats, evolution = mapping(data.get("format")), mapping(data.get("table")).get("evolution")
+    rule = ""
+    if "json" in formats and evolution in ("add_columns", "quarantine"):
+        rule = f"evolution: {evolution}"
+    elif mapping(formats, "json").get("extra") == "dirty":
+        rule = "extra: dirty"
     if rule:
         text = f"expected no `except` beside `{rule}`, which is for fields that no column reads"
         todo = "override the fields with `transient: true`: they are read, and not in the table"
