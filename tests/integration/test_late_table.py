@@ -89,11 +89,11 @@ NewLate = Callable[..., LateRun]
 
 @pytest.fixture
 def new_late(new_run: NewRun, new_topic: TopicFactory) -> NewLate:
-    def make(*, topic: str = "", late_table: str = "", **changes: str) -> LateRun:
+    def make(*, topic: str = "", late_table: str = "", evolution: str = "fail") -> LateRun:
         topic = topic or new_topic(1)
         table = late_table or f"ods.{topic.replace('-', '_')}_late"
         time = f"{{field: ts, unit: ms, archive_window: 24h, late_table: {table}}}"
-        run, _ = new_run(topic=topic, event_time=time, **changes)
+        run, _ = new_run(topic=topic, event_time=time, evolution=evolution)
         return LateRun(run, topic, table)
 
     return make
