@@ -73,8 +73,9 @@ class HeldRoute:
         planned.dates = self.clock.date(fold, planned.route.late)
 
     def untold(self) -> tuple[str, ...]:
-        """Who does not know of announcements that it should know of. Any thread may ask."""
-        return () if self.ready_effects is None else self.ready_effects.troubles
+        """Receivers and a table of late rows that do not know what they should; for any thread."""
+        receivers = () if self.ready_effects is None else self.ready_effects.troubles
+        return receivers if self.late_table is None else receivers + self.late_table.troubles
 
     @property
     def announcing(self) -> bool:

@@ -104,10 +104,21 @@ class LateTableFollower(BackgroundWork):
         self._compare_due = self._retry_due = 0.0
         self._state = threading.Condition()
         self._trouble: SluicewayError | None = None
+        self._waits = ""
+        self._left_alone = 0
         self._in_haste = False
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="late_table", daemon=True)
         self._thread.start()
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """Why the table does not show all late rows; none when it does. Any thread may ask."""
+        waits = self._waits
+        found = [waits] if waits else []
+        if self._left_alone:
+            found.append(f"{self._left_alone} partitions were left alone, see the log")
+        return tuple(f"table of late rows {self._table}: {each}" for each in found)
 
     def settle(self, timeout_s: float) -> bool:
         """Wait until the table shows all that is published. Called at the end of a run.
@@ -228,6 +239,7 @@ class LateTableFollower(BackgroundWork):
             else:
                 self._parked.pop(values, None)
                 self._told.pop(values, None)
+        self._left_alone = len(self._parked)
         if len(self._shown) > _MOST_REMEMBERED:
             self._shown.clear()
         self._shown |= wanted.keys() - left.keys()
@@ -268,7 +280,7 @@ class LateTableFollower(BackgroundWork):
     def _note_through(self, through: int) -> None:
         with self._state:
             self._through = through
-            self._trouble = None
+            self._trouble, self._waits = None, ""
             self._state.notify_all()
 
     def _note_trouble(
@@ -282,7 +294,7 @@ class LateTableFollower(BackgroundWork):
             retry_in_s=pause_s,
         )
         with self._state:
-            self._trouble = error
+            self._trouble, self._waits = error, text
             self._state.notify_all()
 
     def _rest(self, pause_s: float) -> None:
