@@ -96,6 +96,7 @@ class LateTableFollower(BackgroundWork):
         self._published = published
         self._table = table
         self._eyes = eyes
+        self._made_at_s = 0
         self._through = 0
         self._kept = 0
         self._shown: set[tuple[str, ...]] = set()
@@ -168,6 +169,7 @@ class LateTableFollower(BackgroundWork):
             self._table.make()
             self._eyes.info("late_table_made", table=str(self._table))
         self._table.follow()
+        self._made_at_s = self._table.created_at_s
         self._parked, self._shown = {}, set()
         self._kept = self._recalled()
         self._note_through(self._kept)
@@ -182,7 +184,7 @@ class LateTableFollower(BackgroundWork):
             # Advice only: without it each partition is looked at again.
             self._eyes.info("late_table_from_the_start", error=str(error))
             shown = None
-        now = (str(self._table), self._table.created_at_s)
+        now = (str(self._table), self._made_at_s)
         return shown.through if shown and (shown.table, shown.created_at_s) == now else 0
 
     def _go_on(self) -> None:
@@ -259,12 +261,12 @@ class LateTableFollower(BackgroundWork):
 
     def _compare(self) -> None:
         """Look at the tables again; the late one gets the columns that the other one has."""
-        if not self._table.find():
+        if not self._table.find() or self._table.created_at_s != self._made_at_s:
             raise TableMismatchError(
                 "the table was dropped",
                 where=str(self._table),
-                hint="it is made anew with all that came late; take `late_table` out of the job "
-                "file to be rid of it",
+                hint="all that came late is shown anew; take `late_table` out of the job file to "
+                "be rid of the table",
             )
         self._table.follow()
         self._compare_due = time.monotonic() + _COMPARE_EVERY_S
@@ -273,7 +275,7 @@ class LateTableFollower(BackgroundWork):
         """Keep the place, unless something before it is still to be shown."""
         if self._parked or not (force or self._through - self._kept >= _KEEP_EVERY):
             return
-        shown = LateShown(str(self._table), self._table.created_at_s, self._through)
+        shown = LateShown(str(self._table), self._made_at_s, self._through)
         self._log.storage.overwrite(self._log.layout.late_shown, encode(shown))
         self._kept = self._through
 

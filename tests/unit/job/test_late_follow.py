@@ -191,6 +191,16 @@ def test_table_that_was_dropped_is_made_anew_with_all_that_came_late(route: Rout
     assert route.shown.hours == ["05"]
 
 
+def test_table_that_somebody_makes_again_while_the_route_runs_shows_all_anew(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_follow, "_COMPARE_EVERY_S", 0.01)
+    route.late("05")
+    assert route.follow().settle(PATIENCE_S)
+    route.shown.make()
+    wait_until(lambda: route.shown.hours == ["05"])
+
+
 def test_very_many_partitions_are_shown_in_pieces(
     route: Route, monkeypatch: pytest.MonkeyPatch
 ) -> None:
