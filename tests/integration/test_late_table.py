@@ -12,7 +12,7 @@ import pytest
 from pymetastore.hive_metastore import ttypes
 
 from sluiceway.audit.run_verify import verify_route
-from sluiceway.catalog.hive_table import HiveColumn
+from sluiceway.catalog.hive_table import HiveColumn, NewPartition
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.cli.app import run_command
 from sluiceway.errors import LedgerMismatchError, TableMismatchError
@@ -182,6 +182,32 @@ def test_late_table_is_external_ours_and_read_with_its_partitions_by_pyarrow(
     assert late.seen() == [1, 2, 3]
     assert late.run.rows() == [(0, 0), (0, 4)]
     late.run.assert_verified()
+
+
+def test_verify_tells_of_partitions_that_are_not_seen_or_not_ours(
+    new_late: NewLate, writer: TopicWriter
+) -> None:
+    late = new_late()
+    begin(late, writer)
+    writer.write(late.topic, rows(1, -30, -50))
+    late.run.catch_up()
+    database, name = late.table.split(".")
+    client = late.client()
+    client.drop_partition(database, name, ("20261119", "06"))
+    report = late.run.verified()
+    assert any("1 partitions of late rows are not seen" in each for each in report.unchecked)
+    # Its own table's hour, too: those rows are not late.
+    shown = NewPartition(("20261120", "12"), f"file:{late.run.root()}/dt=20261120/hr=12")
+    client.add_partitions(database, name, [shown])
+    client.close()
+    (problem,) = verify_route(late.run.config(), deep=False).problems
+    assert (problem.kind, "20261120/12" in problem.where) == ("partition", True)
+    # What was dropped stays so; a lost place brings it back.
+    late.run.catch_up()
+    assert "20261119/06" not in late.folders()
+    (late.run.root() / "_sluiceway" / late.run.config().route / "late-table.json").unlink()
+    late.run.catch_up()
+    assert "20261119/06" in late.folders()
 
 
 def test_rows_that_came_late_before_there_was_a_table_are_seen_in_it(
