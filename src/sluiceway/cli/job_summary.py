@@ -13,6 +13,7 @@ from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
 from sluiceway.spec.retention import duration_text
 
 if TYPE_CHECKING:
+    from sluiceway.spec.columns import SubjectColumns
     from sluiceway.spec.models import HiveTable, JobSpec, PartitionSpec, RouteSpec
 
 _LATE_WORDS = {
@@ -84,11 +85,22 @@ def _columns(route: "RouteSpec") -> str:
     subject = subject_summary(route)
     if subject is not None:
         version = "at each start" if subject["version"] is None else f"version {subject['version']}"
-        return f"from the registry's subject {subject['name']}, {version}{suffix}"
+        told = f"from the registry's subject {subject['name']}, {version}"
+        return f"{told}{_changes(table.changes)}{suffix}"
     if table.columns is None:
         return f"from the table{suffix}"
     names = ", ".join(column.name for column in table.columns)
     return f"{len(table.columns)}: {names}{suffix}"
+
+
+def _changes(changes: "SubjectColumns") -> str:
+    """What is different from the subject's fields, in words; empty when nothing is."""
+    told = {
+        "without": changes.left_out,
+        "changed": changes.override,
+        "added": [column.name for column in changes.add],
+    }
+    return "".join(f"; {word} {', '.join(names)}" for word, names in told.items() if names)
 
 
 def subject_summary(route: "RouteSpec") -> dict[str, Any] | None:

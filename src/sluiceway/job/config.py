@@ -45,6 +45,8 @@ class RouteConfig:
         awaits_columns: The job file as the route sees it, where a registry says its columns: they
             are put in at each START.
         choices: What the rows are made of them.
+        left_out: Names, in lower case, by which nothing is read from the payload, whatever
+            columns the table gets.
         interval_s: From one commit to the next.
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
@@ -79,6 +81,7 @@ class RouteConfig:
     interval_s: float
     straggler_timeout_s: float
     choices: RowChoices = NO_CHOICES
+    left_out: frozenset[str] = frozenset()
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
     dirty_topic: str | None = None

@@ -14,7 +14,7 @@ from sluiceway.spec.checks import cross_check
 from sluiceway.spec.document import MAX_BYTES, Node, read_document
 from sluiceway.spec.document import Mapping as MappingNode
 from sluiceway.spec.models import JobFileBlocks, JobSpec, RouteSpec
-from sluiceway.spec.positions import Path, Positions
+from sluiceway.spec.positions import Path, Positions, places_in
 from sluiceway.spec.problems import Problem, job_file_error, quoted
 from sluiceway.spec.references import resolve_references
 from sluiceway.spec.route_checks import check_routes
@@ -159,7 +159,8 @@ def inspect_job(
     if not routes:
         return InspectedJob(None, problems)
     first = routes[0].spec
-    spec = JobSpec(first.name, first.owner, first.run, tuple(route.spec for route in routes))
+    specs = tuple(_with_places(route, path) for route in routes)
+    spec = JobSpec(first.name, first.owner, first.run, specs)
     positions = tuple(route.positions for route in routes)
     return InspectedJob(LoadedJob(spec, positions, path), problems)
 
@@ -170,6 +171,14 @@ class _ReadRoute:
 
     spec: RouteSpec
     positions: Positions
+
+
+def _with_places(route: _ReadRoute, path: FilePath) -> RouteSpec:
+    """The route with what is needed to tell where a column is written that cannot be."""
+    if route.spec.table.subject is None:
+        return route.spec
+    places = places_in(route.positions.root, str(path), "table", "where")
+    return route.spec.model_copy(update={"places": places})
 
 
 def _read_one(

@@ -37,7 +37,7 @@ from sluiceway.sinks.hive.table_check import (
     table_to_create,
     warnings_of,
 )
-from sluiceway.sinks.hive.table_columns import columns_with
+from sluiceway.sinks.hive.table_columns import columns_with, lacking_columns
 from sluiceway.sinks.hive.table_format import (
     FileSettings,
     creation_problem,
@@ -81,7 +81,7 @@ class HiveTableSink(TableSink):
         table = self._client.get_table(self._options.database, self._options.table)
         if table is None:
             table = self._create()
-        state = self._state_of(table)
+        state = self._state_to_be(table)
         self._identity = state.identity
         self._ledger = state.ledger
         self._settings = file_settings(table.layout, table.parameters)
@@ -114,6 +114,16 @@ class HiveTableSink(TableSink):
                 return ColumnsRefused(error.message)
             self._seen = table
         return self._state_of(table)
+
+    def _state_to_be(self, table: HiveTable) -> TableState:
+        """As `_state_of`, with the columns that the route adds once it holds the ledger."""
+        expected = self._options.schema
+        lacking = lacking_columns(table, expected) if self._options.adds and expected else ()
+        if not lacking:
+            return self._state_of(table)
+        columns, _ = columns_with(table, lacking)
+        layout = replace(table.layout, columns=columns)
+        return replace(self._state_of(replace(table, layout=layout)), lacking=lacking)
 
     def _state_of(self, table: HiveTable) -> TableState:
         """The table as a route sees it, when it is one that can be written."""
