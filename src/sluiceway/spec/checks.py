@@ -380,6 +380,10 @@ def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     if "reopen_every" in block and block.get("late") != "reopen":
         text = "expected `reopen_every` beside `late: reopen` only"
         yield Problem(positions.key(("event_time", "reopen_every")), text, "remove it")
+    if "late_table" in block and block.get("late") == "dirty":
+        text = "expected no `late_table` beside `late: dirty`: nothing is put aside"
+        todo = "remove it; dirty.store names a table of dirty rows"
+        yield Problem(positions.key(("event_time", "late_table")), text, todo)
 
 
 def _check_event_time_type(

@@ -27,6 +27,7 @@ from sluiceway.spec.routes import (
     route_trees,
 )
 from sluiceway.spec.shape import Shape, look_at_shape
+from sluiceway.spec.table_names import check_table_names
 from sluiceway.spec.values import NOT_YET
 
 _EXPECTED = {
@@ -189,6 +190,7 @@ def _read_one(
     if isinstance(shape.data, dict):
         found.extend(cross_check(shape.data, positions))
         found.extend(more_checks(shape.data, positions))
+    found.extend(check_table_names([positions]))
     if spec is None:
         return [], found
     name = "" if spec.table.hive.is_template else spec.name
@@ -214,6 +216,7 @@ def _read_routes(
         if spec is not None:
             routes.append(_ReadRoute(_named(spec, tree), positions))
     found.extend(check_routes(trees))
+    found.extend(check_table_names([Positions(tree.root) for tree in trees]))
     return routes, found
 
 
