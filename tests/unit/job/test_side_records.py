@@ -27,7 +27,10 @@ def test_prefix_is_closed_by_one_record_and_no_other_follows(tmp_path: Path) -> 
     writer.fence(fence(), lambda: None)
     desk = RouteDesk(log, ())
     owned = SimpleNamespace(fold=writer.fold, writer=writer)
-    held = cast("Any", SimpleNamespace(desk=desk, owned=owned, want_partitions=lambda _: None))
+    wanted: list[int] = []
+    held = cast(
+        "Any", SimpleNamespace(desk=desk, owned=owned, unshown=None, want_partitions=wanted.append)
+    )
     desk.close_prefix("dt=20261120/hr=08")
     # Another record may be asked for just then, which is put later.
     for epoch in range(3):
