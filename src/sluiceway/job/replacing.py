@@ -219,7 +219,8 @@ class _Work:
                 return None
             for file in new:
                 self._carried[file.final] = self._copy(file)
-            self._desk.log.storage.sync_folder(self.folder)
+            if new:
+                self._desk.log.storage.sync_folder(self.folder)
         except SluicewayError as error:
             # This work's trouble, not that of the route.
             self.fail(error)
