@@ -11,7 +11,8 @@ SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_fo
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts faults-smoke
 .PHONY: faults model sim soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes
-.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-scale flamegraph
+.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-memory bench-commit bench-scale
+.PHONY: flamegraph
 .PHONY: native test-native lock dist clean
 
 help: ## List the targets
@@ -119,6 +120,12 @@ bench-slope: $(STAMP) ## Ours alone: CPU per record and records per second, betw
 
 bench-freshness: $(STAMP) ## From append to a readable row, 20,000 records/s, at 2 s and 0.5 s intervals
 	@$(BIN)/python -m bench.freshness --results bench/results/freshness.jsonl
+
+bench-memory: $(STAMP) ## 20,000 records/s for half an hour: how the memory of the whole job grows
+	@$(BIN)/python -m bench.freshness --interval 2 --seconds 1800 --results bench/results/freshness.jsonl
+
+bench-commit: $(STAMP) ## What a commit costs the driver at 8 and 500 files an epoch, metastore included
+	@$(BIN)/python -m bench.commit_cost
 
 bench-scale: $(STAMP) ## Driver time by source partitions, routes, length of the ledger; start on 1 M files
 	@$(BIN)/python -m bench.scale --results bench/results/scale.jsonl

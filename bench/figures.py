@@ -53,14 +53,3 @@ def growth_exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     """
     fit = statistics.linear_regression([math.log(s) for s in sizes], [math.log(c) for c in costs])
     return round(fit.slope, 3)
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The least value that at least `share` of all do not exceed.
-
-    Args:
-        values: In any order, at least one.
-        share: Above 0, at most 1.
-    """
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -5,7 +5,7 @@ lists its file under its final name, in a folder that the metastore names (`fres
 of the first seconds, with the start in them, are left out. Every event that was sent has to be in
 the table once, or there is no figure.
 
-`python -m bench.freshness [--rate 20000] [--seconds 60]` ends with one JSON line.
+`python -m bench.freshness [--rate 20000] [--seconds 60] [--interval 2]` ends with one JSON line.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
+import numpy as np
 
 from bench.check_output import WrongOutputError
-from bench.figures import quantile
 from bench.freshness_reader import Reader, delays_s
 from bench.ours import COMMAND, JobChoices, job_text
 from bench.process_tree import TreeUsage
@@ -49,6 +49,7 @@ class Freshness:
         krps: Events sent a second, in thousands.
         rows: That were timed.
         peak_mib: Of the whole process tree.
+        growth_mib_min: Of its memory, after the first third of its life.
         cpu_share: Of one core, over the job's life.
     """
 
@@ -59,6 +60,7 @@ class Freshness:
     p99_s: float
     worst_s: float
     peak_mib: int
+    growth_mib_min: float
     cpu_share: float
 
 
@@ -97,14 +99,16 @@ def measure(
         raise WrongOutputError(f"{name} ended with {usage.exit_code}: {_tail(job)}")
     check_rows(location, sent)
     delays = delays_s(reader.sights(), begin_s, begin_s + seconds)
+    p50_s, p99_s, worst_s = np.quantile(delays, (0.5, 0.99, 1.0), method="inverted_cdf").tolist()
     return Freshness(
         interval_s=interval_s,
         krps=krps,
         rows=len(delays),
-        p50_s=round(quantile(delays, 0.5), 3),
-        p99_s=round(quantile(delays, 0.99), 3),
-        worst_s=round(max(delays), 3),
+        p50_s=round(p50_s, 3),
+        p99_s=round(p99_s, 3),
+        worst_s=round(worst_s, 3),
         peak_mib=usage.peak_rss_bytes >> 20,
+        growth_mib_min=usage.rss_mib_per_min,
         cpu_share=round(usage.cpu_s / usage.wall_s, 2),
     )
 
@@ -197,11 +201,16 @@ def _tail(job: Path) -> str:
     return job.with_suffix(".log").read_text(errors="replace")[-1_500:]
 
 
+def _of_half(one: Freshness) -> dict[str, float]:
+    return {"p50_half_s": one.p50_s, "p99_half_s": one.p99_s}
+
+
 def main() -> int:
     """Measure both intervals, print the closing line."""
     parser = argparse.ArgumentParser(prog="python -m bench.freshness")
     parser.add_argument("--rate", type=int, default=20_000)
     parser.add_argument("--seconds", type=float, default=60.0, help="timed at each interval")
+    parser.add_argument("--interval", type=float, help="of the epochs, s; the default is 2 and 0.5")
     parser.add_argument("--results", type=Path, help="add the line to this file")
     given = parser.parse_args()
     end_tidily()
@@ -211,7 +220,7 @@ def main() -> int:
         lab = Lab(folder / "lab")
         cleanup.callback(lab.down)
         endpoints = lab.up()
-        for interval_s in INTERVALS_S:
+        for interval_s in INTERVALS_S if given.interval is None else (given.interval,):
             try:
                 one = measure(
                     endpoints,
@@ -225,14 +234,14 @@ def main() -> int:
                 return 1
             print(json.dumps(asdict(one)), file=sys.stderr, flush=True)
             found.append(one)
-    whole, half = found
     line = {
-        "krps": whole.krps,
-        "interval_s": whole.interval_s,
-        "p50_s": whole.p50_s,
-        "p99_s": whole.p99_s,
-        "p50_half_s": half.p50_s,
-        "p99_half_s": half.p99_s,
+        "krps": found[0].krps,
+        "interval_s": found[0].interval_s,
+        "p50_s": found[0].p50_s,
+        "p99_s": found[0].p99_s,
+        **{key: value for one in found[1:] for key, value in _of_half(one).items()},
+        "seconds": given.seconds,
+        "growth_mib_min": [one.growth_mib_min for one in found],
         "peak_mib": [one.peak_mib for one in found],
         "cpu_share": [one.cpu_share for one in found],
         "rows": [one.rows for one in found],

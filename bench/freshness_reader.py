@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pymetastore.hive_metastore import ThriftHiveMetastore
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.Thrift import TException
@@ -97,7 +99,7 @@ class Reader:
         return [Path(urlsplit(each.sd.location).path) for each in found]
 
 
-def delays_s(sights: list[Sight], begin_s: float, end_s: float) -> list[float]:
+def delays_s(sights: list[Sight], begin_s: float, end_s: float) -> NDArray[np.float64]:
     """How long each row took to become readable.
 
     Args:
@@ -105,9 +107,9 @@ def delays_s(sights: list[Sight], begin_s: float, end_s: float) -> list[float]:
         begin_s: Rows with an earlier `ts` are left out.
         end_s: Rows with this `ts` or a later one are left out.
     """
-    found = []
+    found = [np.empty(0)]
     for sight in sights:
         times = pq.read_table(sight.path, columns=["ts"], partitioning=None)["ts"].to_numpy() / 1000
         inside = times[(times >= begin_s) & (times < end_s)]
-        found += (sight.at_s - inside).tolist()
-    return found
+        found.append(sight.at_s - inside)
+    return np.concatenate(found)

@@ -3,9 +3,11 @@
 import json
 import os
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from bench.check_output import WrongOutputError, check_output, dirty_rows
 from bench.process_tree import TreeUsage, measure_tree
@@ -70,6 +72,7 @@ class OurRun:
         consumers_reused: Tasks that went on with an earlier epoch's consumer.
         table_bytes: Of the visible files.
         parts_s: Seconds by stage and, as `cpu_...`, CPU seconds by process; see `--profile`.
+        commits: Lines of the log, one an epoch that committed something.
     """
 
     usage: TreeUsage
@@ -78,6 +81,7 @@ class OurRun:
     consumers_reused: int
     table_bytes: int
     parts_s: dict[str, float]
+    commits: Sequence[dict[str, Any]] = ()
 
 
 def job_text(
@@ -142,6 +146,7 @@ def run_ours(job: Path, table: Path, choices: JobChoices) -> OurRun:
             path.stat().st_size for path in table.glob("*=*/**/[!_.]*") if path.is_file()
         ),
         parts_s=stages | {f"cpu_{name}": used for name, used in profile["cpu_s"].items()},
+        commits=committed,
     )
 
 

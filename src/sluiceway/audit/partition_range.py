@@ -1,13 +1,11 @@
 """Which times of a table a person means: by a folder, `dt=20261120`, or by a moment."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 from sluiceway.audit.partition_states import SeenPrefix, TimeRule
 from sluiceway.errors import WrongUsageError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from sluiceway.spec.values import instant_us
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +29,8 @@ def parse_edge(text: str, rule: TimeRule) -> Edge:
     if "=" in text:
         folder = text.strip("/")
         return Edge(_begin_us(folder, rule), folder)
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        at = None
-    if at is None or at.tzinfo is None:
+    at_us = instant_us(text)
+    if at_us is None:
         raise WrongUsageError(
             f"{text!r} is no folder and no time",
             hint="write dt=20261120, or date, time and zone as 2026-11-20T08:00:00Z",
@@ -44,7 +39,7 @@ def parse_edge(text: str, rule: TimeRule) -> Edge:
         raise WrongUsageError(
             "the table's leading partition columns say no time", hint="name folders instead"
         )
-    return Edge((at - _EPOCH) // timedelta(microseconds=1))
+    return Edge(at_us)
 
 
 def _begin_us(folder: str, rule: TimeRule) -> int | None:

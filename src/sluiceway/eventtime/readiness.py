@@ -4,6 +4,7 @@ Decided from the watermark in the ledger alone (commit rules 6, 12, 30a). Values
 I/O: times are int64 microseconds since the epoch, UTC.
 """
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -145,11 +146,12 @@ class PrefixBook:
             is_there: Whether the count of a prefix has come, and as many rows are committed.
             most: Prefixes that are closed in one stretch; more follow in the next.
         """
+        there = functools.cache(is_there)
         # What is behind one that is closed is closed to rows, and waits for no order.
         due = [
             each
             for each in self._behind_last()
-            if self._has_passed(each, watermark_us) or is_there(each.prefix)
+            if self._has_passed(each, watermark_us) or there(each.prefix)
         ]
         waits: Period | None = None
         period: Period | None = self._next_in_order()
@@ -158,7 +160,7 @@ class PrefixBook:
             needs = rule.needs_count(period)
             if not passed and not (needs and rule.alone):
                 break
-            if needs and not is_there(period.prefix):
+            if needs and not there(period.prefix):
                 waits = period
                 break
             due.append(period)
@@ -166,7 +168,7 @@ class PrefixBook:
         if not due:
             return CountedDue(None, waits)
         due.sort()
-        counted = [each.prefix for each in due if is_there(each.prefix)]
+        counted = [each.prefix for each in due if there(each.prefix)]
         passed_ones = [each for each in due if self._has_passed(each, watermark_us)]
         bound_us = max((self.bound_us(each) for each in passed_ones), default=None)
         return CountedDue(DuePrefixes(tuple(due), bound_us, counted=tuple(counted)), waits)

@@ -44,7 +44,7 @@ class RouteConfig:
         awaits_columns: The job file as the route sees it, where a registry says its columns: they
             are put in at each START.
         choices: What the rows are made of them.
-        interval_s: Reading time of an epoch.
+        interval_s: From one commit to the next.
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.

@@ -24,6 +24,7 @@ from sluiceway.observe.log import Log
 from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.kafka.topic_tail import KafkaTopicTail, TailMessage
+from sluiceway.spec.values import instant_us
 from sluiceway.types.strict_json import StrictJsonError, loads
 
 _FIRST_PAUSE_S: Final = 1.0
@@ -99,7 +100,7 @@ def read_count(value: bytes | None, table: str, periods: PrefixPeriods) -> Count
         return None
     if not isinstance(rows, int) or isinstance(rows, bool) or not 0 <= rows <= _MOST_ROWS:
         raise ValueError("expected a whole number as `rows`")
-    at_us = _instant_us(told.get("time"))
+    at_us = instant_us(told.get("time"))
     try:
         period = None if at_us is None else periods.at(at_us)
     except (OverflowError, ValueError):
@@ -110,14 +111,6 @@ def read_count(value: bytes | None, table: str, periods: PrefixPeriods) -> Count
         begins = (_EPOCH + timedelta(microseconds=period.begin_us)).isoformat()
         raise ValueError(f"expected the begin of a time of the table as `time`, as {begins}")
     return Count(period, rows)
-
-
-def _instant_us(text: object) -> int | None:
-    try:
-        at = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return None if at is None or at.tzinfo is None else (at - _EPOCH) // timedelta(microseconds=1)
 
 
 class CountsFeed(BackgroundWork):

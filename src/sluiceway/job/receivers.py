@@ -86,7 +86,9 @@ class _Connections:
                         opened.shutdown(socket.SHUT_RDWR)
 
 
-class _Http(urllib.request.HTTPHandler):
+class _Known(urllib.request.AbstractHTTPHandler):
+    """Opens connections that can be cut off."""
+
     def __init__(self, connections: _Connections) -> None:
         super().__init__()
         self._connections = connections
@@ -95,13 +97,12 @@ class _Http(urllib.request.HTTPHandler):
         return super().do_open(partial(self._connections.make, http_class), *args, **options)
 
 
-class _Https(urllib.request.HTTPSHandler):
-    def __init__(self, connections: _Connections) -> None:
-        super().__init__()
-        self._connections = connections
+class _Http(_Known, urllib.request.HTTPHandler):
+    pass
 
-    def do_open(self, http_class: Any, *args: Any, **options: Any) -> Any:
-        return super().do_open(partial(self._connections.make, http_class), *args, **options)
+
+class _Https(_Known, urllib.request.HTTPSHandler):
+    pass
 
 
 class WebhookReceiver(Receiver):

@@ -1,12 +1,19 @@
 """The block `event_time` of a job file: when a row happened, and what is too late or too early."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from sluiceway.spec.block import Block
-from sluiceway.spec.values import DottedPath, Line, TimeZone, duration, parse_duration_ms, wrong
+from sluiceway.spec.values import (
+    DottedPath,
+    Line,
+    TimeZone,
+    duration,
+    instant_us,
+    parse_duration_ms,
+    wrong,
+)
 
 RECORD_TIME = "$record_time"
 PROCESSING_TIME = "$processing_time"
@@ -17,7 +24,6 @@ UNLIMITED: Final = "unlimited"
 LATE_POLICIES = ("side", "redirect", "reopen", "dirty")
 DEFAULT_ARCHIVE_WINDOW_MS = 86_400_000
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST = "3650000d"
 _LONGEST_MS = parse_duration_ms(_LONGEST)
 
@@ -34,14 +40,11 @@ def parse_instant_us(text: object) -> int:
     Raises:
         ValueError: It is no such text.
     """
-    try:
-        at = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        at = None
-    if at is None or at.tzinfo is None:
+    at_us = instant_us(text)
+    if at_us is None:
         todo = "write date, time and zone, in quotes"
         raise wrong("a time such as `2020-01-01T00:00:00Z`", todo)
-    return (at - _EPOCH) // timedelta(microseconds=1)
+    return at_us
 
 
 def _parse_window(text: object) -> int | str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from sluiceway.spec.values import wrong
+from sluiceway.spec.values import instant_us, wrong
 
 StartKind = Literal["earliest", "latest", "timestamp", "offsets", "group"]
 
@@ -52,14 +52,11 @@ def parse_start_time_ms(text: object) -> int:
     Raises:
         PydanticCustomError: It is no such text, names no zone, or is before 1970.
     """
-    try:
-        at = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        at = None
-    if at is None or at.tzinfo is None or at < _EPOCH:
+    at_us = instant_us(text)
+    if at_us is None or at_us < 0:
         todo = "write date, time and zone, in quotes"
         raise wrong("a time such as `2026-11-20T08:00:00Z`", todo)
-    return -((_EPOCH - at) // timedelta(milliseconds=1))
+    return -(-at_us // 1000)
 
 
 def parse_start_offsets(value: object) -> tuple[tuple[str, int, int], ...]:

@@ -1,6 +1,7 @@
 """Texts of a job file that mean something: names, durations, addresses, secrets."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -41,6 +42,7 @@ _MAX_PORT = 65_535
 _MAX_LINE = 4096
 _MAX_FOLDER = 255
 _MAX_TYPE = 64 * 1024
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Secret:
@@ -110,6 +112,15 @@ ColumnName = Annotated[
     str,
     named("[A-Za-z_][A-Za-z0-9_]{0,127}", "a name of letters, digits and `_`, no digit first"),
 ]
+
+
+def instant_us(text: object) -> int | None:
+    """Microseconds since 1970 of `2026-11-20T08:00:00Z`; None where date, time or zone lack."""
+    try:
+        at = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return None if at is None or at.tzinfo is None else (at - _EPOCH) // timedelta(microseconds=1)
 
 
 def parse_duration_ms(text: object) -> int:

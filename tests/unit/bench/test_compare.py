@@ -218,7 +218,7 @@ def test_read_plan_what_cannot_be_is_refused(bench: Any, arguments: list[str]) -
 
 def test_result_is_the_line_that_the_issue_wants(bench: Any, tmp_path: Path) -> None:
     def usage(cpu_s: float, wall_s: float) -> Any:
-        return bench.compare.TreeUsage(0, wall_s, cpu_s, cpu_s, 0.0, 3 << 20, 9, 0)
+        return bench.compare.TreeUsage(0, wall_s, cpu_s, cpu_s, 0.0, 3 << 20, 0.0, 9, 0)
 
     plan, _ = bench.compare.read_plan(["--small", "1000000", "--large", "3000000"])
     endpoints = LabEndpoints("127.0.0.1:9", "thrift://127.0.0.1:8", tmp_path)

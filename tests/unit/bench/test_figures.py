@@ -25,6 +25,7 @@ def _usage(figures: Any, *, cpu_s: float, wall_s: float) -> Any:
         reaped_cpu_s=cpu_s,
         sampled_cpu_s=0.0,
         peak_rss_bytes=1,
+        rss_mib_per_min=0.0,
         processes=1,
         ended=0,
     )
@@ -51,14 +52,6 @@ def test_growth_exponent_is_the_power(figures: Any, power: float, factor: float)
     sizes = [4, 40, 400, 10_000]
     found = figures.growth_exponent(sizes, [factor * size**power for size in sizes])
     assert found == pytest.approx(power, abs=1e-3)
-
-
-def test_quantile_is_a_value_that_was_seen(figures: Any) -> None:
-    values = [float(value) for value in range(100, 0, -1)]
-    assert figures.quantile(values, 0.5) == 50.0
-    assert figures.quantile(values, 0.99) == 99.0
-    assert figures.quantile(values, 1.0) == 100.0
-    assert figures.quantile([3.0], 0.01) == 3.0
 
 
 def test_ratio_without_meaning_is_none(figures: Any) -> None:

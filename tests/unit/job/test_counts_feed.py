@@ -1,7 +1,6 @@
 """Counts from a topic into the ledger: each word once, from where the last driver was."""
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -15,17 +14,17 @@ from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.job import counts_feed
 from sluiceway.job.counts_feed import CountsFeed, read_count
-from sluiceway.job.desk import Build, RouteDesk
+from sluiceway.job.desk import Build
 from sluiceway.job.ready_rule import CountsRule, TopicRule
 from sluiceway.ledger import fold_counts
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.kafka.topic_tail import TailMessage
+from tools.driver_thread import PATIENCE_S, Driver
 from tools.ledger_records import data
-from tools.table_on_disk import TableOnDisk, table_on_disk
+from tools.table_on_disk import table_on_disk
 
-PATIENCE_S = 120.0
 PERIODS = PrefixPeriods((("dt", "yyyyMMdd"), ("hr", "HH")), "UTC")
 SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
 EIGHT_US = 1_795_161_600_000_000
@@ -70,35 +69,6 @@ def test_message_that_is_no_count_is_refused_with_what_was_expected(
 ) -> None:
     with pytest.raises(ValueError, match=says):
         read_count(value, "ods.orders", PERIODS)
-
-
-class Driver:
-    """The driver's thread: puts what is asked for."""
-
-    def __init__(self, table: TableOnDisk) -> None:
-        self.table = table
-        self.desk = RouteDesk(table.log, ())
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            self.desk.serve(self._put)
-            time.sleep(0.005)
-
-    def _put(self, build: Build) -> int | None:
-        committed = self.table.writer.commit_made(build)
-        self.table.writer.note_published()
-        return None if committed is None else committed.seq
-
-    def end(self) -> None:
-        self._over.set()
-        self._thread.join(PATIENCE_S)
-
-    def counts(self) -> list[CountsRecord]:
-        bodies = [record.body for record, _ in self.table.log.records()]
-        return [body for body in bodies if isinstance(body, CountsRecord)]
 
 
 @dataclass
@@ -180,7 +150,7 @@ def test_counts_land_with_the_ends_and_the_next_driver_goes_on_there(
     first = feed(driver, topic)
     wait_for(lambda: not first.pressing)
     first.close()
-    (body,) = driver.counts()
+    (body,) = driver.put(CountsRecord)
     assert [(each.prefix, each.rows) for each in body.counts] == [(SEVEN, 3), (EIGHT, 2)]
     assert [(each.partition, each.end) for each in body.ends] == [(0, 2), (1, 2)]
     assert (body.topic, body.cluster_id, body.topic_id) == ("audit", "c1", "t1")
@@ -189,7 +159,7 @@ def test_counts_land_with_the_ends_and_the_next_driver_goes_on_there(
     assert '"partition": 1' in told or "partition=1" in told
     topic.logs[0].append(count(at_eight, 9))
     second = feed(driver, topic)
-    wait_for(lambda: len(driver.counts()) == 2)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 2)
     second.close()
     assert topic.opened == [{0: None, 1: None}, {0: 2, 1: 2}]
     assert driver.table.log.fold().counted.rows == {SEVEN: 3, EIGHT: 9}
@@ -203,7 +173,7 @@ def test_count_that_was_corrected_further_on_in_the_topic_is_never_decided_with(
     reading = feed(driver, topic)
     wait_for(lambda: not reading.pressing)
     reading.close()
-    bodies = driver.counts()
+    bodies = driver.put(CountsRecord)
     assert [[(each.prefix, each.rows) for each in body.counts] for body in bodies] == [
         [(EIGHT, 25)]
     ]
@@ -214,9 +184,9 @@ def test_topic_that_others_write_without_a_pause_is_read_all_the_same(
 ) -> None:
     monkeypatch.setattr(counts_feed, "_LONGEST_UNKEPT_S", 0.1)
     reading = feed(driver, Topic({0: [count("2026-11-20T08:00:00Z", 1)]}, busy=True))
-    wait_for(lambda: not reading.pressing and len(driver.counts()) == 1)
+    wait_for(lambda: not reading.pressing and len(driver.put(CountsRecord)) == 1)
     reading.close()
-    (body,) = driver.counts()
+    (body,) = driver.put(CountsRecord)
     assert [(each.prefix, each.rows) for each in body.counts] == [(EIGHT, 1)]
 
 
@@ -229,7 +199,7 @@ def test_many_messages_that_are_no_counts_are_told_once_a_minute(
     assert capsys.readouterr().err.count("count_unreadable") == 1
     monkeypatch.setattr(counts_feed, "_TELL_EVERY_S", 0.0)
     topic.logs[0] += [b"?", count("2026-11-20T08:00:00Z", 1)]
-    wait_for(lambda: len(driver.counts()) == 1)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 1)
     reading.close()
     told = capsys.readouterr().err
     assert '"others": 998' in told or "others=998" in told
@@ -238,11 +208,11 @@ def test_many_messages_that_are_no_counts_are_told_once_a_minute(
 def test_topic_of_the_same_name_that_was_made_anew_is_read_from_its_begin(driver: Driver) -> None:
     topic = Topic({0: [count("2026-11-20T08:00:00Z", 1)]})
     first = feed(driver, topic)
-    wait_for(lambda: len(driver.counts()) == 1)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 1)
     first.close()
     topic.topic_id = "t2"
     second = feed(driver, topic)
-    wait_for(lambda: len(driver.counts()) == 2)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 2)
     second.close()
     assert topic.opened == [{0: None}, {0: None}]
 
@@ -252,11 +222,11 @@ def test_counts_of_other_tables_and_of_times_without_need_put_no_record(driver: 
     topic = Topic({0: [count(times[1], 1, "ods.others"), count(times[0], 1)]})
     reading = feed(driver, topic, CountRule(since_us=EIGHT_US))
     wait_for(lambda: not reading.pressing)
-    assert driver.counts() == []
+    assert driver.put(CountsRecord) == []
     topic.logs[0].append(count(times[1], 5))
-    wait_for(lambda: len(driver.counts()) == 1)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 1)
     reading.close()
-    (body,) = driver.counts()
+    (body,) = driver.put(CountsRecord)
     assert [(each.prefix, each.rows) for each in body.counts] == [(EIGHT, 5)]
     assert [(each.partition, each.end) for each in body.ends] == [(0, 3)]
 
@@ -267,9 +237,9 @@ def test_reading_of_others_counts_is_kept_now_and_then(
     monkeypatch.setattr(counts_feed, "_KEEP_EVERY", 3)
     topic = Topic({0: [count("2026-11-20T08:00:00Z", 1, "ods.others")] * 4})
     reading = feed(driver, topic)
-    wait_for(lambda: len(driver.counts()) == 1)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 1)
     reading.close()
-    (body,) = driver.counts()
+    (body,) = driver.put(CountsRecord)
     assert (body.counts, [int(each.end) for each in body.ends]) == ((), [4])
 
 
@@ -279,7 +249,7 @@ def test_counts_that_would_push_out_one_that_closes_wait_for_the_closing(
     monkeypatch.setattr(fold_counts, "MAX_COUNTED", 1)
     topic = Topic({0: [count("2026-11-20T08:00:00Z", 1)]})
     reading = feed(driver, topic)
-    wait_for(lambda: len(driver.counts()) == 1)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 1)
     driver.desk.close_prefixes([EIGHT], None, [EIGHT])
     topic.logs[0].append(count("2026-11-20T09:00:00Z", 1))
     asked: list[Build] = []
@@ -291,10 +261,10 @@ def test_counts_that_would_push_out_one_that_closes_wait_for_the_closing(
 
     monkeypatch.setattr(driver.desk, "ask", ask)
     wait_for(lambda: len(asked) >= 2)
-    assert len(driver.counts()) == 1
+    assert len(driver.put(CountsRecord)) == 1
     closing = replace(data(1, 9), closed=(EIGHT,), counted=(EIGHT,))
     driver.desk.ask(lambda _: closing).result()
-    wait_for(lambda: len(driver.counts()) == 2)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 2)
     reading.close()
     assert driver.table.log.fold().counted.rows == {"dt=20261120/hr=09": 1}
 
@@ -303,9 +273,9 @@ def test_count_of_what_the_driver_has_closed_is_left_out(driver: Driver) -> None
     driver.desk.close_prefixes([EIGHT], None, [EIGHT])
     times = ("2026-11-20T08:00:00Z", "2026-11-20T09:00:00Z")
     reading = feed(driver, Topic({0: [count(each, 3) for each in times]}))
-    wait_for(lambda: len(driver.counts()) == 1)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 1)
     reading.close()
-    (body,) = driver.counts()
+    (body,) = driver.put(CountsRecord)
     assert [each.prefix for each in body.counts] == ["dt=20261120/hr=09"]
 
 
@@ -318,7 +288,7 @@ def test_topic_that_does_not_answer_is_told_and_tried_again(
     # A run to the log ends waits for a topic that answers only.
     wait_for(lambda: not reading.pressing)
     topic.failure = None
-    wait_for(lambda: len(driver.counts()) == 1)
+    wait_for(lambda: len(driver.put(CountsRecord)) == 1)
     reading.close()
     assert "counts_wait" in capsys.readouterr().err
 

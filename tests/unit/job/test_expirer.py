@@ -1,6 +1,5 @@
 """Partitions that are asked for or too old go by EXPIRE records, each decision at most once."""
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from sluiceway.job import expirer
-from sluiceway.job.desk import Build, RouteDesk
 from sluiceway.job.expirer import Expirer
 from sluiceway.job.forget import foresee, request_of
 from sluiceway.job.forget_requests import MOST_FORGOTTEN, ForgetRequest, Forgotten
@@ -17,43 +15,12 @@ from sluiceway.job.requests import letters, put_request, take_answer
 from sluiceway.job.retention import RetentionRule
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.observe.log import stderr_log
-from tools.table_on_disk import TableOnDisk, table_on_disk
+from tools.driver_thread import PATIENCE_S, Driver
+from tools.table_on_disk import table_on_disk
 
 SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
 EIGHT_US = 1_795_161_600_000_000
 HOUR = 3_600_000_000
-PATIENCE_S = 120.0
-
-
-class Driver:
-    """The driver's thread: puts what is asked for, between epochs that others commit."""
-
-    def __init__(self, table: TableOnDisk) -> None:
-        self.table = table
-        self.desk = RouteDesk(table.log, ())
-        self.turn = threading.Lock()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._over.is_set():
-            with self.turn:
-                self.desk.serve(self._put)
-            time.sleep(0.005)
-
-    def _put(self, build: Build) -> int | None:
-        committed = self.table.writer.commit_made(build)
-        self.table.writer.note_published()
-        return None if committed is None else committed.seq
-
-    def end(self) -> None:
-        self._over.set()
-        self._thread.join(PATIENCE_S)
-
-    def expires(self) -> list[ExpireRecord]:
-        bodies = [record.body for record, _ in self.table.log.records()]
-        return [body for body in bodies if isinstance(body, ExpireRecord)]
 
 
 @pytest.fixture
@@ -98,7 +65,7 @@ def test_request_is_carried_out_once_and_taken_away(driver: Driver, asked: Expir
     asked.take(request)
     asked.take(request)
     wait_for(lambda: not is_there(driver, request))
-    (record,) = driver.expires()
+    (record,) = driver.put(ExpireRecord)
     assert [each.partition for each in record.partitions] == [SEVEN, EIGHT]
     assert [each.removed for each in record.partitions] == [(), ()]
     assert record.reason == "me@h: too old"
@@ -116,7 +83,7 @@ def test_letter_of_a_driver_that_died_lets_go_of_no_rows_that_came_since(
     put_request(driver.table.log.storage, driver.table.log.layout, request)
     asked.take(request)
     wait_for(lambda: not is_there(driver, request))
-    assert len(driver.expires()) == 1
+    assert len(driver.put(ExpireRecord)) == 1
     state = driver.table.log.fold().partitions[SEVEN]
     assert (state.expired, state.rows) == (False, 3)
 
@@ -126,8 +93,8 @@ def test_partition_that_is_worked_on_goes_when_that_is_done(driver: Driver, aske
     seq = driver.desk.ask(lambda fold: intent_body(fold, SEVEN, "compact")).result(PATIENCE_S)
     assert seq is not None
     asked.take(request)
-    wait_for(lambda: len(driver.expires()) == 1)
-    assert [each.partition for each in driver.expires()[0].partitions] == [EIGHT]
+    wait_for(lambda: len(driver.put(ExpireRecord)) == 1)
+    assert [each.partition for each in driver.put(ExpireRecord)[0].partitions] == [EIGHT]
     driver.desk.ask(lambda fold: abandon_body(fold, seq, "over")).result(PATIENCE_S)
     wait_for(lambda: request.id not in asked._taken)
     assert is_there(driver, request)
@@ -135,7 +102,7 @@ def test_partition_that_is_worked_on_goes_when_that_is_done(driver: Driver, aske
     assert letter.request == request
     asked.take(request)
     wait_for(lambda: not is_there(driver, request))
-    assert [each.partition for each in driver.expires()[1].partitions] == [SEVEN]
+    assert [each.partition for each in driver.put(ExpireRecord)[1].partitions] == [SEVEN]
 
 
 def test_dropped_partition_goes_with_the_files_that_the_record_names(
@@ -144,7 +111,7 @@ def test_dropped_partition_goes_with_the_files_that_the_record_names(
     request = request_for(driver, SEVEN, drop=True)
     asked.take(request)
     wait_for(lambda: not is_there(driver, request))
-    (gone,) = driver.expires()[0].partitions
+    (gone,) = driver.put(ExpireRecord)[0].partitions
     assert [int(file.rows) for file in gone.removed] == [10]
     assert SEVEN in driver.table.log.fold().left
 
@@ -189,15 +156,15 @@ def test_old_partitions_go_by_themselves_pass_by_pass(
     try:
         with driver.turn:
             driver.table.rows(EIGHT, newest_us=EIGHT_US + HOUR + 1)
-        wait_for(lambda: len(driver.expires()) == 1)
+        wait_for(lambda: len(driver.put(ExpireRecord)) == 1)
         with driver.turn:
             driver.table.rows(EIGHT, newest_us=EIGHT_US + 2 * HOUR)
-        wait_for(lambda: len(driver.expires()) == 2)
+        wait_for(lambda: len(driver.put(ExpireRecord)) == 2)
     finally:
         work.close()
-    gone = [each.partition for record in driver.expires() for each in record.partitions]
+    gone = [each.partition for record in driver.put(ExpireRecord) for each in record.partitions]
     assert gone == [SEVEN, EIGHT]
-    assert {record.reason for record in driver.expires()} == {"older than 1h"}
+    assert {record.reason for record in driver.put(ExpireRecord)} == {"older than 1h"}
 
 
 def test_partition_that_is_forgotten_while_its_files_are_looked_up_ends_nothing(

@@ -129,7 +129,8 @@ class DayTable:
             return
         table = self._opened()
         location = f"{table.layout.location.rstrip('/')}/{_DAY}={day}"
-        if day not in self.days([day]):
+        found = self.days([day]).get(day)
+        if found is None:
             outcome = self._client.add_partitions(
                 table.database, table.name, [NewPartition((day,), location)]
             )
@@ -137,7 +138,7 @@ class DayTable:
                 raise TableMismatchError(
                     f"the metastore refuses the day {day}: {refused.reason}", where=str(table)
                 )
-        found = self.days([day]).get(day)
+            found = self.days([day]).get(day)
         if found is None or not same_location(found.layout.location, location):
             there = "nowhere" if found is None else f"in {found.layout.location}"
             raise TableMismatchError(
