@@ -34,7 +34,11 @@ from sluiceway.observe.log import Log
 
 @dataclass(slots=True)
 class HeldRoute:
-    """From START to the end of its session, which closes it."""
+    """From START to the end of its session, which closes it.
+
+    Attributes:
+        unshown: First slot that the catalog was not told of yet; None when it was told of all.
+    """
 
     owned: OwnedLedger
     publisher: Publisher
@@ -52,6 +56,7 @@ class HeldRoute:
     counts: CountsFeed | None = None
     late_table: LateTableFollower | None = None
     clock: EpochClock = field(default_factory=EpochClock)
+    unshown: int | None = None
 
     def begin_readiness(
         self, rule: ReadyRule | None, effects: ReadyEffects | None, log: Log
@@ -100,6 +105,9 @@ class HeldRoute:
                 before may have landed after it had looked.
         """
         fold, layout = self.owned.fold, self.owned.layout
+        # A turn of the desk may have failed after records of it had landed.
+        since = since if self.unshown is None else min(since, self.unshown)
+        self.unshown = None
         on_ready = self.readiness is not None and self.readiness.rule.on_ready
         wanted = desired_partitions(fold, layout, since, on_ready=on_ready)
         if self.readiness is not None and self.readiness.rule.whole_key:
