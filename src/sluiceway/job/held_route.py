@@ -16,6 +16,7 @@ from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_times import EpochClock
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
+from sluiceway.job.late_follow import LateTableFollower
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.publish import Publisher
@@ -53,6 +54,7 @@ class HeldRoute:
     ready_effects: ReadyEffects | None = None
     readiness: RouteReadiness | None = None
     counts: CountsFeed | None = None
+    late_table: LateTableFollower | None = None
     clock: EpochClock = field(default_factory=EpochClock)
     unshown: int | None = None
 
@@ -76,8 +78,9 @@ class HeldRoute:
         planned.dates = self.clock.date(fold, planned.route.late)
 
     def untold(self) -> tuple[str, ...]:
-        """Who does not know of announcements that it should know of. Any thread may ask."""
-        return () if self.ready_effects is None else self.ready_effects.troubles
+        """Receivers and a table of late rows that do not know what they should; for any thread."""
+        receivers = () if self.ready_effects is None else self.ready_effects.troubles
+        return receivers if self.late_table is None else receivers + self.late_table.troubles
 
     @property
     def announcing(self) -> bool:
@@ -130,3 +133,13 @@ class HeldRoute:
         if self.readiness is not None and self.ready_effects is not None:
             self.ready_effects.want_complete(self.readiness.complete_us)
         self.effects.want(wanted, fold.next_seq)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Give the catalog a while to follow; whether it has. Called at the end of a run.
+
+        Args:
+            timeout_s: For the table, and once more for that of its late rows.
+        """
+        late = self.late_table
+        settled = self.effects.settle(timeout_s)
+        return (late is None or late.settle(timeout_s)) and settled

@@ -452,7 +452,7 @@ class RouteSession:
         """
         reach("run.settle")
         held = self._now
-        if held.effects.failure is None and not held.effects.settle(_SETTLE_S):
+        if held.effects.failure is None and not held.settle(_SETTLE_S):
             self._log.warning("effects_left", hint="the next start applies them")
         if held.effects.failure is not None:
             raise held.effects.failure
