@@ -136,6 +136,11 @@ class Calendar:
         """End of the prefix of an event time."""
         return self.ends[self.prefix(event)]
 
+    def is_whole(self, prefix: str) -> bool:
+        """Whether neither begin nor end of a prefix is that of the table."""
+        begin, end = self.begins.get(prefix), self.ends.get(prefix)
+        return begin is not None and begin > self._first and end != self._times[-1]
+
     def after(self, end: int) -> str | None:
         """The first prefix that ends behind; None beyond the table."""
         place = bisect_right(self._times, end)

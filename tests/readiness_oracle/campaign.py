@@ -61,6 +61,7 @@ MUST_MEET = (
     "ready, ahead of the watermark",
     "late, closed ahead of the watermark",
     "restart, a count waits",
+    "open behind a closed one",
 )
 """What has to occur in every campaign: a generator that ceases to make it proves nothing of it."""
 

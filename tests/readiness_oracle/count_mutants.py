@@ -10,6 +10,7 @@ from readiness_oracle.bodies import Plan
 from readiness_oracle.mutant import Mutant, Patch
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, PrefixBook
+from sluiceway.job import route_readiness
 from sluiceway.job.desk import RouteDesk
 from sluiceway.ledger import fold
 from sluiceway.ledger.counts_records import CountsRecord
@@ -206,6 +207,14 @@ def _restart_forgets_counts() -> tuple[Patch, ...]:
     return ((product.ProductDecider, "take_over", take_over),)
 
 
+def _nothing_comes_first() -> tuple[Patch, ...]:
+    def none(*arguments: Any) -> list[Period]:
+        del arguments
+        return []
+
+    return ((route_readiness, "open_before_first", none),)
+
+
 COUNT_MUTANTS = (
     Mutant("count-ignored", "no hour needs a count", _count_ignored),
     Mutant("since-ignored", "hours before `since` need a count", _since_ignored),
@@ -225,5 +234,6 @@ COUNT_MUTANTS = (
     Mutant("first-count", "a count that was corrected is not taken", _first_count_holds),
     Mutant("greatest-count", "a count that goes down is not taken", _greatest_count_holds),
     Mutant("counted-untold", "closings by counts do not say so", _closing_tells_nothing),
+    Mutant("overtaken", "an open hour does not hold what is closed behind", _nothing_comes_first),
     Mutant("restart-no-counts", "a new driver has no counts", _restart_forgets_counts),
 )

@@ -6,7 +6,7 @@ one with rows on. What was counted for it may be corrected until then.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from readiness_oracle.calendar_table import Calendar
@@ -153,12 +153,13 @@ class CountedHours:
             Snapshot(frozenset(there), frozenset(self.closed), frozenset(self.rows), self.until)
         )
 
-    def wanted(self, watermark: int | None, patience: int) -> list[str]:
+    def wanted(self, watermark: int | None, patience: int, in_time: Collection[str]) -> list[str]:
         """Hours that nothing has held for so many records.
 
         Args:
             watermark: What all these records bear at least.
             patience: Records that a driver may take to announce.
+            in_time: Hours that rows have come for which were not late.
         """
         since, *later = self.snapshots[-1 - patience :]
         there = since.there.intersection(*(each.there | each.closed for each in later))
@@ -171,7 +172,18 @@ class CountedHours:
                 break
             found.append(hour)
             hour = self.calendar.after(self.calendar.ends[hour])
-        return found
+        ends = self.calendar.ends
+        behind = [each for each in self._up_to_last(in_time) if each not in found]
+        first = min((ends[each] for each in behind), default=None)
+        return [each for each in found if first is None or ends[each] < first]
+
+    def behind(self, in_time: Collection[str]) -> list[str]:
+        """Open hours before the last closed one, with rows in time: announced before it."""
+        return [hour for hour in self._up_to_last(in_time) if hour not in self.closed]
+
+    def _up_to_last(self, in_time: Collection[str]) -> list[str]:
+        last, ends = self.until, self.calendar.ends
+        return [each for each in self.rows if each in in_time and last and ends[each] <= last]
 
     def _begin(self, since: Snapshot) -> str | None:
         """The hour whose turn it was; None when one before it has got rows meanwhile."""

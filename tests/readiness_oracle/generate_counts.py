@@ -5,11 +5,19 @@ Drawn from a source of chance of its own: histories without counts are as they w
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 
 from readiness_oracle.calendar_table import Calendar
-from readiness_oracle.history import CountMessage, CountNeed, EpochPlan, History, Kind, Point
+from readiness_oracle.history import (
+    CountMessage,
+    CountNeed,
+    Entry,
+    EpochPlan,
+    History,
+    Kind,
+    Point,
+)
 
 _SHARE = 0.3
 _ODD = (
@@ -37,23 +45,85 @@ def with_counts(history: History, calendar: Calendar, unit: int) -> History:
     rng = Random(f"counts {history.seed}")  # noqa: S311 - has to be the same each time
     if rng.random() >= _SHARE:
         return history
+    alone = history.route.policy != "redirect" and rng.random() < 0.5
+    overtaken = _overtaken(rng, history, calendar) if alone and rng.random() < 0.4 else None
+    if overtaken is not None:
+        history = overtaken.history
     there = _rows(history, calendar)
     hours = _hours(history, calendar, there, unit)
-    need = CountNeed(
-        since=calendar.begins[rng.choice(hours)] + rng.randint(-1, 1)
-        if rng.random() < 0.4
-        else None,
-        alone=history.route.policy != "redirect" and rng.random() < 0.5,
-    )
-    counts = _Counter(rng, history, calendar, unit)
-    told = sorted(counts.of(hours, there), key=lambda message: message.at)
-    deaf = rng.choice((0, 0.3, 0.6))
+    since = calendar.begins[rng.choice(hours)] + rng.randint(-1, 1)
+    needs_all = overtaken is not None or rng.random() < 0.6
+    need = CountNeed(None if needs_all else since, alone)
+    told = list(_Counter(rng, history, calendar, unit).of(hours, there))
+    if overtaken is not None:
+        told = overtaken.told(told)
+    told.sort(key=lambda message: message.at)
+    deaf = 0 if overtaken is not None else rng.choice((0, 0.3, 0.6))
     return replace(
         history,
         route=replace(history.route, counts=need),
         epochs=tuple(_deafened(rng, history, epoch, deaf) for epoch in history.epochs),
         counts=tuple(told),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Overtaken:
+    """A history in which an hour begins when a later one is closed.
+
+    Attributes:
+        at: When the later ones are counted, and nothing else before.
+        earlier: Begin of that hour, which nobody counts.
+        later: Begins of the later ones.
+    """
+
+    history: History
+    at: int
+    earlier: int
+    later: tuple[int, ...]
+
+    def told(self, told: list[CountMessage]) -> list[CountMessage]:
+        """The counts of such a history."""
+        found = [replace(each, at=max(each.at, self.at)) for each in told]
+        found = [each for each in found if each.begin != self.earlier]
+        return [*(CountMessage(self.at, begin, 1) for begin in self.later), *found]
+
+
+def _overtaken(rng: Random, history: History, calendar: Calendar) -> _Overtaken | None:
+    """A row of an hour before the first one, read while that is closed by its count.
+
+    None when there are no rows that soon.
+    """
+    rows = [
+        (entry.stable_at, entry.event, source)
+        for source, log in enumerate(history.logs)
+        for entry in log.entries
+        if entry.event is not None and entry.kind is Kind.ROW
+    ]
+    begun = min((at for at, _, _ in rows), default=history.epochs[-1].read_at)
+    number = 1 + sum(epoch.read_at < begun for epoch in history.epochs)
+    if number >= len(history.epochs):
+        return None
+    before, epoch = history.epochs[number - 1 : number + 1]
+    known = [(event, source) for at, event, source in rows if at <= before.read_at]
+    hours = {calendar.prefix(event) for event, _ in known}
+    first = min(calendar.begins.get(each, 0) for each in hours)
+    earlier = calendar.prefix(first - 1)
+    if not all(map(calendar.is_whole, (*hours, earlier))):
+        return None
+    logs = list(history.logs)
+    # Whoever has brought nothing yet may bring whatever he wants.
+    fresh = set(range(len(logs))) - {source for _, source in known}
+    source = rng.choice(sorted(fresh) or range(len(logs)))
+    row = Entry(epoch.read_at, epoch.read_at, first - 1)
+    entries = sorted([*logs[source].entries, row], key=lambda entry: entry.appended_at)
+    logs[source] = replace(logs[source], entries=tuple(entries))
+    epochs = list(history.epochs)
+    epochs[number - 1] = replace(before, committed=True, resets=())
+    epochs[number] = replace(epoch, committed=True)
+    changed = replace(history, logs=tuple(logs), epochs=tuple(epochs))
+    begins = tuple(calendar.begins[each] for each in sorted(hours))
+    return _Overtaken(changed, epoch.read_at, calendar.begins[earlier], begins)
 
 
 def _rows(history: History, calendar: Calendar) -> Counter[str]:
@@ -75,8 +145,7 @@ def _hours(history: History, calendar: Calendar, there: Counter[str], unit: int)
     first = history.epochs[0].planned_at
     first = min([first, *(calendar.ends[each] for each in there if each in calendar.ends)])
     found = calendar.over(first - unit, history.epochs[-1].looked_at + unit)
-    # The last hour of the table is cut off.
-    return [each for each in found if calendar.after(calendar.ends[each])][:_LONGEST]
+    return [each for each in found if calendar.is_whole(each)][:_LONGEST]
 
 
 def _deafened(rng: Random, history: History, epoch: EpochPlan, chance: float) -> EpochPlan:

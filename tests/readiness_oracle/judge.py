@@ -224,6 +224,7 @@ class Judge:
                 each in self.counted.by_count for each in self.counted.close(watermark)
             )
             self.counted.note()
+            self.met["open behind a closed one"] += bool(self.counted.behind(self.written.keys()))
 
     # Counts
 
@@ -374,7 +375,8 @@ class Judge:
         if len(self.landed) <= PATIENCE_EPOCHS:
             return
         if self.counted is not None:
-            self._none_waits(self.counted.wanted(self._agreed(), PATIENCE_EPOCHS))
+            wanted = self.counted.wanted(self._agreed(), PATIENCE_EPOCHS, self.written.keys())
+            self._none_waits(wanted)
             return
         # Hours without rows count from the hour of the first row on, others from their own.
         first = next((end for end in self.firsts if end is not None), None)
