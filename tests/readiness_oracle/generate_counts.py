@@ -25,6 +25,8 @@ _ODD = (
     "high",
     "low",
     "corrected up",
+    "corrected up",
+    "corrected down",
     "corrected down",
     "changed afterwards",
     "again",
