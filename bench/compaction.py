@@ -25,6 +25,7 @@ import duckdb
 
 from bench.worker_cost import TOPIC, rows_of, task_plan
 from bench.workloads import Workload, workload_events
+from sluiceway.errors import SluicewayError
 from sluiceway.job.compaction_choice import ideal_files
 from sluiceway.job.rewriting import ProcessRewriter
 from sluiceway.ledger.file_records import FileRecord
@@ -106,7 +107,9 @@ def measure(root: Path, epochs: int, records: int, target_bytes: int) -> dict[st
     hour.storage.make_folders(folder)
     rewriter = ProcessRewriter(hour.layout, hour.plan.route.files, FileRules(target_bytes))
     began_s = time.monotonic()
-    made = rewriter.rewrite(folder, hour.files, until=None)
+    (made,) = rewriter.rewrite([(folder, hour.files)], until=None)
+    if isinstance(made, SluicewayError):
+        raise made
     wall_s = time.monotonic() - began_s
     before = [Path(hour.layout.final(file.final)) for file in hour.files]
     after = [Path(hour.layout.attempt(file.staged)) for file in made.files]

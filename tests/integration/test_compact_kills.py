@@ -23,6 +23,7 @@ from tools.topic_writer import TopicWriter
 PATIENCE_S = 240.0
 COLUMNS = "_partition, _offset, id, ts, city, amount, _topic, _timestamp"
 EPOCHS = 4
+HOUR_8_MS, HOUR_MS = 1_795_161_600_000, 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,63 @@ def test_kill_while_compacting_loses_nothing_and_the_next_one_does_it(
     assert found.count(RecordType.REPLACE) == 1
     assert found.count(RecordType.INTENT) == (1 if moment.replaced else 2)
     assert found.count(RecordType.ABANDON) == (0 if moment.replaced else 1)
+    run.assert_verified()
+
+
+HOURS = 3
+IN_A_GROUP = {
+    "intents-half-put": (Moment("storage.put.link.request", "*/log/*.json", hit=3), 1, 0),
+    "second-one-rewritten": (Moment("rewrite.file", hit=EPOCHS + 1), HOURS, 0),
+    "all-rewritten-and-one-replaced": (
+        Moment("publish.file", "*/_sluiceway-*", replaced=True, hit=2),
+        HOURS - 2,
+        2,
+    ),
+}
+"""Moment; how many INTENTs are open then, and how many partitions have a REPLACE."""
+
+
+@pytest.mark.parametrize("name", IN_A_GROUP)
+def test_kill_in_the_middle_of_a_group_leaves_each_partition_whole_and_the_next_one_does_it(
+    name: str, new_run: NewRun, writer: TopicWriter, tmp_path: Path
+) -> None:
+    moment, open_ones, moved = IN_A_GROUP[name]
+    run, topic = new_run()
+    for start in range(0, 10 * EPOCHS, 10):
+        rows_of = [
+            event(n, ts_ms=HOUR_8_MS + n % HOURS * HOUR_MS) for n in range(start, start + 10)
+        ]
+        writer.write(topic, rows_of, partition=0)
+        run.catch_up()
+    rows, before = run.rows(COLUMNS), run.partitions()
+    assert len(before) == HOURS
+    points = tmp_path / "points"
+    points.mkdir()
+    spec = FailpointSpec(
+        moment.point, moment.action, str(points), hit=moment.hit, place=moment.place
+    )
+    died = compact(run, "dt=20261120", spec)
+    assert died.returncode == -9, died.stderr
+    assert (points / "hit").exists()
+    assert kinds(run).count(RecordType.INTENT) - moved == open_ones
+    assert kinds(run).count(RecordType.REPLACE) == moved
+    assert run.rows(COLUMNS) == rows
+    again = compact(run, "dt=20261120")
+    assert again.returncode == 0, again.stderr
+    done = json.loads(again.stdout)["routes"].popitem()[1]
+    outcomes = [each["outcome"] for each in done]
+    assert sorted(outcomes) == ["compacted"] * (HOURS - moved) + ["left"] * moved
+    assert run.rows(COLUMNS) == rows
+    after = run.partitions()
+    for value, place in after.items():
+        assert place != before[value]
+        (merged,) = Path(place).glob("*.parquet")
+        offsets = pq.read_table(merged)["_offset"].to_pylist()
+        hour = offsets[0] % HOURS
+        assert offsets == [n for n in range(10 * EPOCHS) if n % HOURS == hour]
+    found = kinds(run)
+    assert found.count(RecordType.REPLACE) == HOURS
+    assert found.count(RecordType.ABANDON) == open_ones
     run.assert_verified()
 
 

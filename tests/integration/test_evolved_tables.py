@@ -18,6 +18,7 @@ from tools.topic_writer import TopicWriter
 
 _SPARK_TIMEOUT_S = 500
 _TS = 1_795_161_600_000
+_LONG_AGO = _TS - 3 * 86_400_000
 _COLUMNS = """\
     - {name: id, type: bigint}
     - {name: ts, type: bigint, required: true}
@@ -55,7 +56,7 @@ def runs(
     new_topic: TopicFactory,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, RouteRun]:
-    """All tables: rows of the columns before and after a change, in one partition."""
+    """All tables: rows, in time and late, of the columns before and after a change."""
     found = {}
     writer = TopicWriter(bootstrap_servers)
     for file_format, evolution in _EVOLUTIONS.items():
@@ -69,13 +70,17 @@ def runs(
             columns=_COLUMNS,
             hive=f", file_format: {file_format}",
             evolution=evolution,
+            event_time=f"{{field: ts, unit: ms, late_table: evolved.{topic}_late}}",
         )
         run = RouteRun(job)
         writer.write(topic, [_row(0), _row(1)])
         run.catch_up()
+        writer.write(topic, [_row(5, ts=_LONG_AGO)])
+        run.catch_up()
         if evolution == "follow_table":
             _alter(metastore_uri, run)
         writer.write(topic, [_row(2, x=2, geo={"city": "c2", "zip": 20}), _row(3), _row(4, x=4)])
+        writer.write(topic, [_row(6, x=6, geo={"city": "c6", "zip": 60}, ts=_LONG_AGO)])
         run.catch_up()
         found[file_format] = run
     return found
@@ -85,24 +90,42 @@ def runs(
 def shown(metastore_uri: str, runs: dict[str, RouteRun]) -> dict[str, list[list[Any]]]:
     """What Spark shows of each table."""
 
-    def select(run: RouteRun) -> str:
-        return f"SELECT id, x, geo.city, geo.zip FROM {run.job.table} ORDER BY id"  # noqa: S608
+    def select(run: RouteRun, suffix: str = "") -> str:
+        table = f"{run.job.table}{suffix}"
+        return f"SELECT id, x, geo.city, geo.zip FROM {table} ORDER BY id"  # noqa: S608
+
+    def select_late(run: RouteRun) -> str:
+        return select(run, "_late")
 
     serde = [f"SET spark.sql.hive.convertMetastore{name.capitalize()}=false" for name in _BY_SERDE]
     rows = spark_sql(
         metastore_uri,
         *map(select, runs.values()),
+        *map(select_late, runs.values()),
         *serde,
         *(select(runs[name]) for name in _BY_SERDE),
+        *(select_late(runs[name]) for name in _BY_SERDE),
         timeout_s=_SPARK_TIMEOUT_S,
     )
-    names = [*runs, *serde, *(f"{name} by SerDe" for name in _BY_SERDE)]
+    by_serde = [f"{name} by SerDe" for name in _BY_SERDE]
+    names = [*runs, *map(_late, runs), *serde, *by_serde, *map(_late, by_serde)]
     return dict(zip(names, rows, strict=True))
 
 
-@pytest.mark.parametrize("name", [*_EVOLUTIONS, *(f"{name} by SerDe" for name in _BY_SERDE)])
+def _late(name: str) -> str:
+    return f"late rows of {name}"
+
+
+def _texts(rows: list[list[Any]]) -> list[list[str | None]]:
+    return [[None if each is None else str(each) for each in row] for row in rows]
+
+
+_READ = [*_EVOLUTIONS, *(f"{name} by SerDe" for name in _BY_SERDE)]
+
+
+@pytest.mark.parametrize("name", _READ)
 def test_spark_reads_rows_of_both_versions(shown: dict[str, list[list[Any]]], name: str) -> None:
-    assert [[None if each is None else str(each) for each in row] for row in shown[name]] == [
+    assert _texts(shown[name]) == [
         ["0", None, "c0", None],
         ["1", None, "c1", None],
         ["2", "2", "c2", "20"],
@@ -111,7 +134,16 @@ def test_spark_reads_rows_of_both_versions(shown: dict[str, list[list[Any]]], na
     ]
 
 
+@pytest.mark.parametrize("name", _READ)
+def test_spark_reads_late_rows_of_both_versions_in_the_late_table(
+    shown: dict[str, list[list[Any]]], name: str
+) -> None:
+    assert _texts(shown[_late(name)]) == [["5", None, "c5", None], ["6", "6", "c6", "60"]]
+
+
 @pytest.mark.parametrize("name", _EVOLUTIONS)
 def test_tables_of_both_versions_are_verified(runs: dict[str, RouteRun], name: str) -> None:
     assert runs[name].dirty() == []
-    assert runs[name].verified().rows == 5
+    report = runs[name].verified()
+    assert (report.rows, report.late_rows) == (5, 2)
+    assert [each for each in report.unchecked if "_late" in each] == []

@@ -12,7 +12,7 @@ import pytest
 from sluiceway.job import desk, moved_partitions
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.partition_bodies import expire_body, ready_body
-from sluiceway.job.replacing import move_partition
+from sluiceway.job.replacing import Staging, move_partitions
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
@@ -106,13 +106,18 @@ def test_partition_moves_is_announced_and_let_go_while_its_route_runs(
 
     # Rows that come while the files are rewritten are carried over.
     def rewrite(place: RouteDesk) -> object:
-        def slowly(folder: str, live: Sequence[FileRecord]) -> list[FileRecord]:
-            merged = merge(place, folder, live)
+        chosen: list[str] = []
+        place.ask(lambda fold: chosen.append(first_partition(fold))).result(PATIENCE_S)
+
+        def slowly(staged: Sequence[Staging]) -> list[list[FileRecord]]:
+            merged = [merge(place, each.folder, each.live) for each in staged]
             writer.write(topic, [event(n) for n in range(20, 30)], partition=0)
             wait_for(lambda: len(run.rows()) == len(rows) + 10)
             return merged
 
-        return move_partition(place, first_partition, slowly)
+        (moved,) = move_partitions(place, chosen, lambda *_: "", slowly)
+        assert moved.failed == ""
+        return moved.slot
 
     slot = beside(monkeypatch, run, rewrite)
     assert isinstance(slot, int)

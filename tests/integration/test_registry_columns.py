@@ -7,76 +7,29 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pymetastore.hive_metastore import ttypes
 
 from sluiceway.cli.infer import infer
-from sluiceway.errors import JobFileError, SchemaRegistryRefusedError, SluicewayError
+from sluiceway.errors import (
+    JobFileError,
+    SchemaRegistryRefusedError,
+    SluicewayError,
+)
 from tools import avro_bytes as avro
 from tools import protobuf_bytes as pb
-from tools.raw_metastore import raw_client
-from tools.registry_server import Registry, registry_server
+from tools.registry_server import registry_server
 from tools.route_faults import NewRun, live
 from tools.route_runs import RouteRun
+from tools.subject_orders import (
+    PROTO,
+    TS_MS,
+    add_column,
+    order,
+    reads,
+    schema,
+)
 from tools.topic_writer import TopicWriter
 
-TS_MS = 1_795_161_600_000
-_MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2}
-_GEO = {"type": "record", "name": "Geo", "fields": [{"name": "lat", "type": "double"}]}
 _TIME = {"name": "t", "type": {"type": "int", "logicalType": "time-millis"}}
-FIELDS: list[dict[str, Any]] = [
-    {"name": "orderId", "type": "long"},
-    {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-    {"name": "amount", "type": ["null", _MONEY]},
-    {"name": "day", "type": {"type": "int", "logicalType": "date"}},
-    {"name": "geo", "type": _GEO},
-    {"name": "tags", "type": {"type": "map", "values": {"type": "array", "items": "int"}}},
-    {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
-]
-PROTO = """
-syntax = "proto3"; package shop;
-import "google/protobuf/timestamp.proto";
-message Order { uint64 id = 1; google.protobuf.Timestamp at = 2; repeated Item items = 3; }
-message Item { string sku = 1; int32 count = 2; }
-"""
-
-
-def schema(*more: dict[str, Any]) -> str:
-    return json.dumps({"type": "record", "name": "Order", "fields": [*FIELDS, *more]})
-
-
-def order(schema_id: int, number: int, more: bytes = b"") -> bytes:
-    amount = avro.long(1) + avro.data(avro.unscaled(number * 100 + 5))
-    tags = avro.blocks([avro.text("北") + avro.blocks([avro.long(number)])])
-    body = avro.long(number) + avro.long(TS_MS) + amount + avro.long(20_000)
-    body += avro.floating(0.5, 64) + tags + avro.long(1) + more
-    return avro.confluent(schema_id, body)
-
-
-def reads(
-    run: RouteRun,
-    registry: Registry,
-    kind: str = "avro",
-    *,
-    subject: str = "{name: o}",
-) -> None:
-    """Make the job take its columns from the registry."""
-    text = run.job.path.read_text()
-    connection = f'  reg: {{schema_registry: {{url: "{registry.url}"}}}}\nsource:'
-    text = text.replace("source:", connection, 1)
-    text = text.replace("{json: {tombstones: skip}}", f"{{{kind}: {{registry: reg}}}}")
-    head, _, tail = text.partition("  columns:\n")
-    rest = tail.partition("  partition_by:")[2]
-    named = f"  columns: from_registry\n  subject: {subject}\n"
-    run.job.path.write_text(f"{head}{named}  partition_by:{rest}")
-
-
-def add_column(run: RouteRun, metastore_uri: str, name: str, kind: str) -> None:
-    """`ALTER TABLE` as another client does it."""
-    hive = run.job.route.hive
-    with raw_client(metastore_uri) as client:
-        raw = client.get_table(hive.database, hive.table)
-        raw.sd.cols = [*raw.sd.cols, ttypes.FieldSchema(name, kind)]
-        client.alter_table(hive.database, hive.table, raw)
 
 
 def test_table_is_made_and_filled_by_the_schema(new_run: NewRun, writer: TopicWriter) -> None:

@@ -182,21 +182,36 @@ def _stamp(kind: str, *units: str) -> Callable[[Column, Vectors, float], Made]:
 def _array(column: Column, made: Vectors, oddness: float) -> Made:
     value = vectors.nested(made, column, oddness, list)
     sized = made.random.random() < 0.5
-    body = avro.blocks([_any(item, 3) for item in value], sized=sized)
-    return {"type": "array", "items": _union(3)}, body, value
+    deep = _depth(value)
+    body = avro.blocks([_any(item, deep) for item in value], sized=sized)
+    return {"type": "array", "items": _union(deep)}, body, value
 
 
 def _map(column: Column, made: Vectors, oddness: float) -> Made:
     value = vectors.nested(made, column, oddness, Obj)
-    body = avro.blocks([avro.text(key) + _any(item, 3) for key, item in value])
-    return {"type": "map", "values": _union(3)}, body, value
+    deep = _depth(value)
+    body = avro.blocks([avro.text(key) + _any(item, deep) for key, item in value])
+    return {"type": "map", "values": _union(deep)}, body, value
 
 
 def _record(column: Column, made: Vectors, oddness: float) -> Made:
     value = Obj(dict(vectors.nested(made, column, oddness, Obj)).items())
-    fields = [{"name": key, "type": _union(3)} for key, _ in value]
-    body = b"".join(_any(item, 3) for _, item in value)
+    deep = _depth(value)
+    fields = [{"name": key, "type": _union(deep)} for key, _ in value]
+    body = b"".join(_any(item, deep) for _, item in value)
     return {"type": "record", "name": "Inner", "fields": fields}, body, value
+
+
+def _depth(value: Any) -> int:
+    """Levels of arrays and maps below this one; at least 3, as columns have."""
+    return max(3, _levels(value) - 1)
+
+
+def _levels(value: Any) -> int:
+    if not isinstance(value, list | Obj):
+        return 0
+    inner = [item for _, item in value] if isinstance(value, Obj) else value
+    return 1 + max((_levels(item) for item in inner), default=0)
 
 
 @cache

@@ -2,8 +2,11 @@
 
 import pytest
 
+from oracle import typed_vectors
+from oracle.avro_format import AVRO
 from oracle.campaign import run_round, run_shapes
 from oracle.judge import CELLS, judge_refused, left_out
+from oracle.model import Num, Obj
 from oracle.mutants import MUTANTS, Mutant
 from oracle.typed_formats import TYPED_FORMATS
 from oracle.typed_judge import TypedFormat, run_typed_round, typed_left_out
@@ -46,6 +49,15 @@ def test_no_value_of_a_typed_format_changes_silently(of: TypedFormat) -> None:
     assert (found.silent_changes, found.wrong_reason, found.examples) == (0, 0, [])
     assert typed_left_out([of], found) == []
     assert found.written > 100
+
+
+def test_values_may_be_nested_deeper_than_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    deep = [[[[[[Num("7")]]]]]]
+    made = {list: deep, Obj: Obj((("a", deep),))}
+    monkeypatch.setattr(typed_vectors, "nested", lambda *arguments: made[arguments[-1]])
+    verdict = run_typed_round(AVRO, 1, 1)
+    assert verdict.values > 0
+    assert (verdict.silent_changes, verdict.wrong_reason) == (0, 0), verdict.examples
 
 
 def test_enough_silent_changes_are_planted_into_typed_formats() -> None:

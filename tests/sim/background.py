@@ -13,7 +13,7 @@ from sim.tasks import RowsFile
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.partition_bodies import counts_body, expire_body, ready_body
-from sluiceway.job.replacing import move_partition
+from sluiceway.job.replacing import Staging, move_partitions
 from sluiceway.job.rewriting import Rewritten
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.file_records import FileRecord
@@ -70,11 +70,23 @@ class SimBackground:
         return self._rng.choice(names) if names else None
 
     def _move(self) -> None:
-        slot = move_partition(self._desk, self._choose, self._rewrite)
-        self._world.seen["moved"] += slot is not None
+        """Some partitions together; one may be gone, or worked on, by the time it is begun."""
+        chosen: list[str] = []
 
-    def _rewrite(self, folder: str, live: Sequence[FileRecord]) -> Sequence[FileRecord]:
-        return rewritten(self._world, self._desk.log.storage, self._desk.log.layout, folder, live)
+        def choose(fold: Fold) -> None:
+            names = sorted(name for name, each in fold.partitions.items() if each.files)
+            chosen.extend(self._rng.sample(names, min(len(names), self._rng.randint(1, 4))))
+
+        self._desk.ask(choose).result()
+        moved = move_partitions(self._desk, chosen, lambda *_: "", self._rewrite)
+        slots = [each.slot for each in moved if each.slot is not None]
+        self._world.seen["moved"] += len(slots)
+        self._world.seen["moved_together"] += len(slots) > 1
+
+    def _rewrite(self, staged: Sequence[Staging]) -> list[Sequence[FileRecord] | SluicewayError]:
+        rewriter = SimRewriter(self._world, self._desk.log.storage, self._desk.log.layout)
+        made = rewriter.rewrite([(each.folder, each.live) for each in staged], until=None)
+        return [one.files if isinstance(one, Rewritten) else one for one in made]
 
     def _announce(self) -> None:
         chosen: list[str] = []
@@ -145,13 +157,21 @@ class SimRewriter:
         self._layout = layout
         self._cancelled = False
 
-    def rewrite(self, folder: str, live: Sequence[FileRecord], *, until: float | None) -> Rewritten:
+    def rewrite(
+        self, staged: Sequence[tuple[str, Sequence[FileRecord]]], *, until: float | None
+    ) -> list[Rewritten | SluicewayError]:
         """See `Rewriter.rewrite`; now and then its process is killed."""
         del until
+        return [self._rewrite(folder, live) for folder, live in staged]
+
+    def _rewrite(self, folder: str, live: Sequence[FileRecord]) -> Rewritten | SluicewayError:
         if self._cancelled or self._world.scheduler.rng.random() < 0.05:
-            raise TaskFailedError("the process that rewrites files has ended by signal 9")
-        made = rewritten(self._world, self._storage, self._layout, folder, live)
-        return Rewritten(made, 0.1)
+            return TaskFailedError("the process that rewrites files has ended by signal 9")
+        try:
+            made = rewritten(self._world, self._storage, self._layout, folder, live)
+        except SluicewayError as error:
+            return error
+        return Rewritten(made, 0.1, 0.1)
 
     def cancel(self) -> None:
         """See `Rewriter.cancel`."""

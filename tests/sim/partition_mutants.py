@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sluiceway.job import desired, partition_bodies, prepare
+from sluiceway.errors import SluicewayError
+from sluiceway.job import desired, partition_bodies, prepare, replacing
+from sluiceway.job.desk import Build, RouteDesk
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
+from sluiceway.job.replacing import Rewrite, Staging
 from sluiceway.job.route_session import RouteSession
 from sluiceway.job.side_records import put_asked
 from sluiceway.ledger.file_records import FileRecord
@@ -36,6 +39,56 @@ def replace_what_was_read(
     state = replace(fold.partitions[opened.partition], files=len(live))
     as_read = replace(fold, partitions={**fold.partitions, opened.partition: state})
     return partition_bodies.replace_body(as_read, intent, live, added)
+
+
+def rewrite_from_the_first(works: Sequence[Any], rewrite: Rewrite) -> None:
+    """All of a group are rewritten from the files of the first one."""
+
+    def crossed(staged: Sequence[Staging]) -> list[Sequence[FileRecord] | SluicewayError]:
+        made = rewrite([replace(each, live=staged[0].live) for each in staged])
+        return [
+            one if isinstance(one, SluicewayError) else _valued(one, each.live[0].values)
+            for each, one in zip(staged, made, strict=True)
+        ]
+
+    _REWRITE_ALL(works, crossed)
+
+
+_REWRITE_ALL = replacing._rewrite_all
+
+
+def _valued(files: Sequence[FileRecord], values: tuple[str | None, ...]) -> list[FileRecord]:
+    return [replace(file, values=values) for file in files]
+
+
+def take_any_rows(work: Any, added: Sequence[FileRecord]) -> None:
+    """Nobody counts them."""
+    work._added = list(added)
+    work._desk.log.storage.sync_folder(work.folder)
+
+
+def check_the_first(
+    desk: RouteDesk, works: Sequence[Any], build_of: Callable[[Any], Build]
+) -> None:
+    """Whether files have come is looked at for the first of a group, and holds for all of it."""
+    first = next((work for work in works if work.is_open), None)
+
+    def build(work: Any) -> Build:
+        if work is first:
+            return build_of(work)
+
+        def unchecked(fold: Fold) -> ReplaceRecord | None:
+            work._state = replace(fold.partitions[work.partition])
+            body = replace_what_was_read(fold, work._seq, work._live, work._added)
+            work._body = body
+            return body
+
+        return unchecked
+
+    _PUT_REPLACES(desk, works, build)
+
+
+_PUT_REPLACES = replacing._put_replaces
 
 
 def same_folder(partition: str, seq: int, uuid: str) -> str:

@@ -30,6 +30,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
 from sluiceway.job import (
     background,
+    compactor,
     counts_feed,
     desk,
     dirty_keeping,
@@ -39,6 +40,7 @@ from sluiceway.job import (
     moved_partitions,
     pieces,
     prepare,
+    replacing,
     replay,
     reset_offsets,
     route_plan,
@@ -90,6 +92,7 @@ class World:
         self.broker.create(TOPIC, self.rng.randint(1, 3))
         self.records_per_folder = self.rng.randint(2, 5)
         self.snapshot_every = self.rng.randint(2, 6)
+        self.turn_s = self.rng.choice((0.0, 0.3))
         held = Held(f"{ROOT}/_sluiceway/{ROUTE}", self.records_per_folder)
         shown = Shown(self.table, self._by_owner)
         self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown)
@@ -403,6 +406,8 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (dirty_keeping, "READERS_GRACE_S", 4.0),
     (desk, "BEGIN", (_begin_background,)),
     (background, "ProcessRewriter", _rewriter),
+    (compactor, "MOST_IN_A_GROUP", 2),
+    (replacing, "_MOST_HELD_FILES", 2),
     (counts_feed, "begin", _no_feed),
     (housekeeping.Housekeeper.__init__, "__kwdefaults__", {"every_s": 3.0}),
     # Idle polls are most of the steps otherwise.
@@ -449,6 +454,7 @@ def enter(world: World) -> None:
     for module, name, small in (
         (layout, "RECORDS_PER_FOLDER", world.records_per_folder),
         (upkeep, "SNAPSHOT_EVERY", world.snapshot_every),
+        (desk, "TURN_S", world.turn_s),
     ):
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, small)

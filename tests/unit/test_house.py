@@ -14,6 +14,7 @@ import pytest
 
 from sluiceway.cli.app import VERBS
 from sluiceway.spec.block import Block
+from sluiceway.spec.columns import ColumnRules
 from sluiceway.spec.models import JobFileBlocks
 from sluiceway.types.dirty import DirtyReason
 
@@ -335,7 +336,7 @@ def test_dirty_reasons_are_explained() -> None:
 def job_file_keys() -> set[str]:
     return {
         key
-        for block in Block.__subclasses__()
+        for block in (*Block.__subclasses__(), *ColumnRules.__subclasses__())
         for key in (
             *(info.alias or name for name, info in block.model_fields.items()),
             *block.LATER,

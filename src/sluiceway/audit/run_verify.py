@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from sluiceway.audit.dirty_table_check import dirty_table_problems
+from sluiceway.audit.dirty_table_check import Found, dirty_table_problems
 from sluiceway.audit.identity_check import identity_problems
+from sluiceway.audit.late_table_check import late_table_problems
 from sluiceway.audit.offset_check import origin_columns
 from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_table
 from sluiceway.audit.pick_route import pick_route
@@ -14,9 +15,11 @@ from sluiceway.errors import SluicewayError, TableMismatchError
 from sluiceway.job.compile import compile_routes
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.dirty_stores import dirty_table_of
+from sluiceway.job.late_follow import late_table_of
 from sluiceway.job.run import open_source
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.hive.partition_path import metastore_values, partition_folder
+from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import file_choice, schema_of
 from sluiceway.spec.models import JobSpec
 from sluiceway.storage.registry import open_storage
@@ -78,7 +81,7 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
         ):
             verifier.report.add("identity", where, message)
         _check_partitions(table, verifier)
-        _check_dirty_table(table, verifier)
+        _check_side_tables(table, verifier)
         source = open_source(table.config)
         try:
             verifier.check_source(source)
@@ -98,18 +101,25 @@ def _file_choice(table: OpenTable) -> FileChoice:
         return PARQUET_FILES
 
 
-def _check_dirty_table(table: OpenTable, verifier: Verifier) -> None:
+def _check_side_tables(table: OpenTable, verifier: Verifier) -> None:
+    """Tables of dirty and of late rows, beside the route's own."""
     first = verifier.fold.first_fence
-    copies = dirty_table_of(table.config, table.storage, "" if first is None else first.ledger)
-    if copies is None or first is None:
+    if first is None:
         return
-    deep = verifier.report.deep
-    files = verifier.dirty.files.values()
-    for kind, where, message in dirty_table_problems(copies, table.storage, files, deep=deep):
+    report, config = verifier.report, table.config
+    found: list[Found] = []
+    copies = dirty_table_of(config, table.storage, first.ledger)
+    if copies is not None:
+        files = verifier.dirty.files.values()
+        found += dirty_table_problems(copies, table.storage, files, deep=report.deep)
+    late = late_table_of(config, table.layout, table.table.parameters.get(LEDGER_PROPERTY, ""))
+    if late is not None:
+        found += late_table_problems(late, table.layout, verifier.late)
+    for kind, where, message in found:
         if kind:
-            verifier.report.add(kind, where, message)
+            report.add(kind, where, message)
         else:
-            verifier.report.unchecked.append(f"{where}: {message}")
+            report.unchecked.append(f"{where}: {message}")
 
 
 def _check_partitions(table: OpenTable, verifier: Verifier) -> None:

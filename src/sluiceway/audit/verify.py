@@ -97,6 +97,7 @@ class Verifier:
     Attributes:
         expires: Dirty rows are kept for a time only; said before `check_table`.
         dirty: The dirty files that the records name.
+        late: Likewise those of late rows.
     """
 
     def __init__(
@@ -124,6 +125,7 @@ class Verifier:
         self._lanes = LaneCheck(storage)
         self.expires = False
         self.dirty = DirtyBook(layout)
+        self.late: list[FileRecord] = []
         self.report = VerifyReport(deep=deep)
         self.fold = Fold(forgotten={})
 
@@ -249,6 +251,7 @@ class Verifier:
         for file in record.late_files:
             report.late_files += 1
             report.late_rows += int(file.rows)
+            self.late.append(file)
             self._check_file(file)
 
     def _partition_of(self, file: FileRecord) -> str:

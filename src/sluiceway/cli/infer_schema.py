@@ -17,6 +17,7 @@ from sluiceway.formats.schema_registry.client import RegistryClient
 from sluiceway.formats.schema_registry.settings import RegistrySettings
 from sluiceway.formats.subject_columns import subject_columns
 from sluiceway.job.registry_columns import read_subject
+from sluiceway.job.schema_formats import named_registry
 from sluiceway.spec.schema_formats import check_registry_url
 from sluiceway.types.hive_types import format_hive_type
 
@@ -78,8 +79,7 @@ def route_block(spec: "RouteSpec", config: "RouteConfig", message: str | None) -
     Raises:
         SluicewayError: As `subject_block`.
     """
-    formats = (spec.format.avro, spec.format.protobuf, spec.format.json_)
-    if any(block is not None and block.registry is not None for block in formats):
+    if named_registry(spec) is not None:
         wanted = spec.table.subject
         named = message or (None if wanted is None else wanted.message)
         return _of_subject(read_subject(spec, config.topics), named)
@@ -120,6 +120,8 @@ def _block(name: str, columns: "tuple[SchemaColumn, ...]") -> str:
 
 def _line(column: "SchemaColumn") -> str:
     notes = [f"DOUBT: {note}" for note in column.notes]
+    if column.misnamed:
+        return column_line(column.name, "", [f"DOUBT: {column.misnamed}"])
     if column.type is not None:
         return column_line(column.name, format_hive_type(column.type), notes)
     if column.as_text:

@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path as FilePath
 from typing import Any
 
 from pydantic import ValidationError
@@ -11,19 +12,21 @@ from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import open_decoder
 from sluiceway.job.choices import ReadColumns, problems_of, row_columns, unread_policies
 from sluiceway.job.compile import format_choice, revealed, source_access, why_no_files, why_no_rows
+from sluiceway.job.subject_changes import where_written
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
 from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
 from sluiceway.spec.models import FROM_REGISTRY, RouteSpec
-from sluiceway.spec.positions import Positions
+from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, job_file_error
+from sluiceway.spec.written_columns import COLUMNS, written_columns, written_name
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Schema
 from sluiceway.worker.row_choices import payload_fields
 
 
-def load_checked_job(path: Path) -> LoadedJob:
+def load_checked_job(path: FilePath) -> LoadedJob:
     """Load a job file and check what its own layer cannot: see `inspect_checked_job`.
 
     Raises:
@@ -34,7 +37,7 @@ def load_checked_job(path: Path) -> LoadedJob:
     return parse_checked_job(read_job_file(path), path)
 
 
-def parse_checked_job(content: bytes, path: Path) -> LoadedJob:
+def parse_checked_job(content: bytes, path: FilePath) -> LoadedJob:
     """As `load_checked_job`, for bytes that are already read.
 
     Raises:
@@ -48,7 +51,7 @@ def parse_checked_job(content: bytes, path: Path) -> LoadedJob:
     return found.job
 
 
-def inspect_checked_job(content: bytes, path: Path) -> InspectedJob:
+def inspect_checked_job(content: bytes, path: FilePath) -> InspectedJob:
     """Find all that is wrong with a job file, by every check that needs no server and no Spark.
 
     Column types, constants and expressions are checked also where the rest is wrong; options of
@@ -72,14 +75,27 @@ def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Pr
     yield from _wrong_types(data, positions)
     table, where = data.get("table"), data.get("where")
     columns = table.get("columns") if isinstance(table, Mapping) else ()
+    written: list[Path] = []
     read: ReadColumns | None = ReadColumns((), complete=False)
     if columns in ("from_table", FROM_REGISTRY):
         read = None
     elif isinstance(columns, tuple) and columns:
         read = _read_columns(columns)
-    for choice in problems_of(read, where if isinstance(where, str) else None):
+        written = [(*COLUMNS, index) for index in range(len(columns))]
+    elif isinstance(columns, Mapping):
+        # Which further columns there are only the registry knows.
+        told = [(path, _as_declared(path, column)) for path, column in written_columns(data)]
+        read = replace(_read_columns(tuple(column for _, column in told)), complete=False)
+        written = [path for path, _ in told]
+    for found in problems_of(read, where if isinstance(where, str) else None):
+        choice = where_written(found, written)
         text = f"expected {choice.expected}, got {positions.came(choice.path)}"
         yield Problem(positions.value(choice.path), text, choice.todo)
+
+
+def _as_declared(path: Path, column: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the job file says of a field as if it declared a column; no such one without a type."""
+    return {**column, "name": written_name(path, column)}
 
 
 def _read_columns(columns: tuple[object, ...]) -> ReadColumns:
@@ -98,16 +114,14 @@ def _read_columns(columns: tuple[object, ...]) -> ReadColumns:
 
 
 def _wrong_types(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
-    table = data.get("table")
-    columns = table.get("columns") if isinstance(table, Mapping) else None
-    for index, column in enumerate(columns if isinstance(columns, tuple) else ()):
-        text = column.get("type") if isinstance(column, Mapping) else None
+    for path, column in written_columns(data):
+        text = column.get("type")
         if not isinstance(text, str) or not text.strip():
             continue
         try:
             parse_hive_type(text)
         except ValueError as error:
-            place = ("table", "columns", index, "type")
+            place = (*path, "type")
             came = f"expected a Hive type, got {positions.came(place)}"
             yield Problem(positions.value(place), came, f"correct it: {error}")
 

@@ -3,11 +3,17 @@
 from typing import TYPE_CHECKING, Any
 
 from sluiceway.cli.file_forecast import file_forecast
-from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
+from sluiceway.spec.event_time import (
+    DEFAULT_ARCHIVE_WINDOW_MS,
+    TABLE_IN_NAME,
+    UNLIMITED,
+    late_table_name,
+)
 from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
 from sluiceway.spec.retention import duration_text
 
 if TYPE_CHECKING:
+    from sluiceway.spec.columns import SubjectColumns
     from sluiceway.spec.models import HiveTable, JobSpec, PartitionSpec, RouteSpec
 
 _LATE_WORDS = {
@@ -79,11 +85,22 @@ def _columns(route: "RouteSpec") -> str:
     subject = subject_summary(route)
     if subject is not None:
         version = "at each start" if subject["version"] is None else f"version {subject['version']}"
-        return f"from the registry's subject {subject['name']}, {version}{suffix}"
+        told = f"from the registry's subject {subject['name']}, {version}"
+        return f"{told}{_changes(table.changes)}{suffix}"
     if table.columns is None:
         return f"from the table{suffix}"
     names = ", ".join(column.name for column in table.columns)
     return f"{len(table.columns)}: {names}{suffix}"
+
+
+def _changes(changes: "SubjectColumns") -> str:
+    """What is different from the subject's fields, in words; empty when nothing is."""
+    told = {
+        "without": changes.left_out,
+        "changed": changes.override,
+        "added": [column.name for column in changes.add],
+    }
+    return "".join(f"; {word} {', '.join(names)}" for word, names in told.items() if names)
 
 
 def subject_summary(route: "RouteSpec") -> dict[str, Any] | None:
@@ -133,14 +150,25 @@ def _late(route: "RouteSpec") -> str | None:
     if time is None:
         return None
     window = time.archive_window_ms
-    if window is None and (time.late is not None or ready is not None):
+    if window is None and (time.asks_for_late or ready is not None):
         window = DEFAULT_ARCHIVE_WINDOW_MS
     bounds = ["their partition is closed"] if ready is not None else []
     if isinstance(window, int):
         bounds.append(f"they are more than {duration_text(window)} behind newer ones")
     if not bounds or (window == UNLIMITED and ready is None):
         return None
-    return f"{_LATE_WORDS[time.late or 'side']}, when {' or '.join(bounds)}"
+    seen = late_table_summary(route)
+    shown = "" if seen is None else f"; those aside are seen in {seen}, made if missing"
+    return f"{_LATE_WORDS[time.late or 'side']}, when {' or '.join(bounds)}{shown}"
+
+
+def late_table_summary(route: "RouteSpec") -> str | None:
+    """The table over rows that are put aside, as far as the job file tells; None without one."""
+    time, hive = route.event_time, route.table.hive
+    if time is None or time.late_table is None:
+        return None
+    # Of routes that a pattern makes the name is not known yet.
+    return late_table_name(time.late_table, TABLE_IN_NAME if hive.is_template else hive.table)
 
 
 def _announced(route: "RouteSpec") -> str | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.cli.file_forecast import file_forecast
-from sluiceway.cli.job_summary import subject_summary, summary_for_people
+from sluiceway.cli.job_summary import late_table_summary, subject_summary, summary_for_people
 
 if TYPE_CHECKING:
     from sluiceway.spec.models import JobSpec, RouteSpec
@@ -116,6 +116,7 @@ def _route_summary(route: "RouteSpec") -> dict[str, Any]:
             for part in table.partition_by
         ],
         "files": file_forecast(route).as_json(),
+        "late_table": late_table_summary(route),
         "dirty_rows": {
             "topic": None if route.dirty.store is None else route.dirty.store.topic,
             "table": None if route.dirty.store is None else route.dirty.store.table,

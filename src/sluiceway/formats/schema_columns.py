@@ -44,6 +44,7 @@ class SchemaColumn:
         name: The field's own, letter for letter.
         type: What holds each of its values; None when nothing does.
         refused: Why nothing does, with the path; empty when `type` is there.
+        misnamed: Why no column can have its name; empty when one can.
         as_text: One of text could keep them, by `on_lossy: text`.
         notes: What a person may want to decide otherwise, in words.
     """
@@ -51,6 +52,7 @@ class SchemaColumn:
     name: str
     type: DataType | None
     refused: str = ""
+    misnamed: str = ""
     as_text: bool = False
     notes: tuple[str, ...] = ()
 
@@ -130,14 +132,13 @@ def columns_of(
 def _column(
     name: str, part: Part, problem: str | None, type_of: Callable[[Walk, Part], DataType]
 ) -> SchemaColumn:
-    if problem is not None:
-        return SchemaColumn(name, None, f"its name {problem}")
+    misnamed = "" if problem is None else f"its name {problem}"
     walk = Walk()
     try:
         found = walk.under(name, lambda of: type_of(walk, of), part)
     except UntypedFieldError as error:
-        return SchemaColumn(name, None, str(error), error.as_text)
-    return SchemaColumn(name, found, notes=tuple(walk.notes))
+        return SchemaColumn(name, None, str(error), misnamed, error.as_text)
+    return SchemaColumn(name, found, misnamed=misnamed, notes=tuple(walk.notes))
 
 
 def printable(text: str) -> str:

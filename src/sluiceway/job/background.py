@@ -1,6 +1,6 @@
 """What goes on beside the epochs of a route, from its START until it is left."""
 
-from sluiceway.job import counts_feed, desk, dirty_stores
+from sluiceway.job import counts_feed, desk, dirty_stores, late_follow
 from sluiceway.job.compact_requests import CompactRequest
 from sluiceway.job.compactor import Compactor
 from sluiceway.job.config import RouteConfig
@@ -38,6 +38,8 @@ def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
     held.background += [compactor, expirer, *feeders]
     held.housekeeper.dirty = dirty_stores.keeper_of(config, held.owned, feeders, log)
     held.housekeeper.tidy(held.owned.fold)
+    held.late_table = late_follow.begin(config, held.owned, log)
+    held.background += [] if held.late_table is None else [held.late_table]
     held.counts = counts_feed.begin(config, held.desk, log)
     held.background += [] if held.counts is None else [held.counts]
     held.background.extend(begin(held.desk) for begin in desk.BEGIN)

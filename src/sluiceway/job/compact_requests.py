@@ -54,7 +54,8 @@ class PartitionDone:
     Attributes:
         outcome: An `Outcome`.
         reason: Why it was left as it is, or failed.
-        cpu_ms: Of the process that has written the files anew.
+        wall_ms: In which its files were written anew.
+        cpu_ms: Of the process that has done it.
     """
 
     partition: str

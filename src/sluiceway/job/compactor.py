@@ -1,22 +1,23 @@
 """Compacts partitions of one route beside its epochs: what is asked for, and what is to be shown.
 
-A thread of its own that lives while there is something to do. One partition at a time; the driver
-puts the records (`job.replacing`), and another process writes the files (`job.rewriting`).
+A thread of its own that lives while there is something to do. One group of partitions at a time;
+the driver puts the records (`job.replacing`), and another process writes the files
+(`job.rewriting`).
 """
 
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
-from sluiceway.errors import FencedError, SluicewayError
+from sluiceway.errors import SluicewayError
 from sluiceway.job.compact_requests import CompactAnswer, CompactRequest, Outcome, PartitionDone
 from sluiceway.job.compaction_choice import meant, why_left
 from sluiceway.job.desk import RouteDesk
-from sluiceway.job.replacing import move_partition
-from sluiceway.job.rewriting import Rewriter
+from sluiceway.job.replacing import Moved, Staging, move_partitions
+from sluiceway.job.rewriting import Rewriter, Rewritten
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import Log
@@ -25,6 +26,12 @@ from sluiceway.types.strict_json import BigInt, encode
 BEFORE_READY_S = 280.0
 """How long compaction before an announcement may take: READY waits for 300 s (commit rule 30c)."""
 
+MOST_IN_A_GROUP = 64
+MOST_GROUP_FILES = 20_000
+MOST_GROUP_BYTES = 256 << 20
+"""What is moved together: its files' records are held in memory, and a driver that dies leaves all
+of it to be done again. A partition that has more is a group of its own."""
+
 _LAST_WAIT_S = 5.0
 _TELL_EVERY_S = 1.0
 """How often an answer is written anew while it grows: it names all partitions so far."""
@@ -32,7 +39,7 @@ _TELL_EVERY_S = 1.0
 Value = TypeVar("Value")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Order:
     """Partitions to be compacted.
 
@@ -40,13 +47,19 @@ class _Order:
         names: As in a request.
         until: On the monotonic clock; None has time.
         request: Whose answer is kept up to date.
-        done: Told at the end.
+        over: Told at the end.
+        waiting: As they were when they were looked at; None before that.
+        done: What became of the others.
+        told_at: When the answer was written last.
     """
 
     names: tuple[str, ...]
     until: float | None = None
     request: CompactRequest | None = None
-    done: threading.Event | None = None
+    over: threading.Event | None = None
+    waiting: deque[PartitionDone] | None = None
+    done: list[PartitionDone] = field(default_factory=list)
+    told_at: float = -_TELL_EVERY_S
 
 
 class Compactor:
@@ -98,7 +111,7 @@ class Compactor:
             done = self._awaited.setdefault(prefix, threading.Event())
         if known is None:
             until = time.monotonic() + BEFORE_READY_S
-            self._add(_Order((prefix,), until=until, done=done))
+            self._add(_Order((prefix,), until=until, over=done))
         return done.is_set()
 
     def close(self) -> None:
@@ -128,13 +141,15 @@ class Compactor:
     def _run(self) -> None:
         while True:
             with self._lock:
+                # Asked anew for each group: what is to be announced does not wait for requests.
                 orders = self._urgent or self._requests
                 if not orders:
                     self._thread = None
                     return
-                order = orders.popleft()
+                order = orders[0]
+            is_over = True
             try:
-                self._carry_out(order)
+                is_over = self._go_on(order)
             except SluicewayError as error:
                 # The route is left, or the store is away: a request stays, and comes again.
                 self._log.info("compaction_ends", code=error.code, error=str(error))
@@ -142,41 +157,49 @@ class Compactor:
                 reason = f"a bug: {type(error).__name__}: {str(error)[:300]}"
                 self._log.warning("compaction_failed", partition="", reason=reason)
             finally:
-                _tell(order)
-                self._forget(order)
+                if is_over:
+                    self._end(order)
 
-    def _forget(self, order: _Order) -> None:
-        if order.request is not None:
-            with self._lock:
+    def _end(self, order: _Order) -> None:
+        _tell(order)
+        with self._lock:
+            for orders in (self._urgent, self._requests):
+                if order in orders:
+                    orders.remove(order)
+            if order.request is not None:
                 self._taken.discard(order.request.id)
 
-    def _carry_out(self, order: _Order) -> None:
-        """Compact one partition after the other.
+    def _go_on(self, order: _Order) -> bool:
+        """Compact the next group of an order; whether that was the last one.
 
         Raises:
             SluicewayError: The route has ended, or the answer cannot be written.
         """
-        waiting = deque(self._ask(lambda fold: self._look(fold, order.names)))
-        done: list[PartitionDone] = []
-        told_at = -_TELL_EVERY_S
-        while waiting:
-            if time.monotonic() - told_at >= _TELL_EVERY_S:
-                self._tell_progress(order, done, len(waiting))
-                told_at = time.monotonic()
-            found = waiting[0]
-            if found.outcome != Outcome.LEFT:
-                found = self._compact(found.partition, order.until)
-            over = order.until is not None and time.monotonic() >= order.until
-            if not (over and found.outcome == Outcome.FAILED):
+        if order.waiting is None:
+            order.waiting = deque(self._ask(lambda fold: self._look(fold, order.names)))
+        if order.waiting and time.monotonic() - order.told_at >= _TELL_EVERY_S:
+            self._tell_progress(order)
+            order.told_at = time.monotonic()
+        left, group = next_group(order.waiting)
+        order.done += left
+        rest = []
+        for found in self._compact(group, order.until):
+            if is_late(order.until) and found.outcome == Outcome.FAILED:
+                rest.append(found.partition)
+            else:
                 self._note(found)
-                done.append(found)
-                waiting.popleft()
-            if over and (rest := [e.partition for e in waiting if e.outcome != Outcome.LEFT]):
+                order.done.append(found)
+        if is_late(order.until):
+            rest += [each.partition for each in order.waiting if each.outcome != Outcome.LEFT]
+            if rest:
                 self._put_off(rest)
-                return
-        self._tell_progress(order, done, 0)
+            return True
+        if order.waiting:
+            return False
+        self._tell_progress(order)
         if order.request is not None:
             self._desk.log.storage.remove(self._desk.log.layout.request(order.request.id))
+        return True
 
     def _look(self, fold: Fold, names: Iterable[str]) -> list[PartitionDone]:
         """Those that are meant, as they are: to be left alone with a reason, or without an outcome.
@@ -190,57 +213,39 @@ class Compactor:
         self._log.warning("compaction_late", partitions=list(names), after_s=BEFORE_READY_S)
         self._add(_Order(tuple(names)))
 
-    def _tell_progress(self, order: _Order, done: list[PartitionDone], waiting: int) -> None:
+    def _tell_progress(self, order: _Order) -> None:
         if order.request is None:
             return
-        answer = CompactAnswer(waiting == 0, tuple(done), waiting)
+        waiting = len(order.waiting or ())
+        answer = CompactAnswer(waiting == 0, tuple(order.done), waiting)
         layout = self._desk.log.layout
         self._desk.log.storage.overwrite(layout.answer(order.request.id), encode(answer))
 
-    def _compact(self, partition: str, until: float | None) -> PartitionDone:
-        """Compact a partition, if it is worth it.
+    def _compact(self, names: Sequence[str], until: float | None) -> list[PartitionDone]:
+        """Compact a group of partitions, each if it is still worth it.
 
         Raises:
             FencedError: The route is left, or another driver has taken over.
         """
-        began = time.monotonic()
-        reason = ""
-        cpu_s = 0.0
-        before = (0, 0)
+        if not names:
+            return []
+        costs: dict[str, Rewritten] = {}
 
-        def choose(fold: Fold) -> str | None:
-            nonlocal before, reason
-            before = _sizes(fold, partition)
-            reason = why_left(fold, partition, self._target_bytes)
-            return None if reason else partition
+        def rewrite(staged: Sequence[Staging]) -> list[Sequence[FileRecord] | SluicewayError]:
+            asked = [(each.folder, each.live) for each in staged]
+            made = self._rewriter.rewrite(asked, until=until)
+            found: list[Sequence[FileRecord] | SluicewayError] = []
+            for each, one in zip(staged, made, strict=True):
+                if isinstance(one, Rewritten):
+                    costs[each.partition] = one
+                found.append(one.files if isinstance(one, Rewritten) else one)
+            return found
 
-        def rewrite(folder: str, live: Sequence[FileRecord]) -> Sequence[FileRecord]:
-            nonlocal cpu_s
-            made = self._rewriter.rewrite(folder, live, until=until)
-            cpu_s = made.cpu_s
-            return made.files
+        moved = move_partitions(self._desk, names, self._why_left, rewrite)
+        return [_done(each, costs.get(each.partition)) for each in moved]
 
-        outcome = Outcome.COMPACTED
-        try:
-            if move_partition(self._desk, choose, rewrite) is None:
-                outcome = Outcome.LEFT if reason else Outcome.FAILED
-                reason = reason or "files came faster than they were carried over"
-        except FencedError:
-            raise
-        except SluicewayError as error:
-            outcome, reason = Outcome.FAILED, str(error)
-        after = self._ask(lambda fold: _sizes(fold, partition))
-        return PartitionDone(
-            partition=partition,
-            outcome=outcome,
-            reason=reason,
-            files_before=before[0],
-            files_after=after[0],
-            bytes_before=BigInt(before[1]),
-            bytes_after=BigInt(after[1]),
-            wall_ms=int((time.monotonic() - began) * 1000),
-            cpu_ms=int(cpu_s * 1000),
-        )
+    def _why_left(self, fold: Fold, partition: str) -> str:
+        return why_left(fold, partition, self._target_bytes)
 
     def _note(self, done: PartitionDone) -> None:
         if done.outcome == Outcome.COMPACTED:
@@ -272,6 +277,50 @@ class Compactor:
         return found[-1]
 
 
+def is_late(until: float | None) -> bool:
+    """Whether the time of an order is over."""
+    return until is not None and time.monotonic() >= until
+
+
+def next_group(waiting: deque[PartitionDone]) -> tuple[list[PartitionDone], list[str]]:
+    """Take from the front what is compacted together next.
+
+    Returns:
+        Those among them that are left alone, and the names of the others.
+    """
+    left: list[PartitionDone] = []
+    group: list[str] = []
+    files = size_bytes = 0
+    while waiting:
+        first = waiting[0]
+        if first.outcome == Outcome.LEFT:
+            left.append(waiting.popleft())
+            continue
+        files, size_bytes = files + first.files_before, size_bytes + int(first.bytes_before)
+        too_large = files > MOST_GROUP_FILES or size_bytes > MOST_GROUP_BYTES
+        if group and (too_large or len(group) == MOST_IN_A_GROUP):
+            break
+        group.append(waiting.popleft().partition)
+    return left, group
+
+
+def _done(moved: Moved, cost: Rewritten | None) -> PartitionDone:
+    outcome = Outcome.COMPACTED
+    if moved.slot is None:
+        outcome = Outcome.LEFT if moved.left else Outcome.FAILED
+    return PartitionDone(
+        partition=moved.partition,
+        outcome=outcome,
+        reason=moved.left or moved.failed,
+        files_before=moved.before.files,
+        files_after=moved.after.files,
+        bytes_before=BigInt(moved.before.size_bytes),
+        bytes_after=BigInt(moved.after.size_bytes),
+        wall_ms=0 if cost is None else int(cost.wall_s * 1000),
+        cpu_ms=0 if cost is None else int(cost.cpu_s * 1000),
+    )
+
+
 def _as_it_is(fold: Fold, partition: str, target_bytes: int) -> PartitionDone:
     """A partition before anything is done: left alone for a reason, or without an outcome yet."""
     reason = why_left(fold, partition, target_bytes)
@@ -296,5 +345,5 @@ def _sizes(fold: Fold, partition: str) -> tuple[int, int]:
 
 
 def _tell(order: _Order) -> None:
-    if order.done is not None:
-        order.done.set()
+    if order.over is not None:
+        order.over.set()

@@ -8,6 +8,7 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.job.choices import row_choices, row_columns
 from sluiceway.job.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.job.dirty_choices import dirty_limits, dirty_table, dirty_topic
+from sluiceway.job.late_choices import late_rule, late_table
 from sluiceway.job.ready_choice import ready_rule
 from sluiceway.job.retention import RetentionRule
 from sluiceway.job.schema_formats import avro_options, json_options, protobuf_options
@@ -19,7 +20,6 @@ from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access
-from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
 from sluiceway.spec.models import JobSpec, PartitionSpec, RouteSpec
 from sluiceway.spec.retention import duration_text
 from sluiceway.spec.values import Secret
@@ -37,11 +37,8 @@ from sluiceway.types.schema import (
     TimestampType,
 )
 from sluiceway.worker.plan import (
-    IN_TIME_ALWAYS,
     EventTimeRule,
     FileRules,
-    LatePolicy,
-    LateRule,
     MetaColumn,
     PartitionRule,
     RowColumn,
@@ -123,7 +120,8 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         compact_before_ready=spec.files.compact == "before_ready",
         memory_bytes=spec.run.memory_per_task_bytes,
         ready=ready_rule(spec, revealed),
-        late=_late_rule(spec),
+        late=late_rule(spec),
+        late_table=late_table(spec),
     )
 
 
@@ -197,22 +195,6 @@ def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
         form=rule.format,
         max_future_us=rule.max_future_ms * 1000,
         min_us=rule.min_time_us,
-    )
-
-
-def _late_rule(spec: RouteSpec) -> LateRule:
-    """Rows of any age are in time unless the job file says something of lateness or readiness."""
-    rule = spec.event_time
-    if rule is None:
-        return IN_TIME_ALWAYS
-    window_ms = rule.archive_window_ms
-    if window_ms is None:
-        asked = rule.late is not None or spec.ready is not None
-        window_ms = DEFAULT_ARCHIVE_WINDOW_MS if asked else UNLIMITED
-    return LateRule(
-        policy=LatePolicy(rule.late or LatePolicy.SIDE),
-        window_us=None if isinstance(window_ms, str) else window_ms * 1000,
-        out_of_orderness_us=rule.out_of_orderness_ms * 1000,
     )
 
 

@@ -12,6 +12,7 @@ from sluiceway.ledger.fold_state import Subscription
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sources.registry import SourceAccess
+from sluiceway.spec.event_time import late_table_name
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.routes import default_route_name
 from sluiceway.spec.start import StartAt
@@ -44,7 +45,9 @@ class RouteConfig:
         awaits_columns: The job file as the route sees it, where a registry says its columns: they
             are put in at each START.
         choices: What the rows are made of them.
-        interval_s: Reading time of an epoch.
+        left_out: Names, in lower case, by which nothing is read from the payload, whatever
+            columns the table gets.
+        interval_s: From one commit to the next.
         straggler_timeout_s: How long after that a task may take to close its files.
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         dirty: How many dirty rows it takes before it halts.
@@ -57,6 +60,8 @@ class RouteConfig:
         compact_before_ready: Whether a closed partition's files are merged before it is announced.
         memory_bytes: What a task may hold of rows.
         late: When rows are late and what becomes of them.
+        late_table: A table over those that are put aside, as the job file names it; None makes
+            none.
         ready: When partitions are complete; None announces nothing.
     """
 
@@ -76,6 +81,7 @@ class RouteConfig:
     interval_s: float
     straggler_timeout_s: float
     choices: RowChoices = NO_CHOICES
+    left_out: frozenset[str] = frozenset()
     max_rate_per_s: int | None = None
     dirty: DirtyLimits = NO_LIMITS
     dirty_topic: str | None = None
@@ -87,6 +93,7 @@ class RouteConfig:
     compact_before_ready: bool = True
     memory_bytes: int = 512 << 20
     late: LateRule = IN_TIME_ALWAYS
+    late_table: str | None = None
     ready: ReadyRule | None = None
     awaits_columns: RouteSpec | None = field(default=None, hash=False, repr=False)
 
@@ -94,6 +101,15 @@ class RouteConfig:
     def group(self) -> str:
         """Consumer group under which progress is reported to lag tools."""
         return f"sluiceway-{self.job}-{self.route}"
+
+    @property
+    def late_table_name(self) -> str | None:
+        """`database.table` over its late place, of the table's metastore; None when there is none.
+
+        Of a template it is not known before its own table is.
+        """
+        named = self.late_table
+        return None if named is None else late_table_name(named, self.hive.table)
 
     @property
     def subscription(self) -> Subscription:

@@ -5,6 +5,7 @@ epochs, as a compaction does, hands in how to make its record from the fold, and
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -22,6 +23,10 @@ Called by the driver's thread, again after each lost slot; it reads and changes 
 """
 
 
+TURN_S = 0.3
+"""For how long a turn of the driver's thread begins to put records: commits wait for it."""
+
+
 class RouteDesk:
     """Between the background work of one route and its driver's thread.
 
@@ -31,10 +36,12 @@ class RouteDesk:
 
     Attributes:
         log: To read.
+        turns: How many turns of the driver's thread there were, with one that goes on.
     """
 
     def __init__(self, log: LedgerLog, closed: Iterable[str]) -> None:
         self.log = log
+        self.turns = 0
         self._asked: deque[tuple[Build, Future[int | None]]] = deque()
         self._closed = dict.fromkeys(sorted(closed))
         self._bound_us: int | None = None
@@ -104,7 +111,9 @@ class RouteDesk:
             return bool(self._asked) or not self._closed.keys() <= fold.closed.keys()
 
     def serve(self, put: Callable[[Build], int | None]) -> None:
-        """Put all that is asked for. Called by the driver's thread between two epochs.
+        """Put what is asked for. Called by the driver's thread between two epochs.
+
+        It goes on for a short while; what is left then is put in the next turn.
 
         Args:
             put: Lands a record and publishes its files; None when there was nothing to put.
@@ -112,6 +121,8 @@ class RouteDesk:
         Raises:
             SluicewayError: As `put`; whoever asked is told too.
         """
+        self.turns += 1
+        until = time.monotonic() + TURN_S
         while True:
             with self._lock:
                 if not self._asked:
@@ -124,6 +135,8 @@ class RouteDesk:
                 answer.set_exception(error)
                 raise
             answer.set_result(slot)
+            if time.monotonic() >= until:
+                return
 
     def end(self, error: SluicewayError) -> None:
         """Nothing is put any more. Safe to repeat."""

@@ -32,7 +32,7 @@ def dirty_table(spec: RouteSpec) -> str | None:
     """The table that is fed with dirty rows; None feeds none.
 
     Raises:
-        JobFileError: The catalog is no metastore, or it is the route's own table.
+        JobFileError: The catalog is no metastore.
     """
     store = spec.dirty.store
     if store is None or store.table is None:
@@ -42,12 +42,6 @@ def dirty_table(spec: RouteSpec) -> str | None:
             "dirty rows go to a table of the route's own metastore, and its catalog is a plug-in",
             where=_STORE,
             hint="write `store: beside`",
-        )
-    if store.table == spec.table.hive.name.lower():
-        raise JobFileError(
-            f"{store.table} is the route's own table",
-            where=_STORE,
-            hint="name another one for dirty rows; several routes may share it",
         )
     return store.table
 

@@ -51,7 +51,7 @@ class Discovery:
         self._interval_s = job.discover_interval_s
         self._due = 0.0
         self._told: set[tuple[str, str]] = set()
-        self._tables = {_table(config) for config in job.routes}
+        self._tables = {table for config in job.routes for table in _tables(config)}
         self._names = {config.route for config in job.routes}
         self.failure: SluicewayError | None = None
 
@@ -116,14 +116,17 @@ class Discovery:
 
     def _claim(self, each: _Template, config: RouteConfig) -> bool:
         reason = ""
-        if _table(config) in self._tables or config.route in self._names:
-            reason = f"another route fills {config.hive.database}.{config.hive.table}"
+        tables = _tables(config)
+        if not self._tables.isdisjoint(tables) or config.route in self._names:
+            taken = [table for table in tables if table in self._tables]
+            _, name = (taken or tables)[0]
+            reason = f"another route fills {name}"
         elif len(self._names) >= MAX_ROUTES:
             reason = f"the job has {MAX_ROUTES} routes already"
         if reason:
             self._refuse(each, [RefusedTopic(topic, reason) for topic in config.topics])
             return False
-        self._tables.add(_table(config))
+        self._tables.update(tables)
         self._names.add(config.route)
         return True
 
@@ -140,5 +143,8 @@ class Discovery:
                 )
 
 
-def _table(config: RouteConfig) -> tuple[str, str, str]:
-    return (config.hive.metastore, config.hive.database, config.hive.table)
+def _tables(config: RouteConfig) -> tuple[tuple[str, str], ...]:
+    """The tables that are this route's alone: its own, and that over its late place."""
+    own, late = f"{config.hive.database}.{config.hive.table}", config.late_table_name
+    names = (own,) if late is None else (own, late)
+    return tuple((config.hive.metastore, name) for name in names)

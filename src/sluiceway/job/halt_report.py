@@ -6,6 +6,7 @@ from sluiceway.errors import (
     FencedError,
     FileLostError,
     InvariantError,
+    JobFileError,
     LeaseHeldError,
     LedgerCorruptError,
     LedgerMismatchError,
@@ -30,6 +31,7 @@ _COMMANDS: dict[type[SluicewayError], tuple[str, ...]] = {
     FileLostError: (_VERIFY, _AGAIN),
     InvariantError: (_VERIFY, _LEDGER),
     TableMismatchError: ("sluiceway validate JOB", _AGAIN),
+    JobFileError: ("sluiceway validate JOB", _AGAIN),
     TopicNotFoundError: (_OFFSETS, _AGAIN),
 }
 

@@ -16,6 +16,7 @@ from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.epoch_times import EpochClock
 from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.job.lanes import Lanes
+from sluiceway.job.late_follow import LateTableFollower
 from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
 from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.publish import Publisher
@@ -33,7 +34,11 @@ from sluiceway.observe.log import Log
 
 @dataclass(slots=True)
 class HeldRoute:
-    """From START to the end of its session, which closes it."""
+    """From START to the end of its session, which closes it.
+
+    Attributes:
+        unshown: First slot that the catalog was not told of yet; None when it was told of all.
+    """
 
     owned: OwnedLedger
     publisher: Publisher
@@ -49,7 +54,9 @@ class HeldRoute:
     ready_effects: ReadyEffects | None = None
     readiness: RouteReadiness | None = None
     counts: CountsFeed | None = None
+    late_table: LateTableFollower | None = None
     clock: EpochClock = field(default_factory=EpochClock)
+    unshown: int | None = None
 
     def begin_readiness(
         self, rule: ReadyRule | None, effects: ReadyEffects | None, log: Log
@@ -71,8 +78,9 @@ class HeldRoute:
         planned.dates = self.clock.date(fold, planned.route.late)
 
     def untold(self) -> tuple[str, ...]:
-        """Who does not know of announcements that it should know of. Any thread may ask."""
-        return () if self.ready_effects is None else self.ready_effects.troubles
+        """Receivers and a table of late rows that do not know what they should; for any thread."""
+        receivers = () if self.ready_effects is None else self.ready_effects.troubles
+        return receivers if self.late_table is None else receivers + self.late_table.troubles
 
     @property
     def announcing(self) -> bool:
@@ -97,6 +105,9 @@ class HeldRoute:
                 before may have landed after it had looked.
         """
         fold, layout = self.owned.fold, self.owned.layout
+        # A turn of the desk may have failed after records of it had landed.
+        since = since if self.unshown is None else min(since, self.unshown)
+        self.unshown = None
         on_ready = self.readiness is not None and self.readiness.rule.on_ready
         wanted = desired_partitions(fold, layout, since, on_ready=on_ready)
         if self.readiness is not None and self.readiness.rule.whole_key:
@@ -122,3 +133,13 @@ class HeldRoute:
         if self.readiness is not None and self.ready_effects is not None:
             self.ready_effects.want_complete(self.readiness.complete_us)
         self.effects.want(wanted, fold.next_seq)
+
+    def settle(self, timeout_s: float) -> bool:
+        """Give the catalog a while to follow; whether it has. Called at the end of a run.
+
+        Args:
+            timeout_s: For the table, and once more for that of its late rows.
+        """
+        late = self.late_table
+        settled = self.effects.settle(timeout_s)
+        return (late is None or late.settle(timeout_s)) and settled

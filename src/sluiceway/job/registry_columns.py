@@ -3,23 +3,29 @@
 from dataclasses import replace
 
 from sluiceway.errors import JobFileError, SchemaRegistryRefusedError
-from sluiceway.formats.schema_columns import NoColumnsError, SchemaColumn
+from sluiceway.formats.schema_columns import NoColumnsError
 from sluiceway.formats.schema_registry.client import RegistryClient, SubjectVersion
-from sluiceway.formats.schema_registry.settings import RegistrySettings
 from sluiceway.formats.subject_columns import KINDS, subject_columns
+from sluiceway.job.choices import choice_problems
 from sluiceway.job.compile import compile_route
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.route_parts import RouteParts
-from sluiceway.job.schema_formats import registry_settings
+from sluiceway.job.schema_formats import named_registry, registry_settings
+from sluiceway.job.subject_changes import (
+    MadeColumns,
+    Misfit,
+    gone_names,
+    made_columns,
+    where_written,
+)
 from sluiceway.sinks.registry import open_sink
-from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.models import RouteSpec, SubjectSpec
-from sluiceway.types.dirty import shown
-from sluiceway.types.hive_types import MAX_TEXT_LENGTH, format_hive_type
-from sluiceway.types.schema import ListType, MapType, StructType
+from sluiceway.spec.positions import Path
+from sluiceway.spec.type_text import is_nested
+from sluiceway.spec.written_columns import COLUMNS
+from sluiceway.types.evolution import Evolution
 
 _SHOWN = 10
-_SHOWN_CHARS = 130
 
 
 def with_registry_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
@@ -68,7 +74,14 @@ def read_subject(spec: RouteSpec, topics: tuple[str, ...]) -> SubjectVersion:
         SchemaRegistryRefusedError: It refuses, or does not know the subject.
         JobFileError: The job file does not say which subject.
     """
-    kind, settings = _registry(spec)
+    named = named_registry(spec)
+    if named is None:
+        raise JobFileError(
+            "the format names no schema registry",
+            where="format",
+            hint="write `registry: NAME`, of a schema_registry connection",
+        )
+    kind, settings = KINDS[named.format], registry_settings(spec, named.connection)
     wanted = spec.table.subject or SubjectSpec()
     if wanted.name is None and len(topics) != 1:
         raise JobFileError(
@@ -94,91 +107,101 @@ def read_subject(spec: RouteSpec, topics: tuple[str, ...]) -> SubjectVersion:
     return found
 
 
-def _registry(spec: RouteSpec) -> tuple[str, RegistrySettings]:
-    """What the registry calls the format's schemas, and the registry."""
-    formats = {
-        "avro": spec.format.avro,
-        "protobuf": spec.format.protobuf,
-        "json": spec.format.json_,
-    }
-    for name, block in formats.items():
-        if block is not None and block.registry is not None:
-            return KINDS[name], registry_settings(spec, block.registry)
-    raise JobFileError(
-        "the format names no schema registry",
-        where="format",
-        hint="write `registry: NAME`, of a schema_registry connection",
-    )
-
-
 def _completed(config: RouteConfig, spec: RouteSpec, found: SubjectVersion) -> RouteConfig:
     message = None if spec.table.subject is None else spec.table.subject.message
     try:
-        columns = subject_columns(found.schema, message)
+        fields = subject_columns(found.schema, message)
     except NoColumnsError as error:
-        raise _refused(found, str(error), "name another subject, or list the columns") from error
-    _check_types(found, columns)
-    _check_places(found, columns, spec)
-    declared = tuple(
-        ColumnSpec(name=column.name, type=format_hive_type(column.type))
-        for column in columns
-        if column.type is not None
-    )
-    table = spec.table.model_copy(update={"columns": declared})
-    made = compile_route(spec.model_copy(update={"table": table}))
+        todo = "name another subject, or list the columns"
+        raise _refused(found, spec, str(error), todo) from error
+    # A schema of JSON says what may be there, and payloads are not held against it.
+    made = made_columns(fields, spec.table.changes, is_open=found.schema.kind == KINDS["json"])
+    _check_fields(found, spec, made)
+    _check_places(found, spec, made)
+    whole = spec.model_copy(update={"table": spec.table.with_columns(tuple(made.columns))})
+    _check_choices(found, whole, made)
+    compiled = compile_route(whole)
     hive = replace(
-        config.hive, schema=made.hive.schema, partition_columns=made.hive.partition_columns
+        config.hive,
+        schema=compiled.hive.schema,
+        partition_columns=compiled.hive.partition_columns,
+        adds=config.evolution is Evolution.ADD_COLUMNS,
     )
-    return replace(config, columns=made.columns, choices=made.choices, hive=hive)
+    return replace(
+        config,
+        columns=compiled.columns,
+        choices=compiled.choices,
+        hive=hive,
+        left_out=gone_names(spec.table.changes),
+    )
 
 
-def _check_types(found: SubjectVersion, columns: tuple[SchemaColumn, ...]) -> None:
-    refused = [
-        f"{shown(column.name, _SHOWN_CHARS)[1:-1]}: {why}"
-        for column in columns
-        if (why := column.refused or _too_long(column))
-    ]
-    if refused:
-        more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
-        raise _refused(
-            found,
-            f"no column type holds {'; '.join(refused[:_SHOWN])}{more}",
-            "list the columns in the job file; `sluiceway infer JOB` prints them",
+def _check_fields(found: SubjectVersion, spec: RouteSpec, made: MadeColumns) -> None:
+    if made.misfits:
+        raise _misfit(found, spec, made.misfits)
+    if made.refused:
+        more = f"; and {len(made.refused) - _SHOWN} more" if len(made.refused) > _SHOWN else ""
+        text = f"no column holds {'; '.join(made.refused[:_SHOWN])}{more}"
+        todo = (
+            "leave them out or override their type or name: "
+            "`columns: {from_registry: {except: [...], override: {...}}}`"
         )
+        raise _refused(found, spec, text, todo)
 
 
-def _too_long(column: SchemaColumn) -> str:
-    """Why the text of a type can be no column's; empty when it can."""
-    length = 0 if column.type is None else len(format_hive_type(column.type))
-    limit = f"has {length:,} characters, of {MAX_TEXT_LENGTH:,} that a type can have"
-    return f"its type {limit}" if length > MAX_TEXT_LENGTH else ""
+def _check_choices(found: SubjectVersion, whole: RouteSpec, made: MadeColumns) -> None:
+    """What is seen of types, policies, values and expressions now that the fields are known."""
+    problems = (where_written(problem, made.written) for problem in choice_problems(whole))
+    misfits = [
+        Misfit(problem.path, f"expected {problem.expected}", problem.todo) for problem in problems
+    ]
+    if misfits:
+        raise _misfit(found, whole, misfits)
 
 
-def _check_places(
-    found: SubjectVersion, columns: tuple[SchemaColumn, ...], spec: RouteSpec
-) -> None:
+def _check_places(found: SubjectVersion, spec: RouteSpec, made: MadeColumns) -> None:
     """What the job file's own check sees of columns that are listed in it."""
-    types = {column.name.lower(): column.type for column in columns}
-    for part in spec.table.partition_by:
+    types = {column.name.lower(): column.type for column in made.columns}
+    for index, part in enumerate(spec.table.partition_by):
+        at = ("table", "partition_by", index)
         source = None if part.column is None else part.column.lower()
         if source is not None and source not in types:
             text = f"the table is partitioned by {part.column}, which is no field"
-            raise _refused(found, text, "correct partition_by")
-        if source is not None and isinstance(types[source], ListType | MapType | StructType):
+            raise _refused(found, spec, text, "correct partition_by", at)
+        if source is not None and is_nested(types[source]):
             text = f"the table is partitioned by {part.column}, which is no plain value"
-            raise _refused(found, text, "correct partition_by")
+            raise _refused(found, spec, text, "correct partition_by", at)
         if part.name.lower() in types and source != part.name.lower():
             text = f"the table has a partition column {part.name}, and so is a field called"
-            raise _refused(found, text, "rename the partition column")
+            raise _refused(found, spec, text, "rename the partition column, or the field", at)
     for meta in spec.table.meta:
         if meta.name.lower() in types:
             text = f"the table has a meta column {meta.name}, and so is a field called"
-            raise _refused(found, text, f"name it otherwise: `meta: {{{meta.field}: NAME}}`")
+            todo = f"name it otherwise: `meta: {{{meta.field}: NAME}}`"
+            raise _refused(found, spec, text, todo, ("table", "meta"))
 
 
-def _refused(found: SubjectVersion, why: str, todo: str) -> JobFileError:
+def _misfit(found: SubjectVersion, spec: RouteSpec, misfits: list[Misfit]) -> JobFileError:
+    first, *others = misfits
+    text = first.text
+    for other in others[: _SHOWN - 1]:
+        text += f"; {_place(spec, other.path)}: {other.text} ({other.todo})"
+    if len(misfits) > _SHOWN:
+        text += f"; and {len(misfits) - _SHOWN} more"
+    return _refused(found, spec, text, first.todo, first.path)
+
+
+def _refused(
+    found: SubjectVersion, spec: RouteSpec, why: str, todo: str, at: Path = COLUMNS
+) -> JobFileError:
     return JobFileError(
         f"the columns of the subject {found} cannot be the table's: {why}",
-        where="table.columns: from_registry",
+        where=_place(spec, at),
         hint=todo,
     )
+
+
+def _place(spec: RouteSpec, at: Path) -> str:
+    if spec.places is None:
+        return ".".join(str(step) for step in at)
+    return spec.places.place(at)

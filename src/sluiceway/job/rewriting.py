@@ -1,7 +1,9 @@
-"""Has a partition's files written anew, by a process of its own beside the driver.
+"""Has the files of partitions written anew, by a process of its own beside the driver.
 
 Decoding and encoding would hold the driver's interpreter for seconds; and a process can be given
-little priority, be ended at any time, and tell what it has cost.
+little priority, be ended at any time, and tell what it has cost. One serves a group of partitions,
+one after the other, and ends with it; where it dies, another goes on behind the one that was under
+way.
 """
 
 import os
@@ -11,59 +13,63 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from select import select
-from typing import IO, Protocol
+from typing import Protocol
 
-from sluiceway.errors import TaskFailedError
+from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.worker.plan import FileRules
 from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan
+from sluiceway.worker.rewrite_process import LENGTH_BYTES, framed
 
 MOST_AT_ONCE = 2
-"""Partitions that all routes of a driver together have rewritten at the same time."""
+"""Groups of partitions that all routes of a driver together have rewritten at the same time."""
 
 _LOOK_S = 0.2
+_LAST_WAIT_S = 5.0
 _READ_BYTES = 1 << 16
 _ERROR_CHARACTERS = 500
 _turns = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
+class Rewritten:
+    """New files of a partition, and what they have cost."""
+
+    __slots__ = ("cpu_s", "files", "wall_s")
+
+    def __init__(self, files: Sequence[FileRecord], wall_s: float, cpu_s: float) -> None:
+        self.files = files
+        self.wall_s = wall_s
+        self.cpu_s = cpu_s
+
+
 class Rewriter(Protocol):
-    """Writes files anew, for one partition at a time."""
+    """Writes files anew, for one group of partitions at a time."""
 
     def rewrite(
-        self, folder: str, live: Sequence[FileRecord], *, until: float | None
-    ) -> "Rewritten":
-        """Write the rows of these files to few new ones in a staged folder.
+        self, staged: Sequence[tuple[str, Sequence[FileRecord]]], *, until: float | None
+    ) -> list[Rewritten | SluicewayError]:
+        """Write the rows of partitions to few new files, of each in a staged folder of its own.
 
         Args:
-            folder: Absolute; it exists.
-            live: All in the partition, in their order.
-            until: On the monotonic clock; given up then. None goes on.
+            staged: For each partition its folder, absolute, which exists, and all its live files
+                in their order.
+            until: On the monotonic clock; what is not done then is given up. None goes on.
 
-        Raises:
-            SluicewayError: It cannot be done; what was written is garbage.
+        Returns:
+            For each what was made, or why it cannot be done; what was written of that is garbage.
         """
 
     def cancel(self) -> None:
         """Give up what is being rewritten, and all that is asked for later. Safe to repeat."""
 
 
-class Rewritten:
-    """New files, and what they have cost."""
-
-    __slots__ = ("cpu_s", "files")
-
-    def __init__(self, files: Sequence[FileRecord], cpu_s: float) -> None:
-        self.files = files
-        self.cpu_s = cpu_s
-
-
 class ProcessRewriter:
-    """Rewrites in a process of its own; a `Rewriter`.
+    """Rewrites in processes of its own; a `Rewriter`.
 
     Args:
         layout: Of the route.
@@ -77,70 +83,34 @@ class ProcessRewriter:
         self._rules = rules
         self._cancelled = threading.Event()
 
-    def rewrite(self, folder: str, live: Sequence[FileRecord], *, until: float | None) -> Rewritten:
+    def rewrite(
+        self, staged: Sequence[tuple[str, Sequence[FileRecord]]], *, until: float | None
+    ) -> list[Rewritten | SluicewayError]:
         """See `Rewriter.rewrite`."""
-        plan = RewritePlan(self._layout, folder, tuple(live), self._choice, self._rules)
-        while not _turns.acquire(timeout=_LOOK_S):
+
+        def check() -> None:
             self._check(until)
+
         try:
-            answer = self._run(plan, until)
+            check()
+            while not _turns.acquire(timeout=_LOOK_S):
+                check()
+        except TaskFailedError as error:
+            return [error for _ in staged]
+        try:
+            with _Processes(check) as processes:
+                return [
+                    processes.rewrite(
+                        RewritePlan(self._layout, folder, tuple(live), self._choice, self._rules)
+                    )
+                    for folder, live in staged
+                ]
         finally:
             _turns.release()
-        if answer.failure is not None:
-            raise answer.failure
-        return Rewritten(answer.files, answer.cpu_s)
 
     def cancel(self) -> None:
         """See `Rewriter.cancel`."""
         self._cancelled.set()
-
-    def _run(self, plan: RewritePlan, until: float | None) -> RewriteAnswer:
-        # Found as this process finds its modules, and nothing of the folder that it works in.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-P", "-m", "sluiceway.worker.rewrite_process"]
-        with tempfile.TemporaryFile() as errors:
-            process = subprocess.Popen(  # noqa: S603
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env=environment,
-            )
-            # Its input stays open until it has answered: it ends when that is closed.
-            with process:
-                try:
-                    raw = self._talk(process, pickle.dumps(plan), until)
-                finally:
-                    process.kill()
-            try:
-                answer = pickle.loads(raw)  # noqa: S301 - from a process of our own
-            except (pickle.UnpicklingError, EOFError) as error:
-                raise _ended(process.returncode, errors) from error
-        if not isinstance(answer, RewriteAnswer):
-            raise TaskFailedError(f"it answers with {type(answer).__name__}")
-        return answer
-
-    def _talk(
-        self, process: "subprocess.Popen[bytes]", message: bytes, until: float | None
-    ) -> bytes:
-        """Send the plan, and wait for all of the answer; empty when the process has died."""
-        to, back = process.stdin, process.stdout
-        if to is None or back is None:
-            raise TaskFailedError("its pipes are missing")
-        try:
-            to.write(message)
-            to.flush()
-        except BrokenPipeError:
-            return b""
-        raw = bytearray()
-        while True:
-            self._check(until)
-            if not select([back], [], [], _LOOK_S)[0]:
-                continue
-            part = os.read(back.fileno(), _READ_BYTES)
-            if not part:
-                return bytes(raw)
-            raw += part
 
     def _check(self, until: float | None) -> None:
         if self._cancelled.is_set():
@@ -149,11 +119,112 @@ class ProcessRewriter:
             raise TaskFailedError("it was given up: its time is over")
 
 
-def _ended(code: int, errors: IO[bytes]) -> TaskFailedError:
-    errors.seek(0)
-    said = errors.read().decode(errors="replace").strip()[-_ERROR_CHARACTERS:]
-    how = f"by signal {-code}" if code < 0 else f"with {code}"
-    return TaskFailedError(
-        f"the process that rewrites files has ended {how}{': ' if said else ''}{said}",
-        hint="killed for its memory? Nothing was changed; the rewriting begins anew when asked for",
-    )
+class _Processes:
+    """One process after the other, each as long as it lives.
+
+    Args:
+        check: Asked again and again; raises to give up.
+    """
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+        self._process: _Process | None = None
+
+    def __enter__(self) -> "_Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def rewrite(self, plan: RewritePlan) -> Rewritten | SluicewayError:
+        """Have a partition rewritten; why not, where it cannot be."""
+        began = time.monotonic()
+        try:
+            self._check()
+            if self._process is None:
+                self._process = _Process()
+            answer = self._process.carry_out(plan, self._check)
+        except SluicewayError as error:
+            # It is dead, or busy with what nobody wants any more.
+            self._end()
+            return error
+        return answer.failure or Rewritten(answer.files, time.monotonic() - began, answer.cpu_s)
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+
+class _Process:
+    """A process that rewrites one partition after the other."""
+
+    def __init__(self) -> None:
+        # Found as this process finds its modules, and nothing of the folder that it works in.
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        command = [sys.executable, "-P", "-m", "sluiceway.worker.rewrite_process"]
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `end`
+        # Its input stays open as long as it is wanted: it ends when that is closed.
+        self._process = subprocess.Popen(  # noqa: S603
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+        )
+
+    def carry_out(self, plan: RewritePlan, check: Callable[[], None]) -> RewriteAnswer:
+        """Have a plan carried out.
+
+        Raises:
+            TaskFailedError: The process has died, or `check` gives up: it is of no use any more.
+        """
+        to, back = self._process.stdin, self._process.stdout
+        if to is None or back is None:
+            raise TaskFailedError("its pipes are missing")
+        try:
+            to.write(framed(plan))
+            to.flush()
+        except BrokenPipeError as error:
+            raise self._ended() from error
+        raw = self._read(back.fileno(), LENGTH_BYTES, check)
+        answer = pickle.loads(  # noqa: S301 - from a process of our own
+            self._read(back.fileno(), int.from_bytes(raw), check)
+        )
+        if not isinstance(answer, RewriteAnswer):
+            raise TaskFailedError(f"it answers with {type(answer).__name__}")
+        return answer
+
+    def end(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+        # Closes its pipes too.
+        with self._process, self._errors, suppress(BrokenPipeError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+
+    def _read(self, back: int, size: int, check: Callable[[], None]) -> bytes:
+        raw = bytearray()
+        while len(raw) < size:
+            check()
+            if not select([back], [], [], _LOOK_S)[0]:
+                continue
+            part = os.read(back, min(size - len(raw), _READ_BYTES))
+            if not part:
+                raise self._ended()
+            raw += part
+        return bytes(raw)
+
+    def _ended(self) -> TaskFailedError:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_WAIT_S)
+        code = self._process.poll()
+        self._errors.seek(0)
+        said = self._errors.read().decode(errors="replace").strip()[-_ERROR_CHARACTERS:]
+        signal = code is not None and code < 0
+        how = f"by signal {-code}" if signal and code is not None else f"with {code}"
+        return TaskFailedError(
+            f"the process that rewrites files has ended {how}{': ' if said else ''}{said}",
+            hint="killed for its memory? Nothing was changed; the rewriting begins anew when asked "
+            "for",
+        )

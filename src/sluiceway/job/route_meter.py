@@ -42,7 +42,7 @@ class RouteMeter:
         clock: Monotonic seconds.
         commits: Commits of rows so far.
         done: Rows of these commits.
-        untold: Asked for receivers of announcements that were not told yet.
+        untold: Asked for those that were not told yet, see `RouteStatus`.
         ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
     """
 

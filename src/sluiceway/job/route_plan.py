@@ -81,9 +81,9 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
 
 
 def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
-    if config.evolution is Evolution.ADD_COLUMNS:
-        return "dirty"
     format_name, options = config.format.name, dict(config.format.options)
+    if config.evolution is Evolution.ADD_COLUMNS and format_name == "json":
+        return "dirty"
     # Of JSON they may be kept, of delimited text they are named or lie behind those with a column.
     ignores = options.get("extra") == "ignore"
     named = format_name == "csv" and bool(options.get("fields"))
@@ -105,7 +105,7 @@ def with_further_columns(config: RouteConfig, state: TableState) -> RouteConfig:
     choices = config.choices.columns
     known = {field.name.lower() for field in config.columns.fields}
     known |= {column.field.name.lower() for column in choices}
-    known |= {column.column.lower() for column in config.meta}
+    known |= {column.column.lower() for column in config.meta} | config.left_out
     further = tuple(field for field in state.further if field.name.lower() not in known)
 
     def longer(field: Field) -> Field:

@@ -26,6 +26,7 @@ from sluiceway.job.demand import Demand
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.dirty_limits import DirtyWatch
 from sluiceway.job.effects import EffectsApplier
+from sluiceway.job.epoch_pace import EpochPace
 from sluiceway.job.epoch_report import EpochDone, tell_epoch
 from sluiceway.job.held_route import HeldRoute
 from sluiceway.job.housekeeping import Housekeeper, keep_log_short
@@ -107,7 +108,7 @@ class RouteSession:
         self._patience = Patience()
         self._replaces = parts.replaces
         self._targets: Targets | None = None
-        self._demand = Demand(config.interval_s)
+        self._demand, self._pace = Demand(config.interval_s), EpochPace(config.interval_s)
         self._transactions = OpenTransactions(self._log)
         self._second_look = SecondLook()
         self._row_log = RowLog(self._log)
@@ -301,15 +302,14 @@ class RouteSession:
         self.caught_up = over and not self._now.lanes.pressing and not self._now.announcing
         if not splits:
             return None
-        ahead_of = ahead is not None
-        planned = PlannedEpoch(next(self._epochs), splits, route, ahead=ahead_of)
+        planned = PlannedEpoch(next(self._epochs), splits, route, ahead=ahead is not None)
         self._now.mark_planned(planned, fold)
         self._parts.observe(Step.PLANNED)
         return planned
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """Plans of the tasks that the loop has spread the splits over."""
-        return planned.task_plans(self.config.interval_s)
+        return self._pace.task_plans(planned)
 
     def _lane_hooks(self) -> LaneHooks:
         epoch, applied = partial(next, self._epochs), self._want_partitions
@@ -340,7 +340,7 @@ class RouteSession:
 
     def note_written(self, planned: PlannedEpoch) -> None:
         """The tasks have answered; nothing has been looked at since."""
-        planned.answered = time.monotonic()
+        self._pace.note_answered(planned)
         self._parts.observe(Step.WRITTEN)
 
     def ahead_of(self, answers: Sequence[TaskResult]) -> Fold | None:
@@ -452,7 +452,7 @@ class RouteSession:
         """
         reach("run.settle")
         held = self._now
-        if held.effects.failure is None and not held.effects.settle(_SETTLE_S):
+        if held.effects.failure is None and not held.settle(_SETTLE_S):
             self._log.warning("effects_left", hint="the next start applies them")
         if held.effects.failure is not None:
             raise held.effects.failure

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sluiceway.errors import InvariantError, SchemaChangedError
+from sluiceway.errors import InvariantError, SchemaChangedError, TableMismatchError
 from sluiceway.formats.json.infer_types import UntypedError, common_type, is_field_name
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.ignored_fields import IgnoredFields
@@ -55,8 +55,10 @@ class SchemaFollower:
         plan: For the next epoch to be planned.
 
     Raises:
-        TableMismatchError: The table's columns cannot be filled as the job file says.
+        TableMismatchError: The table's columns cannot be filled as the job file says, or it does
+            not take those that it lacks.
         JobFileError: The declared columns cannot.
+        MetastoreUnavailableError: The metastore does not answer; columns may be there or not.
     """
 
     def __init__(
@@ -67,13 +69,14 @@ class SchemaFollower:
         log: Log,
         meter: RouteMeter,
     ) -> None:
-        self.plan: RoutePlan = route_plan(config, owned, owned.state)
+        state = _with_lacking(owned.state, sink, log)
+        self.plan: RoutePlan = route_plan(config, owned, state)
         self._config = config
         self._owned = owned
         self._sink = sink
         self._log = log
         self._meter = meter
-        self._state = owned.state
+        self._state = state
         self._lock = threading.Lock()
         self._refused: set[_Place] = set()
         self._ignored = IgnoredFields(log)
@@ -141,7 +144,7 @@ class SchemaFollower:
         fields = _merged(results)
         if planned.samples == "few":
             self._meter.ignored_fields = self._ignored.note(list(fields.values()))
-        if self._config.evolution is not Evolution.ADD_COLUMNS or not fields:
+        if planned.samples != "dirty" or not fields:
             return False
         if planned.schema_version != self.plan.schema_version:
             # What was not known when the epoch was planned may be known now.
@@ -277,6 +280,22 @@ class SchemaFollower:
             self._refused.add(place)
             name = SeenField(*place, type="").name
             self._log.warning("field_not_added", field=shown(name, 200)[1:-1], reason=why)
+
+
+def _with_lacking(state: TableState, sink: TableSink, log: Log) -> TableState:
+    """The table with the columns that a schema has and it does not; called once it is fenced."""
+    if not state.lacking:
+        return state
+    found = sink.add_columns(state.lacking)
+    names = ", ".join(f"{column.name} {column.type}" for column in state.lacking)
+    if isinstance(found, ColumnsRefused):
+        raise TableMismatchError(
+            f"the table does not take the columns that the schema has: {names}: {found.reason}",
+            where=str(state.identity),
+            hint="alter the table, or name the version before in the job file: table.subject",
+        )
+    log.info("columns_added", **{f"column {each.name}": each.type for each in state.lacking})
+    return found
 
 
 def _merged(results: Sequence[TaskResult]) -> dict[_Place, SeenField]:

@@ -2,6 +2,7 @@
 
 import base64
 from pathlib import Path
+from typing import NamedTuple
 
 from sluiceway.errors import JobFileError
 from sluiceway.formats.avro.decoder import SCHEMA_OPTION, SCHEMAS_OPTION
@@ -76,6 +77,31 @@ def _descriptor_set(path: Path) -> bytes:
             where=where,
             hint="check its permissions",
         ) from error
+
+
+class NamedRegistry(NamedTuple):
+    """The registry whose schemas a route's payloads are written by.
+
+    Attributes:
+        format: The format's name.
+        connection: Of the job file.
+    """
+
+    format: str
+    connection: str
+
+
+def named_registry(spec: RouteSpec) -> NamedRegistry | None:
+    """The registry that a route's format names; None when it reads without one."""
+    formats = {
+        "avro": spec.format.avro,
+        "protobuf": spec.format.protobuf,
+        "json": spec.format.json_,
+    }
+    for name, block in formats.items():
+        if block is not None and block.registry is not None:
+            return NamedRegistry(name, block.registry)
+    return None
 
 
 def registry_options(spec: RouteSpec, name: str, unknown_wait_ms: int) -> dict[str, str]:

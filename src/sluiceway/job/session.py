@@ -141,6 +141,10 @@ def _defaults() -> dict[str, str]:
     temporary = private_folder()
     return {
         "spark.ui.enabled": "false",
+        # Also without a UI the JVM keeps what it would show: of the last thousand epochs.
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "1000",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": (

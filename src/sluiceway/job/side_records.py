@@ -117,7 +117,7 @@ def put_announcements(held: HeldRoute) -> None:
 
 
 def put_asked(held: HeldRoute, publish: Publish) -> None:
-    """Put all that background work asks for.
+    """Put what background work asks for, for a short while; then have the catalog follow.
 
     Args:
         held: The route.
@@ -126,7 +126,9 @@ def put_asked(held: HeldRoute, publish: Publish) -> None:
     Raises:
         FencedError: Another driver has taken over.
     """
-    held.desk.serve(partial(_put, held, publish))
+    held.desk.serve(partial(_land, held, publish))
+    if held.unshown is not None:
+        held.want_partitions(held.unshown)
 
 
 def put_closing(held: HeldRoute, publish: Publish, epoch: int) -> None:
@@ -169,8 +171,19 @@ def abandon_left(held: HeldRoute) -> None:
         writer.note_published()
 
 
-def _put(held: HeldRoute, publish: Publish, build: Build) -> int | None:
-    """Land a record, publish its files, have the catalog follow; None with nothing to put."""
+def _put(held: HeldRoute, publish: Publish, build: Build) -> None:
+    """Land a record, publish its files, have the catalog follow; nothing with nothing to put."""
+    slot = _land(held, publish, build)
+    if slot is not None:
+        held.want_partitions(slot)
+
+
+def _land(held: HeldRoute, publish: Publish, build: Build) -> int | None:
+    """Land a record and publish its files; None with nothing to put.
+
+    The catalog follows later, for many records at once: looking for what it has to show takes
+    as long for one as for all.
+    """
     fold, writer = held.owned.fold, held.owned.writer
     before = fold.next_seq
     committed = writer.commit_made(build)
@@ -180,5 +193,5 @@ def _put(held: HeldRoute, publish: Publish, build: Build) -> int | None:
     if body is not None:
         publish(body)
     writer.note_published()
-    held.want_partitions(before)
+    held.unshown = before if held.unshown is None else held.unshown
     return committed.seq

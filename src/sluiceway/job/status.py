@@ -77,7 +77,8 @@ class RouteStatus(RouteNumbers):
         dirty_reasons: Dirty rows that this driver has committed, by reason and field.
         ignored_fields: Fields that no column reads and `extra: ignore` ignores: rows in which this
             driver's tasks have seen each, of the few that they look at.
-        untold: Receivers of announcements that were not told yet, and why.
+        untold: Receivers of announcements that were not told yet, and why; also a table of late
+            rows that does not show all of them.
     """
 
     route: str = ""

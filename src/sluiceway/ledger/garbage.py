@@ -46,7 +46,9 @@ _PLAIN = {
     Kind.OWNER_TMP: re.compile(r"OWNER\.[0-9a-f]{32}\.tmp"),
     Kind.RESERVE_TMP: re.compile(r"\.reserve\.[0-9a-f]{32}\.tmp"),
     Kind.REQUEST_TMP: re.compile(r"[0-9a-f]{32}\.json\.[0-9a-f]{32}\.tmp"),
-    Kind.ADVICE_TMP: re.compile(r"\.\./\.(lease|status|hint)\.json\.[0-9a-f]{32}\.tmp"),
+    Kind.ADVICE_TMP: re.compile(
+        r"\.\./\.(lease|status|hint|late-table|told-[a-z]+)\.json\.[0-9a-f]{32}\.tmp"
+    ),
     Kind.UPKEEP: re.compile(r"reserve|snapshots"),
 }
 

@@ -141,6 +141,11 @@ class LedgerLayout:
         """Late rows, in folders as the table has them."""
         return f"{self.root}/{_LATE}"
 
+    @property
+    def late_shown(self) -> str:
+        """Advice about how far a table shows the late rows."""
+        return f"{self.root}/late-table.json"
+
     def late_relative(self, folder: str, file_name: str) -> str:
         """Final name of a file of late rows, relative to the table.
 

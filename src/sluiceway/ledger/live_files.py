@@ -1,6 +1,6 @@
 """Which files are live in a partition: read from the log, proven by the fold's sum."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from sluiceway.errors import InvariantError
 from sluiceway.ledger.file_records import FileRecord
@@ -11,46 +11,79 @@ from sluiceway.ledger.places import add_sums, file_sum
 from sluiceway.ledger.records import EpochRecord
 
 
-def live_files(
-    log: LedgerLog,
-    state: PartitionState,
-    known: Sequence[FileRecord] = (),
-    known_through: int | None = None,
-) -> tuple[FileRecord, ...]:
-    """Files that are live in a partition, as of `state.last_seq`, in commit order.
+class LiveFiles:
+    """Live files of some partitions; the log is read once for all of them.
 
-    Reads the records since it last moved: for background work, not for each epoch.
+    Used by one thread at a time, for background work, not for each epoch.
 
     Args:
         log: Of the route.
-        state: A copy, or one that does not change meanwhile; `state.whole`.
-        known: What was live before, when it has not moved since; only later records are read.
-        known_through: `last_seq` of that time; None when nothing is known.
-
-    Raises:
-        InvariantError: The log's files do not add up to what the fold says.
-        LedgerCorruptError: A record cannot be read.
-        StorageUnavailableError: The store failed.
+        states: Of the partitions, as they were last moved.
     """
-    found = list(known)
-    start = state.moved_seq if known_through is None else known_through + 1
-    for record, _ in log.records(start):
-        if record.seq > state.last_seq:
-            break
-        body = record.body
-        if isinstance(body, EpochRecord):
-            found += _within(state.location, body.files)
-        elif isinstance(body, ReplaceRecord) and body.folder == state.location:
-            found += body.added
-    if not is_all_of(state, found):
-        raise InvariantError(
-            f"{state.folder} has {len(found)} files in the log, and {state.files} in the fold",
-            hint="keep the table and its _sluiceway folder as they are and run `sluiceway verify`",
-        )
-    return tuple(found)
+
+    def __init__(self, log: LedgerLog, states: Iterable[PartitionState]) -> None:
+        moved = {state.location: state.moved_seq for state in states}
+        self._log = log
+        self._next_seq = min(moved.values(), default=0)
+        self._found: dict[str, list[tuple[int, FileRecord]]] = {place: [] for place in moved}
+
+    def of(self, state: PartitionState) -> tuple[FileRecord, ...]:
+        """Files that are live in one of the partitions, as of `state.last_seq`, in commit order.
+
+        Reads the records that were not read before.
+
+        Args:
+            state: A copy, or one that does not change meanwhile; `state.whole`, and it has not
+                moved since.
+
+        Raises:
+            InvariantError: The log's files do not add up to what the fold says.
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        self.read_through(state.last_seq)
+        found = [file for seq, file in self._found[state.location] if seq <= state.last_seq]
+        if not is_all_of(state, found):
+            raise InvariantError(
+                f"{state.folder} has {len(found)} files in the log, and {state.files} in the fold",
+                hint="keep the table and its _sluiceway folder as they are and run "
+                "`sluiceway verify`",
+            )
+        return tuple(found)
+
+    def read_through(self, last_seq: int) -> None:
+        """Read records up to this slot, if they were not read before.
+
+        Raises:
+            LedgerCorruptError: A record cannot be read.
+            StorageUnavailableError: The store failed.
+        """
+        if last_seq < self._next_seq:
+            return
+        for record, _ in self._log.records(self._next_seq):
+            body = record.body
+            if isinstance(body, EpochRecord):
+                for file in body.files:
+                    self._note(file.final.rpartition("/")[0], record.seq, file)
+            elif isinstance(body, ReplaceRecord):
+                for file in body.added:
+                    self._note(body.folder, record.seq, file)
+            self._next_seq = record.seq + 1
+            if record.seq >= last_seq:
+                return
+
+    def _note(self, folder: str, seq: int, file: FileRecord) -> None:
+        known = self._found.get(folder)
+        if known is not None:
+            known.append((seq, file))
 
 
-def is_all_of(state: PartitionState, files: Sequence[FileRecord]) -> bool:
+def live_files(log: LedgerLog, state: PartitionState) -> tuple[FileRecord, ...]:
+    """Files that are live in one partition; see `LiveFiles.of`."""
+    return LiveFiles(log, [state]).of(state)
+
+
+def is_all_of(state: PartitionState, files: Collection[FileRecord]) -> bool:
     """Whether these are exactly the files that are live in a partition."""
     sums = 0
     for file in files:
@@ -61,10 +94,6 @@ def is_all_of(state: PartitionState, files: Sequence[FileRecord]) -> bool:
 def removed_files(live: Iterable[FileRecord]) -> tuple[RemovedFile, ...]:
     """How a REPLACE names the files that it removes."""
     return tuple(RemovedFile(_name(file), file.rows, file.size_bytes, file.crc32c) for file in live)
-
-
-def _within(folder: str, files: Iterable[FileRecord]) -> list[FileRecord]:
-    return [file for file in files if file.final.rpartition("/")[0] == folder]
 
 
 def _name(file: FileRecord) -> str:

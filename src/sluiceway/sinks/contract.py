@@ -45,6 +45,8 @@ class TableState:
         warnings: What a person should know of the table, in words.
         columns: Data columns as the catalog has them.
         further: Columns that the job file does not declare, for a route that takes them up.
+        lacking: What the table does not have yet, though all else is said as if it had: the route
+            has them added (`TableSink.add_columns`) before anything is read for it.
     """
 
     identity: TableIdentity
@@ -55,6 +57,7 @@ class TableState:
     warnings: tuple[str, ...] = ()
     columns: Columns = ()
     further: tuple[Field, ...] = ()
+    lacking: "tuple[ColumnToHave, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ from pydantic_core import PydanticCustomError
 
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.spec.event_time import OWN_FIELDS
-from sluiceway.spec.models import META_NAMES
+from sluiceway.spec.models import META_NAMES, takes_from_registry
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.problems import Mark, Problem, quoted
 from sluiceway.spec.ready import check_ready
 from sluiceway.spec.retention import check_retention
 from sluiceway.spec.subject_checks import check_subject
@@ -32,6 +32,7 @@ from sluiceway.spec.type_text import (
     struct_field,
 )
 from sluiceway.spec.values import MAX_PATH_KEYS, parse_duration_ms
+from sluiceway.spec.written_columns import CHANGES, written_columns, written_name
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 # Offsets, isolation and addresses are the product's to decide; the rest runs code in a task.
@@ -206,13 +207,20 @@ def _names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
         for _, partition in _items(data, "table", "partition_by")
         if str(partition.get("column")).lower() == str(partition.get("name", "")).lower()
     }
-    for part in ("columns", "partition_by"):
-        for path, item in _items(data, "table", part):
-            name = item.get("name")
-            if part == "columns" and str(name).lower() in moved:
-                moved.remove(str(name).lower())
-            elif isinstance(name, str):
-                yield name, (*path, "name")
+    for path, item in written_columns(data):
+        name = written_name(path, item)
+        if str(name).lower() in moved:
+            moved.remove(str(name).lower())
+        elif isinstance(name, str):
+            yield name, (*path, "name") if "name" in item else path
+    for path, item in _items(data, "table", "partition_by"):
+        name = item.get("name")
+        if isinstance(name, str):
+            yield name, (*path, "name")
+    yield from _meta_names(data)
+
+
+def _meta_names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     meta = _mapping(data, "table").get("meta")
     if isinstance(meta, tuple):
         for index, field in enumerate(meta):
@@ -228,14 +236,20 @@ def _check_names(data: Mapping[str, Any], positions: Positions) -> Iterator[Prob
     for name, path in _names(data):
         first = taken.setdefault(name.lower(), path)
         if first is not path:
-            line = positions.value(first).line
+            line = _name_mark(positions, first).line
             text = f"expected names that differ in more than case, got {quoted(name)} again"
             todo = f"rename one; Hive keeps columns and partitions together (line {line})"
-            yield Problem(positions.value(path), text, todo)
+            yield Problem(_name_mark(positions, path), text, todo)
+
+
+def _name_mark(positions: Positions, path: Path) -> Mark:
+    """Where a name stands: a value, but for a field that is named by the key of its override."""
+    overridden = path[:-1] == (*CHANGES, "override")
+    return positions.key(path) if overridden else positions.value(path)
 
 
 def _check_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
-    for path, column in _items(data, "table", "columns"):
+    for path, column in written_columns(data):
         type_text = column.get("type")
         if "unit" in column and isinstance(type_text, str) and not may_hold_times(type_text):
             text = f"expected `unit` with types of times only, got {quoted(type_text)}"
@@ -366,6 +380,10 @@ def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     if "reopen_every" in block and block.get("late") != "reopen":
         text = "expected `reopen_every` beside `late: reopen` only"
         yield Problem(positions.key(("event_time", "reopen_every")), text, "remove it")
+    if "late_table" in block and block.get("late") == "dirty":
+        text = "expected no `late_table` beside `late: dirty`: nothing is put aside"
+        todo = "remove it; dirty.store names a table of dirty rows"
+        yield Problem(positions.key(("event_time", "late_table")), text, todo)
 
 
 def _check_event_time_type(
@@ -413,8 +431,9 @@ def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[
     """What finds fields that no column reads knows JSON; who adds columns, the metastore."""
     evolution, path = _mapping(data, "table").get("evolution"), ("table", "evolution")
     json = _mapping(data, "format").get("json")
+    typed = evolution == "add_columns" and takes_from_registry(_mapping(data, "table"))
     if evolution in ("add_columns", "quarantine"):
-        if json is None:
+        if json is None and not typed:
             text = f"expected the format json beside {quoted(evolution)}"
             yield Problem(positions.value(path), text, "write fail or follow_table")
         elif "extra" in _mapping(json):

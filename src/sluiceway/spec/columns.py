@@ -1,6 +1,9 @@
-"""A declared column as a frozen value."""
+"""Columns that a job file declares, or changes where a schema says them, as frozen values."""
 
+from collections.abc import Mapping
 from typing import Literal
+
+from pydantic import Field
 
 from sluiceway.spec.block import Block
 from sluiceway.spec.values import (
@@ -17,18 +20,13 @@ from sluiceway.spec.values import (
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 
-class ColumnSpec(Block):
-    """A declared column.
+class ColumnRules(Block):
+    """How the values of a column are read, whoever says what it is called and where it lies.
 
     Attributes:
-        name: In the table.
-        type: Hive type as text; parsed where the table's types are known.
-        path: Dotted keys to the value; None means the name.
         required: A null or missing value makes the row dirty.
         unit: For a timestamp read from a number.
-        constant: The one value of all rows.
         default: What stands for a missing or null value.
-        expression: What it is computed from, instead of being in the payload.
         transient: Is there for expressions, `where`, event time and partitions; not in the table.
         on_overflow: What happens to numbers beyond the type.
         on_lossy: What happens to values that the type has no room for in full.
@@ -41,14 +39,9 @@ class ColumnSpec(Block):
     """
 
     NULL_WORDS = frozenset({"on_overflow", "on_lossy", "non_finite"})
-    name: ColumnName
-    type: TypeText
-    path: DottedPath | None = None
     required: bool = False
     unit: TimeUnit | None = None
-    constant: PlainValue | None = None
     default: PlainValue | None = None
-    expression: ExpressionText | None = None
     transient: bool = False
     on_overflow: Literal["dirty", "null", "clamp"] = "dirty"
     on_lossy: LossyRule = "dirty"
@@ -58,3 +51,65 @@ class ColumnSpec(Block):
     format: Line | None = None
     timezone: TimeZone | None = None
     redact: bool = False
+
+
+class ColumnSpec(ColumnRules):
+    """A declared column.
+
+    Attributes:
+        name: In the table.
+        type: Hive type as text; parsed where the table's types are known.
+        path: Dotted keys to the value; None means the name.
+        constant: The one value of all rows.
+        expression: What it is computed from, instead of being in the payload.
+    """
+
+    name: ColumnName
+    type: TypeText
+    path: DottedPath | None = None
+    constant: PlainValue | None = None
+    expression: ExpressionText | None = None
+
+
+class FieldOverride(ColumnRules):
+    """What is different about the column of a schema's field.
+
+    Attributes:
+        name: In the table; None is the field's own.
+        type: Hive type as text; None is what the schema says.
+    """
+
+    name: ColumnName | None = None
+    type: TypeText | None = None
+
+    def column(self, field: str, type_text: str) -> ColumnSpec:
+        """The column that it makes of a field.
+
+        Args:
+            field: The field's name, which a column can have unless `name` is given.
+            type_text: The type that the schema says; that of the job file goes before it.
+        """
+        rules = {name: getattr(self, name) for name in ColumnRules.model_fields}
+        name = self.name or field
+        path = None if name == field else field
+        return ColumnSpec(name=name, type=self.type or type_text, path=path, **rules)
+
+
+class SubjectColumns(Block):
+    """What the table's columns have different from the fields of a registry's schema.
+
+    Attributes:
+        left_out: Fields that are no columns.
+        override: By field, letter for letter.
+        add: Columns behind those of the fields.
+    """
+
+    left_out: tuple[Line, ...] = Field(default=(), alias="except")
+    override: Mapping[Line, FieldOverride] = Field(default_factory=dict)
+    add: tuple[ColumnSpec, ...] = ()
+
+
+class ColumnsFrom(Block):
+    """Who says the columns, where it is said what is different about them."""
+
+    from_registry: SubjectColumns

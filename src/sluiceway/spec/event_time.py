@@ -11,6 +11,7 @@ from sluiceway.spec.values import (
     TimeZone,
     duration,
     instant_us,
+    is_table_name,
     parse_duration_ms,
     wrong,
 )
@@ -23,6 +24,8 @@ OWN_FIELDS = (RECORD_TIME, PROCESSING_TIME)
 UNLIMITED: Final = "unlimited"
 LATE_POLICIES = ("side", "redirect", "reopen", "dirty")
 DEFAULT_ARCHIVE_WINDOW_MS = 86_400_000
+TABLE_IN_NAME: Final = "{table}"
+"""In the name of a table of late rows: that of the route's own table, without its database."""
 
 _LONGEST = "3650000d"
 _LONGEST_MS = parse_duration_ms(_LONGEST)
@@ -32,6 +35,23 @@ def _check_field(field: str) -> str:
     if field.startswith("$") and field not in OWN_FIELDS:
         raise wrong(f"a path, or one of {', '.join(OWN_FIELDS)}", "correct it")
     return field
+
+
+def late_table_name(text: str, table: str) -> str:
+    """The table over a route's late place, in lower case.
+
+    Args:
+        text: `database.table` as written, perhaps with `{table}`.
+        table: Name of the route's own table, without its database.
+    """
+    return text.replace(TABLE_IN_NAME, table).lower()
+
+
+def _check_late_table(text: str) -> str:
+    if not is_table_name(late_table_name(text, "t")):
+        todo = f"plain letters, digits and `_`; {TABLE_IN_NAME} stands for the route's own table"
+        raise wrong("`database.table` of a Hive table", todo)
+    return text
 
 
 def parse_instant_us(text: object) -> int:
@@ -72,6 +92,8 @@ class EventTimeSpec(Block):
             None leaves it to what else the job file says.
         idle_after_ms: How long a source partition without anything to read holds the watermark.
         late: What becomes of late rows; None is `side`.
+        late_table: A Hive table over the rows that are put aside, `database.table`, perhaps with
+            `{table}`; None makes none.
         reopen_every_ms: How often rows that came late are announced anew, at most.
     """
 
@@ -95,6 +117,7 @@ class EventTimeSpec(Block):
         default=300_000, alias="idle_after"
     )
     late: Literal["side", "redirect", "reopen", "dirty"] | None = None
+    late_table: Annotated[str, AfterValidator(_check_late_table)] | None = None
     reopen_every_ms: Annotated[int, *duration("1m", "30d")] = Field(
         default=3_600_000, alias="reopen_every"
     )
@@ -103,3 +126,8 @@ class EventTimeSpec(Block):
     def is_own(self) -> bool:
         """Whether no column holds it."""
         return self.field in OWN_FIELDS
+
+    @property
+    def asks_for_late(self) -> bool:
+        """Whether it says what becomes of late rows: then there are such, by their age alone."""
+        return self.late is not None or self.late_table is not None

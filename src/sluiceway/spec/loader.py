@@ -14,7 +14,7 @@ from sluiceway.spec.checks import cross_check
 from sluiceway.spec.document import MAX_BYTES, Node, read_document
 from sluiceway.spec.document import Mapping as MappingNode
 from sluiceway.spec.models import JobFileBlocks, JobSpec, RouteSpec
-from sluiceway.spec.positions import Path, Positions
+from sluiceway.spec.positions import Path, Positions, places_in
 from sluiceway.spec.problems import Problem, job_file_error, quoted
 from sluiceway.spec.references import resolve_references
 from sluiceway.spec.route_checks import check_routes
@@ -27,6 +27,7 @@ from sluiceway.spec.routes import (
     route_trees,
 )
 from sluiceway.spec.shape import Shape, look_at_shape
+from sluiceway.spec.table_names import check_table_names
 from sluiceway.spec.values import NOT_YET
 
 _EXPECTED = {
@@ -158,7 +159,8 @@ def inspect_job(
     if not routes:
         return InspectedJob(None, problems)
     first = routes[0].spec
-    spec = JobSpec(first.name, first.owner, first.run, tuple(route.spec for route in routes))
+    specs = tuple(_with_places(route, path) for route in routes)
+    spec = JobSpec(first.name, first.owner, first.run, specs)
     positions = tuple(route.positions for route in routes)
     return InspectedJob(LoadedJob(spec, positions, path), problems)
 
@@ -171,6 +173,14 @@ class _ReadRoute:
     positions: Positions
 
 
+def _with_places(route: _ReadRoute, path: FilePath) -> RouteSpec:
+    """The route with what is needed to tell where a column is written that cannot be."""
+    if route.spec.table.subject is None:
+        return route.spec
+    places = places_in(route.positions.root, str(path), "table", "where")
+    return route.spec.model_copy(update={"places": places})
+
+
 def _read_one(
     root: Node, shape: Shape, more_checks: MoreChecks
 ) -> tuple[list[_ReadRoute], list[Problem]]:
@@ -180,6 +190,7 @@ def _read_one(
     if isinstance(shape.data, dict):
         found.extend(cross_check(shape.data, positions))
         found.extend(more_checks(shape.data, positions))
+    found.extend(check_table_names([positions]))
     if spec is None:
         return [], found
     name = "" if spec.table.hive.is_template else spec.name
@@ -205,6 +216,7 @@ def _read_routes(
         if spec is not None:
             routes.append(_ReadRoute(_named(spec, tree), positions))
     found.extend(check_routes(trees))
+    found.extend(check_table_names([Positions(tree.root) for tree in trees]))
     return routes, found
 
 

@@ -16,12 +16,13 @@ from pydantic import (
 from sluiceway.errors import JobFileError
 from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
-from sluiceway.spec.columns import ColumnSpec
+from sluiceway.spec.columns import ColumnsFrom, ColumnSpec, SubjectColumns
 from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
 from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.positions import Places
 from sluiceway.spec.ready import ReadySpec
 from sluiceway.spec.retention import RetentionSpec
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
@@ -244,13 +245,26 @@ class MetaColumn(Block):
     name: ColumnName
 
 
-def _columns(value: object) -> object:
-    if value in ("from_table", FROM_REGISTRY):
+_DECLARED = TypeAdapter(tuple[ColumnSpec, ...], config=ConfigDict(strict=True))
+
+
+def _columns(value: object) -> tuple[ColumnSpec, ...] | ColumnsFrom | None:
+    if value == "from_table":
         return None
-    if isinstance(value, str) or value == ():
-        choices = "`from_table`, `from_registry` or a list of columns"
-        raise wrong(choices, "write one of the two, or list them")
-    return value
+    if value == FROM_REGISTRY:
+        return ColumnsFrom(from_registry=SubjectColumns())
+    if isinstance(value, dict):
+        return ColumnsFrom.model_validate(value)
+    if isinstance(value, tuple) and value:
+        return _DECLARED.validate_python(value)
+    choices = "`from_table`, `from_registry`, a list of columns, or {from_registry: changes}"
+    raise wrong(choices, "write one of them")
+
+
+def takes_from_registry(table: Mapping[str, Any]) -> bool:
+    """Whether a registry's schema says the columns of a table, which may be of the wrong shape."""
+    columns = table.get("columns")
+    return columns == FROM_REGISTRY or (isinstance(columns, Mapping) and FROM_REGISTRY in columns)
 
 
 def _version(value: object) -> object:
@@ -290,7 +304,8 @@ class TableSpec(Block):
     """The table and what its columns hold.
 
     Attributes:
-        columns: Declared columns; None takes them from the table, or from `subject`.
+        told_columns: Declared columns, or what is different from those of `subject`; None takes
+            them from the table. `columns` and `changes` are the two.
         subject: The schema that says the columns; None where none does.
         partition_by: Partition columns in path order.
         meta: Columns of what the queue has beside the payload, after the others.
@@ -301,7 +316,9 @@ class TableSpec(Block):
     LATER = frozenset({"iceberg"})
     hive: HiveTable
     subject: SubjectSpec | None = None
-    columns: Annotated[tuple[ColumnSpec, ...] | None, BeforeValidator(_columns)] = None
+    told_columns: Annotated[
+        tuple[ColumnSpec, ...] | ColumnsFrom | None, BeforeValidator(_columns)
+    ] = Field(default=None, alias="columns")
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
     evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
@@ -310,9 +327,24 @@ class TableSpec(Block):
     @classmethod
     def _name_subject(cls, data: Any) -> Any:
         """`from_registry` alone means the subject of the topic."""
-        if isinstance(data, Mapping) and data.get("columns") == FROM_REGISTRY:
+        if isinstance(data, Mapping) and takes_from_registry(data):
             return {"subject": {}, **data}
         return data
+
+    @property
+    def columns(self) -> tuple[ColumnSpec, ...] | None:
+        """Declared columns; None takes them from the table, or from `subject`."""
+        return self.told_columns if isinstance(self.told_columns, tuple) else None
+
+    @property
+    def changes(self) -> SubjectColumns:
+        """What is different from the columns of `subject`; nothing where none says them."""
+        told = self.told_columns
+        return told.from_registry if isinstance(told, ColumnsFrom) else SubjectColumns()
+
+    def with_columns(self, columns: tuple[ColumnSpec, ...]) -> "TableSpec":
+        """The same table with these columns declared."""
+        return self.model_copy(update={"told_columns": columns})
 
 
 class RunSpec(Block):
@@ -393,9 +425,11 @@ class RouteSpec(JobBlocks):
 
     Attributes:
         route: The route's name; empty when its tables are made from topics and name it.
+        places: Where its table is written, when columns are known only as the route starts.
     """
 
     route: str = ""
+    places: Places | None = None
 
     @property
     def kafka(self) -> KafkaConnection:

@@ -1,7 +1,8 @@
 """Where each key and value of a job file stands."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from sluiceway.spec import document
 from sluiceway.spec.document import Entry, Node
@@ -68,6 +69,52 @@ class Positions:
                 break
             entry, node = found
         return entry, node
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where parts of a route stand, for what is found wrong long after the file was read.
+
+    Holds no values, which may be secret. All are equal: where something is written is no part of
+    what it says.
+
+    Attributes:
+        source: The file as the user named it.
+        marks: Of keys, and of items of lists.
+    """
+
+    source: str = field(compare=False)
+    marks: Mapping[Path, Mark] = field(compare=False, repr=False)
+
+    def place(self, path: Path) -> str:
+        """`file:line:column` of the key or the item at `path`, or of what is nearest above it."""
+        above = (path[:length] for length in range(len(path), -1, -1))
+        mark = next(self.marks[part] for part in above if part in self.marks)
+        return f"{self.source}:{mark.line}:{mark.column}"
+
+
+def places_in(root: Node, source: str, *within: str) -> Places:
+    """The places of a file's blocks of these names, and of the file.
+
+    Args:
+        root: The route as a whole job file.
+        source: The file as the user named it.
+        within: Keys at the top.
+    """
+    entries = root.entries if isinstance(root, document.Mapping) else ()
+    kept = document.Mapping(tuple(entry for entry in entries if entry.key in within), root.mark)
+    return Places(source, dict(_marks(kept, (), root.mark)))
+
+
+def _marks(node: Node, path: Path, mark: Mark) -> Iterator[tuple[Path, Mark]]:
+    """Depth is bounded by the reader."""
+    yield path, mark
+    if isinstance(node, document.Mapping):
+        for entry in node.entries:
+            yield from _marks(entry.value, (*path, entry.key), entry.mark)
+    if isinstance(node, document.Sequence):
+        for index, item in enumerate(node.items):
+            yield from _marks(item, (*path, index), item.mark)
 
 
 def _child(node: Node, step: str | int) -> tuple[Entry | None, Node] | None:

@@ -10,7 +10,13 @@ from sluiceway.spec.document import Node, Scalar
 from sluiceway.spec.problems import Problem, quoted
 
 MAX_FILE_BYTES = 64 * 1024
+MAX_SCHEMA_BYTES = 4 * 1024 * 1024
+"""Of a file that holds a schema: generated ones are long, and go to the tasks with each epoch."""
 
+_Keys = tuple[str, ...]
+_SCHEMAS: frozenset[_Keys] = frozenset(
+    {("format", "avro", "schema"), ("format", "avro", "schemas"), ("format", "protobuf", "schema")}
+)
 _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -20,16 +26,21 @@ class _Resolver:
     environ: Mapping[str, str]
     problems: list[Problem] = field(default_factory=list)
 
-    def resolve(self, node: Node) -> Node:
-        """Copy of `node` with its references replaced; depth is bounded by the reader."""
+    def resolve(self, node: Node, keys: _Keys = ()) -> Node:
+        """Copy of `node`, at `keys`, with its references replaced; the reader bounds its depth."""
         if isinstance(node, document.Mapping):
-            entries = [replace(entry, value=self.resolve(entry.value)) for entry in node.entries]
+            entries = [
+                replace(entry, value=self.resolve(entry.value, (*keys, entry.key)))
+                for entry in node.entries
+            ]
             return document.Mapping(tuple(entries), node.mark)
         if isinstance(node, document.Sequence):
-            return document.Sequence(tuple(self.resolve(item) for item in node.items), node.mark)
-        return self._resolve_scalar(node)
+            items = tuple(self.resolve(item, keys) for item in node.items)
+            return document.Sequence(items, node.mark)
+        most_bytes = MAX_SCHEMA_BYTES if keys[-3:] in _SCHEMAS else MAX_FILE_BYTES
+        return self._resolve_scalar(node, most_bytes)
 
-    def _resolve_scalar(self, scalar: Scalar) -> Scalar:
+    def _resolve_scalar(self, scalar: Scalar, most_bytes: int) -> Scalar:
         if not isinstance(scalar.value, str) or "${" not in scalar.value:
             return scalar
         literal = _REFERENCE.sub("", scalar.value)
@@ -37,23 +48,23 @@ class _Resolver:
             text = f"expected `${{env:NAME}}` or `${{file:/path}}`, got {quoted(scalar.text)}"
             self.problems.append(Problem(scalar.mark, text, "close the reference with `}`"))
             return scalar
-        value = "".join(self._pieces(scalar))
+        value = "".join(self._pieces(scalar, most_bytes))
         return replace(scalar, value=value, sourced=not literal)
 
-    def _pieces(self, scalar: Scalar) -> Iterator[str]:
+    def _pieces(self, scalar: Scalar, most_bytes: int) -> Iterator[str]:
         text, end = str(scalar.value), 0
         for match in _REFERENCE.finditer(text):
             yield text[end : match.start()]
-            yield self._lookup(match[1], scalar)
+            yield self._lookup(match[1], scalar, most_bytes)
             end = match.end()
         yield text[end:]
 
-    def _lookup(self, reference: str, scalar: Scalar) -> str:
+    def _lookup(self, reference: str, scalar: Scalar, most_bytes: int) -> str:
         kind, _, name = reference.partition(":")
         if kind == "env" and _ENV_NAME.fullmatch(name):
             return self._environment(name, scalar)
         if kind == "file" and name.startswith("/"):
-            return self._file(name, scalar)
+            return self._file(name, scalar, most_bytes)
         text = f"expected `${{env:NAME}}` or `${{file:/path}}`, got {quoted(scalar.text)}"
         return self._wrong(scalar, text, "name a variable, or a file by its absolute path")
 
@@ -67,14 +78,17 @@ class _Resolver:
             return self._wrong(scalar, text, "remove control characters from it")
         return value
 
-    def _file(self, name: str, scalar: Scalar) -> str:
+    def _file(self, name: str, scalar: Scalar, most_bytes: int) -> str:
         path = Path(name)
         try:
             # Only regular files: reading a device or a pipe could block for ever.
             size_bytes = path.stat().st_size if path.is_file() else -1
-            if not 0 <= size_bytes <= MAX_FILE_BYTES:
-                text = f"expected a file of at most {MAX_FILE_BYTES} bytes at {quoted(name)}"
-                return self._wrong(scalar, f"{text}, got none", "check the path")
+            if not 0 <= size_bytes <= most_bytes:
+                text = f"expected a file of at most {most_bytes:,} bytes at {quoted(name)}"
+                got, todo = f"one of {size_bytes:,}", "shorten it"
+                if size_bytes < 0:
+                    got, todo = "none", "check the path"
+                return self._wrong(scalar, f"{text}, got {got}", todo)
             value = path.read_text("utf-8").rstrip("\r\n")
         except (OSError, ValueError) as error:
             text = f"expected a readable text file at {quoted(name)}, got {type(error).__name__}"

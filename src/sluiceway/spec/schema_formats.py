@@ -7,9 +7,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field
 
 from sluiceway.spec.block import Block
+from sluiceway.spec.references import MAX_SCHEMA_BYTES
 from sluiceway.spec.values import Line, Secret, duration, is_host_port, wrong
 
-_MAX_SCHEMA = 4 * 1024 * 1024
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -31,8 +31,11 @@ def check_registry_url(text: str) -> str:
 
 
 def _check_schema(text: str) -> str:
-    if not text.strip() or len(text) > _MAX_SCHEMA:
-        raise wrong("a schema", "write it, or ${file:/path} of a file that holds it")
+    if not text.strip() or len(text.encode()) > MAX_SCHEMA_BYTES:
+        raise wrong(
+            f"a schema of at most {MAX_SCHEMA_BYTES:,} bytes",
+            "write it, or ${file:/path} of a file that holds it",
+        )
     return text
 
 

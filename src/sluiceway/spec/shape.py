@@ -18,10 +18,16 @@ _MAX_COMPARED = 100
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a field holds: one block, a list of blocks, blocks by name, or free data."""
+    """What a field holds: one block, a list of blocks, blocks by name, or free data.
+
+    Attributes:
+        block: Of one item.
+        instead: A block that may stand in place of the list.
+    """
 
     kind: Literal["block", "list", "named", "free"]
     block: type[Block] = Block
+    instead: type[Block] | None = None
 
 
 _FREE = Layout("free")
@@ -34,10 +40,12 @@ def layout_of(annotation: Any) -> Layout:
         return Layout("block", annotation)
     origin = get_origin(annotation)
     inner = [layout_of(argument) for argument in get_args(annotation)]
-    block = next((layout for layout in inner if layout.kind != "free"), None)
-    if block is None:
+    block, *more = [layout for layout in inner if layout.kind != "free"] or [_FREE]
+    if block.kind == "free":
         return _FREE
-    return Layout(_INNER[origin], block.block) if origin in _INNER else block
+    if origin in _INNER:
+        return Layout(_INNER[origin], block.block)
+    return Layout(block.kind, block.block, more[0].block) if more else block
 
 
 @dataclass(slots=True)
@@ -83,6 +91,8 @@ def _plain(shape: Shape, node: Node, path: Path, layout: Layout) -> Any:
         return tuple(_plain(shape, n, (*path, i), item) for i, n in enumerate(node.items))
     if layout.kind == "block":
         return _block(shape, node, path, layout.block)
+    if layout.instead is not None:
+        return _block(shape, node, path, layout.instead)
     if layout.kind == "named":
         named = Layout("block", layout.block)
         return {e.key: _value(shape, e, (*path, e.key), named) for e in node.entries}

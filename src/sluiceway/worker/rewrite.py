@@ -29,7 +29,7 @@ from sluiceway.worker.plan import FileRules
 
 @dataclass(frozen=True, slots=True)
 class RewritePlan:
-    """What a rewriting process is told.
+    """What a rewriting process is told of one partition.
 
     Attributes:
         folder: Where the new files are staged: absolute, and it exists.
@@ -51,7 +51,7 @@ class RewriteAnswer:
 
     Attributes:
         files: The new ones.
-        cpu_s: CPU seconds of the whole process, its start included.
+        cpu_s: CPU seconds of the process for it; the first ones include its start.
         failure: Why there are none.
     """
 

@@ -356,3 +356,18 @@ def test_summary_as_json_names_the_kind_of_each_partition_column(
     day, _, source = json.loads(capsys.readouterr().out)["partitions"]
     assert (day["event_time"], day["constant"]) == ("yyyyMMdd", None)
     assert (source["name"], source["constant"], source["event_time"]) == ("src", "web", None)
+
+
+def test_summary_names_the_table_over_late_rows(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = "field: ts, unit: ms, late_table: '{table}_late.{table}',"
+    job.write_text(changed(("field: ts, unit: ms,", own)))
+    assert run_command(["validate", str(job)]) == 0
+    told = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert told["late"] == (
+        "rows   put aside, when they are more than 1d behind newer ones; those aside are seen in "
+        "orders_late.orders, made if missing"
+    )
+    assert run_command(["validate", str(job), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["late_table"] == "orders_late.orders"

@@ -14,6 +14,7 @@ import pytest
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sinks.files.parquet_file import (
+    Dictionaries,
     ParquetFormat,
     ParquetStagedFile,
     dictionary_columns,
@@ -205,6 +206,18 @@ def test_check_damaged_footer_fails_the_task(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(TaskFailedError, match="found None"):
         FORMAT.check(LocalStorage(), str(path), size_bytes=written.seal.size_bytes, rows=1)
+
+
+def test_small_files_of_a_task_take_the_columns_that_one_of_them_has_found() -> None:
+    dictionaries = Dictionaries()
+    few = pa.table({"app": ["a"] * 49})
+    assert dictionaries.columns_for(few) == ["app"]
+    unlike = pa.table({"app": [f"{number}" for number in range(50)]})
+    assert dictionaries.columns_for(unlike) == [], "49 rows are no word for others"
+    assert dictionaries.columns_for(few) == []
+    many = pa.table({"app": ["a"] * 2_000})
+    assert dictionaries.columns_for(many) == ["app"], "a large file looks for itself"
+    assert dictionaries.columns_for(few) == ["app"]
 
 
 def test_dictionary_columns_follow_the_share_of_distinct_values() -> None:

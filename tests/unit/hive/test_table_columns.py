@@ -9,7 +9,12 @@ from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.contract import ColumnToHave
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.hive.table_check import filled_columns, table_to_create
-from sluiceway.sinks.hive.table_columns import KEY_PROPERTY, columns_with, key_of
+from sluiceway.sinks.hive.table_columns import (
+    KEY_PROPERTY,
+    columns_with,
+    key_of,
+    lacking_columns,
+)
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
 
@@ -119,3 +124,32 @@ def test_partition_with_columns_of_other_types_or_places_differs() -> None:
     table = altered(("id", "bigint"), ("x", "int"))
     assert len(altered(("id", "string")).layout.differences(table.layout)) == 1
     assert len(altered(("x", "int"), ("id", "bigint")).layout.differences(table.layout)) == 2
+
+
+def test_columns_that_a_table_lacks_are_named_with_their_keys_in_the_payload() -> None:
+    table = altered(("ID", "bigint"), ("geo", "struct<city:string>"), ("day", "date"))
+    expected = Schema(
+        (
+            Field("id", parse_hive_type("bigint")),
+            Field("geo", parse_hive_type(LONG_GEO)),
+            # What cannot become the expected type is told as a mismatch, and not added.
+            Field("day", parse_hive_type("string")),
+            Field("userId", parse_hive_type("int")),
+            Field("total", parse_hive_type("double"), path=("amount",)),
+            Field("lat", parse_hive_type("double"), path=("geo", "lat")),
+        )
+    )
+    assert lacking_columns(table, expected) == (
+        ColumnToHave("geo", LONG_GEO, "geo"),
+        ColumnToHave("userid", "int", "userId"),
+        ColumnToHave("total", "double", "amount"),
+        ColumnToHave("lat", "double", "lat"),
+    )
+    columns, _ = columns_with(table, lacking_columns(table, expected))
+    having = replace(table, layout=replace(table.layout, columns=columns))
+    assert lacking_columns(having, expected) == ()
+
+
+def test_struct_of_a_table_that_has_more_fields_lacks_nothing() -> None:
+    table = altered(("id", "bigint"), ("geo", LONG_GEO))
+    assert lacking_columns(table, SCHEMA) == ()

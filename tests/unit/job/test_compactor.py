@@ -1,7 +1,8 @@
-"""A route's compactor: what is asked for is done once, one by one, and nothing holds others up."""
+"""A route's compactor: what is asked for is done once, in groups, and nothing holds others up."""
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,16 @@ from typing import Any
 
 import pytest
 
-from sluiceway.errors import FencedError, TaskFailedError
-from sluiceway.job.compact_requests import COMPACT, CompactAnswer, CompactRequest
-from sluiceway.job.compactor import Compactor
+from sluiceway.errors import FencedError, SluicewayError, TaskFailedError
+from sluiceway.job import compactor
+from sluiceway.job.compact_requests import (
+    COMPACT,
+    CompactAnswer,
+    CompactRequest,
+    Outcome,
+    PartitionDone,
+)
+from sluiceway.job.compactor import Compactor, next_group
 from sluiceway.job.desk import Build, RouteDesk
 from sluiceway.job.requests import put_request
 from sluiceway.job.rewriting import Rewritten
@@ -49,10 +57,10 @@ class Lines:
 
 
 class FakeRewriter:
-    """Makes one file of all, as far as records tell.
+    """Makes one file of all of each partition, as far as records tell.
 
     Attributes:
-        act: Called first, with the time that it may take.
+        act: Called first for each, with the time that it may take.
     """
 
     def __init__(self) -> None:
@@ -60,13 +68,24 @@ class FakeRewriter:
         self.cancelled = threading.Event()
         self.untils: list[float | None] = []
 
-    def rewrite(self, folder: str, live: Sequence[FileRecord], *, until: float | None) -> Rewritten:
-        self.untils.append(until)
-        self.act(until)
+    def rewrite(
+        self, staged: Sequence[tuple[str, Sequence[FileRecord]]], *, until: float | None
+    ) -> list[Rewritten | SluicewayError]:
+        made: list[Rewritten | SluicewayError] = []
+        for folder, live in staged:
+            self.untils.append(until)
+            try:
+                self.act(until)
+                made.append(self._merged(folder, live))
+            except SluicewayError as error:
+                made.append(error)
+        return made
+
+    def _merged(self, folder: str, live: Sequence[FileRecord]) -> Rewritten:
         name = f"{folder.rpartition('/')[2]}/merged.parquet"
         rows = BigInt(sum(int(file.rows) for file in live))
         merged = replace(live[0], staged=name, final="merged.parquet", rows=rows)
-        return Rewritten([merged], 0.25)
+        return Rewritten([merged], 0.5, 0.25)
 
     def cancel(self) -> None:
         self.cancelled.set()
@@ -149,15 +168,15 @@ def route(tmp_path: Path) -> Iterator[Route]:
     made.leave()
 
 
-def test_request_is_carried_out_partition_by_partition_and_answered(route: Route) -> None:
+def test_request_is_carried_out_together_and_answered_by_partition(route: Route) -> None:
     answer = route.answer(route.ask("dt=20261120"))
     assert answer.finished
     assert answer.waiting == 0
     found = [(each.partition, each.outcome, each.files_after) for each in answer.partitions]
     assert found == [(hour, "compacted", 1) for hour in HOURS]
     first = answer.partitions[0]
-    assert (first.files_before, first.cpu_ms, first.reason) == (3, 250, "")
-    assert route.kinds() == ["INTENT", "REPLACE"] * 2
+    assert (first.files_before, first.wall_ms, first.cpu_ms, first.reason) == (3, 500, 250, "")
+    assert route.kinds() == ["INTENT"] * 2 + ["REPLACE"] * 2
     told = route.lines.of("compacted")
     assert [each["partition"] for each in told] == list(HOURS)
     assert told[0]["cpu_s"] == 0.25
@@ -235,7 +254,7 @@ def test_partition_that_fails_is_abandoned_and_the_next_one_goes_on(route: Route
     answer = route.answer(route.ask("dt=20261120"))
     assert [each.outcome for each in answer.partitions] == ["failed", "compacted"]
     assert answer.partitions[0].reason == "a.parquet: it cannot be read"
-    assert route.kinds() == ["INTENT", "ABANDON", "INTENT", "REPLACE"]
+    assert route.kinds() == ["INTENT", "INTENT", "REPLACE", "ABANDON"]
     (told,) = route.lines.of("compaction_failed")
     assert told["partition"] == HOURS[0]
 
@@ -290,9 +309,63 @@ def test_announcement_goes_on_without_compaction_when_its_time_is_over(
         # Then at its leisure.
         assert late.wait(PATIENCE_S)
         wait_for(lambda: route.kinds().count("REPLACE") == 2)
-        assert route.kinds()[:2] == ["INTENT", "ABANDON"]
+        assert route.kinds()[:4] == ["INTENT"] * 2 + ["ABANDON"] * 2
     finally:
         route.leave()
+
+
+def test_request_of_many_groups_lets_what_is_to_be_announced_go_between_them(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor, "MOST_IN_A_GROUP", 1)
+    entered, go_on = threading.Event(), threading.Event()
+
+    def wait(_: float | None) -> None:
+        entered.set()
+        assert go_on.wait(PATIENCE_S)
+
+    route.rewriter.act = wait
+    asked = route.ask("dt=20261120")
+    assert entered.wait(PATIENCE_S)
+    assert not route.compactor.is_done(HOURS[1])
+    go_on.set()
+    answer = route.answer(asked)
+    wait_for(lambda: route.compactor.is_done(HOURS[1]))
+    # The second group was asked for by the request, and done for the announcement.
+    assert [until is None for until in route.rewriter.untils] == [True, False]
+    assert [each.outcome for each in answer.partitions] == ["compacted", "left"]
+    assert route.kinds() == ["INTENT", "REPLACE"] * 2
+
+
+def found(name: str, files: int, size_bytes: int, outcome: str = "") -> PartitionDone:
+    size = BigInt(size_bytes)
+    return PartitionDone(name, outcome, "", files, files, size, size, 0, 0)
+
+
+def test_group_is_bounded_by_partitions_files_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compactor, "MOST_IN_A_GROUP", 3)
+    monkeypatch.setattr(compactor, "MOST_GROUP_FILES", 10)
+    monkeypatch.setattr(compactor, "MOST_GROUP_BYTES", 100)
+    waiting = deque(
+        [
+            *(found(f"small{number}", 2, 1) for number in range(4)),
+            found("left", 50, 500, Outcome.LEFT),
+            found("many", 9, 1),
+            found("large", 1, 101),
+            found("more", 50, 1),
+        ]
+    )
+    groups = []
+    while waiting:
+        left, names = next_group(waiting)
+        groups.append((names, [each.partition for each in left]))
+    assert groups == [
+        (["small0", "small1", "small2"], []),
+        (["small3"], ["left"]),
+        (["many"], []),
+        (["large"], []),
+        (["more"], []),
+    ]
 
 
 def test_prefixes_that_were_announced_are_not_kept_in_mind(route: Route) -> None:

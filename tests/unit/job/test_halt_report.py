@@ -9,6 +9,7 @@ from sluiceway.cli.app import VERBS
 from sluiceway.errors import (
     Fatal,
     FileLostError,
+    JobFileError,
     LeaseHeldError,
     LedgerCorruptError,
     OffsetsLostError,
@@ -44,6 +45,11 @@ def test_error_with_commands_of_its_own_keeps_them() -> None:
     report = halt_report(error, "orders")
     assert report.evidence == {"offsets_lost": "7"}
     assert report.commands == ("sluiceway status JOB",)
+
+
+def test_job_file_that_is_wrong_is_validated() -> None:
+    commands = halt_report(JobFileError("wrong"), "orders").commands
+    assert commands == ("sluiceway validate JOB", "sluiceway run JOB")
 
 
 def test_commands_are_those_of_the_nearest_class() -> None:

@@ -1,6 +1,7 @@
 """What a running route makes of columns that it sees, without a metastore."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -74,7 +75,9 @@ class _Sink:
         return self.state_seen()
 
 
-def follower(evolution: str, sink: _Sink) -> tuple[SchemaFollower, _Log]:
+def follower(
+    evolution: str, sink: _Sink, *, left_out: frozenset[str] = frozenset()
+) -> tuple[SchemaFollower, _Log]:
     log = _Log()
     owned = SimpleNamespace(
         owner=SimpleNamespace(ledger="l"),
@@ -82,7 +85,7 @@ def follower(evolution: str, sink: _Sink) -> tuple[SchemaFollower, _Log]:
         layout=LedgerLayout("/t", "small"),
         state=sink.state_seen(),
     )
-    config = compile_route(evolution_route(f"evolution: {evolution}"))
+    config = replace(compile_route(evolution_route(f"evolution: {evolution}")), left_out=left_out)
     made = SchemaFollower(
         config, cast("Any", owned), cast("Any", sink), cast("Any", log), RouteMeter(1.0)
     )
@@ -95,6 +98,14 @@ def answer(*fields: SeenField) -> list[TaskResult]:
 
 def field(name: str, kind: str = "bigint", *, column: str = "", untyped: str = "") -> SeenField:
     return SeenField(column, tuple(name.split(".")), kind, untyped)
+
+
+def test_route_that_follows_reads_nothing_by_the_names_that_its_job_file_leaves_out() -> None:
+    sink = _Sink()
+    schema, _ = follower("follow_table", sink, left_out=frozenset({"x"}))
+    schema.look()
+    sink.seen = (*BEFORE, ("x", "int"), ("y", "int"))
+    assert [each.name for each in schema.look().schema.fields] == ["id", "geo", "y"]
 
 
 def test_route_that_follows_plans_with_the_columns_of_now_and_owes_them_to_partitions() -> None:

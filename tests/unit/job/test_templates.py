@@ -163,6 +163,23 @@ def test_hostile_topic_gets_no_table(topic: str) -> None:
     assert found.refused or "\n" in topic
 
 
+def test_topic_whose_late_rows_would_be_shown_by_another_routes_table_gets_none() -> None:
+    def with_late(topics: str, table: str) -> str:
+        columns = "partition_by: [{name: dt, event_time: yyyyMMdd}]"
+        time = 'event_time: {field: $record_time, late_table: "late.{table}"}'
+        return f'{{topics: "{topics}", table: {{hive: {{name: "{table}"}}, {columns}}}, {time}}}'
+
+    watched = Watched(
+        TopicList("t_a", "u_a", "u_b", "v_a"),
+        with_late("t_(.*)", "x.{1}"),
+        with_late("u_(.*)", "y.{1}"),
+        '{topics: "v_(.*)", table: "late.{1}"}',
+    )
+    assert watched.look() == {"x-a": ("t_a",), "y-b": ("u_b",)}
+    assert watched.events() == [("topic_refused", "u_a"), ("topic_refused", "v_a")]
+    assert "another route fills late.a" in watched.lines.getvalue()
+
+
 def test_topics_that_come_later_make_routes_that_begin_at_their_first_row() -> None:
     cluster = TopicList("t_a")
     watched = Watched(cluster, '{topics: "t_(.*)", table: "ods.{1}"}')

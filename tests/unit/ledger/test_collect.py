@@ -78,7 +78,8 @@ def _tmp(name: str) -> str:
 def test_advice_that_killed_drivers_have_half_written_goes_and_advice_stays(room: Room) -> None:
     room.land(fence())
     root = Path(room.layout.root)
-    advice = [root / name for name in ("lease.json", "status.json", "hint.json")]
+    names = ("lease.json", "status.json", "hint.json", "late-table.json", "told-kafka.json")
+    advice = [root / name for name in names]
     half = [root / _tmp(f".{path.name}") for path in advice]
     foreign = [root / ".lease.json.tmp", root / _tmp(".notes.json"), root / _tmp("lease.json")]
     for path in (*advice, *half, *foreign):

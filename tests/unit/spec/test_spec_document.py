@@ -116,6 +116,6 @@ BILLION_LAUGHS = b"a0: &a0 [x, x]\n" + b"".join(
     [BILLION_LAUGHS, b"[" * MAX_BYTES, b"{a: " * 200_000, b"- " * 500_000, b"&a " * 300_000],
 )
 def test_hostile_text_is_refused_at_once(content: bytes) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert read_document(content).problems
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5

@@ -10,6 +10,7 @@ from sluiceway.spec.checks import OWN_KAFKA_OPTIONS
 from sluiceway.spec.dirty import REASONS
 from sluiceway.spec.loader import load_job, parse_job
 from sluiceway.spec.models import MetaColumn, RouteSpec
+from sluiceway.spec.references import MAX_FILE_BYTES, MAX_SCHEMA_BYTES
 from sluiceway.spec.start import EARLIEST, LATEST
 from sluiceway.spec.values import Secret
 from sluiceway.types.dirty import DirtyReason
@@ -380,6 +381,35 @@ def test_message_about_referenced_value_shows_the_reference_only() -> None:
 def test_reference_that_leads_nowhere_is_told_once(reference: str, expected: str) -> None:
     (problem,) = problems_of(replaced("k1:9092", reference))
     assert problem.startswith(f"4:37: {expected}")
+
+
+SCHEMAS = [
+    '{avro: {schema: "FILE"}}',
+    '{avro: {schemas: ["FILE"]}}',
+    '{protobuf: {schema: "FILE", message: M}}',
+]
+
+
+@pytest.mark.parametrize("fmt", SCHEMAS)
+def test_file_of_a_schema_may_be_long_and_has_a_bound(fmt: str, tmp_path: Path) -> None:
+    file = tmp_path / "schema"
+    text = replaced("{json: {}}", fmt.replace("FILE", f"${{file:{file}}}"))
+    file.write_text("x" * MAX_SCHEMA_BYTES)
+    spec = load(text).format
+    held = [spec.avro and spec.avro.schema_text, spec.protobuf and spec.protobuf.schema_text]
+    held += (spec.avro and spec.avro.schemas) or ()
+    assert [len(schema) for schema in held if schema] == [MAX_SCHEMA_BYTES]
+    file.write_text("x" * (MAX_SCHEMA_BYTES + 1))
+    (problem,) = problems_of(text)
+    assert "expected a file of at most 4,194,304 bytes at" in problem
+    assert problem.endswith("got one of 4,194,305; shorten it")
+
+
+def test_file_of_anything_else_is_short(tmp_path: Path) -> None:
+    (tmp_path / "word").write_text("x" * (MAX_FILE_BYTES + 1))
+    (problem,) = problems_of(replaced("k1:9092", f"${{file:{tmp_path}/word}}"))
+    assert "expected a file of at most 65,536 bytes at" in problem
+    assert problem.endswith("got one of 65,537; shorten it")
 
 
 def _make_folder(path: Path) -> None:

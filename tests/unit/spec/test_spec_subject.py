@@ -61,8 +61,8 @@ def test_listed_columns_and_those_of_the_table_have_no_subject() -> None:
             "expected `subject` beside `columns: from_registry` only",
         ),
         (
-            job(more="\n  evolution: add_columns"),
-            "expected the format json beside `add_columns`",
+            job(more="\n  evolution: quarantine"),
+            "expected the format json beside `quarantine`",
         ),
         (
             job("{json: {registry: hms}}"),
@@ -78,3 +78,9 @@ def test_what_does_not_go_is_told(text: str, problem: str) -> None:
 def test_json_of_a_registry_goes_with_each_evolution(evolution: str) -> None:
     spec = load(job("{json: {registry: reg}}", more=f"\n  evolution: {evolution}"))
     assert spec.table.evolution == evolution
+
+
+@pytest.mark.parametrize("kind", ["avro", "protobuf"])
+def test_columns_of_a_schema_are_added_whatever_the_format(kind: str) -> None:
+    spec = load(job(f"{{{kind}: {{registry: reg}}}}", more="\n  evolution: add_columns"))
+    assert spec.table.evolution == "add_columns"

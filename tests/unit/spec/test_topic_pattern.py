@@ -66,9 +66,9 @@ def test_pattern_that_could_take_for_ever_or_is_none_is_refused(text: str, expec
 def test_worst_accepted_pattern_answers_soon(text: str) -> None:
     pattern = compile_topic_pattern(text)
     for name in ("a" * MAX_TOPIC_NAME, "_" * MAX_TOPIC_NAME):
-        began = time.monotonic()
+        began = time.process_time()
         assert pattern.fullmatch(name) is None
-        assert time.monotonic() - began < 5.0
+        assert time.process_time() - began < 5.0
 
 
 def test_render_puts_groups_into_the_name() -> None:

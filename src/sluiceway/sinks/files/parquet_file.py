@@ -24,6 +24,8 @@ from sluiceway.storage.contract import StagedWriter
 ROW_GROUP_BYTES = 64 << 20
 _ZSTD_LEVEL = 1
 _SAMPLE_ROWS = 2_000
+# Fewer rows say too little for the files behind them.
+_FEW_ROWS = 50
 TIMESTAMPS = "timestamps"
 INT96 = "int96"
 MICROS = "micros"
@@ -44,6 +46,7 @@ class ParquetFormat(TableFormat):
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
         self._schema = schema
         self._choice = choice
+        self._dictionaries = Dictionaries()
 
     def new_file(self, writer: StagedWriter) -> "ParquetStagedFile":
         """See `TableFormat.new_file`."""
@@ -52,6 +55,7 @@ class ParquetFormat(TableFormat):
             self._schema,
             compression=self._choice.compression,
             int96=self._choice.setting(TIMESTAMPS) != MICROS,
+            dictionaries=self._dictionaries,
         )
 
     def footer_rows(self, handle: BinaryIO) -> int:
@@ -72,6 +76,7 @@ class ParquetStagedFile(TableFile):
         row_group_bytes: Arrow bytes of a row group, before encoding.
         int96: Timestamps as INT96, which Hive, Spark and Presto of all ages read alike; else
             as INT64 of microseconds in UTC, which Hive reads from version 4 on.
+        dictionaries: Of the files of one task; may be shared by its threads.
     """
 
     def __init__(
@@ -82,8 +87,10 @@ class ParquetStagedFile(TableFile):
         compression: str = "zstd",
         row_group_bytes: int = ROW_GROUP_BYTES,
         int96: bool = True,
+        dictionaries: "Dictionaries | None" = None,
     ) -> None:
         super().__init__(writer)
+        self._dictionaries = dictionaries or Dictionaries()
         self._schema = schema
         self._int96 = int96
         self._file_schema = schema if int96 else _instants(schema)
@@ -147,7 +154,7 @@ class ParquetStagedFile(TableFile):
         """
         self.flush()
         try:
-            self._opened(self._schema.empty_table()).close()
+            (self._parquet or self._opened(self._schema.empty_table())).close()
         except pa.ArrowException as error:
             raise self._failure(error) from error
         except OSError as error:
@@ -181,7 +188,7 @@ class ParquetStagedFile(TableFile):
                 self._file_schema,
                 compression=self._compression,
                 compression_level=_ZSTD_LEVEL if self._compression == "zstd" else None,
-                use_dictionary=dictionary_columns(sample) or False,
+                use_dictionary=self._dictionaries.columns_for(sample) or False,
                 write_statistics=True,
                 use_deprecated_int96_timestamps=self._int96,
                 store_schema=False,
@@ -209,6 +216,26 @@ class ParquetStagedFile(TableFile):
         return StorageUnavailableError(f"cannot write {self.path}: {error}")
 
 
+class Dictionaries:
+    """Which columns get a dictionary, looked at once for many small files of the same columns.
+
+    A look costs as much as a quarter of the writing of a few hundred rows. Two threads that look
+    at the same time come to a choice each; either is good.
+    """
+
+    def __init__(self) -> None:
+        self._chosen: list[str] | None = None
+
+    def columns_for(self, sample: pa.Table) -> list[str]:
+        """Parquet paths of these columns, for a file that begins with these rows."""
+        if self._chosen is None or sample.num_rows >= _SAMPLE_ROWS:
+            chosen = dictionary_columns(sample)
+            if sample.num_rows >= _FEW_ROWS:
+                self._chosen = chosen
+            return chosen
+        return self._chosen
+
+
 def dictionary_columns(sample: pa.Table) -> list[str]:
     """Parquet paths of the columns for which a dictionary pays, by the first rows of a file.
 
@@ -228,11 +255,6 @@ def dictionary_columns(sample: pa.Table) -> list[str]:
             ):
                 found.append(path)
     return found
-
-
-def _repeats(values: pa.Array, present: int) -> bool:
-    distinct: int = pc.count_distinct(values).as_py()
-    return distinct <= present * _DICTIONARY_SHARE
 
 
 def _leaves(path: str, values: Any) -> Iterator[tuple[str, Any]]:

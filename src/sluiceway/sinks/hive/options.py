@@ -35,6 +35,7 @@ class HiveTableOptions:
         timeout_s: Longest wait for an answer of the metastore.
         follows: Columns of the table that `schema` does not have are filled too, and structs may
             have further fields.
+        adds: Columns of `schema` that the table does not have are added by who holds its ledger.
     """
 
     metastore: str
@@ -49,3 +50,4 @@ class HiveTableOptions:
     parquet_timestamps: str | None = None
     timeout_s: float = 60.0
     follows: bool = False
+    adds: bool = False

@@ -5,19 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from sluiceway.catalog.hive_table import (
-    HiveColumn,
-    HivePartition,
-    HiveTable,
-    NewPartition,
-    PartitionChange,
-)
-from sluiceway.catalog.locations import (
-    is_absolute_location,
-    normalise_location,
-    qualify_location,
-    same_location,
-)
+from sluiceway.catalog.hive_table import HiveTable
+from sluiceway.catalog.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import (
@@ -37,11 +26,8 @@ from sluiceway.sinks.contract import (
 )
 from sluiceway.sinks.files.parquet_file import INT96, MICROS
 from sluiceway.sinks.hive.options import HiveTableOptions
-from sluiceway.sinks.hive.partition_path import (
-    metastore_values,
-    partition_folder,
-    partition_name_problem,
-)
+from sluiceway.sinks.hive.partition_effects import apply_partitions, partition_name
+from sluiceway.sinks.hive.partition_path import metastore_values
 from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
@@ -51,7 +37,7 @@ from sluiceway.sinks.hive.table_check import (
     table_to_create,
     warnings_of,
 )
-from sluiceway.sinks.hive.table_columns import columns_with
+from sluiceway.sinks.hive.table_columns import columns_with, lacking_columns
 from sluiceway.sinks.hive.table_format import (
     FileSettings,
     creation_problem,
@@ -59,7 +45,6 @@ from sluiceway.sinks.hive.table_format import (
     format_warnings,
 )
 from sluiceway.spec.file_formats import compression_problem
-from sluiceway.storage.registry import open_storage
 from sluiceway.types.evolution import Columns
 from sluiceway.types.iso_time import parse_iso_timestamp
 from sluiceway.types.schema import LocalTimestampType, Schema, TimestampType, leaves
@@ -96,7 +81,7 @@ class HiveTableSink(TableSink):
         table = self._client.get_table(self._options.database, self._options.table)
         if table is None:
             table = self._create()
-        state = self._state_of(table)
+        state = self._state_to_be(table)
         self._identity = state.identity
         self._ledger = state.ledger
         self._settings = file_settings(table.layout, table.parameters)
@@ -129,6 +114,16 @@ class HiveTableSink(TableSink):
                 return ColumnsRefused(error.message)
             self._seen = table
         return self._state_of(table)
+
+    def _state_to_be(self, table: HiveTable) -> TableState:
+        """As `_state_of`, with the columns that the route adds once it holds the ledger."""
+        expected = self._options.schema
+        lacking = lacking_columns(table, expected) if self._options.adds and expected else ()
+        if not lacking:
+            return self._state_of(table)
+        columns, _ = columns_with(table, lacking)
+        layout = replace(table.layout, columns=columns)
+        return replace(self._state_of(replace(table, layout=layout)), lacking=lacking)
 
     def _state_of(self, table: HiveTable) -> TableState:
         """The table as a route sees it, when it is one that can be written."""
@@ -172,31 +167,13 @@ class HiveTableSink(TableSink):
         self._ledger = ledger
 
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
-        """See `TableSink.apply`.
-
-        Folders that do not exist are made here, never by the metastore: it would remove one
-        that it made, with all files in it, when its own transaction fails.
-        """
-        table = self._same_table(self._opened())
-        names = [column.name for column in table.partition_columns]
-        desired: dict[tuple[str, ...], DesiredPartition] = {}
-        parked: list[ParkedPartition] = []
-        for partition in partitions:
-            if len(partition.values) != len(names):
-                raise InvariantError(f"{partition.values} are not values of {names}")
-            problem = partition_name_problem(names, partition.values)
-            if problem:
-                parked.append(ParkedPartition(partition.values, problem))
-            elif names:
-                desired[metastore_values(partition.values)] = partition
-        missing = self._compare(table, desired, parked)
-        self._add(table, missing, parked)
-        return tuple(parked)
+        """See `TableSink.apply`."""
+        return apply_partitions(self._client, self._same_table(self._opened()), partitions)
 
     def shown(self, partitions: Sequence[DesiredPartition]) -> dict[tuple[str, ...], str] | None:
         """See `TableSink.shown`."""
         table = self._same_table(self._opened())
-        names = [_name(table, metastore_values(each.values)) for each in partitions]
+        names = [partition_name(table, metastore_values(each.values)) for each in partitions]
         held = self._client.get_partitions(table.database, table.name, names)
         return {
             each.values: held[key].layout.location
@@ -283,56 +260,6 @@ class HiveTableSink(TableSink):
             raise TableMismatchError(f"the table {change}", where=str(identity))
         return table
 
-    def _compare(
-        self,
-        table: HiveTable,
-        desired: dict[tuple[str, ...], DesiredPartition],
-        parked: list[ParkedPartition],
-    ) -> list[NewPartition]:
-        """Partitions to add; moves, drops or parks others on the way.
-
-        They also get the columns that the table has and they have not: some readers go by a
-        partition's own. Trust is taken from their statistics.
-        """
-        names = {values: _name(table, values) for values in desired}
-        held = self._client.get_partitions(table.database, table.name, list(names.values()))
-        missing, changed = [], []
-        for values, partition in desired.items():
-            found = held.get(values)
-            if not partition.exists:
-                if found is not None and _was_ours(found, partition):
-                    self._client.drop_partition(table.database, table.name, values)
-            elif found is None:
-                location = qualify_location(partition.location, table.layout.location)
-                missing.append(NewPartition(values, location))
-            elif reason := _parking_reason(found, partition, table):
-                parked.append(ParkedPartition(partition.values, reason))
-            elif not same_location(found.layout.location, partition.location):
-                location = qualify_location(partition.location, table.layout.location)
-                columns = _columns_owed(found, table)
-                changed.append(PartitionChange(names[values], values, location, columns))
-            elif columns := _columns_owed(found, table):
-                changed.append(PartitionChange(names[values], values, columns=columns))
-            elif STATS_ACCURATE in found.parameters:
-                changed.append(PartitionChange(names[values], values))
-        self._client.alter_partitions(table.database, table.name, changed)
-        return missing
-
-    def _add(
-        self, table: HiveTable, missing: list[NewPartition], parked: list[ParkedPartition]
-    ) -> None:
-        for partition in missing:
-            _ensure_folder(partition.location)
-        outcome = self._client.add_partitions(table.database, table.name, missing)
-        parked.extend(
-            ParkedPartition(item.values, f"the metastore refuses it: {item.reason}")
-            for item in outcome.rejected
-        )
-        if outcome.existed:
-            # Someone else was faster: theirs has to be looked at like any other.
-            wanted = {item.values: DesiredPartition(item.values, item.location) for item in missing}
-            self._compare(table, {values: wanted[values] for values in outcome.existed}, parked)
-
 
 def _check_options(options: HiveTableOptions) -> None:
     where = f"{options.database}.{options.table}"
@@ -351,40 +278,8 @@ def _has_timestamps(schema: Schema) -> bool:
     return any(isinstance(kind, TimestampType | LocalTimestampType) for kind in kinds)
 
 
-def _columns_owed(found: HivePartition, table: HiveTable) -> tuple[HiveColumn, ...] | None:
-    """The table's columns, for a partition that has fewer; None for one that has them all."""
-    return table.layout.columns if found.layout.lacks_columns(table.layout) else None
-
-
 def _columns(table: HiveTable) -> Columns:
     return tuple((column.name, column.type) for column in table.layout.columns)
-
-
-def _name(table: HiveTable, values: tuple[str, ...]) -> str:
-    return partition_folder([column.name for column in table.partition_columns], values)
-
-
-def _parking_reason(found: HivePartition, desired: DesiredPartition, table: HiveTable) -> str:
-    """Why the metastore's partition must be left alone; empty when it is as desired."""
-    reasons = list(found.layout.differences(table.layout))
-    here = same_location(found.layout.location, desired.location)
-    if not here and not _was_ours(found, desired):
-        reasons.append(f"location is {found.layout.location}, expected {desired.location}")
-    if not reasons and file_settings(found.layout, table.parameters) != file_settings(
-        table.layout, table.parameters
-    ):
-        reasons.append("its SerDe has other delimiters or another schema than the table's")
-    return "; ".join(reasons)
-
-
-def _was_ours(found: HivePartition, desired: DesiredPartition) -> bool:
-    """Whether this ledger has given the partition the folder that it has."""
-    places = (desired.location, desired.first or desired.location)
-    location = found.layout.location
-    moves = desired.moves and normalise_location(desired.moves)
-    return any(same_location(location, place) for place in places) or bool(
-        moves and normalise_location(location).startswith(moves)
-    )
 
 
 def format_iso_us(us: int) -> str:
@@ -399,10 +294,3 @@ def _is_as_late(held: str, until_us: int) -> bool:
         return parse_iso_timestamp(held) >= until_us
     except ValueError:
         return False
-
-
-def _ensure_folder(location: str) -> None:
-    # Normalised, a file: URI is a plain path, in which a % is part of a name.
-    storage, path = open_storage(normalise_location(location))
-    if storage.status(path) is None:
-        storage.make_folders(path)

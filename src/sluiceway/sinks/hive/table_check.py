@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
 from sluiceway.catalog.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.errors import TableMismatchError, TableNotFoundError
+from sluiceway.ledger.layout import SYSTEM_FOLDER
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.hive.table_columns import key_of
@@ -110,8 +111,15 @@ def check_definition(table: HiveTable, options: HiveTableOptions) -> None:
     """Refuse a table that is not the one of the job file.
 
     Raises:
-        TableMismatchError: Other partition columns or another location.
+        TableMismatchError: Other partition columns or another location, or it is a table over
+            another one's late rows.
     """
+    if SYSTEM_FOLDER in normalise_location(table.layout.location).split("/"):
+        raise TableMismatchError(
+            f"it lies in {table.layout.location}, where a ledger keeps its own",
+            where=str(table),
+            hint="name another table: this one shows the late rows of a route",
+        )
     ours = [(item.name.lower(), item.hive_type) for item in options.partition_columns]
     theirs = [(item.name.lower(), item.type) for item in table.partition_columns]
     if [(name, _folded(kind)) for name, kind in ours] != [

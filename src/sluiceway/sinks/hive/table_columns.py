@@ -6,6 +6,8 @@ from sluiceway.catalog.hive_table import HiveColumn, HiveTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.contract import ColumnToHave
 from sluiceway.types.evolution import is_extension
+from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.schema import Schema
 
 KEY_PROPERTY = "sluiceway.key."
 """Before a column's name, in the table's properties: its key in the payload, if spelt otherwise.
@@ -54,3 +56,24 @@ def columns_with(
                 hint="somebody else has altered the table; start the job again",
             )
     return tuple(columns.values()), keys
+
+
+def lacking_columns(table: HiveTable, expected: Schema) -> tuple[ColumnToHave, ...]:
+    """What has to be added to the table so that it has the expected columns.
+
+    A column that is there with a type which cannot be extended to the expected one is left out.
+
+    Args:
+        table: As the metastore has it.
+        expected: Columns of the job file.
+    """
+    held = {column.name.lower(): column.type for column in table.layout.columns}
+    found = []
+    for field in expected.fields:
+        name, wanted = field.name.lower(), format_hive_type(field.type)
+        before = held.get(name)
+        if before is None or (is_extension(before, wanted) and not is_extension(wanted, before)):
+            # A value that lies deeper has no key at the payload's top.
+            key = name if len(field.path) > 1 else (field.path or (field.name,))[0]
+            found.append(ColumnToHave(name, wanted, key))
+    return tuple(found)

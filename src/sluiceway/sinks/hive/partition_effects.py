@@ -1,0 +1,156 @@
+"""Makes the partitions that a metastore holds equal to the desired ones."""
+
+from collections.abc import Sequence
+
+from sluiceway.catalog.hive_table import (
+    HiveColumn,
+    HivePartition,
+    HiveTable,
+    NewPartition,
+    PartitionChange,
+)
+from sluiceway.catalog.locations import normalise_location, qualify_location, same_location
+from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.catalog.thrift_values import STATS_ACCURATE
+from sluiceway.errors import InvariantError
+from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
+from sluiceway.sinks.hive.partition_path import (
+    metastore_values,
+    partition_folder,
+    partition_name_problem,
+)
+from sluiceway.sinks.hive.table_format import file_settings
+from sluiceway.storage.registry import open_storage
+
+
+def apply_partitions(
+    client: MetastoreClient, table: HiveTable, partitions: Sequence[DesiredPartition]
+) -> tuple[ParkedPartition, ...]:
+    """Compare, and apply the difference in batches; safe to repeat. No file is touched.
+
+    Folders that do not exist are made here, never by the metastore: it would remove one
+    that it made, with all files in it, when its own transaction fails.
+
+    Args:
+        client: Of the table's metastore.
+        table: As it is now.
+        partitions: How they must be.
+
+    Returns:
+        Partitions that were left alone: a foreign location, another format.
+
+    Raises:
+        InvariantError: Not as many values as the table has partition columns.
+        MetastoreUnavailableError: The metastore does not answer; call again later.
+        TableMismatchError: The table is gone.
+    """
+    names = [column.name for column in table.partition_columns]
+    desired: dict[tuple[str, ...], DesiredPartition] = {}
+    parked: list[ParkedPartition] = []
+    for partition in partitions:
+        if len(partition.values) != len(names):
+            raise InvariantError(f"{partition.values} are not values of {names}")
+        problem = partition_name_problem(names, partition.values)
+        if problem:
+            parked.append(ParkedPartition(partition.values, problem))
+        elif names:
+            desired[metastore_values(partition.values)] = partition
+    missing = _compare(client, table, desired, parked)
+    _add(client, table, missing, parked)
+    return tuple(parked)
+
+
+def partition_name(table: HiveTable, values: tuple[str, ...]) -> str:
+    """Escaped name of a partition, `dt=20261120/hr=08`, of values as the metastore has them."""
+    return partition_folder([column.name for column in table.partition_columns], values)
+
+
+def _compare(
+    client: MetastoreClient,
+    table: HiveTable,
+    desired: dict[tuple[str, ...], DesiredPartition],
+    parked: list[ParkedPartition],
+) -> list[NewPartition]:
+    """Partitions to add; moves, drops or parks others on the way.
+
+    They also get the columns that the table has and they have not: some readers go by a
+    partition's own. Trust is taken from their statistics.
+    """
+    names = {values: partition_name(table, values) for values in desired}
+    held = client.get_partitions(table.database, table.name, list(names.values()))
+    missing, changed = [], []
+    for values, partition in desired.items():
+        found = held.get(values)
+        if not partition.exists:
+            if found is not None and _was_ours(found, partition):
+                client.drop_partition(table.database, table.name, values)
+        elif found is None:
+            location = qualify_location(partition.location, table.layout.location)
+            missing.append(NewPartition(values, location))
+        elif reason := _parking_reason(found, partition, table):
+            parked.append(ParkedPartition(partition.values, reason))
+        elif not same_location(found.layout.location, partition.location):
+            location = qualify_location(partition.location, table.layout.location)
+            columns = _columns_owed(found, table)
+            changed.append(PartitionChange(names[values], values, location, columns))
+        elif columns := _columns_owed(found, table):
+            changed.append(PartitionChange(names[values], values, columns=columns))
+        elif STATS_ACCURATE in found.parameters:
+            changed.append(PartitionChange(names[values], values))
+    client.alter_partitions(table.database, table.name, changed)
+    return missing
+
+
+def _add(
+    client: MetastoreClient,
+    table: HiveTable,
+    missing: list[NewPartition],
+    parked: list[ParkedPartition],
+) -> None:
+    for partition in missing:
+        ensure_folder(partition.location)
+    outcome = client.add_partitions(table.database, table.name, missing)
+    parked.extend(
+        ParkedPartition(item.values, f"the metastore refuses it: {item.reason}")
+        for item in outcome.rejected
+    )
+    if outcome.existed:
+        # Someone else was faster: theirs has to be looked at like any other.
+        wanted = {item.values: DesiredPartition(item.values, item.location) for item in missing}
+        _compare(client, table, {values: wanted[values] for values in outcome.existed}, parked)
+
+
+def _columns_owed(found: HivePartition, table: HiveTable) -> tuple[HiveColumn, ...] | None:
+    """The table's columns, for a partition that has fewer; None for one that has them all."""
+    return table.layout.columns if found.layout.lacks_columns(table.layout) else None
+
+
+def _parking_reason(found: HivePartition, desired: DesiredPartition, table: HiveTable) -> str:
+    """Why the metastore's partition must be left alone; empty when it is as desired."""
+    reasons = list(found.layout.differences(table.layout))
+    here = same_location(found.layout.location, desired.location)
+    if not here and not _was_ours(found, desired):
+        reasons.append(f"location is {found.layout.location}, expected {desired.location}")
+    if not reasons and file_settings(found.layout, table.parameters) != file_settings(
+        table.layout, table.parameters
+    ):
+        reasons.append("its SerDe has other delimiters or another schema than the table's")
+    return "; ".join(reasons)
+
+
+def _was_ours(found: HivePartition, desired: DesiredPartition) -> bool:
+    """Whether this ledger has given the partition the folder that it has."""
+    places = (desired.location, desired.first or desired.location)
+    location = found.layout.location
+    moves = desired.moves and normalise_location(desired.moves)
+    return any(same_location(location, place) for place in places) or bool(
+        moves and normalise_location(location).startswith(moves)
+    )
+
+
+def ensure_folder(location: str) -> None:
+    """Make a folder that is missing, so that the metastore does not."""
+    # Normalised, a file: URI is a plain path, in which a % is part of a name.
+    storage, path = open_storage(normalise_location(location))
+    if storage.status(path) is None:
+        storage.make_folders(path)
