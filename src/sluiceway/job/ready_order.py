@@ -5,10 +5,10 @@ from sluiceway.ledger.fold_state import FoldState
 
 
 def open_before_first(fold: FoldState, periods: PrefixPeriods) -> list[Period]:
-    """Times that are open and end before all that was closed first; announced before it.
+    """Times that are open and end before one that was closed first; announced before it.
 
     Closing begins with the first time with rows. An epoch that was in flight then may bring rows
-    of an earlier one, which are in time: that one is closed later, and still announced first.
+    of earlier ones, which are in time: they are closed later, or with it, and announced first.
     Nothing joins once something is closed in the ledger, as rows of later epochs are late.
 
     Args:
@@ -19,11 +19,11 @@ def open_before_first(fold: FoldState, periods: PrefixPeriods) -> list[Period]:
     if began is None:
         return []
     names = (name for name, each in fold.closed.items() if each.closed_seq == began)
-    first = min((each for name in names if (each := periods.of(name)) is not None), default=None)
+    last = max((each for name in names if (each := periods.of(name)) is not None), default=None)
     open_names = (
         name
         for name, state in fold.partitions.items()
         if state.first_seq < began and not state.expired and fold.closed_above(name) is None
     )
     found = {each for name in open_names if (each := periods.of(name)) is not None}
-    return sorted(each for each in found if first is not None and each < first)
+    return sorted(each for each in found if last is not None and each < last)

@@ -219,6 +219,20 @@ def test_hour_that_an_epoch_in_flight_has_begun_is_announced_before_the_one_clos
     assert made.to_announce(fold) == EIGHT
 
 
+def test_one_of_two_hours_begun_in_flight_does_not_let_go_what_waits_for_the_other(
+    table: TableOnDisk,
+) -> None:
+    six = "dt=20261120/hr=06"
+    table.rows(EIGHT, mark=mark(EIGHT_US))
+    table.rows(six, SEVEN, mark=mark(EIGHT_US + S))
+    table.rows(closed=(six, EIGHT), mark=mark(EIGHT_US + 2 * S))
+    made, _, fold = counted(table, ALONE)
+    assert made.to_announce(fold) == six
+    made.note_announced(six)
+    fold.closed[six] = replace(fold.closed[six], version=1)
+    assert made.to_announce(fold) is None
+
+
 def test_late_rows_of_an_hour_before_hold_up_no_announcement(table: TableOnDisk) -> None:
     table.rows(EIGHT, mark=mark(EIGHT_US))
     table.rows(closed=(EIGHT,), mark=mark(EIGHT_US + S))
