@@ -103,6 +103,7 @@ class LateTableFollower(BackgroundWork):
         self._parked: Wanted = {}
         self._told: dict[tuple[str, ...], str] = {}
         self._compare_due = self._retry_due = 0.0
+        self._pause_s = _FIRST_PAUSE_S
         self._state = threading.Condition()
         self._trouble: SluicewayError | None = None
         self._waits = ""
@@ -144,19 +145,18 @@ class LateTableFollower(BackgroundWork):
         self._thread.join(_LAST_WAIT_S)
 
     def _run(self) -> None:
-        pause_s = _FIRST_PAUSE_S
         try:
             while not self._closed:
                 try:
                     self._begin()
-                    pause_s = _FIRST_PAUSE_S
                     self._go_on()
                 except SluicewayError as error:
-                    self._note_trouble(error, error.code, str(error), pause_s)
+                    self._note_trouble(error, error.code, str(error), self._pause_s)
                 except Exception as error:  # noqa: BLE001 - the thread's boundary: never silent
-                    self._note_trouble(None, "", f"{type(error).__name__}: {error}", pause_s)
-                self._rest(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                    text = f"{type(error).__name__}: {error}"
+                    self._note_trouble(None, "", text, self._pause_s)
+                self._rest(self._pause_s)
+                self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
         finally:
             self._table.close()
 
@@ -200,10 +200,13 @@ class LateTableFollower(BackgroundWork):
                     self._show(wanted, below)
                 self._note_through(below)
                 self._keep(force=bool(wanted))
+                self._pause_s = _FIRST_PAUSE_S
                 if self._closed:
                     return
             if now >= self._compare_due:
                 self._compare()
+            # Not where the tables are found only: each try reads the log again.
+            self._pause_s = _FIRST_PAUSE_S
             self._rest(_LOOK_EVERY_S)
 
     def _batches(self, through: int) -> Iterator[tuple[Wanted, int]]:
