@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluiceway.catalog.metastore import MetastoreClient
-from sluiceway.errors import Fatal, SluicewayError, TableMismatchError
+from sluiceway.errors import Fatal, LedgerCorruptError, SluicewayError, TableMismatchError
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.desk import BackgroundWork
 from sluiceway.job.ownership import ledger_property
@@ -210,13 +210,20 @@ class LateTableFollower(BackgroundWork):
             self._rest(_LOOK_EVERY_S)
 
     def _batches(self, through: int) -> Iterator[tuple[Wanted, int]]:
-        """Partitions of the late files from the place on, and the slot behind each batch."""
+        """Partitions of the late files from the place on, and the slot behind each batch.
+
+        Raises:
+            LedgerCorruptError: A record is damaged or gone.
+            StorageUnavailableError: The store failed.
+        """
         if self._through >= through:
             return
         wanted: Wanted = {}
-        for record, _ in self._log.records(self._through):
+        next_seq = self._through
+        for record, _ in self._log.records(next_seq):
             if record.seq >= through or self._closed:
                 break
+            next_seq = record.seq + 1
             if isinstance(record.body, EpochRecord):
                 for file in record.body.late_files:
                     values = metastore_values(file.values)
@@ -224,10 +231,18 @@ class LateTableFollower(BackgroundWork):
                         folder = self._log.layout.final(file.final).rpartition("/")[0]
                         wanted[values] = DesiredPartition(values, folder)
             if len(wanted) >= _MOST:
-                yield wanted, record.seq + 1
+                yield wanted, next_seq
                 wanted = {}
-        if not self._closed:
-            yield wanted, through
+        if self._closed:
+            return
+        if next_seq < through:
+            # The log reads as if it ended here: what lies behind would never be shown.
+            raise LedgerCorruptError(
+                f"slot {next_seq} is missing below slot {through}",
+                where=self._log.layout.record(next_seq),
+                hint="restore the record from a backup; never renumber the log",
+            )
+        yield wanted, through
 
     def _show(self, wanted: Wanted, below: int) -> None:
         self._compare()

@@ -230,6 +230,21 @@ def test_metastore_that_is_away_is_waited_for(route: Route) -> None:
     assert route.shown.hours == ["05"]
 
 
+def test_record_that_is_gone_is_told_and_nothing_behind_it_is_passed_over(route: Route) -> None:
+    for hour in ("05", "06", "07"):
+        route.late(hour)
+    seqs = [record.seq for record, _ in route.disk.log.records()]
+    record = Path(route.disk.log.layout.record(seqs[-2]))
+    whole = record.read_bytes()
+    record.unlink()
+    route.follow()
+    wait_until(lambda: bool(route.events("late_table_waits")))
+    assert f"slot {seqs[-2]} is missing" in str(route.events("late_table_waits")[0]["error"])
+    assert not route.place().exists()
+    record.write_bytes(whole)
+    wait_until(lambda: route.shown.hours == ["05", "06", "07"])
+
+
 def test_metastore_that_refuses_partitions_is_asked_less_and_less_often(
     route: Route, monkeypatch: pytest.MonkeyPatch
 ) -> None:
