@@ -116,12 +116,9 @@ def move_partitions(
         _replace_all(desk, works)
     except FencedError:
         raise
-    except Exception as error:
-        # The route may go on, and nothing is to be worked on for ever.
+    except Exception as error:  # noqa: BLE001 - told of each; raised, it would come again and again
         for work in works:
-            work.fail(TaskFailedError(f"{type(error).__name__}: {str(error)[:300]}"))
-        _give_up(desk, works)
-        raise
+            work.fail(TaskFailedError(f"a bug: {type(error).__name__}: {str(error)[:300]}"))
     _give_up(desk, works)
     found.update((work.partition, work.moved()) for work in works)
     return [found[name] for name in names]
