@@ -72,7 +72,7 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     """Run one attempt at one task of an epoch. Called once per attempt, in a Python worker.
 
     Args:
-        plans: One a route, all of the same task and deadline.
+        plans: One a route, all of the same task; the latest deadline holds for all.
         attempt: How often the task has failed before. A retry starts late: it reads nothing, so
             that the others need not wait for it, and hands over what an earlier attempt has put.
 
