@@ -148,7 +148,8 @@ def _defaults() -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": (
-            f'-Dlog4j2.configurationFile={log4j} "-Djava.io.tmpdir={temporary}"'
+            # Hardly anything is allocated; G1 would take the whole heap in time all the same.
+            f'-XX:+UseSerialGC -Dlog4j2.configurationFile={log4j} "-Djava.io.tmpdir={temporary}"'
         ),
         "spark.local.dir": str(temporary),
         "spark.sql.shuffle.partitions": "1",
