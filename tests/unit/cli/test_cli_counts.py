@@ -37,3 +37,12 @@ def test_verify_counts_files_and_problems(
     shown = capsys.readouterr().out
     assert f"note: {foreign} of this job's making" in shown
     assert f"chain {problems}" in shown
+
+
+def test_verify_tells_of_the_table_of_late_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    report = VerifyReport(late_rows=1200, late_table="ods.orders_late")
+    verify._print(report)
+    assert "late rows          1,200  shown by ods.orders_late ok\n" in capsys.readouterr().out
+    report.add("late table", "ods.orders_late", "shows another place")
+    verify._print(report)
+    assert "shown by ods.orders_late 1 PROBLEM\n" in capsys.readouterr().out

@@ -249,9 +249,11 @@ def test_all_that_the_schema_does_not_allow_is_told_at_once() -> None:
     with pytest.raises(JobFileError) as caught:
         changed("except: [open, x], override: {y: {type: int}}")
     assert caught.value.where == "job.yaml:11:44"
-    assert "got `x`; job.yaml:11:59: expected a field of the schema, got `y` (it has" in (
-        caught.value.message
+    has = "(it has `id`, `amount`, `at`, `open`, `geo`, `note`)"
+    assert caught.value.message.endswith(
+        f"got `x` {has}; job.yaml:11:59: expected a field of the schema, got `y` {has}"
     )
+    assert caught.value.hint == "correct each of them"
 
 
 def test_partition_by_no_field_is_told_where_it_is_written() -> None:
