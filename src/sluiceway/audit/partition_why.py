@@ -139,7 +139,7 @@ def explain(
         wanted = "/".join(f"{column}={pattern}" for column, pattern in rule.periods.columns)
         text = f"{name} is no time of this table; times are written {wanted}"
         if name.count("/") < wanted.count("/"):
-            text += ". They are announced in order, so the last one of a longer time ends it"
+            text += "; they are announced in order, so for all of it look at the last one"
         return replace(why, reason=Reason.NO_TIME, text=text)
     return _waiting(fold, ready, period, why, now_us)
 

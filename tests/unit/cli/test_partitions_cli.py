@@ -155,7 +155,7 @@ def test_why_of_what_is_no_time_tells_no_state(
     table.job.write_text(table.job.read_text() + "ready: {}\n")
     no_time = "is no time of this table; times are written dt=yyyyMMdd/hr=HH"
     assert run_command(["partitions", "why", str(table.job), "dt=20261120"]) == 0
-    in_order = "They are announced in order, so the last one of a longer time ends it"
-    assert capsys.readouterr().out == f"dt=20261120 {no_time}. {in_order}\n"
+    in_order = "they are announced in order, so for all of it look at the last one"
+    assert capsys.readouterr().out == f"dt=20261120 {no_time}; {in_order}\n"
     assert run_command(["partitions", "why", str(table.job), "dt=20261120/h=8"]) == 0
     assert capsys.readouterr().out == f"dt=20261120/h=8 {no_time}\n"
