@@ -25,7 +25,7 @@ from sluiceway.types.strict_json import BigInt
 TOPIC, CLUSTER, TOPIC_ID = "events", "c1", "t1"
 _LATE, _NO_TIME = "_sluiceway/events/late", "dt=0"
 _NO_SUM = "0" * 32
-_TABLE = TableIdentityRecord("thrift://m:1", "ods", "events", BigInt(7), "/w/ods/events")
+TABLE = TableIdentityRecord("thrift://m:1", "ods", "events", BigInt(7), "/w/ods/events")
 
 
 def fence_body() -> FenceRecord:
@@ -34,7 +34,7 @@ def fence_body() -> FenceRecord:
         ledger="f" * 32,
         job="events",
         route="events",
-        table=_TABLE,
+        table=TABLE,
         driver="d",
         host="h",
         boot_id="b",

@@ -111,6 +111,10 @@ class Calendar:
         }
         """Prefix -> the end of its last moment, in the order of these ends."""
         self.ends = dict(sorted(self.ends.items(), key=lambda item: item[1]))
+        self.begins: dict[str, int] = {}
+        """Prefix -> its first moment."""
+        for i, prefix in enumerate(self._prefixes):
+            self.begins.setdefault(prefix, self._first + i * site.step)
         self._names = list(self.ends)
         self._times = list(self.ends.values())
         self.folded = {
@@ -131,6 +135,16 @@ class Calendar:
     def end(self, event: int) -> int:
         """End of the prefix of an event time."""
         return self.ends[self.prefix(event)]
+
+    def is_whole(self, prefix: str) -> bool:
+        """Whether neither begin nor end of a prefix is that of the table."""
+        begin, end = self.begins.get(prefix), self.ends.get(prefix)
+        return begin is not None and begin > self._first and end != self._times[-1]
+
+    def after(self, end: int) -> str | None:
+        """The first prefix that ends behind; None beyond the table."""
+        place = bisect_right(self._times, end)
+        return self._names[place] if place < len(self._names) else None
 
     def over(self, first: int, last: int) -> list[str]:
         """Prefixes whose end lies in [first, last], in order."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from readiness_oracle.count_mutants import COUNT_MUTANTS
 from readiness_oracle.generate import generate
 from readiness_oracle.history import History
 from readiness_oracle.judge import EARLY, SILENT, STUCK
@@ -42,6 +43,26 @@ MUST_MEET = (
     "announced with one in flight",
     "reset back",
     "reset forward",
+    "counts, beside",
+    "counts, before",
+    "counts, after",
+    "count before `since`",
+    "count for a closed hour",
+    "count goes up",
+    "count goes down",
+    "same count again",
+    "closed as the count came",
+    "closed as the last rows came",
+    "waits, no count",
+    "waits, too few rows",
+    "ready, counted",
+    "ready, counted and empty",
+    "ready, more rows than counted",
+    "ready, before `since`",
+    "ready, ahead of the watermark",
+    "late, closed ahead of the watermark",
+    "restart, a count waits",
+    "open behind a closed one",
 )
 """What has to occur in every campaign: a generator that ceases to make it proves nothing of it."""
 
@@ -108,9 +129,14 @@ def run_seeds(first: int, count: int, jobs: int) -> Iterator[Totals]:
 
 
 def _first_kill(budget: int, name: str) -> tuple[int, str] | None:
-    with patched(named(name)):
+    mutant = named(name)
+    with patched(mutant):
         for seed in range(budget):
-            verdict = run_history(generate(seed))
+            history = generate(seed)
+            if mutant in COUNT_MUTANTS and history.route.counts is None:
+                # It does nothing there.
+                continue
+            verdict = run_history(history)
             if verdict.violations:
                 return seed, f"{verdict.violations[0].kind}: {verdict.violations[0].text}"
     return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from readiness_oracle.history import Look, Span
+from readiness_oracle.history import CountMessage, Look, Span
 
 
 class RefusedError(Exception):
@@ -42,10 +42,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """A READY record."""
+    """A READY record.
+
+    Attributes:
+        counted: Whether the record that has closed it says that its count was there.
+    """
 
     prefix: str
     version: int
+    counted: bool = False
 
 
 class Decider(Protocol):
@@ -74,6 +79,12 @@ class Decider(Protocol):
 
     def asks(self) -> bool:
         """Whether something is to be put for which no epoch may be in flight."""
+
+    def count(self, topic: Sequence[CountMessage]) -> None:
+        """Put what the topic of counts says, from where the ledger has read it to its end now."""
+
+    def waits(self) -> str | None:
+        """The hour that nothing but its count holds, as people are told; no epoch is in flight."""
 
     def announce(self, in_flight: Sequence[Any]) -> list[Announced]:
         """Put all READY records that can be put; `in_flight` are plans that have not landed."""

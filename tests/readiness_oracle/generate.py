@@ -4,6 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from readiness_oracle.calendar_table import SITES, Calendar, calendar_of, reach_of
+from readiness_oracle.generate_counts import with_counts
 from readiness_oracle.history import (
     DAY,
     HOUR,
@@ -250,4 +251,5 @@ def generate(seed: int) -> History:
     maker = _Maker(seed)
     logs = maker.logs()
     epochs = maker.troubled(logs)
-    return History(seed, maker.site.centre, maker.route, tuple(logs), tuple(epochs))
+    history = History(seed, maker.site.centre, maker.route, tuple(logs), tuple(epochs))
+    return with_counts(history, maker.calendar, maker.unit)

@@ -64,6 +64,42 @@ class SourceLog:
 
 
 @dataclass(frozen=True, slots=True)
+class CountNeed:
+    """Which hours need an audited count.
+
+    Attributes:
+        since: Those that begin before it need none; None all do.
+        alone: Whether the watermark has no say in those that do.
+    """
+
+    since: int | None = None
+    alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CountMessage:
+    """What somebody else says of one hour.
+
+    Attributes:
+        at: When it is in the topic of counts; rises within it.
+        begin: First instant of the hour.
+        rows: All that it has.
+    """
+
+    at: int
+    begin: int
+    rows: int
+
+
+class Point(StrEnum):
+    """Where a driver puts what was read of the topic of counts."""
+
+    BESIDE = "beside"
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True)
 class Route:
     """How a route is set.
 
@@ -72,6 +108,7 @@ class Route:
         patterns: Of the leading time columns, in path order.
         spreads: Whether a value column follows them, so that a prefix has several partitions.
         on_all_idle: Whether the watermark goes on with the clock when all is idle.
+        counts: Which hours wait for a count; None when nobody counts.
     """
 
     zone: str
@@ -84,6 +121,7 @@ class Route:
     idle_after: int
     on_all_idle: bool
     policy: str
+    counts: CountNeed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +139,7 @@ class EpochPlan:
         announces: The driver gets to announce after it.
         restart: The driver dies after it; another folds the records.
         resets: Source -> offset where an operator has it go on before the next epoch.
+        deaf: Where nothing is read of the topic of counts: beside it, before or after its record.
     """
 
     planned_at: int
@@ -114,6 +153,7 @@ class EpochPlan:
     announces: bool = True
     restart: bool = False
     resets: tuple[tuple[int, int], ...] = ()
+    deaf: frozenset[Point] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +163,7 @@ class History:
     Attributes:
         seed: That it was made from.
         centre: The moment around which it takes place.
+        counts: The topic of counts.
     """
 
     seed: int
@@ -130,6 +171,7 @@ class History:
     route: Route
     logs: tuple[SourceLog, ...]
     epochs: tuple[EpochPlan, ...]
+    counts: tuple[CountMessage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from readiness_oracle.calendar_table import Calendar, calendar_of, site_of
+from readiness_oracle.counted import CountedHours
 from readiness_oracle.decider import Announced, Batch, Fate, Outcome
-from readiness_oracle.history import History, Kind
+from readiness_oracle.history import CountMessage, History, Kind
 from readiness_oracle.reference import (
     Bounds,
     Landed,
@@ -38,11 +39,15 @@ class Seen:
         watermark: The route's, as committed then.
         landed: Records that had landed.
         first_end: End of the first hour with rows in them; None before there is one.
+        closed: Hours that were closed, where counts decide too.
+        until: End of the last one of those in order; None before there is one.
     """
 
     watermark: int | None
     landed: int
     first_end: int | None
+    closed: frozenset[str] = frozenset()
+    until: int | None = None
 
 
 @dataclass(slots=True)
@@ -61,10 +66,13 @@ class Judge:
     late_since: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
     met: Counter[str] = field(default_factory=Counter)
+    counted: CountedHours | None = None
 
     def __post_init__(self) -> None:
         route = self.history.route
         self.calendar = calendar_of(site_of(route, self.history.centre), route.patterns)
+        if route.counts is not None:
+            self.counted = CountedHours(route.counts, self.calendar, route.lateness)
 
     def complain(self, kind: str, text: str) -> None:
         """Note a wrong decision."""
@@ -74,13 +82,19 @@ class Judge:
         """What an epoch that is planned now may know."""
         if not self.landed:
             return Seen(None, 0, None)
-        return Seen(self.watermarks[-1], len(self.landed), self.firsts[-1])
+        seen = Seen(self.watermarks[-1], len(self.landed), self.firsts[-1])
+        if self.counted is None:
+            return seen
+        return replace(seen, closed=frozenset(self.counted.closed), until=self.counted.until)
 
     def is_closed(self, prefix: str, seen: Seen) -> bool:
         """Rule 6: the watermark that an epoch was planned with has passed end + lateness.
 
         Closing begins with the first hour that has rows; whatever ends before is closed with it.
         """
+        if self.counted is not None:
+            known = self.calendar.ends.get(prefix)
+            return seen.until is not None and (known is None or known <= seen.until)
         if seen.watermark is None or seen.first_end is None:
             return False
         passed = seen.watermark - self.history.route.lateness
@@ -125,7 +139,15 @@ class Judge:
             self._on_time(where, prefix, outcome, before, event)
             return
         self.met["late, closed" if closed else "late, beyond the window"] += 1
+        if closed and not self._is_over(prefix):
+            self.met["late, closed ahead of the watermark"] += 1
         self._late(where, prefix, closed=closed, old=old, outcome=outcome, seen=seen)
+
+    def _is_over(self, prefix: str) -> bool:
+        """Whether the watermark has passed an hour."""
+        end, watermark = self.calendar.ends.get(prefix), self.watermarks[-1]
+        late = self.history.route.lateness
+        return end is None or (watermark is not None and end + late <= watermark)
 
     def _on_time(
         self, where: str, prefix: str, outcome: Outcome, before: int | None, event: int
@@ -162,8 +184,10 @@ class Judge:
 
     # Records
 
-    def lands(self, record: Landed, watermark: int | None, found: list[Outcome]) -> None:
-        """An epoch's record has landed."""
+    def lands(
+        self, record: Landed, watermark: int | None, found: list[Outcome], seen: Seen
+    ) -> None:
+        """An epoch's record has landed; it was planned with what was seen then."""
         before = self.watermarks[-1] if self.watermarks else None
         if before is not None and (watermark is None or watermark < before):
             self.complain("watermark_fell", f"epoch {record.epoch}: {before} to {watermark}")
@@ -192,6 +216,47 @@ class Judge:
                 self.complain(SILENT, f"epoch {record.epoch} writes to {prefix}, announced")
         ends = self.calendar.ends
         self.firsts.append(min((ends[each] for each in self.written if each in ends), default=None))
+        if self.counted is not None:
+            if any(span.end > span.start for span in record.spans):
+                self.counted.in_ledger |= seen.closed
+            self.counted.add(each.prefix for each in found if each.prefix is not None)
+            self.met["closed as the last rows came"] += any(
+                each in self.counted.by_count for each in self.counted.close(watermark)
+            )
+            self.counted.note()
+            self.met["open behind a closed one"] += bool(self.counted.behind(self.written.keys()))
+
+    # Counts
+
+    def counts(self, topic: Sequence[CountMessage]) -> None:
+        """What the topic of counts has said is in the ledger."""
+        if self.counted is None:
+            return
+        self.met.update(self.counted.take(topic))
+        watermark = self.watermarks[-1] if self.watermarks else None
+        self.met["closed as the count came"] += bool(self.counted.close(watermark))
+
+    def all_closed(self) -> None:
+        """What is closed is closed in the ledger: no epoch is in flight."""
+        if self.counted is not None:
+            self.counted.in_ledger |= self.counted.closed
+
+    def restarts(self) -> None:
+        """A new driver has nothing but the records."""
+        if self.counted is not None:
+            self.met["restart, a count waits"] += bool(self.counted.counts)
+            self.counted.restart(self.watermarks[-1] if self.watermarks else None)
+
+    def told(self, waits: str | None) -> None:
+        """People are told which hour nothing but its count holds."""
+        if self.counted is None:
+            return
+        expected = self.counted.waits(self.watermarks[-1] if self.watermarks else None)
+        if waits != expected:
+            self.complain("untold", f"{waits} is said to wait for its count, {expected} does")
+        elif expected is not None:
+            known = expected in self.counted.counts
+            self.met["waits, too few rows" if known else "waits, no count"] += 1
 
     # Announcements
 
@@ -211,24 +276,51 @@ class Judge:
                 self.complain("order", f"{prefix} has version {version}, and no row has come")
             self.met["reopened"] += 1
         else:
-            self._first_time(prefix, in_flight)
+            self._first_time(prefix, in_flight, counted=ready.counted)
         self.late_since.discard(prefix)
 
-    def _first_time(self, prefix: str, in_flight: Sequence[Seen]) -> None:
+    def _first_time(self, prefix: str, in_flight: Sequence[Seen], *, counted: bool) -> None:
         end = self.calendar.ends.get(prefix)
         if end is None:
             self.complain("order", f"{prefix} is announced, and there is no such time")
             return
         self._in_order(prefix, end)
         due = end + self.history.route.lateness
+        by_watermark = self._count_allows(prefix, counted=counted)
         highest = self.bounds[-1].highest if self.bounds else None
-        if highest is None or due > highest:
+        if by_watermark and (highest is None or due > highest):
             self.complain(EARLY, f"{prefix} at {due}, the watermark is {highest} at most")
-        if any(seen.watermark is None or seen.watermark < due for seen in in_flight):
+        if any(not self._has_closed(prefix, due, seen) for seen in in_flight):
             self.complain(EARLY, f"{prefix} while an epoch is in flight that has it open")
-        self._nothing_is_missing(prefix, due)
+        if by_watermark:
+            self._nothing_is_missing(prefix, due)
         self.met["ready" if prefix in self.written else "ready, empty"] += 1
         self.met["ready, ends in a fold"] += prefix in self.calendar.folded
+
+    def _has_closed(self, prefix: str, due: int, seen: Seen) -> bool:
+        """Whether an epoch was planned with an hour closed."""
+        if self.counted is not None:
+            return self.is_closed(prefix, seen)
+        return seen.watermark is not None and seen.watermark >= due
+
+    def _count_allows(self, prefix: str, *, counted: bool) -> bool:
+        """Look for the count of an announced hour; whether the watermark has to allow it too."""
+        hours = self.counted
+        if hours is None:
+            return True
+        why = hours.holds(prefix)
+        if why:
+            self.complain(EARLY, f"{prefix} has {why}")
+        by_count = prefix in hours.by_count
+        if by_count and not counted:
+            self.complain("untold", f"{prefix} is closed by its count, and no record says so")
+        self.met["ready, counted"] += by_count
+        self.met["ready, counted and empty"] += by_count and not hours.rows[prefix]
+        more = by_count and hours.rows[prefix] > hours.counts[prefix]
+        self.met["ready, more rows than counted"] += more
+        self.met["ready, before `since`"] += not hours.needs(prefix)
+        self.met["ready, ahead of the watermark"] += by_count and not self._is_over(prefix)
+        return not (hours.need.alone and hours.is_there(prefix))
 
     def _in_order(self, prefix: str, end: int) -> None:
         ends = self.calendar.ends
@@ -282,6 +374,10 @@ class Judge:
         """Each hour that could have been announced two epochs ago is. After each announcement."""
         if len(self.landed) <= PATIENCE_EPOCHS:
             return
+        if self.counted is not None:
+            wanted = self.counted.wanted(self._agreed(), PATIENCE_EPOCHS, self.written.keys())
+            self._none_waits(wanted)
+            return
         # Hours without rows count from the hour of the first row on, others from their own.
         first = next((end for end in self.firsts if end is not None), None)
         watermark = self._agreed()
@@ -293,6 +389,9 @@ class Judge:
         wanted = [name for name in wanted if name in ends and ends[name] <= last]
         if self.firsts[-1 - PATIENCE_EPOCHS] is not None:
             wanted += self.calendar.over(first, last)
+        self._none_waits(wanted)
+
+    def _none_waits(self, wanted: Sequence[str]) -> None:
         for prefix in wanted:
             if prefix not in self.announced:
                 text = f"{prefix} is not announced after epoch {self.landed[-1].epoch}"

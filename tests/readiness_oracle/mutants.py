@@ -1,41 +1,28 @@
 """Wrong variants of the product: patches of its own code, each of which some history must catch.
 
-While a patch holds, the fold does not test the watermark: the judge has to see it by itself. A
-name that is not there any more is an error, not a mutant that does nothing.
+While a patch holds, the fold tests neither the watermark nor counts: the judge has to see it by
+itself. A name that is not there any more is an error, not a mutant that does nothing.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from readiness_oracle import product, row_work
+from readiness_oracle.count_mutants import COUNT_MUTANTS
+from readiness_oracle.mutant import Mutant, Patch
 from sluiceway.eventtime import prefix_periods, readiness, watermark
 from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import PrefixBook
 from sluiceway.eventtime.watermark import SourceSeen, SourceStatus, SourceVerdict, WatermarkRule
 from sluiceway.job import route_readiness
-from sluiceway.ledger import fold_watermark
+from sluiceway.ledger import fold_counts, fold_watermark
 from sluiceway.ledger.fold_state import ClosedPrefix, SourceState
 from sluiceway.worker.late_rows import LateJudge
 
-Patch = tuple[Any, str, Any]
 _Status = tuple[SourceStatus, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Mutant:
-    """A wrong variant.
-
-    Attributes:
-        text: What it does wrong.
-        make: Its patches, made anew for each use.
-    """
-
-    name: str
-    text: str
-    make: Callable[[], tuple[Patch, ...]]
 
 
 # Idle, stalled and the least of all
@@ -402,6 +389,7 @@ MUTANTS = (
     Mutant("fixed-hours", "each hour has 60 minutes", _fixed_hours),
     Mutant("first-occurrence", "a fold ends with its first half", _first_occurrence),
     Mutant("zone-utc", "hours end as in UTC", _zone_is_utc),
+    *COUNT_MUTANTS,
 )
 
 
@@ -415,7 +403,8 @@ def patched(mutant: Mutant | None) -> Iterator[None]:
     if mutant is None:
         yield
         return
-    patches = (*mutant.make(), (fold_watermark, "check_watermark", _nothing))
+    unseen = ((fold_watermark, "check_watermark"), (fold_counts, "check_counted"))
+    patches = (*mutant.make(), *((owner, name, _nothing) for owner, name in unseen))
     kept = [(owner, name, vars(owner)[name]) for owner, name, _ in patches]
     product.periods_of.cache_clear()
     try:

@@ -5,9 +5,11 @@ record goes through `sluiceway.ledger.fold`, which refuses an unlawful one; a ne
 nothing but the records' bytes. Only the order of the calls is written here, as in the driver.
 """
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, cast
 
@@ -15,6 +17,8 @@ import structlog
 
 from readiness_oracle import row_work
 from readiness_oracle.bodies import (
+    CLUSTER,
+    TABLE,
     TOPIC,
     Plan,
     data_body,
@@ -24,23 +28,29 @@ from readiness_oracle.bodies import (
     sources_body,
 )
 from readiness_oracle.decider import Announced, Batch, Fate, Outcome, RefusedError
-from readiness_oracle.history import Look, Route
+from readiness_oracle.history import CountMessage, Look, Route
+from sluiceway.audit.partition_counts import counted_due
 from sluiceway.errors import InvariantError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
+from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.job.counts_feed import read_count
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.epoch_times import EpochDates, late_before_us, watermark_us
-from sluiceway.job.partition_bodies import ready_body
+from sluiceway.job.partition_bodies import counts_body, ready_body
 from sluiceway.job.prepare import placed
-from sluiceway.job.ready_rule import ReadyRule
+from sluiceway.job.ready_rule import CountsRule, ReadyRule, TopicRule
 from sluiceway.job.route_readiness import RouteReadiness
 from sluiceway.job.source_view import SourceView
 from sluiceway.ledger.fold import Fold
-from sluiceway.ledger.records import Body, Record, decode_record, encode_record
+from sluiceway.ledger.records import Body, DataRecord, Record, decode_record, encode_record
 from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.strict_json import BigInt
 
+_COUNTS = "events_counts"
+_TABLE_NAME = f"{TABLE.database}.{TABLE.name}"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MUTE = structlog.wrap_logger(
     None, wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL)
 )
@@ -78,11 +88,13 @@ class ProductDecider:
             whole_key=not route.spreads,
             lateness_us=route.lateness,
             reopen_every_s=0.0,
+            counts=_counts_rule(route),
         )
         self._late = row_work.late_rule(route)
         self._records: list[tuple[Record, bytes]] = []
         self._read_back = 0
         self._epochs = 0
+        self._counted: set[str] = set()
         self.fold = Fold()
         self.take_over()
 
@@ -112,6 +124,8 @@ class ProductDecider:
             self.fold.apply(record, raw)
         except InvariantError as error:
             raise RefusedError(str(error)) from error
+        if isinstance(record.body, DataRecord):
+            self._counted.update(record.body.counted)
 
     def take_over(self) -> None:
         """A driver begins: it folds what there is, fences, and knows nothing else."""
@@ -204,7 +218,8 @@ class ProductDecider:
     def beside(self, looked_at: int, looks: Mapping[int, Look]) -> int | None:
         mark = self.readiness.idle_mark(self.fold, _view(looked_at, looks))
         if mark is not None:
-            self._land(self._empty_plan(), mark)
+            # It closes nothing: what it closes is closed behind it.
+            self._land(replace(self._empty_plan(), closed=(), bound_us=None), mark)
         self.readiness.close_due(self.fold)
         at = self.fold.watermark.read_at_us
         if self.desk.is_waited_for(self.fold) and at is not None:
@@ -214,8 +229,10 @@ class ProductDecider:
 
     def _land(self, plan: Plan, mark: WatermarkRecord) -> None:
         bound_us = None if plan.bound_us is None else BigInt(plan.bound_us)
-        body = placed(data_body(plan, replace(mark, bound_us=bound_us)), self.fold)
+        made = data_body(plan, replace(mark, bound_us=bound_us))
+        body = placed(replace(made, counted=self.desk.counted), self.fold)
         self.put(body)
+        self.readiness.note_record(self.fold)
         self.readiness.note_late(body.late_in)
         self.readiness.close_due(self.fold)
 
@@ -228,6 +245,26 @@ class ProductDecider:
     def asks(self) -> bool:
         return self._asks
 
+    # Counts
+
+    def count(self, topic: Sequence[CountMessage]) -> None:
+        log, known = (_COUNTS, CLUSTER, "n1"), self.fold.counted
+        rule = cast("CountsRule", self.rule.counts)
+        counts: dict[str, int] = {}
+        for message in topic[known.ends.get(0, 0) if known.log == log else 0 :]:
+            found = read_count(_value(message), _TABLE_NAME, self.periods)
+            if found is not None and rule.decide.needs_count(found.period):
+                counts[found.period.prefix] = found.rows
+        body = counts_body(self.fold, self.desk.closed(), log, {0: len(topic)}, counts)
+        if counts and body is not None:
+            self.put(body)
+            self.readiness.note_record(self.fold)
+        self._asks = self._asks or self.desk.is_waited_for(self.fold)
+
+    def waits(self) -> str | None:
+        waits = counted_due(self.fold, self.rule).waits
+        return None if waits is None else waits.prefix
+
     def announce(self, in_flight: Sequence[Plan]) -> list[Announced]:
         del in_flight
         found = []
@@ -235,7 +272,8 @@ class ProductDecider:
             body = ready_body(self.fold, prefix)
             if body is not None:
                 self.put(body)
-                found.append(Announced(prefix, body.version))
+                self.readiness.note_record(self.fold)
+                found.append(Announced(prefix, body.version, prefix in self._counted))
             self.readiness.note_announced(prefix)
         return found
 
@@ -246,3 +284,16 @@ def _view(looked_at: int, looks: Mapping[int, Look]) -> SourceView:
         for source, look in looks.items()
     }
     return SourceView({}, bounds, {}, looked_at)
+
+
+def _counts_rule(route: Route) -> CountsRule | None:
+    need = route.counts
+    if need is None:
+        return None
+    return CountsRule(TopicRule((), _COUNTS), CountRule(need.since, alone=need.alone))
+
+
+def _value(message: CountMessage) -> bytes:
+    """As whoever counts would write it."""
+    at = (_EPOCH + timedelta(microseconds=message.begin)).isoformat()
+    return json.dumps({"table": _TABLE_NAME, "time": at, "rows": message.rows}).encode()

@@ -17,6 +17,7 @@ _PLAIN = {
     "announces": True,
     "restart": False,
     "resets": (),
+    "deaf": frozenset(),
 }
 
 
@@ -52,6 +53,7 @@ def _smaller(history: History) -> Iterator[History]:
         for plainer in _plainer(epoch):
             epochs = (*history.epochs[:number], plainer, *history.epochs[number + 1 :])
             yield replace(history, epochs=epochs)
+    yield from _fewer_counts(history)
     for name in ("out_of_orderness", "lateness"):
         if getattr(history.route, name):
             exact: dict[str, Any] = {name: 0}
@@ -69,6 +71,13 @@ def _without_last_log(history: History) -> Iterator[History]:
         for epoch in history.epochs
     )
     yield replace(history, logs=history.logs[:-1], epochs=epochs)
+
+
+def _fewer_counts(history: History) -> Iterator[History]:
+    if history.route.counts is not None:
+        yield replace(history, route=replace(history.route, counts=None), counts=())
+    for number in range(len(history.counts)):
+        yield replace(history, counts=history.counts[:number] + history.counts[number + 1 :])
 
 
 def _smaller_logs(log: SourceLog) -> Iterator[SourceLog]:

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from readiness_oracle.decider import Batch, Decider, Outcome, RefusedError
-from readiness_oracle.history import EpochPlan, History, Kind, Look, Route, Span
+from readiness_oracle.history import EpochPlan, History, Kind, Look, Point, Route, Span
 from readiness_oracle.judge import Judge, Seen, Violation
 from readiness_oracle.reference import Landed
 
@@ -47,6 +47,7 @@ class _Run:
     ends: dict[int, int] = field(default_factory=dict)
     flights: list[_Flight] = field(default_factory=list)
     term: int = 0
+    heard: int = 0
     trace: list[str] = field(default_factory=list)
 
     def say(self, text: str) -> None:
@@ -144,6 +145,7 @@ class _Run:
             self.say("restart")
             self.flights = []
             self.decider.restart()
+            self.judge.restarts()
             self.term += 1
         if script.announces and script.committed:
             self._announce()
@@ -163,8 +165,22 @@ class _Run:
                 self.met("open transaction")
         return looks
 
+    def _count(self, point: Point, script: EpochPlan, at: int) -> None:
+        """Put what the topic of counts has by then, where the driver puts it."""
+        topic = [message for message in self.history.counts if message.at <= at]
+        if point in script.deaf or len(topic) == self.heard:
+            return
+        self.say(f"counts, {point.value}: {topic[self.heard :]}")
+        self.met(f"counts, {point.value}")
+        self.heard = len(topic)
+        self.decider.count(topic)
+        self.judge.counts(topic)
+
     def _commit(self, flight: _Flight) -> None:
         script = flight.script
+        puts = any(span.end > span.start for span in flight.spans)
+        if puts:
+            self._count(Point.BEFORE, script, script.read_at)
         self.ends |= {span.source: span.end for span in flight.spans}
         looks = self._looks(script.looked_at, script.blind)
         watermark = self.decider.commit(flight.plan, script.looked_at, looks)
@@ -179,11 +195,14 @@ class _Run:
             ends=dict(self.ends),
             term=self.term,
         )
-        self.judge.lands(record, watermark, flight.found)
+        self.judge.lands(record, watermark, flight.found, flight.seen)
+        if puts:
+            self._count(Point.AFTER, script, script.looked_at)
 
     def _beside(self, number: int, script: EpochPlan) -> None:
         """What a driver puts between two epochs, when none is in flight."""
         at, before = script.planned_at, self.judge.seen().watermark
+        self._count(Point.BESIDE, script, at)
         looks = self._looks(at, script.blind)
         watermark = self.decider.beside(at, looks)
         if watermark != before:
@@ -191,9 +210,14 @@ class _Run:
             self.say(f"before epoch {number}, {looks}, watermark {watermark}")
             pinned, ends = dict(self.pinned), dict(self.ends)
             self.judge.lands(
-                Landed(number, at, at, (), looks, pinned, ends, self.term), watermark, []
+                Landed(number, at, at, (), looks, pinned, ends, self.term),
+                watermark,
+                [],
+                self.judge.seen(),
             )
+        self.judge.all_closed()
         self._announce()
+        self.judge.told(self.decider.waits())
 
     def _announce(self) -> None:
         found = self.decider.announce([flight.plan for flight in self.flights])
@@ -212,6 +236,7 @@ class _Run:
             self.met("reset back" if new_end < self.ends[source] else "reset forward")
             self.say(f"reset {source} from {self.ends[source]} to {new_end}")
             self.decider.reset(source, new_end)
+            self.judge.restarts()
             self.term += 1
             self.ends[source] = new_end
 

@@ -73,6 +73,10 @@ class Counts:
         if timed is None or not timed.counts:
             return f"counts {body['counted']}" if body.get("counted") else ""
         last = max((end_us(each) for each in closed if "=2" in each), default=None)
+        if last is None:
+            # What an epoch in flight has brought before the first that was closed is behind it.
+            there = [end_us(each) for each in body["closed"] if self.is_there(each, places)]
+            last = min(there) - _MINUTE_US if there else None
         for prefix in sorted(body["closed"], key=end_us):
             behind = last is not None and end_us(prefix) <= last
             in_order = last is None or end_us(prefix) == last + _MINUTE_US

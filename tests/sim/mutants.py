@@ -335,7 +335,7 @@ MUTANTS = (
     Mutant("owed-partitions-dropped", "a side file leaves out partitions that the catalog has not",
            ((forgetting, "kept_partitions", keep.keep_few_partitions),), rare=True),
     Mutant("unannounced-forgotten", "before the first watermark, partitions are forgotten",
-           ((forgetting, "kept_partitions", keep.forget_the_unannounced),)),
+           ((forgetting, "kept_partitions", keep.forget_the_unannounced),), rare=True),
     Mutant("gc-of-next-epoch", "the epoch that runs counts as over",
            ((Decided, "why", keep.why_of_next_epoch),)),
     Mutant("gc-by-slot", "an epoch is lost when another record takes the next slot",

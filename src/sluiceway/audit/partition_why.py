@@ -20,6 +20,7 @@ from sluiceway.eventtime.watermark import (
     WatermarkRule,
     route_watermark,
 )
+from sluiceway.job.ready_order import open_before_first
 from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.places import is_below
@@ -200,6 +201,9 @@ def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us
     found = counted_due(fold, ready)
     if found.due is not None and period in found.due.periods:
         return replace(why, reason=Reason.CLOSING, text=_CLOSING)
+    if why.counts is not None and _is_behind_closed(fold, ready, period):
+        text = f"{counts_text(fold, why.counts)}; it waits for them, or for the watermark"
+        return replace(why, reason=Reason.COUNTS, text=text)
     first = found.waits
     if first is None or period < first:
         return why
@@ -209,6 +213,12 @@ def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us
     before = "" if seen is None else f": {counts_text(fold, seen)}"
     text = f"{first.prefix} is closed before it{before}"
     return _told_counts(fold, replace(why, reason=Reason.IN_ORDER, text=text))
+
+
+def _is_behind_closed(fold: FoldState, ready: ReadyRule, period: Period) -> bool:
+    """Whether a later time is closed: rows of an epoch that was in flight then made this one."""
+    closed = map(ready.periods().of, fold.closed)
+    return any(each is not None and period < each for each in closed)
 
 
 def _told_counts(fold: FoldState, why: Why) -> Why:
@@ -288,6 +298,10 @@ def _closed(fold: FoldState, periods: PrefixPeriods, period: Period, why: Why) -
     versions = {prefix: each.version for prefix, each in fold.closed.items()}
     (first, *_) = next_to_announce(versions, periods, 1)
     slot = fold.closed[period.prefix].closed_seq
+    for each in open_before_first(fold, periods)[:1]:
+        if each < period:
+            text = f"it was closed in slot {slot}; {each.prefix} is open, and announced before it"
+            return replace(why, reason=Reason.IN_ORDER, text=text)
     if first != period.prefix:
         text = f"it was closed in slot {slot}; {first} is announced before it"
         return replace(why, reason=Reason.IN_ORDER, text=text)

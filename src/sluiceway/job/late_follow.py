@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sluiceway.catalog.metastore import MetastoreClient
-from sluiceway.errors import Fatal, SluicewayError, TableMismatchError
+from sluiceway.errors import Fatal, LedgerCorruptError, SluicewayError, TableMismatchError
 from sluiceway.job.config import RouteConfig
 from sluiceway.job.desk import BackgroundWork
 from sluiceway.job.ownership import ledger_property
@@ -103,6 +103,7 @@ class LateTableFollower(BackgroundWork):
         self._parked: Wanted = {}
         self._told: dict[tuple[str, ...], str] = {}
         self._compare_due = self._retry_due = 0.0
+        self._pause_s = _FIRST_PAUSE_S
         self._state = threading.Condition()
         self._trouble: SluicewayError | None = None
         self._waits = ""
@@ -144,19 +145,18 @@ class LateTableFollower(BackgroundWork):
         self._thread.join(_LAST_WAIT_S)
 
     def _run(self) -> None:
-        pause_s = _FIRST_PAUSE_S
         try:
             while not self._closed:
                 try:
                     self._begin()
-                    pause_s = _FIRST_PAUSE_S
                     self._go_on()
                 except SluicewayError as error:
-                    self._note_trouble(error, error.code, str(error), pause_s)
+                    self._note_trouble(error, error.code, str(error), self._pause_s)
                 except Exception as error:  # noqa: BLE001 - the thread's boundary: never silent
-                    self._note_trouble(None, "", f"{type(error).__name__}: {error}", pause_s)
-                self._rest(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                    text = f"{type(error).__name__}: {error}"
+                    self._note_trouble(None, "", text, self._pause_s)
+                self._rest(self._pause_s)
+                self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
         finally:
             self._table.close()
 
@@ -200,20 +200,30 @@ class LateTableFollower(BackgroundWork):
                     self._show(wanted, below)
                 self._note_through(below)
                 self._keep(force=bool(wanted))
+                self._pause_s = _FIRST_PAUSE_S
                 if self._closed:
                     return
             if now >= self._compare_due:
                 self._compare()
+            # Not where the tables are found only: each try reads the log again.
+            self._pause_s = _FIRST_PAUSE_S
             self._rest(_LOOK_EVERY_S)
 
     def _batches(self, through: int) -> Iterator[tuple[Wanted, int]]:
-        """Partitions of the late files from the place on, and the slot behind each batch."""
+        """Partitions of the late files from the place on, and the slot behind each batch.
+
+        Raises:
+            LedgerCorruptError: A record is damaged or gone.
+            StorageUnavailableError: The store failed.
+        """
         if self._through >= through:
             return
         wanted: Wanted = {}
-        for record, _ in self._log.records(self._through):
+        next_seq = self._through
+        for record, _ in self._log.records(next_seq):
             if record.seq >= through or self._closed:
                 break
+            next_seq = record.seq + 1
             if isinstance(record.body, EpochRecord):
                 for file in record.body.late_files:
                     values = metastore_values(file.values)
@@ -221,10 +231,18 @@ class LateTableFollower(BackgroundWork):
                         folder = self._log.layout.final(file.final).rpartition("/")[0]
                         wanted[values] = DesiredPartition(values, folder)
             if len(wanted) >= _MOST:
-                yield wanted, record.seq + 1
+                yield wanted, next_seq
                 wanted = {}
-        if not self._closed:
-            yield wanted, through
+        if self._closed:
+            return
+        if next_seq < through:
+            # The log reads as if it ended here: what lies behind would never be shown.
+            raise LedgerCorruptError(
+                f"slot {next_seq} is missing below slot {through}",
+                where=self._log.layout.record(next_seq),
+                hint="restore the record from a backup; never renumber the log",
+            )
+        yield wanted, through
 
     def _show(self, wanted: Wanted, below: int) -> None:
         self._compare()

@@ -19,6 +19,7 @@ from sluiceway.errors import (
     FileLostError,
     LedgerCorruptError,
     SluicewayError,
+    StorageUnavailableError,
     TaskFailedError,
 )
 from sluiceway.job.desk import Build, RouteDesk
@@ -115,12 +116,9 @@ def move_partitions(
         _replace_all(desk, works)
     except FencedError:
         raise
-    except Exception as error:
-        # The route may go on, and nothing is to be worked on for ever.
+    except Exception as error:  # noqa: BLE001 - told of each; raised, it would come again and again
         for work in works:
-            work.fail(TaskFailedError(f"{type(error).__name__}: {str(error)[:300]}"))
-        _give_up(desk, works)
-        raise
+            work.fail(TaskFailedError(f"a bug: {type(error).__name__}: {str(error)[:300]}"))
     _give_up(desk, works)
     found.update((work.partition, work.moved()) for work in works)
     return [found[name] for name in names]
@@ -135,7 +133,6 @@ class _Work:
         files: Finds its live files; of the group.
         slot: Of the REPLACE; None as long as there is none.
         failure: Why it is given up.
-        too_many: Whether more has come in one turn than the driver's thread carries over.
     """
 
     def __init__(
@@ -146,7 +143,6 @@ class _Work:
         self.files = LiveFiles(desk.log, [state])
         self.slot: int | None = None
         self.failure: SluicewayError | None = None
-        self.too_many = False
         self._desk = desk
         self._seq = seq
         self._before = _size_of(state)
@@ -212,10 +208,9 @@ class _Work:
             self._state = replace(fold.partitions[self.partition])
             now = self.files.of(self._state)
             late = now[len(self._live) :]
-            self.too_many = _is_too_much(len(late), _bytes_of(late))
             # After a lost slot it is asked for again.
             new = [file for file in late if file.final not in self._carried]
-            if self.too_many or not allowance.takes(new):
+            if not allowance.takes(new):
                 return None
             for file in new:
                 self._carried[file.final] = self._copy(file)
@@ -266,7 +261,7 @@ class _Allowance:
         if self._turn != self._desk.turns:
             self._turn, self._files, self._bytes = self._desk.turns, 0, 0
         number, size_bytes = self._files + len(files), self._bytes + _bytes_of(files)
-        if _is_too_much(number, size_bytes):
+        if number > _MOST_HELD_FILES or size_bytes > _MOST_HELD_BYTES:
             return False
         self._files, self._bytes = number, size_bytes
         return True
@@ -351,15 +346,24 @@ def _replace_all(desk: RouteDesk, works: Sequence[_Work]) -> None:
         _put_replaces(desk, works, lambda work: work.replaced)
         _carry_over(works)
     allowance = _Allowance(desk)
-    # In each turn at least one of them moves or fails.
-    while _open(works):
-        _put_replaces(
-            desk, works, lambda work: partial(work.replaced_with_the_last, allowance=allowance)
-        )
-        for work in _open(works):
-            if work.too_many:
-                work.fail(TaskFailedError("files come faster than they are carried over"))
+    waiting = len(works) + 1
+    while len(_open(works)) < waiting:
+        waiting = len(_open(works))
+        _put_with_the_last(desk, works, allowance)
         _carry_over(works)
+    # For the others too much came while this group's records were put, turn after turn. By itself
+    # each waits for a turn of its own only.
+    for work in _open(works):
+        _put_replaces(desk, [work], lambda work: work.replaced)
+        _carry_over([work])
+        _put_with_the_last(desk, [work], allowance)
+        work.fail(TaskFailedError("files come faster than they are carried over"))
+
+
+def _put_with_the_last(desk: RouteDesk, works: Sequence[_Work], allowance: _Allowance) -> None:
+    _put_replaces(
+        desk, works, lambda work: partial(work.replaced_with_the_last, allowance=allowance)
+    )
 
 
 def _put_replaces(
@@ -383,7 +387,19 @@ def _carry_over(works: Sequence[_Work]) -> None:
 
 
 def _give_up(desk: RouteDesk, works: Sequence[_Work]) -> None:
-    _put_all(desk, [work.abandoned for work in works if work.failure is not None])
+    """Put the ABANDON of each that has failed, however often the store fails meanwhile.
+
+    A partition whose work is left open is worked on by nobody until the next START.
+    """
+    left = [work for work in works if work.failure is not None]
+    while left:
+        slots = _put_all(desk, [work.abandoned for work in left])
+        # The route waits before its next turn, or halts and ends this.
+        left = [
+            work
+            for work, slot in zip(left, slots, strict=True)
+            if isinstance(slot, StorageUnavailableError)
+        ]
 
 
 def _put_all(desk: RouteDesk, builds: Sequence[Build]) -> list[int | SluicewayError | None]:
@@ -415,7 +431,3 @@ def _size_of(state: PartitionState) -> Size:
 
 def _bytes_of(files: Iterable[FileRecord]) -> int:
     return sum(int(file.size_bytes) for file in files)
-
-
-def _is_too_much(files: int, size_bytes: int) -> bool:
-    return files > _MOST_HELD_FILES or size_bytes > _MOST_HELD_BYTES

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from select import select
+from select import POLLIN, poll
 from typing import Protocol
 
 from sluiceway.errors import SluicewayError, TaskFailedError
@@ -142,7 +142,7 @@ class _Processes:
         try:
             self._check()
             if self._process is None:
-                self._process = _Process()
+                self._process = _Process.begin()
             answer = self._process.carry_out(plan, self._check)
         except SluicewayError as error:
             # It is dead, or busy with what nobody wants any more.
@@ -172,6 +172,22 @@ class _Process:
             stderr=self._errors,
             env=environment,
         )
+
+    @classmethod
+    def begin(cls) -> "_Process":
+        """A new one.
+
+        Raises:
+            TaskFailedError: The machine has no process, file handle or room for it.
+        """
+        try:
+            return cls()
+        except OSError as error:
+            raise TaskFailedError(
+                f"the process that rewrites files cannot begin: {error}",
+                hint="see what the machine lacks: processes, open files, memory, room for "
+                "temporary files; nothing was changed",
+            ) from error
 
     def carry_out(self, plan: RewritePlan, check: Callable[[], None]) -> RewriteAnswer:
         """Have a plan carried out.
@@ -205,9 +221,12 @@ class _Process:
 
     def _read(self, back: int, size: int, check: Callable[[], None]) -> bytes:
         raw = bytearray()
+        # Not `select`, which takes no handle above 1,023: drivers of many routes have more.
+        answers = poll()
+        answers.register(back, POLLIN)
         while len(raw) < size:
             check()
-            if not select([back], [], [], _LOOK_S)[0]:
+            if not answers.poll(_LOOK_S * 1000):
                 continue
             part = os.read(back, min(size - len(raw), _READ_BYTES))
             if not part:

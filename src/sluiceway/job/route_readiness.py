@@ -14,6 +14,7 @@ from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import DuePrefixes, PrefixBook, next_to_announce
 from sluiceway.eventtime.watermark import RouteWatermark, SourceSeen, SourceStatus, route_watermark
 from sluiceway.job.desk import RouteDesk
+from sluiceway.job.ready_order import open_before_first
 from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.job.source_view import SourceView
 from sluiceway.ledger.fold import Fold
@@ -72,6 +73,8 @@ class RouteReadiness:
         self._seen_seq = 0
         self._known_closed = -1
         self._waiting: list[str] = []
+        self._before_first: list[Period] | None = None
+        self._out_of_turn = False
         self._held: dict[str, float] = {}
         self._uncounted: dict[str, float] = {}
         self.complete_us = self._announced_until(fold)
@@ -229,7 +232,8 @@ class RouteReadiness:
         while self._waiting:
             prefix = self._waiting[-1]
             if fold.closed[prefix].version == 0:
-                return prefix if self._may_go(fold, prefix) else None
+                turn = self._is_its_turn(fold, prefix)
+                return prefix if turn and self._may_go(fold, prefix) else None
             self._waiting.pop()
         return self._reopened_due(fold)
 
@@ -249,8 +253,16 @@ class RouteReadiness:
 
     @property
     def waits(self) -> bool:
-        """Whether something that is closed was never announced."""
-        return bool(self._waiting)
+        """Whether something that is closed was never announced, and nothing open comes first."""
+        return bool(self._waiting) and not self._out_of_turn
+
+    def _is_its_turn(self, fold: Fold, prefix: str) -> bool:
+        """Whether nothing that is open has to be announced before."""
+        if self._before_first is None or self._before_first:
+            self._before_first = open_before_first(fold, self.periods)
+        period, earlier = self.periods.of(prefix), self._before_first
+        self._out_of_turn = bool(earlier) and period is not None and earlier[0] < period
+        return not self._out_of_turn
 
     def _may_go(self, fold: Fold, prefix: str) -> bool:
         if self.before is None or not fold.below(prefix):

@@ -30,7 +30,8 @@ _ANNOUNCE_S = 1.0
 def is_due(held: HeldRoute, view: SourceView | None) -> bool:
     """Whether `put_due` has anything to put. Called between two epochs; cheap when nothing is."""
     fold, readiness = held.owned.fold, held.readiness
-    if held.desk.is_waited_for(fold):
+    # A turn may have failed after records of it had landed, and no epoch comes to tell of them.
+    if held.desk.is_waited_for(fold) or held.unshown is not None:
         return True
     if readiness is None or view is None:
         return False

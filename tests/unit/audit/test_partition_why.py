@@ -252,6 +252,23 @@ def test_count_that_is_there_leaves_the_reason_to_what_holds_else(table: TableOn
     assert (closed.reason, closed.counts) == (Reason.ANNOUNCING, None)
 
 
+def test_hour_behind_a_closed_one_waits_for_its_count_or_the_watermark(table: TableOnDisk) -> None:
+    alone = replace(COUNTED, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+    table.rows(SEVEN, mark=mark(NOW))
+    table.rows(SIX, mark=mark(NOW + S))
+    count(table, h07=10)
+    table.rows(closed=(SEVEN,), mark=mark(NOW + 2 * S))
+    six = why(table, SIX, ready=alone)
+    assert six.reason is Reason.COUNTS
+    assert six.text == (
+        "counts: no count has come for it, and 10 rows are there; "
+        "it waits for them, or for the watermark"
+    )
+    seven = why(table, SEVEN, ready=alone)
+    assert seven.reason is Reason.IN_ORDER
+    assert seven.text.endswith(f"{SIX} is open, and announced before it")
+
+
 def test_hour_before_since_says_nothing_of_counts(table: TableOnDisk) -> None:
     past_seven(table)
     decide = CountRule(since_us=EIGHT_US)

@@ -259,6 +259,26 @@ def test_partition_that_fails_is_abandoned_and_the_next_one_goes_on(route: Route
     assert told["partition"] == HOURS[0]
 
 
+def test_bug_fails_its_group_once_and_the_next_group_goes_on(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compactor, "MOST_IN_A_GROUP", 1)
+    bugs = iter([KeyError("x")])
+
+    def fail_once(_: float | None) -> None:
+        for error in bugs:
+            raise error
+
+    route.rewriter.act = fail_once
+    answer = route.answer(route.ask("dt=20261120"))
+    assert [each.outcome for each in answer.partitions] == ["failed", "compacted"]
+    assert answer.partitions[0].reason == "a bug: KeyError: 'x'"
+    assert (answer.partitions[0].files_before, answer.partitions[0].files_after) == (3, 3)
+    assert route.kinds() == ["INTENT", "ABANDON", "INTENT", "REPLACE"]
+    (told,) = route.lines.of("compaction_failed")
+    assert (told["partition"], told["reason"]) == (HOURS[0], "a bug: KeyError: 'x'")
+
+
 def test_announcement_waits_for_compaction_and_goes_before_requests(route: Route) -> None:
     entered, go_on = threading.Event(), threading.Event()
 

@@ -34,6 +34,7 @@ class Shown(LateTable):
         self.calls: list[list[str]] = []
         self.folders: dict[tuple[str, ...], str] = {}
         self.failure: SluicewayError | None = None
+        self.show_failure: SluicewayError | None = None
         self.refused: dict[tuple[str, ...], str] = {}
 
     def find(self) -> bool:
@@ -54,6 +55,8 @@ class Shown(LateTable):
 
     def show(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         self.calls.append(["/".join(each.values) for each in partitions])
+        if self.show_failure is not None:
+            raise self.show_failure
         for each in partitions:
             if each.values not in self.refused:
                 self.folders[each.values] = each.location
@@ -225,6 +228,35 @@ def test_metastore_that_is_away_is_waited_for(route: Route) -> None:
     assert follower.settle(PATIENCE_S)
     assert follower.troubles == ()
     assert route.shown.hours == ["05"]
+
+
+def test_record_that_is_gone_is_told_and_nothing_behind_it_is_passed_over(route: Route) -> None:
+    for hour in ("05", "06", "07"):
+        route.late(hour)
+    seqs = [record.seq for record, _ in route.disk.log.records()]
+    record = Path(route.disk.log.layout.record(seqs[-2]))
+    whole = record.read_bytes()
+    record.unlink()
+    route.follow()
+    wait_until(lambda: bool(route.events("late_table_waits")))
+    assert f"slot {seqs[-2]} is missing" in str(route.events("late_table_waits")[0]["error"])
+    assert not route.place().exists()
+    record.write_bytes(whole)
+    wait_until(lambda: route.shown.hours == ["05", "06", "07"])
+
+
+def test_metastore_that_refuses_partitions_is_asked_less_and_less_often(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_follow, "_LONGEST_PAUSE_S", 0.04)
+    route.late("05")
+    route.shown.show_failure = MetastoreUnavailableError("no answer")
+    route.follow()
+    wait_until(lambda: len(route.events("late_table_waits")) >= 4)
+    pauses = [event["retry_in_s"] for event in route.events("late_table_waits")]
+    assert pauses[:4] == [0.01, 0.02, 0.04, 0.04]
+    route.shown.show_failure = None
+    wait_until(lambda: route.shown.hours == ["05"])
 
 
 def test_table_that_cannot_be_one_is_told_and_holds_up_no_end_of_a_run(route: Route) -> None:

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from itertools import count
@@ -106,7 +107,9 @@ class _Route:
                 while not moving.done():
                     if self.desk.is_waited_for(self.writer.fold):
                         between()
-                        self.desk.serve(self._put)
+                        with suppress(StorageUnavailableError):
+                            # A route whose store fails waits, and goes on.
+                            self.desk.serve(self.put)
                     time.sleep(0.001)
             finally:
                 self.desk.end(FencedError("the route was left"))
@@ -133,7 +136,8 @@ class _Route:
         self.writer.commit(replace(body, files=(file,)))
         self.writer.note_published()
 
-    def _put(self, build: Build) -> int | None:
+    def put(self, build: Build) -> int | None:
+        """Land a record, as the driver's thread does."""
         committed = self.writer.commit_made(build)
         self.writer.note_published()
         if committed is None:
@@ -295,10 +299,29 @@ def test_bug_in_the_rewriting_gives_up_the_whole_group(tmp_path: Path) -> None:
     def fail(staged: Sequence[Staging]) -> list[Sequence[FileRecord] | SluicewayError]:
         raise KeyError(len(staged))
 
-    with pytest.raises(KeyError):
-        route.move(fail)
+    moved = route.move(fail)
+    assert {each.failed for each in moved.values()} == {"a bug: KeyError: 2"}
     assert route.kinds() == ["INTENT"] * 2 + ["ABANDON"] * 2
     assert route.writer.fold.intents == {}
+
+
+def test_work_is_abandoned_although_the_store_fails_when_it_is_given_up(tmp_path: Path) -> None:
+    route = _Route(tmp_path, EIGHT, NINE)
+    fails = iter([True, True])
+
+    def fail_all(staged: Sequence[Staging]) -> list[Sequence[FileRecord] | SluicewayError]:
+        def put(build: Build) -> int | None:
+            if next(fails, False):
+                raise StorageUnavailableError("no answer")
+            return _Route.put(route, build)
+
+        route.put = put  # type: ignore[method-assign]
+        return [TaskFailedError("no") for _ in staged]
+
+    moved = route.move(fail_all)
+    assert {name: each.failed for name, each in moved.items()} == {EIGHT: "no", NINE: "no"}
+    assert route.writer.fold.intents == {}
+    assert route.kinds() == ["INTENT"] * 2 + ["ABANDON"] * 2
 
 
 def test_driver_that_dies_leaves_a_group_to_the_next_one_which_abandons_all_of_it(
@@ -390,6 +413,26 @@ def test_work_for_which_more_comes_than_the_drivers_thread_carries_is_given_up(
     assert moved[EIGHT].failed == "files come faster than they are carried over"
     assert moved[NINE].slot is not None
     assert route.writer.fold.intents == {}
+
+
+def test_those_that_wait_for_others_of_their_group_are_not_given_up_for_what_came_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each turn puts one record, and each epoch before it brings as much as a turn may carry.
+    monkeypatch.setattr(replacing, "_MOST_HELD_FILES", 1)
+    monkeypatch.setattr(desks, "TURN_S", 0.0)
+    route = _Route(tmp_path, EIGHT, NINE, TEN)
+
+    def between() -> None:
+        for each in [each.partition for each in route.writer.fold.intents.values()]:
+            route.commit_file(each)
+
+    moved = route.move(between=between)
+    assert {name: each.failed for name, each in moved.items()} == FOUND
+    for name in (EIGHT, NINE, TEN):
+        route.check_files(name)
+        state = route.writer.fold.partitions[name]
+        assert state.files == len(route.replaced()[name].added)
 
 
 def test_damaged_record_keeps_only_those_from_moving_whose_files_it_names(tmp_path: Path) -> None:

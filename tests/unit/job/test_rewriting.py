@@ -1,12 +1,15 @@
 """Files are rewritten in a process of its own, whose end in any way is an error like others."""
 
+import errno
 import os
+import resource
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,6 +122,45 @@ def test_work_is_given_up_when_its_time_is_over_or_its_route_is_left(
         mine.cancel()
         assert "its route is left" in str(work.result(PATIENCE_S))
     assert "its time is over" in str(rewritten(rewriter(table), table, time.monotonic()))
+    assert children() == []
+
+
+def test_process_that_cannot_begin_fails_each_partition_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [filled(tmp_path / str(number), number) for number in range(3)]
+    begin, tries = rewriting._Process.__init__, iter([errno.EMFILE, None])
+
+    def begin_late(process: Any) -> None:
+        if (code := next(tries)) is not None:
+            raise OSError(code, os.strerror(code))
+        begin(process)
+
+    monkeypatch.setattr(rewriting._Process, "__init__", begin_late)
+    first, *others = group(tables)
+    assert isinstance(first, TaskFailedError)
+    assert "cannot begin: [Errno 24]" in first.message
+    assert [type(each) for each in others] == [Rewritten, Rewritten]
+    assert children() == []
+
+
+def test_driver_with_more_than_a_thousand_open_files_has_files_rewritten(
+    table: SmallFiles,
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 1_024 + 400
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        pytest.skip(f"this machine allows {hard} open files")
+    with ExitStack() as open_files:
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            open_files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        last = -1
+        while last < 1_024:
+            last = os.open(os.devnull, os.O_RDONLY)
+            open_files.callback(os.close, last)
+        made = rewritten(rewriter(table), table)
+    assert isinstance(made, Rewritten)
     assert children() == []
 
 

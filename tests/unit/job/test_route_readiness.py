@@ -189,3 +189,53 @@ def test_any_record_may_bring_the_count_or_the_rows_that_it_waits_for(table: Tab
     plain, desk, fold = counted(table, RULE)
     plain.note_record(fold)
     assert desk.closed() == ()
+
+
+ALONE = replace(COUNTED, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+
+
+def test_hour_that_an_epoch_in_flight_has_begun_is_announced_before_the_one_closed_by_its_count(
+    table: TableOnDisk,
+) -> None:
+    table.rows(EIGHT, mark=mark(EIGHT_US))
+    commit_counts(table, h08=10)
+    made, desk, fold = counted(table, ALONE)
+    made.close_due(fold)
+    assert desk.closed() == (EIGHT,)
+    # It was planned when nothing was closed: its row of seven o'clock is in time.
+    table.rows(SEVEN, mark=mark(EIGHT_US + S))
+    table.rows(closed=(EIGHT,), mark=mark(EIGHT_US + 2 * S))
+    fold = table.log.fold()
+    assert EIGHT in fold.closed
+    assert made.to_announce(fold) is None
+    # A run that ends by itself does not wait for what may never be closed.
+    assert not made.waits
+    table.rows(closed=(SEVEN,), mark=mark(EIGHT_US + 3 * S))
+    fold = table.log.fold()
+    assert made.to_announce(fold) == SEVEN
+    assert made.waits
+    made.note_announced(SEVEN)
+    fold.closed[SEVEN] = replace(fold.closed[SEVEN], version=1)
+    assert made.to_announce(fold) == EIGHT
+
+
+def test_one_of_two_hours_begun_in_flight_does_not_let_go_what_waits_for_the_other(
+    table: TableOnDisk,
+) -> None:
+    six = "dt=20261120/hr=06"
+    table.rows(EIGHT, mark=mark(EIGHT_US))
+    table.rows(six, SEVEN, mark=mark(EIGHT_US + S))
+    table.rows(closed=(six, EIGHT), mark=mark(EIGHT_US + 2 * S))
+    made, _, fold = counted(table, ALONE)
+    assert made.to_announce(fold) == six
+    made.note_announced(six)
+    fold.closed[six] = replace(fold.closed[six], version=1)
+    assert made.to_announce(fold) is None
+
+
+def test_late_rows_of_an_hour_before_hold_up_no_announcement(table: TableOnDisk) -> None:
+    table.rows(EIGHT, mark=mark(EIGHT_US))
+    table.rows(closed=(EIGHT,), mark=mark(EIGHT_US + S))
+    table.rows(SEVEN, mark=mark(EIGHT_US + 2 * S))
+    made, _, fold = counted(table, ALONE)
+    assert made.to_announce(fold) == EIGHT

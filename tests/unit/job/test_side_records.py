@@ -12,7 +12,7 @@ from sluiceway.errors import StorageUnavailableError
 from sluiceway.job import desk
 from sluiceway.job.desk import RouteDesk
 from sluiceway.job.held_route import HeldRoute
-from sluiceway.job.side_records import put_asked, put_closing
+from sluiceway.job.side_records import is_due, put_asked, put_closing, put_due
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -109,6 +109,26 @@ def test_record_that_landed_before_its_turn_failed_is_told_of_with_the_next_one(
     assert told.values == [["00", "01"]]
     held.want_partitions(before)
     assert told.values[1:] == [["01"]]
+
+
+def test_record_that_landed_before_its_turn_failed_is_told_of_when_nothing_else_comes(
+    tmp_path: Path,
+) -> None:
+    writer, told = begun(tmp_path), Told()
+    writer.commit(sources(0))
+    held = held_by(writer, told)
+
+    def fail(fold: Fold) -> None:
+        raise StorageUnavailableError(f"no answer at slot {fold.next_seq}")
+
+    held.desk.ask(lambda _: hour(0))
+    held.desk.ask(fail)
+    with pytest.raises(StorageUnavailableError):
+        put_asked(held, lambda _: None)
+    assert is_due(held, None)
+    put_due(held, lambda _: None, None, lambda: 0)
+    assert told.values == [["00"]]
+    assert not is_due(held, None)
 
 
 def test_prefix_is_closed_by_one_record_and_no_other_follows(tmp_path: Path) -> None:

@@ -1,0 +1,22 @@
+"""What a wrong variant of the product is."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Patch = tuple[Any, str, Any]
+"""Owner, name, and what is there instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A wrong variant.
+
+    Attributes:
+        text: What it does wrong.
+        make: Its patches, made anew for each use.
+    """
+
+    name: str
+    text: str
+    make: Callable[[], tuple[Patch, ...]]
