@@ -219,6 +219,13 @@ def test_renamed_and_added_columns_make_partitions() -> None:
             "",
         ),
         (
+            "except: [open], override: {amount: {name: total}}, "
+            "add: [{name: c, type: int, expression: cast(amount AS int)}]",
+            "11:107",
+            "expected an expression of type int over columns of the payload",
+            "correct it: character 6: there is no column amount here; there are id, total, at",
+        ),
+        (
             "except: [id, amount, at, open, geo, note]",
             "11:29",
             "expected a field that is left, got none",
