@@ -200,8 +200,9 @@ def test_verify_tells_of_partitions_that_are_not_seen_or_not_ours(
     shown = NewPartition(("20261120", "12"), f"file:{late.run.root()}/dt=20261120/hr=12")
     client.add_partitions(database, name, [shown])
     client.close()
+    assert report.late_table is None
     (problem,) = verify_route(late.run.config(), deep=False).problems
-    assert (problem.kind, "20261120/12" in problem.where) == ("partition", True)
+    assert (problem.kind, "20261120/12" in problem.where) == ("late table", True)
     # What was dropped stays so; a lost place brings it back.
     late.run.catch_up()
     assert "20261119/06" not in late.folders()

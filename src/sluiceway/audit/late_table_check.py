@@ -48,7 +48,7 @@ def _problems(
         wanted = folders.get(values)
         if wanted is None or not same_location(location, wanted):
             where = f"{table} {'/'.join(values)}"
-            yield "partition", where, f"shows {location}, expected {wanted or 'no such partition'}"
+            yield "late table", where, f"shows {location}, expected {wanted or 'no such partition'}"
     unseen = len(folders.keys() - shown.keys())
     if unseen:
         yield "", str(table), f"{unseen} partitions of late rows are not seen there"

@@ -139,6 +139,8 @@ def explain(
     if period is None:
         wanted = "/".join(f"{column}={pattern}" for column, pattern in rule.periods.columns)
         text = f"{name} is no time of this table; times are written {wanted}"
+        if name.count("/") < wanted.count("/"):
+            text += "; they are announced in order, so for all of it look at the last one"
         return replace(why, reason=Reason.NO_TIME, text=text)
     return _waiting(fold, ready, period, why, now_us)
 

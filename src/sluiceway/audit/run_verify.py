@@ -114,7 +114,10 @@ def _check_side_tables(table: OpenTable, verifier: Verifier) -> None:
         found += dirty_table_problems(copies, table.storage, files, deep=report.deep)
     late = late_table_of(config, table.layout, table.table.parameters.get(LEDGER_PROPERTY, ""))
     if late is not None:
-        found += late_table_problems(late, table.layout, verifier.late)
+        of_late = list(late_table_problems(late, table.layout, verifier.late))
+        if all(kind for kind, _, _ in of_late):
+            report.late_table = str(late)
+        found += of_late
     for kind, where, message in found:
         if kind:
             report.add(kind, where, message)

@@ -55,6 +55,7 @@ class VerifyReport:
         dirty_rows: In all dirty files, those that a lane has consumed too.
         let_go: Dirty files that are gone, as they may be: each of their rows was consumed.
         late_rows: In the late place; `late_files` there.
+        late_table: Was compared whole with the late place; None when there is nothing to compare.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
         unchecked: What could not be compared, and why (offsets gone from the broker).
@@ -68,6 +69,7 @@ class VerifyReport:
     let_go: int = 0
     late_files: int = 0
     late_rows: int = 0
+    late_table: str | None = None
     offsets: int = 0
     gaps: int = 0
     filtered: int = 0
@@ -152,13 +154,13 @@ class Verifier:
         if self._uncompared:
             epochs = "1 epoch" if self._uncompared == 1 else f"{self._uncompared} epochs"
             report.unchecked.append(
-                f"{epochs}: the offsets in the files, as rows were skipped or "
+                f"the offsets in the files of {epochs} were not compared: rows were skipped or "
                 "filtered, or the table does not keep topic, partition and offset"
             )
         if self._uncounted:
             report.unchecked.append(
-                f"rows of {self._uncounted} files of text, JSON or CSV, which have no footer: "
-                "--deep counts them"
+                f"the rows of {self._uncounted} files of text, JSON or CSV, which have no footer, "
+                "were not counted: --deep does"
             )
         report.records = self.fold.next_seq
         for noted in self.dirty.files.values():

@@ -4,6 +4,7 @@ import getpass
 import json
 import socket
 import sys
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 _FAILED = 1
+_MANY_LEFT = 10
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _UNIT = 1024
 
@@ -90,7 +92,8 @@ def _tell_foreseen(
         found = foresee(ledger.fold, names, config.rolling.target_bytes)
         shown[config.route] = [asdict(each) for each in found]
         if output == "table":
-            _print_table(config.route, [_foreseen_cells(each) for each in found])
+            left = [each.left for each in found]
+            _print_table(config.route, _without_many(left, [_foreseen_cells(x) for x in found]))
     if output == "json":
         sys.stdout.write(json.dumps({"dry_run": True, "routes": shown}) + "\n")
     else:
@@ -132,7 +135,9 @@ def _carry_out(
             watch.end()
         failed = failed or any(each.outcome == Outcome.FAILED for each in answer.partitions)
         if output == "table":
-            _print_table(config.route, [_done_cells(each) for each in answer.partitions])
+            left = [_left(each) for each in answer.partitions]
+            rows = [_done_cells(each) for each in answer.partitions]
+            _print_table(config.route, _without_many(left, rows))
             sys.stdout.write(_sum(answer))
         shown[config.route] = [_done_json(each) for each in answer.partitions]
     if output == "json":
@@ -147,6 +152,29 @@ def _done_cells(each: "PartitionDone") -> tuple[str, ...]:
     if each.reason:
         files, sizes, took = f"{each.files_before:,}", _size(int(each.bytes_before)), each.reason
     return (each.partition, files, sizes, f"{each.outcome}: {took}")
+
+
+def _left(each: "PartitionDone") -> str:
+    """Why it was left as it is; empty for others. What has failed is told one by one."""
+    from sluiceway.job.compact_requests import Outcome  # noqa: PLC0415
+
+    return each.reason if each.outcome == Outcome.LEFT else ""
+
+
+def _without_many(
+    left: "Sequence[str]", rows: "Sequence[tuple[str, ...]]"
+) -> list[tuple[str, ...]]:
+    """The rows, save that many partitions left for one reason are one row behind them.
+
+    Args:
+        left: Why each was left as it is; empty when it was not.
+        rows: One each; the last cell holds the reason.
+    """
+    numbers = Counter(filter(None, left))
+    many = {why: number for why, number in numbers.items() if number > _MANY_LEFT}
+    shown = [row for why, row in zip(left, rows, strict=True) if why not in many]
+    shown += [(f"{number:,} partitions", "", "", f"left: {why}") for why, number in many.items()]
+    return shown
 
 
 def _done_json(each: "PartitionDone") -> dict[str, Any]:

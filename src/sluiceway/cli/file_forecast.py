@@ -22,6 +22,7 @@ class FileForecast:
         values: Partition columns that multiply the files by their values.
         target_bytes: Size of a merged file.
         compacted: Whether partitions are merged before readers see them.
+        remedy: What in the job file would have them merged.
     """
 
     per_task: int
@@ -29,6 +30,7 @@ class FileForecast:
     values: tuple[str, ...]
     target_bytes: int
     compacted: bool
+    remedy: str = ""
 
     @property
     def per_hour(self) -> int:
@@ -53,8 +55,8 @@ class FileForecast:
         if self.compacted or self.per_hour <= MANY_FILES:
             return None
         return (
-            f"more than {MANY_FILES:,} files an hour stay: let partitions be announced and merged "
-            "(block `ready`), raise run.interval, or run `sluiceway compact` for what is closed"
+            f"more than {MANY_FILES:,} files an hour stay: {self.remedy}, raise run.interval, or "
+            "run `sluiceway compact` for what is closed"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -73,6 +75,11 @@ def file_forecast(spec: "RouteSpec") -> FileForecast:
     """Of a route of a valid job file."""
     ready = spec.ready
     announced = ready is not None and ready.visible == "on_ready"
+    remedy = "take `files.compact: never` away"
+    if ready is None:
+        remedy = "let partitions be announced and merged (block `ready`)"
+    elif not announced:
+        remedy = "show partitions when they are merged (`ready.visible: on_ready`)"
     slots = re.fullmatch(r"local\[(\d+)\]", str(spec.run.master))
     return FileForecast(
         per_task=max(1, round(_HOUR_MS / spec.run.interval_ms)),
@@ -80,4 +87,5 @@ def file_forecast(spec: "RouteSpec") -> FileForecast:
         values=tuple(part.name for part in spec.table.partition_by if part.column is not None),
         target_bytes=spec.files.target_size_bytes,
         compacted=announced and spec.files.compact == "before_ready",
+        remedy=remedy,
     )

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sluiceway.audit.plain_times import moment
 from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.spec.event_time import (
     DEFAULT_ARCHIVE_WINDOW_MS,
@@ -184,7 +185,14 @@ def _announced(route: "RouteSpec") -> str | None:
     }
     ways = ", ".join(name for name, is_on in told.items() if is_on)
     lateness = f"{duration_text(ready.lateness_ms)} after" if ready.lateness_ms else "at"
-    return f"when complete, {lateness} its end at the earliest: {ways or 'in the ledger only'}"
+    earliest = f"{lateness} its end at the earliest"
+    whole = f"when complete, {earliest}"
+    if (counts := ready.counts) is not None:
+        by_count = f"when as many rows are there as the topic {counts.topic} says"
+        whole = f"{by_count}, {earliest}" if counts.decide == "with_watermark" else by_count
+        if counts.since_us is not None:
+            whole += f" (times from {moment(counts.since_us)} on)"
+    return f"{whole}: {ways or 'in the ledger only'}"
 
 
 def _retention(route: "RouteSpec") -> str | None:

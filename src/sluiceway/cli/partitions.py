@@ -116,7 +116,7 @@ def wait(
     name is ever announced, and at once with 7 when it never will be: it was dropped, or is older
     than the first row. Reads the ledger alone, slot by slot; may be ended and repeated.
 
-    $ sluiceway partitions wait orders.yaml ods.orders dt=20261120 --timeout 2h
+    $ sluiceway partitions wait orders.yaml ods.orders dt=20261120/hr=08 --timeout 2h
     """
     from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
     from sluiceway.audit.plain_times import moment  # noqa: PLC0415
@@ -176,6 +176,7 @@ def why(
     $ sluiceway partitions why orders.yaml dt=20261120/hr=08
     """
     from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
+    from sluiceway.audit.partition_why import Reason  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
     from sluiceway.audit.plain_times import ago, moment  # noqa: PLC0415
 
@@ -185,6 +186,10 @@ def why(
         sys.stdout.write(json.dumps(asdict(found)) + "\n")
         return
     write, now_us = sys.stdout.write, time.time_ns() // 1000
+    if found.reason is Reason.NO_TIME:
+        # It has no state: what is told of is no folder that could ever be announced.
+        write(f"{_printable(found.text)}\n")
+        return
     write(f"{_printable(found.prefix)}: {found.state.value}. {_printable(found.text)}\n")
     if found.expected_us is not None:
         expected = f"expected at {moment(found.expected_us)} if all goes on as it does"

@@ -110,6 +110,9 @@ def _print(report: "VerifyReport") -> None:
     if report.let_go:
         write(f"let go      {report.let_go:>12,}  dirty files of purged or replayed rows\n")
     write(f"partitions  {report.partitions:>12,}  in the metastore {_word(report, 'partition')}\n")
+    if report.late_table is not None:
+        word = _word(report, "late table")
+        write(f"late rows   {report.late_rows:>12,}  shown by {report.late_table} {word}\n")
     write(f"source      {'':>12}  identities and log ends {_word(report, 'source')}\n")
     for note in report.unchecked[:_SHOWN]:
         write(f"note: {note}\n")

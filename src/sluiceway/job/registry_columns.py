@@ -183,12 +183,15 @@ def _check_places(found: SubjectVersion, spec: RouteSpec, made: MadeColumns) -> 
 
 def _misfit(found: SubjectVersion, spec: RouteSpec, misfits: list[Misfit]) -> JobFileError:
     first, *others = misfits
-    text = first.text
+    if not others:
+        return _refused(found, spec, first.text, first.todo, first.path)
+    # What to do stands behind each problem: as a hint at the end it would be the last one's.
+    text = f"{first.text} ({first.todo})"
     for other in others[: _SHOWN - 1]:
         text += f"; {_place(spec, other.path)}: {other.text} ({other.todo})"
     if len(misfits) > _SHOWN:
         text += f"; and {len(misfits) - _SHOWN} more"
-    return _refused(found, spec, text, first.todo, first.path)
+    return _refused(found, spec, text, "correct each of them", first.path)
 
 
 def _refused(

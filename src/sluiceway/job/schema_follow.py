@@ -143,7 +143,14 @@ class SchemaFollower:
         """
         fields = _merged(results)
         if planned.samples == "few":
-            self._meter.ignored_fields = self._ignored.note(list(fields.values()))
+            # What the job file leaves out by name is no news to anybody.
+            left_out = self._config.left_out
+            news = [
+                each
+                for each in fields.values()
+                if each.column or each.path[0].lower() not in left_out
+            ]
+            self._meter.ignored_fields = self._ignored.note(news)
         if planned.samples != "dirty" or not fields:
             return False
         if planned.schema_version != self.plan.schema_version:

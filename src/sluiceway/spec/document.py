@@ -277,7 +277,7 @@ def _syntax_problem(error: MarkedYAMLError, last: Mark) -> Problem:
     what = f"{error.context or ''}{since} {error.problem or ''}".strip()
     if "'\\t'" in what:
         return Problem(mark, "expected spaces, got a tab", "indent and separate with spaces")
-    todo = "check quotes, colons and indentation; quote `${...}` between braces"
+    todo = "check quotes, colons and indentation; quote `${...}` and `{...}` between braces"
     return Problem(mark, f"expected YAML, got an error: {what}", todo)
 
 

@@ -1,9 +1,9 @@
-"""One of a thing is not called several in what `gc` and `verify` print."""
+"""What `gc`, `verify` and `compact` print: one is not called several, many are summed up."""
 
 import pytest
 
 from sluiceway.audit.verify import VerifyReport
-from sluiceway.cli import gc, verify
+from sluiceway.cli import compact, gc, verify
 from sluiceway.ledger.collect import Collected, Place
 
 
@@ -37,3 +37,25 @@ def test_verify_counts_files_and_problems(
     shown = capsys.readouterr().out
     assert f"note: {foreign} of this job's making" in shown
     assert f"chain {problems}" in shown
+
+
+def test_verify_tells_of_the_table_of_late_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    report = VerifyReport(late_rows=1200, late_table="ods.orders_late")
+    verify._print(report)
+    assert "late rows          1,200  shown by ods.orders_late ok\n" in capsys.readouterr().out
+    report.add("late table", "ods.orders_late", "shows another place")
+    verify._print(report)
+    assert "shown by ods.orders_late 1 PROBLEM\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("number", "lines"), [(10, 12), (11, 3)])
+def test_compact_sums_up_many_partitions_that_are_left_for_one_reason(
+    number: int, lines: int
+) -> None:
+    left = ["", *["few and large enough"] * number, "in use"]
+    rows = [(f"dt={n}", "4", "9 B", why or "about 1") for n, why in enumerate(left)]
+    shown = compact._without_many(left, rows)
+    assert len(shown) == lines
+    assert (rows[0] in shown, rows[-1] in shown) == (True, True)
+    summed = ("11 partitions", "", "", "left: few and large enough")
+    assert (summed in shown) == (number == 11)

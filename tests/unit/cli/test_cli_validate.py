@@ -348,6 +348,45 @@ def test_summary_tells_kinds_of_partitions_late_rows_readiness_and_retention(
     assert told["retention"] == "partitions go 30d after their end, files are left to their owner"
 
 
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        (
+            "{topic: sums}",
+            "when as many rows are there as the topic sums says, at its end at the earliest: ",
+        ),
+        (
+            "{topic: sums, decide: alone, since: '2026-11-20T08:00:00Z'}",
+            "when as many rows are there as the topic sums says "
+            "(times from 2026-11-20T08:00:00Z on): ",
+        ),
+    ],
+)
+def test_summary_tells_which_counts_partitions_wait_for(
+    counts: str, words: str, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(changed(("run: {", f"ready: {{counts: {counts}}}\nrun: {{")))
+    assert run_command(["validate", str(job)]) == 0
+    told = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    assert told["announced"] == words + "in the metastore, table property"
+
+
+@pytest.mark.parametrize(
+    ("more", "remedy"),
+    [
+        ("", "let partitions be announced and merged (block `ready`), raise"),
+        ("ready: {visible: on_commit}\n", "(`ready.visible: on_ready`), raise"),
+        ("ready: {}\nfiles: {compact: never}\n", "take `files.compact: never` away, raise"),
+    ],
+)
+def test_warning_of_many_files_names_what_the_job_file_can_do(
+    more: str, remedy: str, job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(changed() + more)
+    assert run_command(["validate", str(job)]) == 0
+    assert remedy in capsys.readouterr().out
+
+
 def test_summary_as_json_names_the_kind_of_each_partition_column(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,3 +147,15 @@ def test_why_answers_in_words_and_as_json(
     assert run_command(["partitions", "why", str(table.job), EIGHT, "-o", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["state"], answer["reason"]) == ("open", "not_announced")
+
+
+def test_why_of_what_is_no_time_tells_no_state(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.job.write_text(table.job.read_text() + "ready: {}\n")
+    no_time = "is no time of this table; times are written dt=yyyyMMdd/hr=HH"
+    assert run_command(["partitions", "why", str(table.job), "dt=20261120"]) == 0
+    in_order = "they are announced in order, so for all of it look at the last one"
+    assert capsys.readouterr().out == f"dt=20261120 {no_time}; {in_order}\n"
+    assert run_command(["partitions", "why", str(table.job), "dt=20261120/h=8"]) == 0
+    assert capsys.readouterr().out == f"dt=20261120/h=8 {no_time}\n"

@@ -219,6 +219,13 @@ def test_renamed_and_added_columns_make_partitions() -> None:
             "",
         ),
         (
+            "except: [open], override: {amount: {name: total}}, "
+            "add: [{name: c, type: int, expression: cast(amount AS int)}]",
+            "11:107",
+            "expected an expression of type int over columns of the payload",
+            "correct it: character 6: there is no column amount here; there are id, total, at",
+        ),
+        (
             "except: [id, amount, at, open, geo, note]",
             "11:29",
             "expected a field that is left, got none",
@@ -249,9 +256,11 @@ def test_all_that_the_schema_does_not_allow_is_told_at_once() -> None:
     with pytest.raises(JobFileError) as caught:
         changed("except: [open, x], override: {y: {type: int}}")
     assert caught.value.where == "job.yaml:11:44"
-    assert "got `x`; job.yaml:11:59: expected a field of the schema, got `y` (it has" in (
-        caught.value.message
+    has = "(it has `id`, `amount`, `at`, `open`, `geo`, `note`)"
+    assert caught.value.message.endswith(
+        f"got `x` {has}; job.yaml:11:59: expected a field of the schema, got `y` {has}"
     )
+    assert caught.value.hint == "correct each of them"
 
 
 def test_partition_by_no_field_is_told_where_it_is_written() -> None:

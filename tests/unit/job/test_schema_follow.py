@@ -283,6 +283,14 @@ def test_ignored_fields_are_told_once_each_and_counted_for_the_status() -> None:
     assert counts == {"userId": 9, "items[].sku": 1, "x\\ny": 1}
 
 
+def test_fields_that_the_job_file_leaves_out_are_no_news() -> None:
+    schema, log = follower("fail", _Sink(), left_out=frozenset({"trace"}))
+    same_name = SeenField("items", ("trace",), "string", rows=1)
+    assert not schema.take(schema.look(), answer(field("Trace"), field("x"), same_name))
+    (told,) = log.fields("fields_ignored")
+    assert list(told["fields"]) == ["x", "items.trace"]
+
+
 def test_names_of_ignored_fields_are_bounded() -> None:
     schema, log = follower("fail", _Sink())
     for start in range(0, 1000, 100):
