@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PATIENCE_S = 420.0
+PATIENCE_S = 840.0
 TOPICS, ADDED, KILLS = 6, 2, 1
 
 
