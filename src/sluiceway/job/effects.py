@@ -48,6 +48,7 @@ class EffectsApplier:
         self._looked = 0.0
         self._look_owed = False
         self._in_haste = False
+        self._applying = False
         self.failure: Fatal | None = None
         self._thread = threading.Thread(target=self._run, name="effects", daemon=True)
 
@@ -72,15 +73,21 @@ class EffectsApplier:
     def settle(self, timeout_s: float) -> bool:
         """Wait until all is applied and the table was looked at since the last commit.
 
+        What the catalog is at work on is waited for beyond the time, thousands of partitions too:
+        each of its calls has a limit of its own.
+
         Returns:
             False when the time is over first.
         """
         with self._state:
             self._in_haste = True
             self._state.notify_all()
-            return self._state.wait_for(
-                lambda: (self._idle and not self._look_owed) or self.failure is not None, timeout_s
-            )
+            if not self._state.wait_for(self._is_settled, timeout_s):
+                self._state.wait_for(lambda: self._is_settled() or not self._applying)
+            return self._is_settled()
+
+    def _is_settled(self) -> bool:
+        return (self._idle and not self._look_owed) or self.failure is not None
 
     def close(self) -> None:
         """Stop; what is not applied is applied by the next driver. Safe to repeat."""
@@ -104,7 +111,7 @@ class EffectsApplier:
                 self._wanted = self._parked | self._wanted
                 wanted = {each.values: each for each in again} | self._wanted
                 batch, through = list(wanted.values()), self._through
-                look = bool(batch) or self._look_is_due()
+                look = self._applying = bool(batch) or self._look_is_due()
             parked = self._apply(batch) if look else ()
             if parked is None:
                 if self.failure is not None:
@@ -148,6 +155,7 @@ class EffectsApplier:
                         reason=reasons[partition.values],
                     )
             self._idle = not self._wanted and self._through == through
+            self._applying = False
             self._state.notify_all()
         if self._ready is not None:
             # Others are not kept waiting by one partition that somebody has made himself.
@@ -173,6 +181,8 @@ class EffectsApplier:
         except SluicewayError as error:
             self._log.warning("effects_wait", code=error.code, waiting=len(batch), error=str(error))
             with self._state:
+                self._applying = False
+                self._state.notify_all()
                 self._state.wait_for(lambda: self._closed, _RETRY_S)
         except Exception as error:  # noqa: BLE001 - the thread's boundary: never end silently
             self._give_up(InvariantError(f"effects failed: {type(error).__name__}: {error}"))

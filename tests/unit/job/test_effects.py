@@ -1,11 +1,13 @@
 """How often the catalog is asked, and how soon a table that is gone is noticed."""
 
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sluiceway.errors import SluicewayError, TableMismatchError
+from sluiceway.errors import MetastoreUnavailableError, SluicewayError, TableMismatchError
 from sluiceway.job.effects import EffectsApplier
 from sluiceway.job.moved_partitions import MovedPartitions
 from sluiceway.ledger.layout import LedgerLayout
@@ -105,3 +107,38 @@ def test_partition_is_applied_at_once_however_lately_the_table_was_looked_at(
     wait_for(lambda: through[-1] == 3)
     made.close()
     assert sink.calls == [["1"], ["2"]]
+
+
+class SlowSink(CountingSink):
+    """Takes as long as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called, self.go_on = threading.Event(), threading.Event()
+
+    def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
+        self.called.set()
+        assert self.go_on.wait(PATIENCE_S)
+        return super().apply(partitions)
+
+
+def test_end_of_a_run_waits_for_what_the_catalog_is_at_work_on() -> None:
+    sink = SlowSink()
+    made, _ = applier(sink)
+    made.want([DesiredPartition(("1",), "/t/dt=1")], 2)
+    assert sink.called.wait(PATIENCE_S)
+    with ThreadPoolExecutor(1) as pool:
+        settled = pool.submit(made.settle, 0.0)
+        with pytest.raises(TimeoutError):
+            settled.result(0.2)
+        sink.go_on.set()
+        assert settled.result(PATIENCE_S)
+    made.close()
+    assert sink.calls == [["1"]]
+
+
+def test_end_of_a_run_does_not_wait_for_a_catalog_that_is_down() -> None:
+    made, _ = applier(CountingSink(MetastoreUnavailableError("down")))
+    made.want([DesiredPartition(("1",), "/t/dt=1")], 2)
+    assert not made.settle(0.5)
+    made.close()
