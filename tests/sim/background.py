@@ -19,7 +19,7 @@ from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.ledger.live_files import live_files
+from sluiceway.ledger.live_files import LiveFiles
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
@@ -134,7 +134,7 @@ class SimBackground:
             return
         (state,) = chosen
         drop = self._rng.random() < 0.5 and state.whole
-        live = {state.folder: live_files(self._desk.log, state)} if drop else None
+        live = {state.folder: LiveFiles(self._desk.log, [state]).of(state)} if drop else None
 
         def build(fold: Fold) -> ExpireRecord | None:
             return expire_body(fold, [state.folder], "the owner has dropped it", live)

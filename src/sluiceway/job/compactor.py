@@ -8,9 +8,8 @@ the driver puts the records (`job.replacing`), and another process writes the fi
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from sluiceway.errors import SluicewayError
 from sluiceway.job.compact_requests import CompactAnswer, CompactRequest, Outcome, PartitionDone
@@ -35,8 +34,6 @@ of it to be done again. A partition that has more is a group of its own."""
 _LAST_WAIT_S = 5.0
 _TELL_EVERY_S = 1.0
 """How often an answer is written anew while it grows: it names all partitions so far."""
-
-Value = TypeVar("Value")
 
 
 @dataclass(slots=True, eq=False)
@@ -176,7 +173,7 @@ class Compactor:
             SluicewayError: The route has ended, or the answer cannot be written.
         """
         if order.waiting is None:
-            order.waiting = deque(self._ask(lambda fold: self._look(fold, order.names)))
+            order.waiting = deque(self._desk.see(lambda fold: self._look(fold, order.names)))
         if order.waiting and time.monotonic() - order.told_at >= _TELL_EVERY_S:
             self._tell_progress(order)
             order.told_at = time.monotonic()
@@ -261,20 +258,6 @@ class Compactor:
             )
         elif done.outcome == Outcome.FAILED:
             self._log.warning("compaction_failed", partition=done.partition, reason=done.reason)
-
-    def _ask(self, look: Callable[[Fold], Value]) -> Value:
-        """What the driver's thread sees in its fold, between two epochs.
-
-        Raises:
-            FencedError: The route is left, or another driver has taken over.
-        """
-        found: list[Value] = []
-
-        def build(fold: Fold) -> None:
-            found.append(look(fold))
-
-        self._desk.ask(build).result()
-        return found[-1]
 
 
 def is_late(until: float | None) -> bool:

@@ -9,12 +9,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from sluiceway.errors import SluicewayError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Body
+
+Seen = TypeVar("Seen")
 
 Build = Callable[[Fold], Body | None]
 """A record from the fold of all records before its slot; None when it does not hold any more.
@@ -63,6 +65,20 @@ class RouteDesk:
             else:
                 answer.set_exception(self._ended)
         return answer
+
+    def see(self, look: Callable[[Fold], Seen]) -> Seen:
+        """What the driver's thread sees in its fold, between two epochs. Waits for it.
+
+        Raises:
+            FencedError: The route is left, or another driver has taken over.
+        """
+        seen: list[Seen] = []
+
+        def build(fold: Fold) -> None:
+            seen.append(look(fold))
+
+        self.ask(build).result()
+        return seen[-1]
 
     def close_prefix(self, prefix: str) -> None:
         """Rows that epochs find from now on for what is below reach it by the late policy only.

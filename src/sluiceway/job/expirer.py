@@ -10,7 +10,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from sluiceway.errors import LedgerCorruptError, SluicewayError
 from sluiceway.job.desk import RouteDesk
@@ -21,7 +20,7 @@ from sluiceway.job.retention import RetentionRule, expired_by_age
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import FoldState, PartitionState
-from sluiceway.ledger.live_files import live_files
+from sluiceway.ledger.live_files import readers_of
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.observe.log import Log
 
@@ -31,7 +30,6 @@ _AGAIN_S = 2.0
 _LAST_WAIT_S = 5.0
 _MOST_TRIES = 4
 
-_Seen = TypeVar("_Seen")
 Choose = Callable[[Fold], Sequence[str]]
 """Which partitions to let go of, by name."""
 
@@ -149,7 +147,7 @@ class Expirer:
             return left
 
         self._put(_Order(choose, request.reason, request.drop))
-        left = self._ask(choose)
+        left = self._desk.see(choose)
         if not left:
             storage.remove(layout.request(request.id))
         elif not busy:
@@ -160,7 +158,7 @@ class Expirer:
     def _put(self, order: _Order) -> int | None:
         """Put one EXPIRE; its slot, or None when there is nothing to let go of."""
         for _ in range(_MOST_TRIES):
-            chosen = self._ask(order.choose)
+            chosen = self._desk.see(order.choose)
             if not chosen:
                 return None
             live = self._live(chosen) if order.drop else None
@@ -203,22 +201,13 @@ class Expirer:
             return [replace(state) for state in known if state is not None]
 
         found: dict[str, Sequence[FileRecord]] = {}
-        for state in self._ask(look):
+        states = self._desk.see(look)
+        for state, files in zip(states, readers_of(self._desk.log, states), strict=True):
             try:
-                found[state.folder] = live_files(self._desk.log, state)
+                found[state.folder] = files.of(state)
             except LedgerCorruptError as error:
                 self._log.warning("expiry_waits", partition=state.folder, error=str(error))
         return found
-
-    def _ask(self, look: Callable[[Fold], _Seen]) -> _Seen:
-        """What the fold says, asked by the driver's thread between two epochs."""
-        seen: list[_Seen] = []
-
-        def build(fold: Fold) -> None:
-            seen[:] = [look(fold)]
-
-        self._desk.ask(build).result()
-        return seen[0]
 
 
 def _unchanged(fold: Fold, versions: Mapping[str, int]) -> list[str]:

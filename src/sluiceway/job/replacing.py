@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from sluiceway.errors import (
     FencedError,
     FileLostError,
-    LedgerCorruptError,
     SluicewayError,
     StorageUnavailableError,
     TaskFailedError,
@@ -27,7 +26,7 @@ from sluiceway.job.partition_bodies import abandon_body, intent_body, replace_bo
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import PartitionState
-from sluiceway.ledger.live_files import LiveFiles
+from sluiceway.ledger.live_files import LiveFiles, readers_of
 from sluiceway.ledger.partition_records import AbandonRecord, IntentRecord, ReplaceRecord
 from sluiceway.ledger.places import intent_folder
 from sluiceway.storage.copying import copy_staged
@@ -305,19 +304,15 @@ class _Look:
 
 
 def _find_live(desk: RouteDesk, works: Sequence[_Work]) -> None:
-    """Have the log read once for all; where a record is damaged, each finds its own files."""
-    shared = LiveFiles(desk.log, [work.state for work in works])
+    """Have the log read once for all."""
     try:
-        for work in works:
-            shared.read_through(work.state.last_seq)
-    except LedgerCorruptError:
-        # What is damaged may be older than what some of them need.
-        return
+        readers = readers_of(desk.log, [work.state for work in works])
     except SluicewayError as error:
         for work in works:
             work.fail(error)
-    for work in works:
-        work.files = shared
+        return
+    for work, files in zip(works, readers, strict=True):
+        work.files = files
 
 
 def _rewrite_all(works: Sequence[_Work], rewrite: Rewrite) -> None:

@@ -1,8 +1,8 @@
 """Which files are live in a partition: read from the log, proven by the fold's sum."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
-from sluiceway.errors import InvariantError
+from sluiceway.errors import InvariantError, LedgerCorruptError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.log import LedgerLog
@@ -78,9 +78,20 @@ class LiveFiles:
             known.append((seq, file))
 
 
-def live_files(log: LedgerLog, state: PartitionState) -> tuple[FileRecord, ...]:
-    """Files that are live in one partition; see `LiveFiles.of`."""
-    return LiveFiles(log, [state]).of(state)
+def readers_of(log: LedgerLog, states: Sequence[PartitionState]) -> list[LiveFiles]:
+    """For each partition where its live files are found: in one reading of the log, for all.
+
+    Where a record is damaged each has a reading of its own: it may be older than what some need.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    shared = LiveFiles(log, states)
+    try:
+        shared.read_through(max((state.last_seq for state in states), default=-1))
+    except LedgerCorruptError:
+        return [LiveFiles(log, [state]) for state in states]
+    return [shared] * len(states)
 
 
 def is_all_of(state: PartitionState, files: Collection[FileRecord]) -> bool:
