@@ -11,7 +11,6 @@ import pytest
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows, matching
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import Problem, VerifyReport
-from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.cli.app import run_command
 from sluiceway.job import dirty_feed, dirty_keeping
 from sluiceway.job.dirty_keeping import DirtyKeeper, LanesSeen
@@ -24,6 +23,7 @@ from tools.job_files import event, write_job
 from tools.lab_fixture import TopicFactory
 from tools.route_faults import NewRun, live
 from tools.route_runs import RouteRun
+from tools.shown_partitions import shown_partitions
 from tools.topic_writer import TopicWriter
 
 ROWS = '"topic", "partition", "offset", timestamp_ms, key, value, headers, reason'
@@ -50,19 +50,8 @@ class Fed:
 
     def folders(self) -> dict[str, Path]:
         """Days that readers see, and where they lie."""
-        database, name = self.table.split(".")
-        client = MetastoreClient(self.run.config().hive.metastore)
-        try:
-            if client.get_table(database, name) is None:
-                return {}
-            names = client.list_partition_names(database, name)
-            found = client.get_partitions(database, name, names)
-        finally:
-            client.close()
-        return {
-            values[0]: Path(unquote(urlsplit(each.layout.location).path))
-            for values, each in found.items()
-        }
+        shown = shown_partitions(self.run.config().hive.metastore, self.table)
+        return {values[0]: Path(unquote(urlsplit(at).path)) for values, at in shown.items()}
 
     def rows(self, columns: str = KEY) -> list[tuple[object, ...]]:
         files = [str(file) for folder in self.folders().values() for file in folder.glob("*")]

@@ -25,6 +25,7 @@ from tools.lab_fixture import TopicFactory
 from tools.raw_metastore import raw_client, storage
 from tools.route_faults import NewRun, live
 from tools.route_runs import RouteRun
+from tools.shown_partitions import shown_partitions
 from tools.topic_writer import TopicWriter
 
 HOUR_MS = 3_600_000
@@ -53,18 +54,8 @@ class LateRun:
 
     def folders(self) -> dict[str, str]:
         """Partitions that readers see, and where they lie."""
-        database, name = self.table.split(".")
-        client = self.client()
-        try:
-            if client.get_table(database, name) is None:
-                return {}
-            names = client.list_partition_names(database, name)
-            found = client.get_partitions(database, name, names)
-        finally:
-            client.close()
-        return {
-            "/".join(values): urlsplit(each.layout.location).path for values, each in found.items()
-        }
+        shown = shown_partitions(self.run.config().hive.metastore, self.table)
+        return {"/".join(values): urlsplit(at).path for values, at in shown.items()}
 
     def seen(self) -> list[int]:
         """Offsets of the rows that readers see, by way of the metastore."""

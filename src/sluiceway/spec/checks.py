@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.spec.event_time import OWN_FIELDS
 from sluiceway.spec.models import META_NAMES, takes_from_registry
+from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Mark, Problem, quoted
 from sluiceway.spec.ready import check_ready
@@ -105,32 +106,26 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     yield from check_retention(data, positions)
 
 
-def _mapping(data: object, *path: str) -> Mapping[str, Any]:
-    for key in path:
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return data if isinstance(data, Mapping) else {}
-
-
 def _items(data: object, *path: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
     """The mappings of a list with their paths."""
-    found = _mapping(data, *path[:-1]).get(path[-1])
+    found = mapping(data, *path[:-1]).get(path[-1])
     for index, item in enumerate(found if isinstance(found, tuple) else ()):
         if isinstance(item, Mapping):
             yield (*path, index), item
 
 
 def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
-    connections = _mapping(data, "connections")
+    connections = mapping(data, "connections")
     for name in connections:
         if not _CONNECTION_NAME.fullmatch(name):
             text = f"expected 1 to 64 letters, digits, `_`, `-`, got {quoted(name)}"
             yield Problem(positions.key(("connections", name)), text, "rename the connection")
     for parent, built_in, group in _WANTED:
         kinds = {built_in, *plugin_names(group)}
-        wanted = _mapping(data, *parent).get("connection")
+        wanted = mapping(data, *parent).get("connection")
         if not isinstance(wanted, str) or _is_reported(connections.get(wanted), kinds):
             continue
-        fitting = [name for name, found in connections.items() if kinds & _mapping(found).keys()]
+        fitting = [name for name, found in connections.items() if kinds & mapping(found).keys()]
         kind = " or ".join([built_in, *plugin_names(group)])
         text = f"expected the name of a {kind} connection, got {quoted(wanted)}"
         todo = f"write one of: {', '.join(fitting)}" if fitting else f"add a {kind} connection"
@@ -139,10 +134,10 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
 
 def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """A format that names a registry names a connection to one."""
-    connections = _mapping(data, "connections")
-    fitting = [name for name, of in connections.items() if "schema_registry" in _mapping(of)]
-    for kind in _mapping(data, "format"):
-        wanted = _mapping(data, "format", kind).get("registry")
+    connections = mapping(data, "connections")
+    fitting = [name for name, of in connections.items() if "schema_registry" in mapping(of)]
+    for kind in mapping(data, "format"):
+        wanted = mapping(data, "format", kind).get("registry")
         if isinstance(wanted, str) and wanted not in fitting and kind in _WITH_REGISTRY:
             text = f"expected the name of a schema_registry connection, got {quoted(wanted)}"
             todo = f"write one of: {', '.join(fitting)}" if fitting else "add such a connection"
@@ -152,8 +147,8 @@ def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[P
 def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """An id that the registry does not know is given up well before its task is."""
     for kind in sorted(_SCHEMA_FORMATS):
-        block = _mapping(data, "format", kind)
-        run = _mapping(data, "run")
+        block = mapping(data, "format", kind)
+        run = mapping(data, "run")
         wait_ms = _duration_ms(block.get("unknown_wait", "30s"))
         patience_ms = _duration_ms(run.get("straggler_timeout", "60s"))
         if "registry" not in block or not wait_ms or not patience_ms or 2 * wait_ms <= patience_ms:
@@ -177,19 +172,19 @@ def _is_reported(connection: object, kinds: Set[str]) -> bool:
     """Whether a connection is of a kind, or is there without any: reported where it stands."""
     if connection is None:
         return False
-    given = _mapping(connection).keys()
+    given = mapping(connection).keys()
     return bool(kinds & given) or not given
 
 
 def _check_options(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
-    for name in _mapping(data, "connections"):
+    for name in mapping(data, "connections"):
         options = ("connections", name, "kafka", "properties")
-        for key in OWN_KAFKA_OPTIONS & _mapping(data, *options).keys():
+        for key in OWN_KAFKA_OPTIONS & mapping(data, *options).keys():
             text = f"expected options that are yours to set, got {quoted(key)}"
             todo = "remove it; the job file and the ledger decide it"
             yield Problem(positions.key((*options, key)), text, todo)
     path = ("run", "spark_conf")
-    for key in _mapping(data, *path):
+    for key in mapping(data, *path):
         if key in _OWN_SPARK_SETTINGS:
             text = f"expected Spark settings that are yours to set, got {quoted(key)}"
             todo = f"use {quoted(_OWN_SPARK_SETTINGS[key])} of the job file"
@@ -221,12 +216,12 @@ def _names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
 
 
 def _meta_names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
-    meta = _mapping(data, "table").get("meta")
+    meta = mapping(data, "table").get("meta")
     if isinstance(meta, tuple):
         for index, field in enumerate(meta):
             if isinstance(field, str) and field in META_NAMES:
                 yield META_NAMES[field], ("table", "meta", index)
-    for field, name in _mapping(meta).items():
+    for field, name in mapping(meta).items():
         if isinstance(name, str):
             yield name, ("table", "meta", field)
 
@@ -258,7 +253,7 @@ def _check_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Pr
 
 def _declared(data: Mapping[str, Any]) -> dict[str, str | None] | None:
     """Types of the declared columns by lower-case name; None when the table decides."""
-    if not isinstance(_mapping(data, "table").get("columns"), tuple):
+    if not isinstance(mapping(data, "table").get("columns"), tuple):
         return None
     return {
         column["name"].lower(): column.get("type") if isinstance(column.get("type"), str) else None
@@ -287,7 +282,7 @@ def _check_partitions(data: Mapping[str, Any], positions: Positions) -> Iterator
 
 
 def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
-    topics = _mapping(data, "source").get("topics")
+    topics = mapping(data, "source").get("topics")
     seen: set[str] = set()
     for index, topic in enumerate(topics if isinstance(topics, tuple) else ()):
         if isinstance(topic, str) and topic in seen:
@@ -298,8 +293,8 @@ def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
 
 def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """A table's name takes groups from the topic pattern, and is then no single table."""
-    topics = _mapping(data, "source").get("topics")
-    hive = _mapping(data, "table", "hive")
+    topics = mapping(data, "source").get("topics")
+    hive = mapping(data, "table", "hive")
     name = hive.get("name")
     if not isinstance(name, str) or not groups_in(name):
         return
@@ -327,8 +322,8 @@ def _pattern(topics: object) -> re.Pattern[str] | None:
 
 def _check_start(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """Offsets of a topic that is not read would be a misspelt one, silently left out."""
-    topics = _mapping(data, "source").get("topics")
-    for topic in _mapping(data, "source", "start", "offsets"):
+    topics = mapping(data, "source").get("topics")
+    for topic in mapping(data, "source", "start", "offsets"):
         pattern = _pattern(topics)
         listed = topic in topics if isinstance(topics, tuple) else pattern is None
         if not listed and (pattern is None or not pattern.fullmatch(topic[:MAX_TOPIC_NAME])):
@@ -343,12 +338,12 @@ def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator
         text = "expected an `event_time` block for this partition, got none"
         todo = "add event_time: {field: ..., unit: ms}"
         yield Problem(positions.key((*users[0], "event_time")), text, todo)
-    if not users and "event_time" in data and "partition_by" in _mapping(data, "table"):
+    if not users and "event_time" in data and "partition_by" in mapping(data, "table"):
         text = "expected a partition that uses `event_time`, got none"
         yield Problem(positions.key(("event_time",)), text, "add one or remove the block")
     yield from _check_late(data, positions)
     declared = _declared(data)
-    block = _mapping(data, "event_time")
+    block = mapping(data, "event_time")
     field = block.get("field")
     how = [key for key in ("unit", "format") if key in block]
     if field in OWN_FIELDS:
@@ -371,7 +366,7 @@ def _check_event_time(data: Mapping[str, Any], positions: Positions) -> Iterator
 
 def _check_late(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """Rows that come late to an announced partition would be seen before it is announced anew."""
-    ready, block = _mapping(data, "ready"), _mapping(data, "event_time")
+    ready, block = mapping(data, "ready"), mapping(data, "event_time")
     waits = "ready" in data and ready.get("visible", "on_ready") == "on_ready"
     if block.get("late") == "reopen" and waits:
         text = "`late: reopen` of partitions that are visible on_ready is not in this version"
@@ -390,8 +385,8 @@ def _check_event_time_type(
     data: Mapping[str, Any], positions: Positions, type_text: str
 ) -> Iterator[Problem]:
     """A number says nothing without a unit, and a text is no number."""
-    units, unit = event_time_units(type_text), _mapping(data, "event_time").get("unit")
-    if "format" in _mapping(data, "event_time"):
+    units, unit = event_time_units(type_text), mapping(data, "event_time").get("unit")
+    if "format" in mapping(data, "event_time"):
         if "iso8601" not in units or is_timestamp(type_text):
             text = f"expected no `format` for the values of {quoted(type_text)}"
             todo = "remove it" if None in units else "write unit: s, ms, us or ns instead"
@@ -429,18 +424,18 @@ def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None,
 
 def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """What finds fields that no column reads knows JSON; who adds columns, the metastore."""
-    evolution, path = _mapping(data, "table").get("evolution"), ("table", "evolution")
-    json = _mapping(data, "format").get("json")
-    typed = evolution == "add_columns" and takes_from_registry(_mapping(data, "table"))
+    evolution, path = mapping(data, "table").get("evolution"), ("table", "evolution")
+    json = mapping(data, "format").get("json")
+    typed = evolution == "add_columns" and takes_from_registry(mapping(data, "table"))
     if evolution in ("add_columns", "quarantine"):
         if json is None and not typed:
             text = f"expected the format json beside {quoted(evolution)}"
             yield Problem(positions.value(path), text, "write fail or follow_table")
-        elif "extra" in _mapping(json):
+        elif "extra" in mapping(json):
             text = f"expected no `extra` beside {quoted(evolution)}, which says what becomes of it"
             yield Problem(positions.key(("format", "json", "extra")), text, "remove it")
-    store = _mapping(data, "table", "hive").get("connection")
-    found = _mapping(_mapping(data, "connections").get(store) if isinstance(store, str) else None)
+    store = mapping(data, "table", "hive").get("connection")
+    found = mapping(mapping(data, "connections").get(store) if isinstance(store, str) else None)
     if evolution in ("follow_table", "add_columns") and found and "metastore" not in found:
         text = f"expected a metastore connection beside {quoted(evolution)}"
         yield Problem(positions.value(path), text, "write fail or quarantine")

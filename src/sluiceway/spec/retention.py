@@ -8,6 +8,7 @@ from pydantic import Field
 
 from sluiceway.spec.block import Block
 from sluiceway.spec.event_time import DEFAULT_ARCHIVE_WINDOW_MS, UNLIMITED
+from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Positions
 from sluiceway.spec.problems import Problem
 from sluiceway.spec.values import duration, parse_duration_ms
@@ -38,9 +39,9 @@ def check_retention(data: Mapping[str, Any], positions: Positions) -> Iterator[P
     """
     if "retention" not in data:
         return
-    kept_ms = _duration_ms(_block(data, "retention").get("partitions"))
+    kept_ms = _duration_ms(mapping(data, "retention").get("partitions"))
     yield from _check_window(data, positions, kept_ms)
-    parts = _block(data, "table").get("partition_by")
+    parts = mapping(data, "table").get("partition_by")
     if not isinstance(parts, tuple) or not all(isinstance(part, Mapping) for part in parts):
         return
     patterns = []
@@ -60,13 +61,13 @@ def check_retention(data: Mapping[str, Any], positions: Positions) -> Iterator[P
 def _check_window(
     data: Mapping[str, Any], positions: Positions, kept_ms: int | None
 ) -> Iterator[Problem]:
-    window = _block(data, "event_time").get("archive_window")
+    window = mapping(data, "event_time").get("archive_window")
     if window == UNLIMITED:
         text = "expected an `event_time.archive_window`: unlimited takes rows of any age"
         yield Problem(positions.key(("retention",)), text, "write how old a row may be")
         return
     window_ms = DEFAULT_ARCHIVE_WINDOW_MS if window is None else _duration_ms(window)
-    lateness = _block(data, "ready").get("lateness")
+    lateness = mapping(data, "ready").get("lateness")
     lateness_ms = 0 if lateness is None else _duration_ms(lateness)
     if kept_ms is None or window_ms is None or lateness_ms is None:
         return  # Told elsewhere.
@@ -74,11 +75,6 @@ def _check_window(
         least = duration_text(window_ms + lateness_ms)
         text = f"expected at least {least}: event_time.archive_window and ready.lateness"
         yield Problem(positions.value(_KEY), text, "keep partitions longer")
-
-
-def _block(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = data.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _duration_ms(text: object) -> int | None:

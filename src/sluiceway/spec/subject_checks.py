@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sluiceway.spec.models import FROM_REGISTRY, takes_from_registry
+from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.written_columns import (
     CHANGES,
     changes_of,
-    mapping,
     written_columns,
     written_name,
 )

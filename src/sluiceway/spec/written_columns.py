@@ -4,17 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sluiceway.spec.models import FROM_REGISTRY
+from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path
 
 COLUMNS: Path = ("table", "columns")
 CHANGES: Path = (*COLUMNS, FROM_REGISTRY)
-
-
-def mapping(found: object, *path: str) -> Mapping[str, Any]:
-    """What is at `path`; nothing where that is no mapping."""
-    for key in path:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
 
 
 def changes_of(data: Mapping[str, Any]) -> Mapping[str, Any]:

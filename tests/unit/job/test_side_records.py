@@ -86,12 +86,8 @@ def test_catalog_is_told_once_of_all_records_of_a_turn(
     assert len(told.values) == 1
 
 
-def test_record_that_landed_before_its_turn_failed_is_told_of_with_the_next_one(
-    tmp_path: Path,
-) -> None:
-    writer, told = begun(tmp_path), Told()
-    writer.commit(sources(0))
-    held = held_by(writer, told)
+def fail_a_turn(held: HeldRoute) -> None:
+    """A record lands in a turn, and the store fails at the next one."""
 
     def fail(fold: Fold) -> None:
         raise StorageUnavailableError(f"no answer at slot {fold.next_seq}")
@@ -100,6 +96,15 @@ def test_record_that_landed_before_its_turn_failed_is_told_of_with_the_next_one(
     held.desk.ask(fail)
     with pytest.raises(StorageUnavailableError):
         put_asked(held, lambda _: None)
+
+
+def test_record_that_landed_before_its_turn_failed_is_told_of_with_the_next_one(
+    tmp_path: Path,
+) -> None:
+    writer, told = begun(tmp_path), Told()
+    writer.commit(sources(0))
+    held = held_by(writer, told)
+    fail_a_turn(held)
     assert told.values == []
     # An epoch's record, which tells of itself.
     before = writer.fold.next_seq
@@ -117,14 +122,7 @@ def test_record_that_landed_before_its_turn_failed_is_told_of_when_nothing_else_
     writer, told = begun(tmp_path), Told()
     writer.commit(sources(0))
     held = held_by(writer, told)
-
-    def fail(fold: Fold) -> None:
-        raise StorageUnavailableError(f"no answer at slot {fold.next_seq}")
-
-    held.desk.ask(lambda _: hour(0))
-    held.desk.ask(fail)
-    with pytest.raises(StorageUnavailableError):
-        put_asked(held, lambda _: None)
+    fail_a_turn(held)
     assert is_due(held, None)
     put_due(held, lambda _: None, None, lambda: 0)
     assert told.values == [["00"]]
