@@ -18,6 +18,7 @@ from readiness_oracle.simulate import Verdict
 TESTS = Path(__file__).parents[1]
 HISTORIES = 600
 _KINDS = ("early_ready", "silent_late", "stuck")
+_ONCE_WRONG = (22608, 30386, 39880, 52414, 67933, 99181)
 
 
 def test_no_history_is_early_silent_or_stuck_and_every_mutant_is_caught() -> None:
@@ -31,6 +32,11 @@ def test_no_history_is_early_silent_or_stuck_and_every_mutant_is_caught() -> Non
     assert closing["mutants_killed"] == closing["mutants"] == len(MUTANTS), done.stdout[-9000:]
     # Every situation of `MUST_MEET` occurred, and no decision of another kind was wrong.
     assert done.returncode == 0, done.stdout[-9000:]
+
+
+@pytest.mark.parametrize("seed", _ONCE_WRONG)
+def test_history_that_once_went_wrong_does_not(seed: int) -> None:
+    assert run_history(generate(seed)).violations == ()
 
 
 def test_enough_mistakes_are_planted() -> None:

@@ -64,6 +64,8 @@ class Judge:
     # Prefix -> how many records there were when its first row in time landed.
     written: dict[str, int] = field(default_factory=dict)
     late_since: set[str] = field(default_factory=set)
+    # Epoch -> (source, offset) of its rows that are late, and dirty by that.
+    refused: dict[int, set[tuple[int, int]]] = field(default_factory=dict)
     violations: list[Violation] = field(default_factory=list)
     met: Counter[str] = field(default_factory=Counter)
     counted: CountedHours | None = None
@@ -107,11 +109,16 @@ class Judge:
         """Judge the fates of an epoch's rows, before it is known whether it lands."""
         read_at = self.history.epochs[epoch].read_at
         places = iter(found)
+        refused = self.refused[epoch] = set()
         for batch in batches:
-            before = source_watermark(self.history, self.landed[: seen.landed], batch.span.source)
-            for event in batch.events:
-                where = f"epoch {epoch}, source {batch.span.source}, event {event}"
-                self._row(where, seen, before, read_at, event, next(places))
+            source, log = batch.span.source, self.history.logs[batch.span.source]
+            before = source_watermark(self.history, self.landed[: seen.landed], source)
+            span = range(batch.span.start, batch.span.end)
+            offsets = [offset for offset in span if log.entries[offset].kind is Kind.ROW]
+            for offset, event in zip(offsets, batch.events, strict=True):
+                where = f"epoch {epoch}, source {source}, event {event}"
+                if self._row(where, seen, before, read_at, event, next(places)):
+                    refused.add((source, offset))
         if next(places, None) is not None:
             self.complain("wrong_partition", f"epoch {epoch} has more rows than it read")
 
@@ -123,13 +130,14 @@ class Judge:
         read_at: int,
         event: int | None,
         outcome: Outcome,
-    ) -> None:
+    ) -> bool:
+        """Whether it is dirty by nothing but coming late."""
         route = self.history.route
         if event is None or event > read_at + route.max_future:
             self.met["dirty"] += 1
             if outcome.fate is not Fate.DIRTY:
                 self.complain("wrongly_dirty", f"{where} is {outcome}, and has no sane time")
-            return
+            return False
         prefix = self.calendar.prefix(event)
         closed = self.is_closed(prefix, seen)
         old = before is not None and event < before - route.archive_window
@@ -137,11 +145,12 @@ class Judge:
             self.met["future row"] += 1
         if not (closed or old):
             self._on_time(where, prefix, outcome, before, event)
-            return
+            return False
         self.met["late, closed" if closed else "late, beyond the window"] += 1
         if closed and not self._is_over(prefix):
             self.met["late, closed ahead of the watermark"] += 1
         self._late(where, prefix, closed=closed, old=old, outcome=outcome, seen=seen)
+        return route.policy == "dirty"
 
     def _is_over(self, prefix: str) -> bool:
         """Whether the watermark has passed an hour."""
@@ -191,7 +200,8 @@ class Judge:
         before = self.watermarks[-1] if self.watermarks else None
         if before is not None and (watermark is None or watermark < before):
             self.complain("watermark_fell", f"epoch {record.epoch}: {before} to {watermark}")
-        self.landed.append(record)
+        refused = frozenset(self.refused.pop(record.epoch, ()) if record.spans else ())
+        self.landed.append(replace(record, refused=refused))
         self.watermarks.append(watermark)
         idle = idle_sources(self.history, self.landed)
         self.met["idle source"] += bool(idle) and len(idle) < len(record.pinned)

@@ -20,6 +20,7 @@ class Landed:
         read_at: Time the epoch was read.
         looked_at: Time the log ends were read.
         term: How many drivers there were before.
+        refused: (source, offset) of its rows that came late where late rows are dirty.
         looks: Of the sources whose broker answered.
         pinned: Source -> when it was pinned; sources that are gone are not in it.
         ends: Committed ends with it.
@@ -33,6 +34,7 @@ class Landed:
     pinned: dict[int, int]
     ends: dict[int, int]
     term: int
+    refused: frozenset[tuple[int, int]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +57,20 @@ def readable(entry: Entry, read_at: int, max_future: int) -> bool:
 
 
 def source_watermark(history: History, landed: Sequence[Landed], source: int) -> int | None:
-    """Greatest event time of all rows that were ever committed; a future row counts as now."""
+    """Greatest event time of all rows that were ever committed; a future row counts as now.
+
+    Dirty rows say nothing, whatever has made them so.
+    """
+    entries = history.logs[source].entries
     found = [
-        min(entry.event, record.read_at)
+        min(event, record.read_at)
         for record in landed
         for span in record.spans
         if span.source == source
-        for entry in history.logs[source].entries[span.start : span.end]
-        if entry.event is not None and readable(entry, record.read_at, history.route.max_future)
+        for offset in range(span.start, span.end)
+        if (event := entries[offset].event) is not None
+        and readable(entries[offset], record.read_at, history.route.max_future)
+        and (source, offset) not in record.refused
     ]
     return max(found, default=None)
 

@@ -69,7 +69,7 @@ class RouteReadiness:
         self._desk = desk
         self._log = log
         self._book = PrefixBook(self.periods, rule.lateness_us)
-        self._first_looks: dict[PartitionKey, int] = {}
+        self._first_looks: dict[PartitionKey, tuple[int, int]] = {}
         self._seen_seq = 0
         self._known_closed = -1
         self._waiting: list[str] = []
@@ -131,23 +131,29 @@ class RouteReadiness:
     def _seen(
         self, key: PartitionKey, known: SourceState, bounds: LogBounds | None, read_at_us: int
     ) -> SourceSeen:
-        quiet_us, newest_us = known.quiet_since_us, known.max_event_time_us
+        newest_us = known.max_event_time_us
         if newest_us is not None:
             # Rows that were read while nothing was announced count by their own time in the ledger.
             newest_us = min(newest_us, read_at_us)
-        if quiet_us is None:
-            # The ledger does not say; whoever drives now has to wait for himself.
-            quiet_us = self._first_looks.setdefault(key, read_at_us)
-        else:
-            self._first_looks.pop(key, None)
         return SourceSeen(
             key=key,
             committed_end=known.end,
             max_event_time_us=newest_us,
-            quiet_since_us=quiet_us,
+            quiet_since_us=self._quiet_since(key, known, read_at_us),
             log_end=None if bounds is None else bounds.end_offset,
             high_watermark=None if bounds is None else bounds.high_watermark,
+            was_idle=known.idle,
         )
+
+    def _quiet_since(self, key: PartitionKey, known: SourceState, read_at_us: int) -> int:
+        """Since when nothing has come: the ledger notes it with a record, and may be late."""
+        noted_us, look = known.quiet_since_us, self._first_looks.get(key)
+        if look is None or look[0] != known.end:
+            self._first_looks.pop(key, None)
+            if noted_us is not None:
+                return noted_us
+            look = self._first_looks[key] = (known.end, read_at_us)
+        return look[1] if noted_us is None else min(noted_us, look[1])
 
     # Closing
 

@@ -146,6 +146,20 @@ def test_watermark_of_an_idle_route_is_told_once_while_a_count_is_missing(
             table.rows(mark=found)
 
 
+def test_record_does_not_make_a_source_partition_that_was_quiet_before_active_again(
+    table: TableOnDisk,
+) -> None:
+    made, key = readiness(table), ("orders", 0)
+    fold = table.log.fold()
+    bounds = {SourcePartition(*key): LogBounds(0, fold.sources[key].end, fold.sources[key].end)}
+    assert made.mark(fold, SourceView({}, bounds, {}, EIGHT_US)).idle == ()
+    table.rows(mark=mark(EIGHT_US + 299 * S))
+    fold = table.log.fold()
+    assert fold.sources[key].quiet_since_us == EIGHT_US + 299 * S
+    found = made.mark(fold, SourceView({}, bounds, {}, EIGHT_US + 300 * S))
+    assert [each.topic for each in found.idle] == ["orders"]
+
+
 def test_missing_count_of_an_hour_that_is_over_is_told_once(
     table: TableOnDisk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
