@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
+from io import RawIOBase
 from pathlib import Path
 from stat import S_ISDIR
 from typing import BinaryIO, cast
@@ -28,6 +29,8 @@ from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWriter, Storage
 
 _PROBE_WRITERS = 8
+# Formats write small pieces, a Parquet file of a few rows sixty of them.
+_WRITTEN_AT_ONCE = 128 << 10
 _MOST_NAMED = 10_000
 # Repeating does not help: another file system, or a file where a folder has to be.
 _NEVER = (errno.EXDEV, errno.ENOTDIR, errno.EEXIST)
@@ -64,28 +67,46 @@ def file_crc32c(path: Path) -> str:
 
 
 class _ChecksummedStream:
-    """Binary stream that counts and sums what passes; what pyarrow needs of a file object."""
+    """Binary stream that counts, gathers and sums what passes; what pyarrow needs of a file object.
 
-    def __init__(self, stream: BinaryIO, path: str) -> None:
+    Args:
+        stream: Without a buffer of its own.
+        path: Where the file will be.
+    """
+
+    def __init__(self, stream: RawIOBase, path: str) -> None:
         self._stream = stream
         self._path = path
         self._checksum = google_crc32c.Checksum()
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
         self.size_bytes = 0
         self.closed = False
 
     def write(self, data: bytes | memoryview) -> int:
+        # What a memoryview shows is the writer's again once this returns.
         chunk = bytes(data)
-        with edge("storage.staged.write", self._path):
-            self._stream.write(chunk)
-        self._checksum.update(chunk)
+        self._gathered.append(chunk)
+        self._gathered_bytes += len(chunk)
         self.size_bytes += len(chunk)
+        if self._gathered_bytes >= _WRITTEN_AT_ONCE:
+            self.flush()
         return len(chunk)
 
     def tell(self) -> int:
         return self.size_bytes
 
     def flush(self) -> None:
-        self._stream.flush()
+        if not self._gathered:
+            return
+        content = memoryview(b"".join(self._gathered))
+        self._gathered, self._gathered_bytes = [], 0
+        with edge("storage.staged.write", self._path):
+            written = 0
+            while written < len(content):
+                # A disk that is nearly full takes a part, and refuses the next.
+                written += cast("int", self._stream.write(content[written:]))
+        self._checksum.update(content.obj)
 
     def close(self) -> None:
         # The writer of a format closes its stream; the staged writer still has to fsync it.
@@ -110,7 +131,7 @@ class _LocalStagedWriter(StagedWriter):
         self._open_path = Path(path + ".inprogress")
         try:
             with edge("storage.staged.create", path):
-                self._file = self._open_path.open("xb")
+                self._file = self._open_path.open("xb", buffering=0)
         except OSError as error:
             raise _failure("cannot begin a staged file", error) from error
         self._stream = _ChecksummedStream(self._file, path)
@@ -121,8 +142,8 @@ class _LocalStagedWriter(StagedWriter):
 
     def seal(self) -> FileSeal:
         try:
+            self._stream.flush()
             with edge("storage.staged.fsync", self.path):
-                self._file.flush()
                 os.fsync(self._file.fileno())
             self._file.close()
             # The attempt's folder is its own, so this rename cannot meet another file.
@@ -138,7 +159,7 @@ class _LocalStagedWriter(StagedWriter):
             # A result that was put may name it; only garbage collection takes it away.
             return
         with suppress(OSError):
-            # Closing writes what is buffered, which fails on a full disk.
+            # A file system may tell of a full disk as late as this.
             self._file.close()
         for path in (self._open_path, Path(self.path)):
             _unlink_quietly(path)

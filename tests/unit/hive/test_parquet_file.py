@@ -14,7 +14,7 @@ import pytest
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sinks.files.parquet_file import (
-    Dictionaries,
+    FileColumns,
     ParquetFormat,
     ParquetStagedFile,
     dictionary_columns,
@@ -209,15 +209,36 @@ def test_check_damaged_footer_fails_the_task(tmp_path: Path) -> None:
 
 
 def test_small_files_of_a_task_take_the_columns_that_one_of_them_has_found() -> None:
-    dictionaries = Dictionaries()
     few = pa.table({"app": ["a"] * 49})
-    assert dictionaries.columns_for(few) == ["app"]
+    columns = FileColumns(few.schema)
+    assert columns.with_dictionary(few) == ["app"]
     unlike = pa.table({"app": [f"{number}" for number in range(50)]})
-    assert dictionaries.columns_for(unlike) == [], "49 rows are no word for others"
-    assert dictionaries.columns_for(few) == []
+    assert columns.with_dictionary(unlike) == [], "49 rows are no word for others"
+    assert columns.with_dictionary(few) == []
     many = pa.table({"app": ["a"] * 2_000})
-    assert dictionaries.columns_for(many) == ["app"], "a large file looks for itself"
-    assert dictionaries.columns_for(few) == ["app"]
+    assert columns.with_dictionary(many) == ["app"], "a large file looks for itself"
+    assert columns.with_dictionary(few) == ["app"]
+
+
+def test_bounds_are_read_from_the_chunks_of_their_own_columns(tmp_path: Path) -> None:
+    point = pa.struct([("x", pa.int64()), ("tags", pa.list_(pa.int32()))])
+    columns = [
+        ("at", point),
+        ("small", pa.int8()),
+        ("counts", pa.map_(pa.string(), point)),
+        ("price", pa.decimal128(9, 2)),
+        ("name", pa.string()),
+        ("seen", pa.timestamp("us")),
+        ("day", pa.date32()),
+        ("all", pa.list_(point)),
+        ("share", pa.float64()),
+    ]
+    schema = pa.schema(columns)
+    path = tmp_path / "f.parquet"
+    pq.write_table(schema.empty_table(), path)
+    chunks = pq.read_metadata(path).schema
+    found = {chunks.column(chunk).path: name for chunk, name in FileColumns(schema).bounded}
+    assert found == {name: name for name in ("small", "price", "day", "share")}
 
 
 def test_dictionary_columns_follow_the_share_of_distinct_values() -> None:

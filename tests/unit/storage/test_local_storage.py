@@ -1,12 +1,14 @@
 import errno
 import os
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluiceway.errors import StorageFullError, StorageRefusedError, StorageUnavailableError
-from sluiceway.storage.local import LocalStorage
+from sluiceway.storage.local import LocalStorage, file_crc32c
 
 Synced = Callable[[], set[str]]
 
@@ -127,3 +129,36 @@ def test_failure_tells_the_path_once_and_what_the_system_says(
     assert "Errno" not in told.value.message
     outside = kind is not StorageUnavailableError
     assert (told.value.exit_code, bool(told.value.hint)) == ((5, True) if outside else (1, False))
+
+
+def test_staged_file_gathers_small_pieces_and_counts_them_at_once(tmp_path: Path) -> None:
+    writer = LocalStorage().create_staged(str(tmp_path / "staged"))
+    stream, piece = writer.handle(), bytearray(b"0123456789")
+    assert stream.write(piece) == 10
+    piece[:] = b".........."
+    open_file = tmp_path / "staged.inprogress"
+    assert (stream.tell(), open_file.stat().st_size) == (10, 0)
+    stream.write(b"x" * (1 << 20))
+    assert (stream.tell(), open_file.stat().st_size) == (10 + (1 << 20),) * 2
+    stream.write(b"end")
+    stream.flush()
+    seal = writer.seal()
+    content = (tmp_path / "staged").read_bytes()
+    assert content == b"0123456789" + b"x" * (1 << 20) + b"end"
+    assert (seal.size_bytes, seal.crc32c) == (len(content), file_crc32c(tmp_path / "staged"))
+
+
+def test_staged_file_is_whole_where_the_system_takes_a_part_of_a_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(FileIO):
+        def write(self, data: Any, /) -> int:
+            return super().write(data[:1000])
+
+    monkeypatch.setattr(Path, "open", lambda path, mode, buffering: Slow(path, mode))
+    writer = LocalStorage().create_staged(str(tmp_path / "staged"))
+    monkeypatch.undo()
+    writer.handle().write(bytes(range(256)) * 100)
+    seal = writer.seal()
+    assert (tmp_path / "staged").read_bytes() == bytes(range(256)) * 100
+    assert seal.crc32c == file_crc32c(tmp_path / "staged")

@@ -1,6 +1,6 @@
 """Staged Parquet files: written by a task, then checked by it through a fresh handle."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
@@ -46,7 +46,7 @@ class ParquetFormat(TableFormat):
     def __init__(self, schema: pa.Schema, choice: FileChoice) -> None:
         self._schema = schema
         self._choice = choice
-        self._dictionaries = Dictionaries()
+        self._columns = FileColumns(schema)
 
     def new_file(self, writer: StagedWriter) -> "ParquetStagedFile":
         """See `TableFormat.new_file`."""
@@ -55,7 +55,7 @@ class ParquetFormat(TableFormat):
             self._schema,
             compression=self._choice.compression,
             int96=self._choice.setting(TIMESTAMPS) != MICROS,
-            dictionaries=self._dictionaries,
+            columns=self._columns,
         )
 
     def footer_rows(self, handle: BinaryIO) -> int:
@@ -76,7 +76,7 @@ class ParquetStagedFile(TableFile):
         row_group_bytes: Arrow bytes of a row group, before encoding.
         int96: Timestamps as INT96, which Hive, Spark and Presto of all ages read alike; else
             as INT64 of microseconds in UTC, which Hive reads from version 4 on.
-        dictionaries: Of the files of one task; may be shared by its threads.
+        columns: Of the files of one task; may be shared by its threads.
     """
 
     def __init__(
@@ -87,10 +87,10 @@ class ParquetStagedFile(TableFile):
         compression: str = "zstd",
         row_group_bytes: int = ROW_GROUP_BYTES,
         int96: bool = True,
-        dictionaries: "Dictionaries | None" = None,
+        columns: "FileColumns | None" = None,
     ) -> None:
         super().__init__(writer)
-        self._dictionaries = dictionaries or Dictionaries()
+        self._columns = columns or FileColumns(schema)
         self._schema = schema
         self._int96 = int96
         self._file_schema = schema if int96 else _instants(schema)
@@ -165,7 +165,7 @@ class ParquetStagedFile(TableFile):
         seal = self._writer.seal()
         bounds = {
             name: (bound_text(low), bound_text(high))
-            for name, (low, high) in _footer_bounds(footer, self._schema).items()
+            for name, (low, high) in _footer_bounds(footer, self._columns.bounded).items()
         }
         for name, (low, high) in self._time_bounds.items():
             bounds[name] = (instant_text(low), instant_text(high))
@@ -188,7 +188,7 @@ class ParquetStagedFile(TableFile):
                 self._file_schema,
                 compression=self._compression,
                 compression_level=_ZSTD_LEVEL if self._compression == "zstd" else None,
-                use_dictionary=self._dictionaries.columns_for(sample) or False,
+                use_dictionary=self._columns.with_dictionary(sample) or False,
                 write_statistics=True,
                 use_deprecated_int96_timestamps=self._int96,
                 store_schema=False,
@@ -201,10 +201,11 @@ class ParquetStagedFile(TableFile):
         for field in self._schema:
             if not pa.types.is_timestamp(field.type):
                 continue
-            in_micros = pa.timestamp("us", tz=field.type.tz)
-            micros = table[field.name].cast(in_micros, safe=False).cast(pa.int64())
-            found = pc.min_max(micros).as_py()
-            low, high = found["min"], found["max"]
+            column = table[field.name]
+            if field.type.unit != "us":
+                column = column.cast(pa.timestamp("us", tz=field.type.tz), safe=False)
+            found = pc.min_max(column)
+            low, high = found["min"].value, found["max"].value
             if low is not None:
                 before = self._time_bounds.get(field.name, (low, high))
                 self._time_bounds[field.name] = (min(low, before[0]), max(high, before[1]))
@@ -216,17 +217,30 @@ class ParquetStagedFile(TableFile):
         return StorageUnavailableError(f"cannot write {self.path}: {error}")
 
 
-class Dictionaries:
-    """Which columns get a dictionary, looked at once for many small files of the same columns.
+class FileColumns:
+    """What is found out of the columns once, for many small files.
 
-    A look costs as much as a quarter of the writing of a few hundred rows. Two threads that look
-    at the same time come to a choice each; either is good.
+    Which get a dictionary: a look costs as much as a quarter of the writing of a few hundred rows.
+    Two threads that look at the same time come to a choice each; either is good.
+
+    Args:
+        schema: Of the rows.
+
+    Attributes:
+        bounded: Column chunks of a footer that hold bounds of a simple top-level column, and its
+            name. What Parquet knows of timestamps depends on how they are stored: none of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, schema: pa.Schema) -> None:
+        bounded, chunk = [], 0
+        for field in schema:
+            if has_bounds(field.type):
+                bounded.append((chunk, field.name))
+            chunk += _chunk_count(field.type)
+        self.bounded = tuple(bounded)
         self._chosen: list[str] | None = None
 
-    def columns_for(self, sample: pa.Table) -> list[str]:
+    def with_dictionary(self, sample: pa.Table) -> list[str]:
         """Parquet paths of these columns, for a file that begins with these rows."""
         if self._chosen is None or sample.num_rows >= _SAMPLE_ROWS:
             chosen = dictionary_columns(sample)
@@ -234,6 +248,16 @@ class Dictionaries:
                 self._chosen = chosen
             return chosen
         return self._chosen
+
+
+def _chunk_count(kind: pa.DataType) -> int:
+    if pa.types.is_struct(kind):
+        return sum(_chunk_count(field.type) for field in kind)
+    if pa.types.is_map(kind):
+        return _chunk_count(kind.key_type) + _chunk_count(kind.item_type)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _chunk_count(kind.value_type)
+    return 1
 
 
 def dictionary_columns(sample: pa.Table) -> list[str]:
@@ -275,18 +299,14 @@ def _leaves(path: str, values: Any) -> Iterator[tuple[str, Any]]:
         yield path, values
 
 
-def _footer_bounds(footer: Any, schema: pa.Schema) -> dict[str, tuple[Any, Any]]:
+def _footer_bounds(footer: Any, bounded: Sequence[tuple[int, str]]) -> dict[str, tuple[Any, Any]]:
     """Bounds of simple top-level columns over all row groups, from the statistics."""
     bounds: dict[str, tuple[Any, Any]] = {}
     unknown: set[str] = set()
-    for group in range(footer.num_row_groups):
-        for index in range(footer.num_columns):
-            chunk = footer.row_group(group).column(index)
-            name = chunk.path_in_schema
-            position = schema.get_field_index(name)
-            if position < 0 or not has_bounds(schema.field(position).type):
-                continue
-            found = chunk.statistics
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for index, name in bounded:
+            found = group.column(index).statistics
             if found is None or not found.has_min_max:
                 # Nulls only, or NaN only: the others' bounds still hold for numbers.
                 continue
