@@ -7,11 +7,13 @@ STAMP := $(VENV)/.installed
 # Conformance of what needs no server.
 SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_format_*.py) \
   tests/contract/test_example_plugin.py
+# About half of what needs servers, by time.
+ROUTE_TESTS := $(wildcard tests/integration/test_route*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow slow-jobs slow-parts faults-smoke
+.PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-routes faults-smoke
 .PHONY: faults model sim soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes
-.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-memory bench-commit bench-scale
+.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-memory bench-commit bench-reuse bench-scale
 .PHONY: flamegraph
 .PHONY: native test-native lock dist clean
 
@@ -34,9 +36,9 @@ $(STAMP): requirements.lock pyproject.toml
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
 	@$(BIN)/sluiceway demo
 
-# Three at a time: tests on servers wait more than they compute. Lint first, it is quick.
+# Four at a time: tests on servers wait more than they compute. Lint first, it is quick.
 test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end
-	@$(MAKE) --no-print-directory -j3 slow-jobs slow-parts unit faults-smoke
+	@$(MAKE) --no-print-directory -j4 slow-jobs slow-parts slow-routes unit faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/ruff check --quiet src tests bench examples native
@@ -47,14 +49,16 @@ lint: $(STAMP) ## Style, types, import rules
 unit: $(STAMP) ## Tests without servers or a JVM
 	@$(BIN)/pytest -q tests/unit $(SERVERLESS) tests/properties
 
-slow: slow-jobs slow-parts ## Tests on real servers: Kafka, metastore, Spark
+slow: slow-jobs slow-parts slow-routes ## Tests on real servers: Kafka, metastore, Spark
 
 slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
-	@$(BIN)/pytest -q tests/e2e tests/faults
+	@$(BIN)/pytest -q tests/e2e
 
 slow-parts: $(STAMP) ## Of these: parts of the engine, each with the server that it talks to
-	@$(BIN)/pytest -q tests --ignore=tests/unit --ignore=tests/properties --ignore=tests/e2e \
-	  --ignore=tests/faults $(addprefix --ignore=,$(SERVERLESS))
+	@$(BIN)/pytest -q tests/integration $(addprefix --ignore=,$(ROUTE_TESTS) $(SERVERLESS))
+
+slow-routes: $(STAMP) ## Of these: a route's loop, its faults, contracts of stores, sources, formats
+	@$(BIN)/pytest -q $(ROUTE_TESTS) tests/faults tests/contract $(addprefix --ignore=,$(SERVERLESS))
 
 native: $(STAMP) ## Build the optional native module with Rust and install it into .venv
 	@command -v cargo >/dev/null || { \
@@ -126,6 +130,9 @@ bench-memory: $(STAMP) ## 20,000 records/s for half an hour: how the memory of t
 
 bench-commit: $(STAMP) ## What a commit costs the driver at 8 and 500 files an epoch, metastore included
 	@$(BIN)/python -m bench.commit_cost
+
+bench-reuse: $(STAMP) ## How often a task keeps its consumer: on local, and on two executors
+	@$(BIN)/python -m bench.consumer_reuse
 
 bench-scale: $(STAMP) ## Driver time by source partitions, routes, length of the ledger; start on 1 M files
 	@$(BIN)/python -m bench.scale --results bench/results/scale.jsonl

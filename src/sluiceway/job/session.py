@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import find_java
+from sluiceway.job.spark_words import why_not_started
 from sluiceway.spec.values import is_secret_key
 
 _LOCAL_RETRIES = 4
-_LOG_TAIL_LINES = 15
 
 
 def spark_master(master: str) -> str:
@@ -83,9 +83,11 @@ def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[Spar
             _start_jvm(settings)
             session = builder.getOrCreate()
     except Exception as error:
-        tail = "\n".join(Path(log_name).read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+        why = why_not_started(str(error), Path(log_name).read_text(errors="replace"))
         raise UnhealthyEnvironmentError(
-            f"Spark does not start: {error}\n{tail}", where=log_name
+            f"Spark does not start with the master {url}: {why}",
+            where=log_name,
+            hint="look at that log, `run.master` and `run.spark_conf`",
         ) from error
     finally:
         os.close(descriptor)

@@ -1,6 +1,5 @@
 """Tasks on Spark: one job an epoch, one Spark task a task."""
 
-import re
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +14,7 @@ from pyspark.sql import SparkSession
 from sluiceway.errors import RunnerLostError, StorageUnavailableError, TaskFailedError
 from sluiceway.job.runner import Bundle, TaskRunner, finished_results
 from sluiceway.job.spark_task import RESULT_SCHEMA, packed, run_spark_task
+from sluiceway.job.spark_words import without_stack
 from sluiceway.observe.log import Log
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.plan import TaskResult
@@ -24,7 +24,6 @@ _CANCEL_S = 10.0
 _CAUSE_CHARACTERS = 500
 _TOO_LATE = "cancelled after run.straggler_timeout"
 _MORE_TIME = "is the machine overloaded, or the store slow? Else give it more time"
-_JVM_STACK = re.compile(r"\s*(at [\w.$/<>]+\(|\.\.\. \d+ more|Driver stacktrace:)")
 
 
 class SparkRunner(TaskRunner):
@@ -119,9 +118,7 @@ class SparkRunner(TaskRunner):
 
 def _cause(error: BaseException) -> str:
     """The end of what was told, without the stack of the JVM, which comes last and says least."""
-    told = str(error).splitlines()
-    lines = [line for line in told if line.strip() and not _JVM_STACK.match(line)]
-    return " | ".join(lines[-3:])[:_CAUSE_CHARACTERS] or type(error).__name__
+    return " | ".join(without_stack(str(error))[-3:])[:_CAUSE_CHARACTERS] or type(error).__name__
 
 
 def _lost(error: BaseException) -> RunnerLostError:

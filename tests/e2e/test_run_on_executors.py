@@ -1,0 +1,61 @@
+"""`sluiceway run` on a standalone Spark cluster: two executors, of which one is killed."""
+
+import signal
+from pathlib import Path
+
+from sluiceway.lab.lab import LabEndpoints
+from tools.driver_process import DriverProcess, kill_quietly
+from tools.job_files import write_job
+from tools.lab_fixture import TopicFactory
+from tools.spark_cluster import spark_cluster
+from tools.table_proofs import assert_verified, read_independently
+from tools.topic_writer import TopicWriter
+
+BATCH = 40
+START_MS = 1_795_161_600_000
+# The machine's own name may lead elsewhere; executors look for the driver by it.
+LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+def test_rows_are_there_once_though_an_executor_dies(
+    lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic, writer = new_topic(4), TopicWriter(lab_endpoints.bootstrap_servers)
+    job = write_job(
+        tmp_path,
+        bootstrap_servers=lab_endpoints.bootstrap_servers,
+        metastore_uri=lab_endpoints.metastore_uri,
+        topic=topic,
+        interval="1s",
+    )
+
+    def produce(first: int) -> None:
+        for partition in range(4):
+            numbers = range(first + partition, first + BATCH, 4)
+            rows = [b'{"id": %d, "ts": %d}' % (number, START_MS + number) for number in numbers]
+            writer.write(topic, rows, partition=partition)
+
+    with spark_cluster(tmp_path / "cluster") as cluster:
+        job.path.write_text(job.path.read_text().replace("local[2]", cluster.url))
+        produce(0)
+        with DriverProcess(job, tmp_path, environment=LOOPBACK) as driver:
+            driver.wait_until(lambda: _read(driver) == BATCH, "the first rows")
+            driver.wait_until(lambda: len(cluster.executors()) == 2, "two executors")
+            kill_quietly(cluster.executors()[0])
+            produce(BATCH)
+            driver.wait_until(lambda: _read(driver) == 2 * BATCH, "rows behind the kill")
+            driver.wait_until(lambda: len(cluster.executors()) == 2, "another executor")
+            produce(2 * BATCH)
+            driver.wait_until(lambda: _read(driver) == 3 * BATCH, "rows of the new executor")
+            driver.send(signal.SIGTERM)
+            assert driver.wait().exit_code == 0
+    assert cluster.executors() == []
+    expectation = tmp_path / "expectation.json"
+    expectation.write_text('{"required": ["id", "ts"]}')
+    found = read_independently(lab_endpoints, job, expectation=expectation)
+    assert found["read"] == found["written"] == 3 * BATCH
+    assert_verified(job)
+
+
+def _read(driver: DriverProcess) -> int:
+    return sum(line["read"] for line in driver.events("committed"))

@@ -1,0 +1,139 @@
+"""A standalone Spark cluster on this machine: a master, and workers with an executor each."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from sluiceway.host.java import find_java
+from sluiceway.host.process import ProcessIdentity, identity_of, is_alive
+from sluiceway.lab.demo import process_tree
+from sluiceway.lab.ports import LOOPBACK, pick_free_ports
+from sluiceway.lab.server import QUICK_JVM_FLAGS, accepts_connections
+
+PATIENCE_S = 120.0
+_GRACE_S = 15.0
+_POLL_S = 0.1
+_DEPLOY = "org.apache.spark.deploy"
+_REGISTERED = "Registering worker"
+_EXECUTOR = b"executor.CoarseGrainedExecutorBackend"
+
+
+class ClusterError(Exception):
+    """The cluster does not come up; says where its log is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkCluster:
+    """A cluster that runs.
+
+    Attributes:
+        url: `spark://host:port`.
+        workers: Pids of the workers, which begin the executors.
+    """
+
+    url: str
+    workers: Sequence[int]
+
+    def executors(self) -> list[int]:
+        """Pids of the executors' JVMs."""
+        found = [pid for worker in self.workers for pid in process_tree(worker)]
+        return [pid for pid in found if _EXECUTOR in _command_of(pid)]
+
+
+@contextmanager
+def spark_cluster(
+    folder: Path, *, workers: int = 2, memory_mib: int = 1024
+) -> Iterator[SparkCluster]:
+    """Start a master and workers of one core each; end them, and what they began, by their pids.
+
+    Args:
+        folder: Made; for logs and the workers' own files.
+        workers: A job gets an executor on each.
+        memory_mib: Of each worker.
+
+    Raises:
+        ClusterError: It does not come up.
+    """
+    folder.mkdir(parents=True)
+    port, *others = pick_free_ports(2 + 2 * workers)
+    url = f"spark://{LOOPBACK}:{port}"
+    log = folder / "master.log"
+    with ExitStack() as stack:
+        arguments = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(others.pop())]
+        stack.enter_context(_daemon("master.Master", arguments, log))
+        _wait(lambda: accepts_connections(port), log)
+        pids = []
+        for number in range(workers):
+            own = folder / f"worker-{number}"
+            own.mkdir()
+            arguments = [
+                *("--host", LOOPBACK, "--cores", "1", "--memory", f"{memory_mib}M"),
+                *("--port", str(others.pop()), "--webui-port", str(others.pop())),
+                *("--work-dir", str(own), url),
+            ]
+            pids.append(stack.enter_context(_daemon("worker.Worker", arguments, own / "log")))
+        _wait(lambda: log.read_text(errors="replace").count(_REGISTERED) == workers, log)
+        yield SparkCluster(url, pids)
+
+
+@contextmanager
+def _daemon(name: str, arguments: Sequence[str], log: Path) -> Iterator[int]:
+    home, java = Path(pyspark.__file__).parent, find_java()
+    command = [
+        *(str(java.executable), *QUICK_JVM_FLAGS, "-Xmx256m", "-cp", f"{home}/jars/*"),
+        # Java does not look at TMPDIR.
+        *(f"-Djava.io.tmpdir={log.parent}", f"{_DEPLOY}.{name}", *arguments),
+    ]
+    # Spark's own scripts set these; without the last one a worker looks for a build of Spark.
+    spark = {"SPARK_HOME": str(home), "JAVA_HOME": str(java.path), "SPARK_SCALA_VERSION": "2.13"}
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, cwd=log.parent, env=os.environ | spark, stdout=output, stderr=output
+        )
+    try:
+        yield process.pid
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """A worker that is told to end tells its executor; whatever is left after that is killed."""
+    family = [found for pid in process_tree(process.pid) if (found := identity_of(pid)) is not None]
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_GRACE_S)
+    give_up_at = time.monotonic() + _GRACE_S
+    while (left := [one for one in family if is_alive(one)]) and time.monotonic() < give_up_at:
+        time.sleep(_POLL_S)
+    for one in left:
+        _kill(one)
+    process.kill()
+    process.wait()
+
+
+def _command_of(pid: int) -> bytes:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
+
+
+def _kill(one: ProcessIdentity) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(one.pid, signal.SIGKILL)
+
+
+def _wait(is_done: Callable[[], bool], log: Path) -> None:
+    give_up_at = time.monotonic() + PATIENCE_S
+    while not is_done():
+        if time.monotonic() >= give_up_at:
+            raise ClusterError(
+                f"the cluster does not come up, see {log}:\n{log.read_text()[-2000:]}"
+            )
+        time.sleep(_POLL_S)
