@@ -148,6 +148,8 @@ def _defaults() -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "1000",
         "spark.ui.showConsoleProgress": "false",
+        # What each epoch leaves behind would be collected only once the heap is full.
+        "spark.cleaner.periodicGC.interval": "5min",
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": (
             # Hardly anything is allocated; G1 would take the whole heap in time all the same.
