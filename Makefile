@@ -55,7 +55,8 @@ slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
 	@$(BIN)/pytest -q tests/e2e
 
 slow-parts: $(STAMP) ## Of these: parts of the engine, each with the server that it talks to
-	@$(BIN)/pytest -q tests/integration $(addprefix --ignore=,$(ROUTE_TESTS) $(SERVERLESS))
+	@$(BIN)/pytest -q tests $(addprefix --ignore=,tests/unit tests/properties tests/e2e tests/faults \
+	  tests/contract $(ROUTE_TESTS) $(SERVERLESS))
 
 slow-routes: $(STAMP) ## Of these: a route's loop, its faults, contracts of stores, sources, formats
 	@$(BIN)/pytest -q $(ROUTE_TESTS) tests/faults tests/contract $(addprefix --ignore=,$(SERVERLESS))

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyspark
@@ -21,8 +22,10 @@ PATIENCE_S = 120.0
 _GRACE_S = 15.0
 _POLL_S = 0.1
 _DEPLOY = "org.apache.spark.deploy"
-_REGISTERED = "Registering worker"
+_REGISTERED = "Successfully registered with master"
 _EXECUTOR = b"executor.CoarseGrainedExecutorBackend"
+
+_Process = subprocess.Popen[bytes]
 
 
 class ClusterError(Exception):
@@ -41,10 +44,11 @@ class SparkCluster:
     url: str
     workers: Sequence[int]
 
-    def executors(self) -> list[int]:
-        """Pids of the executors' JVMs."""
+    def executors(self) -> list[ProcessIdentity]:
+        """The executors' JVMs that the workers have now."""
         found = [pid for worker in self.workers for pid in process_tree(worker)]
-        return [pid for pid in found if _EXECUTOR in _command_of(pid)]
+        known = [identity_of(pid) for pid in found if _EXECUTOR in _command_of(pid)]
+        return [one for one in known if one is not None]
 
 
 @contextmanager
@@ -67,9 +71,9 @@ def spark_cluster(
     log = folder / "master.log"
     with ExitStack() as stack:
         arguments = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(others.pop())]
-        stack.enter_context(_daemon("master.Master", arguments, log))
-        _wait(lambda: accepts_connections(port), log)
-        pids = []
+        master = stack.enter_context(_daemon("master.Master", arguments, log))
+        _wait(lambda: accepts_connections(port), master, log)
+        begun = []
         for number in range(workers):
             own = folder / f"worker-{number}"
             own.mkdir()
@@ -78,13 +82,15 @@ def spark_cluster(
                 *("--port", str(others.pop()), "--webui-port", str(others.pop())),
                 *("--work-dir", str(own), url),
             ]
-            pids.append(stack.enter_context(_daemon("worker.Worker", arguments, own / "log")))
-        _wait(lambda: log.read_text(errors="replace").count(_REGISTERED) == workers, log)
-        yield SparkCluster(url, pids)
+            log = own / "log"
+            begun.append((stack.enter_context(_daemon("worker.Worker", arguments, log)), log))
+        for worker, log in begun:
+            _wait(partial(_has_said, log, _REGISTERED), worker, log)
+        yield SparkCluster(url, [worker.pid for worker, _ in begun])
 
 
 @contextmanager
-def _daemon(name: str, arguments: Sequence[str], log: Path) -> Iterator[int]:
+def _daemon(name: str, arguments: Sequence[str], log: Path) -> Iterator[_Process]:
     home, java = Path(pyspark.__file__).parent, find_java()
     command = [
         *(str(java.executable), *QUICK_JVM_FLAGS, "-Xmx256m", "-cp", f"{home}/jars/*"),
@@ -98,12 +104,12 @@ def _daemon(name: str, arguments: Sequence[str], log: Path) -> Iterator[int]:
             command, cwd=log.parent, env=os.environ | spark, stdout=output, stderr=output
         )
     try:
-        yield process.pid
+        yield process
     finally:
         _end(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: _Process) -> None:
     """A worker that is told to end tells its executor; whatever is left after that is killed."""
     family = [found for pid in process_tree(process.pid) if (found := identity_of(pid)) is not None]
     process.terminate()
@@ -129,10 +135,14 @@ def _kill(one: ProcessIdentity) -> None:
         os.kill(one.pid, signal.SIGKILL)
 
 
-def _wait(is_done: Callable[[], bool], log: Path) -> None:
+def _has_said(log: Path, text: str) -> bool:
+    return text in log.read_text(errors="replace")
+
+
+def _wait(is_done: Callable[[], bool], process: _Process, log: Path) -> None:
     give_up_at = time.monotonic() + PATIENCE_S
     while not is_done():
-        if time.monotonic() >= give_up_at:
+        if time.monotonic() >= give_up_at or process.poll() is not None:
             raise ClusterError(
                 f"the cluster does not come up, see {log}:\n{log.read_text()[-2000:]}"
             )

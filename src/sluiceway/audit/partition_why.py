@@ -326,7 +326,7 @@ def _holders(fold: FoldState, rule: WatermarkRule, bound_us: int) -> tuple[Holde
             continue
         held = behind.get(key)
         if held is None:
-            seen.append(_at_its_end(key, known))
+            seen.append(_at_its_end(key, known, rule, read_at_us))
             continue
         seen.append(
             SourceSeen(
@@ -342,16 +342,21 @@ def _holders(fold: FoldState, rule: WatermarkRule, bound_us: int) -> tuple[Holde
     return holders_of(bound_us, rule, verdicts, read_at_us)
 
 
-def _at_its_end(key: tuple[str, int], known: SourceState) -> SourceSeen:
+def _at_its_end(
+    key: tuple[str, int], known: SourceState, rule: WatermarkRule, read_at_us: int
+) -> SourceSeen:
     """One of which nothing was left to read: the ledger names all others."""
+    quiet_us = known.quiet_since_us
+    if known.idle:
+        long_ago = read_at_us - rule.idle_after_us
+        quiet_us = long_ago if quiet_us is None else min(quiet_us, long_ago)
     return SourceSeen(
         key=key,
         committed_end=known.end,
         max_event_time_us=known.max_event_time_us,
-        quiet_since_us=known.quiet_since_us,
+        quiet_since_us=quiet_us,
         log_end=known.end,
         high_watermark=known.end,
-        was_idle=known.idle,
     )
 
 

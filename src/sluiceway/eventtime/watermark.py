@@ -55,7 +55,6 @@ class SourceSeen:
             one without a row, when it was first looked at; None when nobody has looked yet.
         log_end: Last stable offset, read after the epoch; None when no leader has told.
         high_watermark: Read in the same moment.
-        was_idle: Whether it was idle before, and has had no row since.
     """
 
     key: SourceKey
@@ -64,7 +63,6 @@ class SourceSeen:
     quiet_since_us: int | None
     log_end: int | None
     high_watermark: int | None
-    was_idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +183,7 @@ def _status(rule: WatermarkRule, seen: SourceSeen, read_at_us: int) -> tuple[Sou
         return SourceStatus.STALLED, f"its log ends at {seen.log_end}, below what was read"
     if seen.log_end < seen.high_watermark:
         return SourceStatus.STALLED, f"a transaction is open since offset {seen.log_end}"
-    # Whoever drove before may have known longer that it is quiet than the ledger says.
-    quiet = seen.was_idle or (
-        seen.quiet_since_us is not None and read_at_us - seen.quiet_since_us >= rule.idle_after_us
+    quiet = seen.quiet_since_us is not None and (
+        read_at_us - seen.quiet_since_us >= rule.idle_after_us
     )
     return (SourceStatus.IDLE if quiet else SourceStatus.ACTIVE), ""

@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import DuePrefixes, PrefixBook, next_to_announce
@@ -48,6 +48,19 @@ class BeforeReady(Protocol):
         """
 
 
+class _FirstLook(NamedTuple):
+    """When this driver saw a source partition for the first time that has had no row since.
+
+    Attributes:
+        end: Its committed end then.
+        noted: Whether the ledger has come to know since when it is quiet.
+    """
+
+    end: int
+    at_us: int
+    noted: bool
+
+
 class RouteReadiness:
     """Of one route while its driver lives. Used by one thread at a time.
 
@@ -69,7 +82,7 @@ class RouteReadiness:
         self._desk = desk
         self._log = log
         self._book = PrefixBook(self.periods, rule.lateness_us)
-        self._first_looks: dict[PartitionKey, tuple[int, int]] = {}
+        self._first_looks: dict[PartitionKey, _FirstLook] = {}
         self._seen_seq = 0
         self._known_closed = -1
         self._waiting: list[str] = []
@@ -96,6 +109,8 @@ class RouteReadiness:
         before = fold.watermark
         read_at_us = max(view.read_at_us, before.read_at_us or 0)
         sources = _with(fold, ranges, read_at_us)
+        for key in self._first_looks.keys() - sources.keys():
+            del self._first_looks[key]
         seen = [
             self._seen(key, known, view.bounds.get(SourcePartition(*key)), read_at_us)
             for key, known in sources.items()
@@ -142,18 +157,22 @@ class RouteReadiness:
             quiet_since_us=self._quiet_since(key, known, read_at_us),
             log_end=None if bounds is None else bounds.end_offset,
             high_watermark=None if bounds is None else bounds.high_watermark,
-            was_idle=known.idle,
         )
 
     def _quiet_since(self, key: PartitionKey, known: SourceState, read_at_us: int) -> int:
-        """Since when nothing has come: the ledger notes it with a record, and may be late."""
+        """Since when nothing has come, by the ledger or by what this driver saw before.
+
+        The ledger notes a source partition without rows with the next record only. Whoever drives
+        now does not know what another one saw, nor what was before it was retired.
+        """
         noted_us, look = known.quiet_since_us, self._first_looks.get(key)
-        if look is None or look[0] != known.end:
+        is_anew = look is None or look.end != known.end or (look.noted and noted_us is None)
+        if is_anew and noted_us is not None:
             self._first_looks.pop(key, None)
-            if noted_us is not None:
-                return noted_us
-            look = self._first_looks[key] = (known.end, read_at_us)
-        return look[1] if noted_us is None else min(noted_us, look[1])
+            return noted_us
+        since_us = read_at_us if look is None or is_anew else look.at_us
+        self._first_looks[key] = _FirstLook(known.end, since_us, noted=noted_us is not None)
+        return since_us if noted_us is None else min(noted_us, since_us)
 
     # Closing
 

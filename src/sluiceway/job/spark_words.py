@@ -5,7 +5,11 @@ from collections.abc import Iterable
 
 _STACK = re.compile(r"\s*(at [\w.$/<>]+\(|\.\.\. \d+ more|Driver stacktrace:)")
 _LOGGED = re.compile(r"[\d:.]+ ([A-Z]+) [^:]+: (.+)")
-_MOST_LINES = 3
+# What the launcher says before anything else, with options that may hold anything.
+_PREAMBLE = re.compile(r"WARNING: |(NOTE: )?Picked up \w+: ")
+_THROWN = re.compile(r".*(Error|Exception)\b")
+_MOST_LINES = 4
+_MOST_CHARACTERS = 500
 
 
 def without_stack(text: str) -> list[str]:
@@ -20,16 +24,25 @@ def why_not_started(error: str, log: str) -> str:
         error: What the call told.
         log: What the JVM has written meanwhile: by its logger, or as it failed to begin.
     """
-    lines = without_stack(log)
-    logged = [found for line in lines if (found := _LOGGED.match(line))]
-    errors = [found[2] for found in logged if found[1] == "ERROR"]
-    if errors:
-        return _joined(errors)
-    if logged:
-        return _joined(without_stack(error))
-    # It did not come as far as its logger.
-    return _joined(line for line in lines if not line.startswith("WARNING:")) or error
+    lines = [line for line in without_stack(log) if not _PREAMBLE.match(line)]
+    logged = any(_LOGGED.match(line) for line in lines)
+    # Before it comes as far as its logger, each line may be the reason.
+    found = list(_errors(lines)) if logged else lines
+    return _joined(found) or _joined(without_stack(error)) or "nothing was told"
+
+
+def _errors(lines: Iterable[str]) -> Iterable[str]:
+    """What is logged as an error, with the exceptions behind it, and those that nobody logged."""
+    level = ""
+    for line in lines:
+        found = _LOGGED.match(line)
+        if found:
+            level = found[1]
+            if level == "ERROR":
+                yield found[2]
+        elif (level == "ERROR" and _THROWN.match(line)) or line.startswith("Exception in thread"):
+            yield line
 
 
 def _joined(lines: Iterable[str]) -> str:
-    return " | ".join(list(dict.fromkeys(lines))[:_MOST_LINES])
+    return " | ".join(list(dict.fromkeys(lines))[:_MOST_LINES])[:_MOST_CHARACTERS]

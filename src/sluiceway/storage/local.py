@@ -30,7 +30,7 @@ from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWr
 
 _PROBE_WRITERS = 8
 # Formats write small pieces, a Parquet file of a few rows sixty of them.
-_WRITTEN_AT_ONCE = 128 << 10
+_WRITTEN_AT_ONCE = 32 << 10
 _MOST_NAMED = 10_000
 # Repeating does not help: another file system, or a file where a folder has to be.
 _NEVER = (errno.EXDEV, errno.ENOTDIR, errno.EEXIST)
@@ -80,6 +80,7 @@ class _ChecksummedStream:
         self._checksum = google_crc32c.Checksum()
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
+        self._failed = False
         self.size_bytes = 0
         self.closed = False
 
@@ -97,16 +98,23 @@ class _ChecksummedStream:
         return self.size_bytes
 
     def flush(self) -> None:
+        if self._failed:
+            raise OSError(errno.EIO, "an earlier write has failed", self._path)
         if not self._gathered:
             return
-        content = memoryview(b"".join(self._gathered))
+        content = b"".join(self._gathered)
         self._gathered, self._gathered_bytes = [], 0
+        self._failed = True
         with edge("storage.staged.write", self._path):
             written = 0
             while written < len(content):
                 # A disk that is nearly full takes a part, and refuses the next.
-                written += cast("int", self._stream.write(content[written:]))
-        self._checksum.update(content.obj)
+                taken = self._stream.write(memoryview(content)[written:])
+                if not taken:
+                    raise OSError(errno.EIO, "the system takes nothing more", self._path)
+                written += taken
+        self._failed = False
+        self._checksum.update(content)
 
     def close(self) -> None:
         # The writer of a format closes its stream; the staged writer still has to fsync it.

@@ -117,6 +117,9 @@ class OpenFiles:
             StorageUnavailableError: The store failed; the attempt is thrown away.
         """
         of.file.flush()
+        if of.writer.begun:
+            # What the storage gathers is memory too.
+            of.writer.handle().flush()
         self._count(of)
         self._note_begun(of)
 

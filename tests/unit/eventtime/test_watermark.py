@@ -101,14 +101,6 @@ def test_source_partition_that_nobody_has_looked_at_before_is_not_idle() -> None
     assert found.holders(1)[0].key == ("orders", 1)
 
 
-def test_idle_source_partition_stays_idle_until_something_comes() -> None:
-    still = seen(1, NOW - 60 * MINUTE, 0, was_idle=True)
-    woken = replace(still, log_end=101, high_watermark=101)
-
-    assert route_watermark(RULE, [seen(0, NOW), still], NOW, None).us == NOW - MINUTE
-    assert route_watermark(RULE, [seen(0, NOW), woken], NOW, None).us == NOW - 61 * MINUTE
-
-
 def test_source_partition_without_rows_that_is_idle_takes_no_part() -> None:
     empty = seen(1, None, 10 * MINUTE)
 

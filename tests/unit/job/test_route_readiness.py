@@ -146,18 +146,56 @@ def test_watermark_of_an_idle_route_is_told_once_while_a_count_is_missing(
             table.rows(mark=found)
 
 
+ORDERS = ("orders", 0)
+
+
+def quiet_sources(made: RouteReadiness, fold: Fold, read_at_us: int) -> list[str]:
+    """Topics that a mark at this time says are idle now; all is read."""
+    end = fold.sources[ORDERS].end
+    bounds = {SourcePartition(*ORDERS): LogBounds(0, end, end)}
+    return [each.topic for each in made.mark(fold, SourceView({}, bounds, {}, read_at_us)).idle]
+
+
 def test_record_does_not_make_a_source_partition_that_was_quiet_before_active_again(
     table: TableOnDisk,
 ) -> None:
-    made, key = readiness(table), ("orders", 0)
-    fold = table.log.fold()
-    bounds = {SourcePartition(*key): LogBounds(0, fold.sources[key].end, fold.sources[key].end)}
-    assert made.mark(fold, SourceView({}, bounds, {}, EIGHT_US)).idle == ()
+    made = readiness(table)
+    assert quiet_sources(made, table.log.fold(), EIGHT_US) == []
     table.rows(mark=mark(EIGHT_US + 299 * S))
     fold = table.log.fold()
-    assert fold.sources[key].quiet_since_us == EIGHT_US + 299 * S
-    found = made.mark(fold, SourceView({}, bounds, {}, EIGHT_US + 300 * S))
-    assert [each.topic for each in found.idle] == ["orders"]
+    assert fold.sources[ORDERS].quiet_since_us == EIGHT_US + 299 * S
+    assert quiet_sources(made, fold, EIGHT_US + 299 * S) == []
+    assert quiet_sources(made, fold, EIGHT_US + 300 * S) == ["orders"]
+    assert quiet_sources(readiness(table), fold, EIGHT_US + 300 * S) == [], "another driver"
+
+
+@pytest.mark.parametrize("seen_while_retired", [True, False])
+def test_source_partition_that_comes_back_is_quiet_from_then_on(
+    table: TableOnDisk, *, seen_while_retired: bool
+) -> None:
+    made = readiness(table)
+    assert quiet_sources(made, table.log.fold(), EIGHT_US) == []
+    table.rows(mark=mark(EIGHT_US + S))
+    fold = table.log.fold()
+    assert quiet_sources(made, fold, EIGHT_US + 2 * S) == []
+    if seen_while_retired:
+        fold.sources[ORDERS].retired = True
+        assert quiet_sources(made, fold, EIGHT_US + 3 * S) == []
+    # As a SOURCES record that resumes it leaves it.
+    fold.sources[ORDERS].retired = False
+    fold.sources[ORDERS].quiet_since_us = None
+    assert quiet_sources(made, fold, EIGHT_US + 400 * S) == []
+    assert quiet_sources(made, fold, EIGHT_US + 699 * S) == []
+    assert quiet_sources(made, fold, EIGHT_US + 700 * S) == ["orders"]
+
+
+def test_source_partition_with_a_row_is_quiet_from_that_row_on(table: TableOnDisk) -> None:
+    made = readiness(table)
+    assert quiet_sources(made, table.log.fold(), EIGHT_US) == []
+    table.rows(EIGHT, newest_us=EIGHT_US, mark=mark(EIGHT_US + 200 * S))
+    fold = table.log.fold()
+    assert quiet_sources(made, fold, EIGHT_US + 499 * S) == []
+    assert quiet_sources(made, fold, EIGHT_US + 500 * S) == ["orders"]
 
 
 def test_missing_count_of_an_hour_that_is_over_is_told_once(

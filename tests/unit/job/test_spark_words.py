@@ -31,3 +31,21 @@ def test_call_says_why_where_the_log_does_not() -> None:
     assert "\n" not in expected
     assert "assertNotStopped" not in expected
     assert why_not_started("gateway exited", "") == "gateway exited"
+    assert why_not_started("", "19:07:16.151 WARN Utils: Set SPARK_LOCAL_IP\n")
+
+
+def test_exception_behind_an_error_is_told_and_one_that_nobody_logged() -> None:
+    thrown = "org.apache.spark.SparkException: Could not parse Master URL: 'x'"
+    log = f"""19:08:21.107 ERROR SparkContext: Error initializing SparkContext.
+{thrown}
+\tat org.apache.spark.SparkContext.create(SparkContext.scala:2741)
+"""
+    assert why_not_started(CALL, log) == f"Error initializing SparkContext. | {thrown}"
+    death = 'Exception in thread "main" java.lang.OutOfMemoryError: Java heap space'
+    log = f"19:07:16.151 WARN Utils: Set SPARK_LOCAL_IP\n{death}\n"
+    assert why_not_started("the answer is empty", log) == death
+
+
+def test_options_that_the_launcher_repeats_are_not_told() -> None:
+    log = "Picked up JAVA_TOOL_OPTIONS: -Dpassword=secret\nError: no virtual machine\n"
+    assert why_not_started("gateway exited", log) == "Error: no virtual machine"

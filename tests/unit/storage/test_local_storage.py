@@ -162,3 +162,24 @@ def test_staged_file_is_whole_where_the_system_takes_a_part_of_a_write(
     seal = writer.seal()
     assert (tmp_path / "staged").read_bytes() == bytes(range(256)) * 100
     assert seal.crc32c == file_crc32c(tmp_path / "staged")
+
+
+@pytest.mark.parametrize("answer", [0, OSError(errno.ENOSPC, "full")])
+def test_staged_file_that_was_not_written_is_never_sealed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: int | OSError
+) -> None:
+    class Refusing(FileIO):
+        def write(self, data: Any, /) -> int:
+            if isinstance(answer, OSError):
+                raise answer
+            return answer
+
+    monkeypatch.setattr(Path, "open", lambda path, mode, buffering: Refusing(path, mode))
+    writer = LocalStorage().create_staged(str(tmp_path / "staged"))
+    monkeypatch.undo()
+    writer.handle().write(b"abc")
+    for _ in range(2):
+        with pytest.raises(StorageUnavailableError):
+            writer.seal()
+    writer.abort()
+    assert list(tmp_path.iterdir()) == []
