@@ -218,17 +218,22 @@ def _cut(folder: Inode, rng: random.Random, luck: float) -> None:
 
 
 class PosixFile:
-    """An open file; what was written is in the process until it is flushed."""
+    """An open file; what was written is in the process until it is flushed, if it is buffered."""
 
-    def __init__(self, system: FileSystem, path: str, inode: Inode) -> None:
+    def __init__(
+        self, system: FileSystem, path: str, inode: Inode, *, buffered: bool = True
+    ) -> None:
+        self._buffered = buffered
         self._system = system
         self._path = path
         self._buffer: list[bytes] = []
         self._place = 0
         self.inode = inode
 
-    def write(self, data: bytes) -> int:
-        self._buffer.append(data)
+    def write(self, data: bytes | memoryview) -> int:
+        self._buffer.append(bytes(data))
+        if not self._buffered:
+            self.flush()
         return len(data)
 
     def read(self, size: int = -1) -> bytes:
@@ -420,11 +425,11 @@ class PosixPath:
     def samefile(self, other: object) -> bool:
         return _mounted().find(self._text) is _mounted().find(str(other))
 
-    def open(self, mode: str = "r") -> PosixFile:
+    def open(self, mode: str = "r", buffering: int = -1) -> PosixFile:
         system = _mounted()
         make = system.create if "x" in mode else system.existing
         inode = system.call(f"open {mode}", self._text, lambda: make(self._text))
-        return PosixFile(system, self._text, inode)
+        return PosixFile(system, self._text, inode, buffered=buffering != 0)
 
     def read_bytes(self) -> bytes:
         system = _mounted()

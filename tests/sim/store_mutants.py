@@ -33,6 +33,7 @@ def make_folders_once(storage: Any, folder: Any) -> None:
 
 def seal_without_sync(writer: Any) -> FileSeal:
     try:
+        writer._stream.flush()
         writer._file.close()
         writer._open_path.rename(writer.path)
     except OSError as error:
