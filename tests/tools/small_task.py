@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluiceway.formats.registry import JSON
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import PARQUET_FILES
-from sluiceway.sources.contract import RawRecord, SourceBatch, SourcePartition, Split
+from sluiceway.sources.contract import SourceBatch, SourcePartition, Split
+from sluiceway.sources.raw_records import raw_records
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
@@ -42,10 +44,16 @@ class MadeBatch(SourceBatch):
     def timestamps_ms(self) -> list[int | None]:
         return self.times_ms or [None] * len(self.values)
 
-    def record(self, row: int) -> RawRecord:
-        at = SourcePartition("orders", self.split_index)
-        time_ms = self.timestamps_ms()[row]
-        return RawRecord(at, self.offsets[row], time_ms, None, self.values[row], ())
+    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+        times = self.timestamps_ms()
+        return raw_records(
+            SourcePartition("orders", self.split_index),
+            [self.offsets[row] for row in rows],
+            [times[row] for row in rows],
+            [None] * len(rows),
+            [self.values[row] for row in rows],
+            [()] * len(rows),
+        )
 
 
 def made_batch(

@@ -17,6 +17,7 @@ from sluiceway.sources.contract import (
     Split,
     SplitReader,
 )
+from sluiceway.sources.raw_records import RECORD_SCHEMA
 
 REQUEST_TIMEOUT_S = 20.0
 _BIG_BYTES = 700_000
@@ -244,9 +245,11 @@ class SourceConformance:
         times = batch.timestamps_ms()
         assert len(times) == 2
         assert all(time_ms is not None and time_ms > before_ms for time_ms in times)
-        record = batch.record(1)
-        assert (record.partition, record.offset) == (SourcePartition(topic, 0), 2)
-        assert (record.value, record.timestamp_ms) == (b"row-2", times[1])
+        records = batch.records([1])
+        assert records.schema == RECORD_SCHEMA
+        (record,) = records.to_pylist()
+        assert (record["topic"], record["partition"], record["offset"]) == (topic, 0, 2)
+        assert (record["value"], record["timestamp_ms"]) == (b"row-2", times[1])
 
     def test_reader_close_may_be_repeated(self, source: SourceUnderTest) -> None:
         topic = source.new_topic(1)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -159,22 +160,6 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class RawRecord:
-    """All that the queue had for one row; kept whole for dirty rows.
-
-    Attributes:
-        timestamp_ms: The queue's record time, since the epoch; None when it has none.
-    """
-
-    partition: SourcePartition
-    offset: int
-    timestamp_ms: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Origins:
     """Where rows first came from, one value a row."""
 
@@ -208,8 +193,15 @@ class SourceBatch(ABC):
         """Record times in row order. Called only when a route uses them."""
 
     @abstractmethod
-    def record(self, row: int) -> RawRecord:
-        """Everything about one row. Called for dirty rows only."""
+    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+        """All that the queue has of these rows. Called for dirty rows, which are kept whole.
+
+        Args:
+            rows: Numbers of rows, rising.
+
+        Returns:
+            Columns of `raw_records.RECORD_SCHEMA`, a record a row; `raw_records` makes them.
+        """
 
     def origins(self) -> Origins | None:
         """Where the rows first came from, when that is not the split that they are read from.
@@ -221,11 +213,16 @@ class SourceBatch(ABC):
 
     def keys(self) -> Sequence[bytes | None]:
         """Record keys in row order. Called only when a route has a column of them."""
-        return [self.record(row).key for row in range(len(self.values))]
+        found: list[bytes | None] = self._all_records().column("key").to_pylist()
+        return found
 
     def headers(self) -> Sequence[Headers]:
         """Headers in row order, as `keys`; `UNREADABLE_HEADERS` where they are no texts."""
-        return [self.record(row).headers for row in range(len(self.values))]
+        lists = self._all_records().column("headers").to_pylist()
+        return [tuple((one["name"], one["value"]) for one in each or ()) for each in lists]
+
+    def _all_records(self) -> pa.RecordBatch:
+        return self.records(range(len(self.values)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.sources.contract import Origins, RawRecord, SourceBatch, SourcePartition
+from sluiceway.sources.contract import Origins, SourceBatch
+from sluiceway.sources.raw_records import RECORD_SCHEMA
 from sluiceway.storage.contract import Storage
 
 _ROWS_AT_ONCE = 1000
@@ -45,17 +46,11 @@ class DirtyBatch(SourceBatch):
         found: list[bytes | None] = self._rows.column("key").to_pylist()
         return found
 
-    def record(self, row: int) -> RawRecord:
+    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
         """See `SourceBatch`."""
-        found = self._rows.slice(row, 1).to_pylist()[0]
-        return RawRecord(
-            partition=SourcePartition(found["topic"], found["partition"]),
-            offset=found["offset"],
-            timestamp_ms=found["timestamp_ms"],
-            key=found["key"],
-            value=found["value"],
-            headers=tuple((each["name"], each["value"]) for each in found["headers"] or ()),
-        )
+        found = self._rows.take(pa.array(rows, pa.int64()))
+        arrays = [found.column(field.name).cast(field.type) for field in RECORD_SCHEMA]
+        return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
 
 
 def read_dirty_rows(

@@ -1,9 +1,11 @@
 """Counts dirty rows of one task by reason and field, and keeps a few of each reason to show."""
 
 from collections import Counter
+from collections.abc import Sequence
 
-from sluiceway.sources.contract import RawRecord
-from sluiceway.types.dirty import MOST_COUNTED, DirtyRow, counted_as
+import pyarrow as pa
+
+from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow, counted_as
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import DirtySample
 
@@ -20,24 +22,43 @@ class DirtyTally:
     def __init__(self) -> None:
         self.samples: list[DirtySample] = []
         self._counts: Counter[str] = Counter()
-        self._sampled: Counter[str] = Counter()
+        self._sampled: Counter[DirtyReason] = Counter()
 
-    def add(self, row: DirtyRow, record: RawRecord) -> None:
-        """Called once per dirty row."""
-        reason = row.reason.value
-        name = counted_as(reason, row.path)
-        if name not in self._counts and len(self._counts) >= MOST_COUNTED:
-            name = reason
-        self._counts[name] += 1
-        if self._sampled[reason] < _SAMPLES_PER_REASON:
-            self._sampled[reason] += 1
+    def add(self, rows: Sequence[DirtyRow], records: pa.RecordBatch) -> None:
+        """Called once for the dirty rows of a read.
+
+        Args:
+            rows: Why each is dirty.
+            records: Columns of `RECORD_SCHEMA`, the record of each of them.
+        """
+        found = Counter((row.reason, row.path) for row in rows)
+        for (reason, path), count in found.items():
+            name = counted_as(reason, path)
+            if name not in self._counts and len(self._counts) >= MOST_COUNTED:
+                name = reason.value
+            self._counts[name] += count
+        self._sample(rows, records, {reason for reason, _ in found})
+
+    def _sample(
+        self, rows: Sequence[DirtyRow], records: pa.RecordBatch, reasons: set[DirtyReason]
+    ) -> None:
+        wanted = {one for one in reasons if self._sampled[one] < _SAMPLES_PER_REASON}
+        for place, row in enumerate(rows):
+            if not wanted:
+                return
+            if row.reason not in wanted:
+                continue
+            self._sampled[row.reason] += 1
+            if self._sampled[row.reason] == _SAMPLES_PER_REASON:
+                wanted.remove(row.reason)
+            record = records.slice(place, 1)
             self.samples.append(
                 DirtySample(
-                    topic=record.partition.topic,
-                    partition=record.partition.partition,
-                    offset=BigInt(record.offset),
+                    topic=record["topic"][0].as_py(),
+                    partition=record["partition"][0].as_py(),
+                    offset=BigInt(record["offset"][0].as_py()),
                     stage=row.stage,
-                    reason=reason,
+                    reason=row.reason.value,
                     path=row.path,
                     message=row.message,
                 )

@@ -2,7 +2,6 @@
 
 import math
 import time
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.files.registry import open_format
-from sluiceway.sources.contract import RawRecord, SourceBatch
+from sluiceway.sources.contract import SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
@@ -333,10 +332,9 @@ class RowPipeline:
             return None
         self._counted.dirty += len(dirty)
         dirty.sort(key=lambda row: row.index)
-        found = [(row, _record(row.index, bounds, batches)) for row in dirty]
-        for row, record in found:
-            self._counted.reasons.add(row, record)
-        return dirty_batch(found, self._route.schema_version)
+        records = _records([row.index for row in dirty], bounds, batches)
+        self._counted.reasons.add(dirty, records)
+        return dirty_batch(dirty, records, self._route.schema_version)
 
 
 def _spans(
@@ -348,9 +346,15 @@ def _spans(
     return list(zip(splits, cuts[:-1], cuts[1:], strict=True))
 
 
-def _record(index: int, bounds: list[int], batches: Sequence[SourceBatch]) -> RawRecord:
-    number = bisect_right(bounds, index) - 1
-    return batches[number].record(index - bounds[number])
+def _records(rows: list[int], bounds: list[int], batches: Sequence[SourceBatch]) -> pa.RecordBatch:
+    """Records of rows, whose numbers rise, as the queue has them."""
+    cuts = np.searchsorted(rows, bounds).tolist()
+    found = [
+        batch.records([row - bound for row in rows[begin:end]])
+        for batch, bound, begin, end in zip(batches, bounds, cuts, cuts[1:], strict=False)
+        if begin < end
+    ]
+    return found[0] if len(found) == 1 else pa.concat_batches(found)
 
 
 def _drop(

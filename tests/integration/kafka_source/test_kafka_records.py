@@ -12,7 +12,7 @@ from sluiceway.conformance.reading import (
     read_to_stop,
     row_values,
 )
-from sluiceway.sources.contract import RawRecord, Split
+from sluiceway.sources.contract import Split
 from sluiceway.sources.kafka.native_consumer import NativeConsumer
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
@@ -31,11 +31,29 @@ def test_record_with_everything_is_kept_whole(
     writer.write_record(topic, None, key=b"key-\x00", headers=headers, timestamp_ms=1_700_000_000)
     writer.write_record(topic, b"", key=None, timestamp_ms=5)
     rows = read_rows(make_reader(Split(log_of(topic), 0)), 2)
-    records = [b.record(row) for b in rows.batches for row in range(len(b.offsets))]
+    records = [
+        record for b in rows.batches for record in b.records(range(len(b.offsets))).to_pylist()
+    ]
     assert rows.values() == [None, b""]
     assert records == [
-        RawRecord(log_of(topic), 0, 1_700_000_000, b"key-\x00", None, tuple(headers)),
-        RawRecord(log_of(topic), 1, 5, None, b"", ()),
+        {
+            "topic": topic,
+            "partition": 0,
+            "offset": 0,
+            "timestamp_ms": 1_700_000_000,
+            "key": b"key-\x00",
+            "value": None,
+            "headers": [{"name": name, "value": value} for name, value in headers],
+        },
+        {
+            "topic": topic,
+            "partition": 0,
+            "offset": 1,
+            "timestamp_ms": 5,
+            "key": None,
+            "value": b"",
+            "headers": [],
+        },
     ]
 
 

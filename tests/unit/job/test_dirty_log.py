@@ -6,7 +6,8 @@ from typing import Any, cast
 
 from sluiceway.job.dirty_log import DirtyLog, DirtyWarning
 from sluiceway.observe.log import LogFormat, stderr_log
-from sluiceway.sources.contract import RawRecord, SourcePartition
+from sluiceway.sources.contract import SourcePartition
+from sluiceway.sources.raw_records import raw_records
 from sluiceway.types.dirty import (
     MOST_COUNTED,
     DirtyReason,
@@ -20,10 +21,12 @@ from sluiceway.worker.dirty_tally import DirtyTally
 
 def _tally(rows: int, reason: DirtyReason, path: str = "a") -> DirtyTally:
     tally = DirtyTally()
-    for offset in range(rows):
-        record = RawRecord(SourcePartition("t", 0), offset, None, None, b"{}", ())
-        row = DirtyRow(offset, "convert", reason, path.replace("#", str(offset)), "why")
-        tally.add(row, record)
+    found = [
+        DirtyRow(offset, "convert", reason, path.replace("#", str(offset)), "why")
+        for offset in range(rows)
+    ]
+    log, nothing = SourcePartition("t", 0), [None] * rows
+    tally.add(found, raw_records(log, range(rows), nothing, nothing, nothing, [()] * rows))
     return tally
 
 

@@ -28,7 +28,7 @@ class Batch(SourceBatch):
     def timestamps_ms(self):
         return [None]
 
-    def record(self, row):
+    def records(self, rows):
         raise NotImplementedError
 
 

@@ -1,6 +1,7 @@
 """A task reads on while it writes, and a failed write fails its route."""
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,6 @@ from sluiceway.formats.registry import JSON
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import (
-    RawRecord,
     SourceBatch,
     SourcePartition,
     Split,
@@ -39,8 +39,8 @@ class _Batch(SourceBatch):
     def timestamps_ms(self) -> list[int | None]:
         return [None] * len(self.offsets)
 
-    def record(self, row: int) -> RawRecord:
-        raise NotImplementedError(row)
+    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+        raise NotImplementedError(rows)
 
 
 class _Reader(SplitReader):

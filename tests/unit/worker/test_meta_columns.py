@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from sluiceway.sources.contract import (
     UNREADABLE_HEADERS,
     Headers,
-    RawRecord,
     SourceBatch,
     SourcePartition,
 )
+from sluiceway.sources.raw_records import raw_records
 from sluiceway.worker.meta_columns import META_TYPES, MetaValues, meta_fields, meta_values
 from sluiceway.worker.plan import MetaColumn
 
@@ -27,8 +29,9 @@ class Batch(SourceBatch):
     def timestamps_ms(self) -> list[int | None]:
         return [None] * len(self.values)
 
-    def record(self, row: int) -> RawRecord:
-        return RawRecord(LOG, row, None, self._records[row][0], b"{}", self._records[row][1])
+    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+        keys, headers = zip(*(self._records[row] for row in rows), strict=True)
+        return raw_records(LOG, rows, [None] * len(rows), keys, [b"{}"] * len(rows), headers)
 
 
 def read(kind: str, *batches: Batch) -> MetaValues:

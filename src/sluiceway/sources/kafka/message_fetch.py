@@ -1,19 +1,20 @@
 """Fetches through confluent-kafka: a message object per record, and batches of those."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
+import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Message
 
 from sluiceway.sources.contract import (
     UNREADABLE_HEADERS,
     Headers,
-    RawRecord,
     SourceBatch,
     SourcePartition,
 )
 from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
+from sluiceway.sources.raw_records import raw_records
 
 _SAMPLE_STEP = 100
 
@@ -34,16 +35,16 @@ class KafkaBatch(SourceBatch):
         """Record times in row order: of creation or of append, as the topic has it."""
         return [_timestamp_ms(message) for message in self._messages]
 
-    def record(self, row: int) -> RawRecord:
-        """Everything about one row."""
-        message = self._messages[row]
-        return RawRecord(
-            partition=self._partition,
-            offset=int(self.offsets[row]),
-            timestamp_ms=_timestamp_ms(message),
-            key=message.key(),
-            value=self.values[row],
-            headers=_headers(message),
+    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+        """See `SourceBatch`."""
+        messages = [self._messages[row] for row in rows]
+        return raw_records(
+            self._partition,
+            np.take(self.offsets, rows),
+            list(map(_timestamp_ms, messages)),
+            list(map(Message.key, messages)),
+            [self.values[row] for row in rows],
+            list(map(_headers, messages)),
         )
 
     def keys(self) -> list[bytes | None]:

@@ -12,17 +12,18 @@ from typing import Any
 import confluent_kafka
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sluiceway.host.native_module import native_module
 from sluiceway.sources.contract import (
     UNREADABLE_HEADERS,
     Headers,
-    RawRecord,
     SourceBatch,
     SourcePartition,
 )
 from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
+from sluiceway.sources.raw_records import raw_records
 
 _UNKNOWN = -1
 _Failure = tuple[int, str]
@@ -43,21 +44,21 @@ class NativeBatch(SourceBatch):
 
     def timestamps_ms(self) -> Sequence[int | None]:
         """Record times in row order."""
-        # Kept, since every dirty row asks for its own.
+        # Kept, since columns, event times and dirty rows ask for them.
         if self._times is None:
             self._times = _known_times(np.frombuffer(self._records.timestamps_ms(), np.int64))
         return self._times
 
-    def record(self, row: int) -> RawRecord:
-        """Everything about one row."""
-        time = self.timestamps_ms()[row]
-        return RawRecord(
-            partition=self._partition,
-            offset=int(self.offsets[row]),
-            timestamp_ms=None if time is None else int(time),
-            key=self._records.key(row),
-            value=self._records[row],
-            headers=_headers(self._records.headers(row)),
+    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+        """See `SourceBatch`."""
+        times, found = pa.array(self.timestamps_ms(), pa.int64()), self._records
+        return raw_records(
+            self._partition,
+            np.take(self.offsets, rows),
+            times.take(pa.array(rows, pa.int64())),
+            [found.key(row) for row in rows],
+            [found[row] for row in rows],
+            [_headers(found.headers(row)) for row in rows],
         )
 
     def keys(self) -> list[bytes | None]:
