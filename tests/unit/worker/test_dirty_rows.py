@@ -1,0 +1,87 @@
+"""Rows that are dirty keep all that the queue had for them, whichever way they came."""
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluiceway.sources.contract import Headers, SourcePartition
+from sluiceway.sources.raw_records import RECORD_SCHEMA, raw_records
+from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow
+from sluiceway.worker.dirty_file import DIRTY_SCHEMA, dirty_batch
+from sluiceway.worker.dirty_reader import DirtyBatch
+from sluiceway.worker.dirty_tally import DirtyTally
+from tools.small_task import NOW_US, made_batch, run_task
+
+LOG = SourcePartition("orders", 3)
+HEADERS: list[Headers] = [(), (("a", b"\xff"), ("a", None)), ()]
+GOOD = {"id": 1, "ts": NOW_US, "app": "x"}
+BAD = {"id": "no", "ts": NOW_US, "app": "x"}
+
+
+def test_records_of_several_reads_and_logs_are_kept_in_order() -> None:
+    first = [made_batch(0, [GOOD, BAD, GOOD, BAD]), made_batch(1, [GOOD, GOOD])]
+    second = [made_batch(1, [BAD], first=2), made_batch(0, [BAD, GOOD], first=4)]
+    found = run_task([first, second], splits=2)
+    places = [(one.partition, int(one.offset)) for one in found.written.dirty_samples]
+    assert places == [(0, 1), (0, 3), (1, 2)]
+    assert found.dirty == [("no", "bad_text")] * 4
+    assert found.written.dirty_reasons == {"bad_text id": 4}
+    assert int(found.written.counts.dirty) == 4
+
+
+def test_dirty_row_has_its_record_beside_the_reason() -> None:
+    why = [DirtyRow(n, "convert", DirtyReason.BROKEN, "a", f"m{n}") for n in range(3)]
+    rows = dirty_batch(why, _records(), "v1")
+    assert rows.schema == DIRTY_SCHEMA
+    rows.validate(full=True)
+    found = rows.to_pylist()
+    assert [row["headers"] for row in found] == [
+        [{"name": name, "value": value} for name, value in each] for each in HEADERS
+    ]
+    assert {**found[1], "headers": None} == {
+        "topic": "orders",
+        "partition": 3,
+        "offset": 8,
+        "timestamp_ms": None,
+        "key": b"k",
+        "value": None,
+        "headers": None,
+        "stage": "convert",
+        "reason": "broken",
+        "path": "a",
+        "message": "m1",
+        "schema_version": "v1",
+    }
+
+
+def test_row_that_is_dirty_again_keeps_the_record_it_had() -> None:
+    why = [DirtyRow(n, "convert", DirtyReason.BROKEN, "", "m") for n in range(3)]
+    stream = io.BytesIO()
+    pq.write_table(pa.Table.from_batches([dirty_batch(why, _records(), "v1")]), stream)
+    (read,) = pq.read_table(stream).to_batches()
+    again = DirtyBatch(0, 100, read).records([1, 2])
+    assert again.schema == RECORD_SCHEMA
+    assert again.equals(_records().slice(1))
+
+
+def test_tally_shows_three_of_a_reason_and_names_few_fields() -> None:
+    tally = DirtyTally()
+    for begin in range(0, 3 * MOST_COUNTED, MOST_COUNTED):
+        numbers = range(begin, begin + MOST_COUNTED)
+        rows = [DirtyRow(n, "convert", DirtyReason.SCALE, f"f{n}", "m") for n in numbers]
+        rows[-1] = DirtyRow(numbers[-1], "decode", DirtyReason.BROKEN, "", "m")
+        none = [None] * MOST_COUNTED
+        tally.add(rows, raw_records(LOG, numbers, none, none, none, [()] * MOST_COUNTED))
+    counts = tally.counts()
+    assert sum(counts.values()) == 3 * MOST_COUNTED
+    assert (counts["broken"], counts["scale"]) == (3, 2 * (MOST_COUNTED - 1))
+    assert len(counts) == MOST_COUNTED + 1
+    shown = [(one.reason, int(one.offset)) for one in tally.samples]
+    assert shown == [("scale", 0), ("scale", 1), ("scale", 2)] + [
+        ("broken", begin - 1) for begin in range(MOST_COUNTED, 4 * MOST_COUNTED, MOST_COUNTED)
+    ]
+
+
+def _records() -> pa.RecordBatch:
+    return raw_records(LOG, [7, 8, 9], [5, None, 6], [None, b"k", b""], [b"", None, b"v"], HEADERS)
