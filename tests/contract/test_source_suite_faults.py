@@ -1,7 +1,8 @@
 """Sources with a planted fault: the suite has to find each of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -9,6 +10,7 @@ from sluiceway.conformance.sources import SourceConformance, SourceUnderTest
 from sluiceway.sources.contract import (
     DiscoveredPartition,
     LogBounds,
+    RawRecords,
     SourceBatch,
     SourceClient,
     SourcePartition,
@@ -20,6 +22,8 @@ from sluiceway.sources.kafka.consumer_cache import process_cache
 from tools.kafka_under_test import KafkaUnderTest
 from tools.lab_fixture import TopicFactory
 from tools.suite_runs import fails, names_of_tests
+
+Records = Callable[[Sequence[int]], RawRecords]
 
 
 class Reader(SplitReader):
@@ -72,6 +76,38 @@ class MixesSplitsUp(Reader):
         for batch in batches:
             batch.split_index = 0
         return batches
+
+
+class ChangesRecords(Reader):
+    """Sound batches, but for the records of rows."""
+
+    def read(self, timeout_s: float) -> list[SourceBatch]:
+        batches = super().read(timeout_s)
+        for batch in batches:
+            vars(batch)["records"] = partial(self.records, batch.records, len(batch.values))
+        return batches
+
+    def records(self, sound: Records, count: int, rows: Sequence[int]) -> RawRecords:
+        raise NotImplementedError
+
+
+class GivesTheFirstRecords(ChangesRecords):
+    def records(self, sound: Records, count: int, rows: Sequence[int]) -> RawRecords:
+        del count
+        return sound(range(len(rows)))
+
+
+class GivesAllRecords(ChangesRecords):
+    def records(self, sound: Records, count: int, rows: Sequence[int]) -> RawRecords:
+        del rows
+        return sound(range(count))
+
+
+class SwapsKeysAndValues(ChangesRecords):
+    def records(self, sound: Records, count: int, rows: Sequence[int]) -> RawRecords:
+        del count
+        found = sound(rows)
+        return replace(found, keys=found.values, values=found.keys)
 
 
 class TellsThePosition(Reader):
@@ -202,6 +238,9 @@ FAULTS: list[tuple[type[Reader] | type[Client], str]] = [
     (MixesSplitsUp, "test_reader_starts_where_its_split_does"),
     (MixesSplitsUp, "test_reader_one_read_has_at_most_one_batch_a_split"),
     (NullIsEmpty, "test_reader_keeps_null_empty_and_big_values_apart"),
+    (GivesTheFirstRecords, "test_batch_gives_the_records_of_the_rows_that_are_asked_for"),
+    (GivesAllRecords, "test_batch_gives_the_records_of_the_rows_that_are_asked_for"),
+    (SwapsKeysAndValues, "test_batch_gives_the_records_of_the_rows_that_are_asked_for"),
     (FinishesWhenQuiet, "test_reader_without_stop_is_never_finished"),
     (FailsWhenClosedTwice, "test_reader_close_may_be_repeated"),
     (ListsInAnyOrder, "test_discover_two_topics_lists_partitions_in_order"),

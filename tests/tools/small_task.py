@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluiceway.formats.registry import JSON
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import PARQUET_FILES
-from sluiceway.sources.contract import SourceBatch, SourcePartition, Split
-from sluiceway.sources.raw_records import raw_records
+from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
@@ -44,15 +42,16 @@ class MadeBatch(SourceBatch):
     def timestamps_ms(self) -> list[int | None]:
         return self.times_ms or [None] * len(self.values)
 
-    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+    def records(self, rows: Sequence[int]) -> RawRecords:
         times = self.timestamps_ms()
-        return raw_records(
-            SourcePartition("orders", self.split_index),
-            [self.offsets[row] for row in rows],
-            [times[row] for row in rows],
-            [None] * len(rows),
-            [self.values[row] for row in rows],
-            [()] * len(rows),
+        return RawRecords(
+            topics=["orders"] * len(rows),
+            partitions=[self.split_index] * len(rows),
+            offsets=[self.offsets[row] for row in rows],
+            timestamps_ms=[times[row] for row in rows],
+            keys=[None] * len(rows),
+            values=[self.values[row] for row in rows],
+            headers=[()] * len(rows),
         )
 
 

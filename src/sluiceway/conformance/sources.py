@@ -17,7 +17,6 @@ from sluiceway.sources.contract import (
     Split,
     SplitReader,
 )
-from sluiceway.sources.raw_records import RECORD_SCHEMA
 
 REQUEST_TIMEOUT_S = 20.0
 _BIG_BYTES = 700_000
@@ -245,11 +244,28 @@ class SourceConformance:
         times = batch.timestamps_ms()
         assert len(times) == 2
         assert all(time_ms is not None and time_ms > before_ms for time_ms in times)
-        records = batch.records([1])
-        assert records.schema == RECORD_SCHEMA
-        (record,) = records.to_pylist()
-        assert (record["topic"], record["partition"], record["offset"]) == (topic, 0, 2)
-        assert (record["value"], record["timestamp_ms"]) == (b"row-2", times[1])
+        assert list(batch.keys()) == [None, None]
+        assert list(batch.headers()) == [(), ()]
+
+    def test_batch_gives_the_records_of_the_rows_that_are_asked_for(
+        self, source: SourceUnderTest
+    ) -> None:
+        topic = source.new_topic(1)
+        source.write(topic, _values(6))
+        reader = source.reader([Split(SourcePartition(topic, 0), 1, stop_offset=6)])
+        for batch in read_to_stop(reader).batches:
+            count = len(batch.values)
+            times = batch.timestamps_ms()
+            for rows in ([], [count - 1], list(range(0, count, 2)), list(range(count))):
+                found = batch.records(rows)
+                assert list(found.topics) == [topic] * len(rows)
+                assert list(found.partitions) == [0] * len(rows)
+                assert list(found.offsets) == [batch.offsets[row] for row in rows]
+                assert list(found.timestamps_ms) == [times[row] for row in rows]
+                assert list(found.keys) == [None] * len(rows)
+                assert list(found.values) == [batch.values[row] for row in rows]
+                assert list(found.headers) == [()] * len(rows)
+        reader.close(reusable=True)
 
     def test_reader_close_may_be_repeated(self, source: SourceUnderTest) -> None:
         topic = source.new_topic(1)

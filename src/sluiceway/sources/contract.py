@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -159,6 +158,35 @@ class Split:
     leader_epoch: int | None = None
 
 
+Headers = tuple[tuple[str, bytes | None], ...]
+
+UNREADABLE_HEADERS: Headers = (("sluiceway.headers", b"unreadable: a name is not UTF-8"),)
+"""Stands for the headers of a record that has one whose name is no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecords:
+    """All that the queue had for some rows, equally many values of each; kept whole for dirty rows.
+
+    Attributes:
+        topics: Of the logs that the records are of.
+        partitions: Numbers of those logs.
+        offsets: In their logs.
+        timestamps_ms: The queue's record times, since the epoch; None where it has none.
+        keys: None is no key.
+        values: None is a tombstone.
+        headers: In the record's order; names may repeat.
+    """
+
+    topics: Sequence[str]
+    partitions: Sequence[int]
+    offsets: Sequence[int] | npt.NDArray[np.int64]
+    timestamps_ms: Sequence[int | None]
+    keys: Sequence[bytes | None]
+    values: Sequence[bytes | None]
+    headers: Sequence[Headers]
+
+
 @dataclass(frozen=True, slots=True)
 class Origins:
     """Where rows first came from, one value a row."""
@@ -166,12 +194,6 @@ class Origins:
     topics: Sequence[str]
     partitions: Sequence[int]
     offsets: Sequence[int]
-
-
-UNREADABLE_HEADERS = (("sluiceway.headers", b"unreadable: a name is not UTF-8"),)
-"""Stands for the headers of a record that has one whose name is no text."""
-
-Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class SourceBatch(ABC):
@@ -193,14 +215,11 @@ class SourceBatch(ABC):
         """Record times in row order. Called only when a route uses them."""
 
     @abstractmethod
-    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
-        """All that the queue has of these rows. Called for dirty rows, which are kept whole.
+    def records(self, rows: Sequence[int]) -> RawRecords:
+        """All that the queue has of these rows, in their order. Called for dirty rows.
 
         Args:
-            rows: Numbers of rows, rising.
-
-        Returns:
-            Columns of `raw_records.RECORD_SCHEMA`, a record a row; `raw_records` makes them.
+            rows: Numbers of rows of the batch, rising.
         """
 
     def origins(self) -> Origins | None:
@@ -213,16 +232,11 @@ class SourceBatch(ABC):
 
     def keys(self) -> Sequence[bytes | None]:
         """Record keys in row order. Called only when a route has a column of them."""
-        found: list[bytes | None] = self._all_records().column("key").to_pylist()
-        return found
+        return self.records(range(len(self.values))).keys
 
     def headers(self) -> Sequence[Headers]:
         """Headers in row order, as `keys`; `UNREADABLE_HEADERS` where they are no texts."""
-        lists = self._all_records().column("headers").to_pylist()
-        return [tuple((one["name"], one["value"]) for one in each or ()) for each in lists]
-
-    def _all_records(self) -> pa.RecordBatch:
-        return self.records(range(len(self.values)))
+        return self.records(range(len(self.values))).headers
 
 
 @dataclass(frozen=True, slots=True)

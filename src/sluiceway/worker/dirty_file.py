@@ -2,39 +2,73 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from sluiceway.formats.contract import DirtyRow
-from sluiceway.sources.raw_records import RECORD_SCHEMA
+from sluiceway.sources.contract import Headers, RawRecords
 
-_WHY = ("stage", "reason", "path", "message", "schema_version")
 DIRTY_SCHEMA = pa.schema(
-    [*RECORD_SCHEMA, *(pa.field(name, pa.string(), nullable=False) for name in _WHY)]
+    [
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp_ms", pa.int64()),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field(
+            "headers",
+            pa.list_(pa.struct([pa.field("name", pa.string()), pa.field("value", pa.binary())])),
+        ),
+        pa.field("stage", pa.string(), nullable=False),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("message", pa.string(), nullable=False),
+        pa.field("schema_version", pa.string(), nullable=False),
+    ]
 )
+
+_HEADERS: pa.DataType = DIRTY_SCHEMA.field("headers").type
 
 
 def dirty_batch(
-    rows: Sequence[DirtyRow], records: pa.RecordBatch, schema_version: str
+    rows: Sequence[DirtyRow], records: RawRecords, schema_version: str
 ) -> pa.RecordBatch:
     """Dirty rows with all that the queue had for them.
 
     Args:
         rows: Why.
-        records: Columns of `RECORD_SCHEMA`, the record of each of them.
+        records: Of each of them.
         schema_version: Fingerprint of the schema they did not fit.
 
     Returns:
         Columns of `DIRTY_SCHEMA`, in the order given.
     """
-    why = [
+    columns = [
+        records.topics,
+        records.partitions,
+        records.offsets,
+        records.timestamps_ms,
+        records.keys,
+        records.values,
+        _header_lists(records.headers),
         [row.stage for row in rows],
         [row.reason for row in rows],
         [row.path for row in rows],
         [row.message for row in rows],
+        [schema_version] * len(rows),
     ]
     arrays = [
-        *records.columns,
-        *(pa.array(texts, pa.string()) for texts in why),
-        pa.repeat(pa.scalar(schema_version, pa.string()), len(rows)),
+        column if isinstance(column, pa.Array) else pa.array(column, type=field.type)
+        for column, field in zip(columns, DIRTY_SCHEMA, strict=True)
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=DIRTY_SCHEMA)
+
+
+def _header_lists(headers: Sequence[Headers]) -> pa.Array:
+    if any(headers):
+        named = [[{"name": name, "value": value} for name, value in each] for each in headers]
+        return pa.array(named, _HEADERS)
+    # Most records have none, and empty lists of Python's cost as much as the rest of a record.
+    starts = pa.array(np.zeros(len(headers) + 1, np.int32))
+    return pa.ListArray.from_arrays(starts, pa.array([], _HEADERS.value_type), type=_HEADERS)

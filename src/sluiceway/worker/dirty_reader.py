@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.sources.contract import Origins, SourceBatch
-from sluiceway.sources.raw_records import RECORD_SCHEMA
+from sluiceway.sources.contract import Headers, Origins, RawRecords, SourceBatch
 from sluiceway.storage.contract import Storage
 
 _ROWS_AT_ONCE = 1000
@@ -46,11 +45,27 @@ class DirtyBatch(SourceBatch):
         found: list[bytes | None] = self._rows.column("key").to_pylist()
         return found
 
-    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+    def headers(self) -> Sequence[Headers]:
+        """See `SourceBatch`."""
+        return _headers(self._rows)
+
+    def records(self, rows: Sequence[int]) -> RawRecords:
         """See `SourceBatch`."""
         found = self._rows.take(pa.array(rows, pa.int64()))
-        arrays = [found.column(field.name).cast(field.type) for field in RECORD_SCHEMA]
-        return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)
+        return RawRecords(
+            topics=found.column("topic").to_pylist(),
+            partitions=found.column("partition").to_pylist(),
+            offsets=found.column("offset").to_pylist(),
+            timestamps_ms=found.column("timestamp_ms").to_pylist(),
+            keys=found.column("key").to_pylist(),
+            values=found.column("value").to_pylist(),
+            headers=_headers(found),
+        )
+
+
+def _headers(rows: pa.RecordBatch) -> list[Headers]:
+    lists = rows.column("headers").to_pylist()
+    return [tuple((one["name"], one["value"]) for one in each or ()) for each in lists]
 
 
 def read_dirty_rows(

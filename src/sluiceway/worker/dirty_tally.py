@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-import pyarrow as pa
-
+from sluiceway.sources.contract import RawRecords
 from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow, counted_as
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import DirtySample
@@ -24,12 +23,12 @@ class DirtyTally:
         self._counts: Counter[str] = Counter()
         self._sampled: Counter[DirtyReason] = Counter()
 
-    def add(self, rows: Sequence[DirtyRow], records: pa.RecordBatch) -> None:
+    def add(self, rows: Sequence[DirtyRow], records: RawRecords) -> None:
         """Called once for the dirty rows of a read.
 
         Args:
             rows: Why each is dirty.
-            records: Columns of `RECORD_SCHEMA`, the record of each of them.
+            records: Of each of them.
         """
         found = Counter((row.reason, row.path) for row in rows)
         for (reason, path), count in found.items():
@@ -40,7 +39,7 @@ class DirtyTally:
         self._sample(rows, records, {reason for reason, _ in found})
 
     def _sample(
-        self, rows: Sequence[DirtyRow], records: pa.RecordBatch, reasons: set[DirtyReason]
+        self, rows: Sequence[DirtyRow], records: RawRecords, reasons: set[DirtyReason]
     ) -> None:
         wanted = {one for one in reasons if self._sampled[one] < _SAMPLES_PER_REASON}
         for place, row in enumerate(rows):
@@ -51,12 +50,11 @@ class DirtyTally:
             self._sampled[row.reason] += 1
             if self._sampled[row.reason] == _SAMPLES_PER_REASON:
                 wanted.remove(row.reason)
-            record = records.slice(place, 1)
             self.samples.append(
                 DirtySample(
-                    topic=record["topic"][0].as_py(),
-                    partition=record["partition"][0].as_py(),
-                    offset=BigInt(record["offset"][0].as_py()),
+                    topic=records.topics[place],
+                    partition=records.partitions[place],
+                    offset=BigInt(records.offsets[place]),
                     stage=row.stage,
                     reason=row.reason.value,
                     path=row.path,

@@ -4,8 +4,9 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.sinks.files.registry import open_format
-from sluiceway.sources.contract import SourceBatch
+from sluiceway.sources.contract import RawRecords, SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.strict_json import BigInt
@@ -346,15 +347,24 @@ def _spans(
     return list(zip(splits, cuts[:-1], cuts[1:], strict=True))
 
 
-def _records(rows: list[int], bounds: list[int], batches: Sequence[SourceBatch]) -> pa.RecordBatch:
-    """Records of rows, whose numbers rise, as the queue has them."""
+def _records(rows: list[int], bounds: list[int], batches: Sequence[SourceBatch]) -> RawRecords:
+    """What the queue has of rows whose numbers rise.
+
+    Raises:
+        ValueError: A source does not give one record a row.
+    """
     cuts = np.searchsorted(rows, bounds).tolist()
-    found = [
-        batch.records([row - bound for row in rows[begin:end]])
-        for batch, bound, begin, end in zip(batches, bounds, cuts, cuts[1:], strict=False)
-        if begin < end
-    ]
-    return found[0] if len(found) == 1 else pa.concat_batches(found)
+    found: dict[str, list[Any]] = {column.name: [] for column in fields(RawRecords)}
+    for batch, bound, begin, end in zip(batches, bounds, cuts, cuts[1:], strict=False):
+        if begin == end:
+            continue
+        records = batch.records([row - bound for row in rows[begin:end]])
+        for name, column in found.items():
+            given = getattr(records, name)
+            if len(given) != end - begin:
+                raise ValueError(f"the source gave {len(given)} {name} for {end - begin} rows")
+            column.extend(given)
+    return RawRecords(**found)
 
 
 def _drop(

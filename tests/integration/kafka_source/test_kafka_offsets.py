@@ -64,9 +64,9 @@ def test_compacted_topic_counts_what_is_gone_as_gaps(
     assert rows.count() < 2_000
     assert range_of(reader) == (4_000, rows.count(), 4_000 - rows.count())
     last_of_key = {
-        record["key"]: record["offset"]
+        key: offset
         for batch in rows.batches
-        for record in batch.records(range(len(batch.offsets))).to_pylist()
+        for key, offset in zip(batch.keys(), batch.offsets, strict=True)
     }
     assert sorted(last_of_key.values()) == [3_995, 3_996, 3_997, 3_998, 3_999]
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import fields
 
 import pytest
 
@@ -12,7 +13,7 @@ from sluiceway.conformance.reading import (
     read_to_stop,
     row_values,
 )
-from sluiceway.sources.contract import Split
+from sluiceway.sources.contract import RawRecords, Split
 from sluiceway.sources.kafka.native_consumer import NativeConsumer
 from sluiceway.sources.kafka.reader import KafkaSplitReader
 from tools.lab_fixture import TopicFactory
@@ -31,30 +32,17 @@ def test_record_with_everything_is_kept_whole(
     writer.write_record(topic, None, key=b"key-\x00", headers=headers, timestamp_ms=1_700_000_000)
     writer.write_record(topic, b"", key=None, timestamp_ms=5)
     rows = read_rows(make_reader(Split(log_of(topic), 0)), 2)
-    records = [
-        record for b in rows.batches for record in b.records(range(len(b.offsets))).to_pylist()
-    ]
+    records = [b.records(range(len(b.offsets))) for b in rows.batches]
     assert rows.values() == [None, b""]
-    assert records == [
-        {
-            "topic": topic,
-            "partition": 0,
-            "offset": 0,
-            "timestamp_ms": 1_700_000_000,
-            "key": b"key-\x00",
-            "value": None,
-            "headers": [{"name": name, "value": value} for name, value in headers],
-        },
-        {
-            "topic": topic,
-            "partition": 0,
-            "offset": 1,
-            "timestamp_ms": 5,
-            "key": None,
-            "value": b"",
-            "headers": [],
-        },
+    assert [row for each in records for row in _by_row(each)] == [
+        (topic, 0, 0, 1_700_000_000, b"key-\x00", None, tuple(headers)),
+        (topic, 0, 1, 5, None, b"", ()),
     ]
+
+
+def _by_row(records: RawRecords) -> list[tuple[object, ...]]:
+    columns = [getattr(records, column.name) for column in fields(RawRecords)]
+    return list(zip(*columns, strict=True))
 
 
 def test_reader_uses_the_consumer_that_was_chosen(

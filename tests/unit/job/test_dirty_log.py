@@ -6,8 +6,7 @@ from typing import Any, cast
 
 from sluiceway.job.dirty_log import DirtyLog, DirtyWarning
 from sluiceway.observe.log import LogFormat, stderr_log
-from sluiceway.sources.contract import SourcePartition
-from sluiceway.sources.raw_records import raw_records
+from sluiceway.sources.contract import RawRecords
 from sluiceway.types.dirty import (
     MOST_COUNTED,
     DirtyReason,
@@ -25,8 +24,10 @@ def _tally(rows: int, reason: DirtyReason, path: str = "a") -> DirtyTally:
         DirtyRow(offset, "convert", reason, path.replace("#", str(offset)), "why")
         for offset in range(rows)
     ]
-    log, nothing = SourcePartition("t", 0), [None] * rows
-    tally.add(found, raw_records(log, range(rows), nothing, nothing, nothing, [()] * rows))
+    none = [None] * rows
+    tally.add(
+        found, RawRecords(["t"] * rows, [0] * rows, range(rows), none, none, none, [()] * rows)
+    )
     return tally
 
 

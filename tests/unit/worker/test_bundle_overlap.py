@@ -13,6 +13,7 @@ from sluiceway.formats.registry import JSON
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import (
+    RawRecords,
     SourceBatch,
     SourcePartition,
     Split,
@@ -39,7 +40,7 @@ class _Batch(SourceBatch):
     def timestamps_ms(self) -> list[int | None]:
         return [None] * len(self.offsets)
 
-    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+    def records(self, rows: Sequence[int]) -> RawRecords:
         raise NotImplementedError(rows)
 
 

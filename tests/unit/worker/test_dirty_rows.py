@@ -1,20 +1,30 @@
 """Rows that are dirty keep all that the queue had for them, whichever way they came."""
 
 import io
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
-from sluiceway.sources.contract import Headers, SourcePartition
-from sluiceway.sources.raw_records import RECORD_SCHEMA, raw_records
+from sluiceway.sources.contract import Headers, RawRecords
 from sluiceway.types.dirty import MOST_COUNTED, DirtyReason, DirtyRow
 from sluiceway.worker.dirty_file import DIRTY_SCHEMA, dirty_batch
 from sluiceway.worker.dirty_reader import DirtyBatch
 from sluiceway.worker.dirty_tally import DirtyTally
-from tools.small_task import NOW_US, made_batch, run_task
+from tools.small_task import NOW_US, MadeBatch, made_batch, run_task
 
-LOG = SourcePartition("orders", 3)
-HEADERS: list[Headers] = [(), (("a", b"\xff"), ("a", None)), ()]
+HEADERS: list[Headers] = [(), (("a", b"\xff"), ("a", None)), (("b", b""),)]
+RECORDS = RawRecords(
+    topics=["orders"] * 3,
+    partitions=[3] * 3,
+    offsets=[7, 8, 9],
+    timestamps_ms=[5, None, 6],
+    keys=[None, b"k", b""],
+    values=[b"", None, b"v"],
+    headers=HEADERS,
+)
 GOOD = {"id": 1, "ts": NOW_US, "app": "x"}
 BAD = {"id": "no", "ts": NOW_US, "app": "x"}
 
@@ -32,7 +42,7 @@ def test_records_of_several_reads_and_logs_are_kept_in_order() -> None:
 
 def test_dirty_row_has_its_record_beside_the_reason() -> None:
     why = [DirtyRow(n, "convert", DirtyReason.BROKEN, "a", f"m{n}") for n in range(3)]
-    rows = dirty_batch(why, _records(), "v1")
+    rows = dirty_batch(why, RECORDS, "v1")
     assert rows.schema == DIRTY_SCHEMA
     rows.validate(full=True)
     found = rows.to_pylist()
@@ -58,11 +68,25 @@ def test_dirty_row_has_its_record_beside_the_reason() -> None:
 def test_row_that_is_dirty_again_keeps_the_record_it_had() -> None:
     why = [DirtyRow(n, "convert", DirtyReason.BROKEN, "", "m") for n in range(3)]
     stream = io.BytesIO()
-    pq.write_table(pa.Table.from_batches([dirty_batch(why, _records(), "v1")]), stream)
+    pq.write_table(pa.Table.from_batches([dirty_batch(why, RECORDS, "v1")]), stream)
     (read,) = pq.read_table(stream).to_batches()
-    again = DirtyBatch(0, 100, read).records([1, 2])
-    assert again.schema == RECORD_SCHEMA
-    assert again.equals(_records().slice(1))
+    batch = DirtyBatch(0, 100, read)
+    assert batch.records([0, 1, 2]) == RECORDS
+    assert batch.records([2]) == RawRecords(
+        ["orders"], [3], [9], [6], [b""], [b"v"], [(("b", b""),)]
+    )
+    assert list(batch.headers()) == HEADERS
+
+
+def test_source_that_gives_too_few_records_fails_the_task() -> None:
+    class Short(MadeBatch):
+        def records(self, rows: Sequence[int]) -> RawRecords:
+            return replace(super().records(rows), keys=[])
+
+    made = made_batch(0, [GOOD, BAD])
+    short = Short(0, made.values, made.offsets)
+    with pytest.raises(ValueError, match="the source gave 0 keys for 1 rows"):
+        run_task([[short]])
 
 
 def test_tally_shows_three_of_a_reason_and_names_few_fields() -> None:
@@ -72,7 +96,8 @@ def test_tally_shows_three_of_a_reason_and_names_few_fields() -> None:
         rows = [DirtyRow(n, "convert", DirtyReason.SCALE, f"f{n}", "m") for n in numbers]
         rows[-1] = DirtyRow(numbers[-1], "decode", DirtyReason.BROKEN, "", "m")
         none = [None] * MOST_COUNTED
-        tally.add(rows, raw_records(LOG, numbers, none, none, none, [()] * MOST_COUNTED))
+        places = ["orders"] * MOST_COUNTED, [3] * MOST_COUNTED, numbers
+        tally.add(rows, RawRecords(*places, none, none, none, [()] * MOST_COUNTED))
     counts = tally.counts()
     assert sum(counts.values()) == 3 * MOST_COUNTED
     assert (counts["broken"], counts["scale"]) == (3, 2 * (MOST_COUNTED - 1))
@@ -81,7 +106,3 @@ def test_tally_shows_three_of_a_reason_and_names_few_fields() -> None:
     assert shown == [("scale", 0), ("scale", 1), ("scale", 2)] + [
         ("broken", begin - 1) for begin in range(MOST_COUNTED, 4 * MOST_COUNTED, MOST_COUNTED)
     ]
-
-
-def _records() -> pa.RecordBatch:
-    return raw_records(LOG, [7, 8, 9], [5, None, 6], [None, b"k", b""], [b"", None, b"v"], HEADERS)

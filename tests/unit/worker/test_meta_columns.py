@@ -2,15 +2,13 @@
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from sluiceway.sources.contract import (
     UNREADABLE_HEADERS,
     Headers,
+    RawRecords,
     SourceBatch,
     SourcePartition,
 )
-from sluiceway.sources.raw_records import raw_records
 from sluiceway.worker.meta_columns import META_TYPES, MetaValues, meta_fields, meta_values
 from sluiceway.worker.plan import MetaColumn
 
@@ -29,9 +27,11 @@ class Batch(SourceBatch):
     def timestamps_ms(self) -> list[int | None]:
         return [None] * len(self.values)
 
-    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+    def records(self, rows: Sequence[int]) -> RawRecords:
         keys, headers = zip(*(self._records[row] for row in rows), strict=True)
-        return raw_records(LOG, rows, [None] * len(rows), keys, [b"{}"] * len(rows), headers)
+        count = len(rows)
+        topics, partitions = [LOG.topic] * count, [LOG.partition] * count
+        return RawRecords(topics, partitions, rows, [None] * count, keys, [b"{}"] * count, headers)
 
 
 def read(kind: str, *batches: Batch) -> MetaValues:

@@ -4,17 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
-import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, Message
 
 from sluiceway.sources.contract import (
     UNREADABLE_HEADERS,
     Headers,
+    RawRecords,
     SourceBatch,
     SourcePartition,
 )
 from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
-from sluiceway.sources.raw_records import raw_records
 
 _SAMPLE_STEP = 100
 
@@ -35,16 +34,17 @@ class KafkaBatch(SourceBatch):
         """Record times in row order: of creation or of append, as the topic has it."""
         return [_timestamp_ms(message) for message in self._messages]
 
-    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+    def records(self, rows: Sequence[int]) -> RawRecords:
         """See `SourceBatch`."""
         messages = [self._messages[row] for row in rows]
-        return raw_records(
-            self._partition,
-            np.take(self.offsets, rows),
-            list(map(_timestamp_ms, messages)),
-            list(map(Message.key, messages)),
-            [self.values[row] for row in rows],
-            list(map(_headers, messages)),
+        return RawRecords(
+            topics=[self._partition.topic] * len(rows),
+            partitions=[self._partition.partition] * len(rows),
+            offsets=np.take(self.offsets, rows).tolist(),
+            timestamps_ms=list(map(_timestamp_ms, messages)),
+            keys=list(map(Message.key, messages)),
+            values=[self.values[row] for row in rows],
+            headers=list(map(_headers, messages)),
         )
 
     def keys(self) -> list[bytes | None]:

@@ -12,18 +12,17 @@ from typing import Any
 import confluent_kafka
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from sluiceway.host.native_module import native_module
 from sluiceway.sources.contract import (
     UNREADABLE_HEADERS,
     Headers,
+    RawRecords,
     SourceBatch,
     SourcePartition,
 )
 from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
-from sluiceway.sources.raw_records import raw_records
 
 _UNKNOWN = -1
 _Failure = tuple[int, str]
@@ -49,16 +48,17 @@ class NativeBatch(SourceBatch):
             self._times = _known_times(np.frombuffer(self._records.timestamps_ms(), np.int64))
         return self._times
 
-    def records(self, rows: Sequence[int]) -> pa.RecordBatch:
+    def records(self, rows: Sequence[int]) -> RawRecords:
         """See `SourceBatch`."""
-        times, found = pa.array(self.timestamps_ms(), pa.int64()), self._records
-        return raw_records(
-            self._partition,
-            np.take(self.offsets, rows),
-            times.take(pa.array(rows, pa.int64())),
-            [found.key(row) for row in rows],
-            [found[row] for row in rows],
-            [_headers(found.headers(row)) for row in rows],
+        times, found = self.timestamps_ms(), self._records
+        return RawRecords(
+            topics=[self._partition.topic] * len(rows),
+            partitions=[self._partition.partition] * len(rows),
+            offsets=np.take(self.offsets, rows).tolist(),
+            timestamps_ms=[None if (time := times[row]) is None else int(time) for row in rows],
+            keys=[found.key(row) for row in rows],
+            values=[found[row] for row in rows],
+            headers=[_headers(found.headers(row)) for row in rows],
         )
 
     def keys(self) -> list[bytes | None]:
