@@ -18,12 +18,13 @@ from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Mark, Problem, quoted
 from sluiceway.spec.ready import check_ready
 from sluiceway.spec.retention import check_retention
+from sluiceway.spec.side_topics import check_side_topics
 from sluiceway.spec.subject_checks import check_subject
 from sluiceway.spec.topic_pattern import (
     MAX_TOPIC_NAME,
-    compile_topic_pattern,
     groups_in,
     missing_groups,
+    pattern_of,
 )
 from sluiceway.spec.type_text import (
     event_time_units,
@@ -103,6 +104,7 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     yield from _check_event_time(data, positions)
     yield from _check_evolution(data, positions)
     yield from check_ready(data, positions)
+    yield from check_side_topics(data, positions)
     yield from check_retention(data, positions)
 
 
@@ -299,7 +301,7 @@ def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[P
     if not isinstance(name, str) or not groups_in(name):
         return
     path = ("table", "hive", "name")
-    pattern = _pattern(topics)
+    pattern = pattern_of(topics)
     if isinstance(topics, tuple):
         text = f"expected a plain name for topics that are listed, got {quoted(name)}"
         yield Problem(positions.value(path), text, "write the pattern as text, not as a list")
@@ -312,19 +314,11 @@ def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[P
         yield Problem(positions.key(("table", "hive", "location")), text, "remove it")
 
 
-def _pattern(topics: object) -> re.Pattern[str] | None:
-    """The compiled pattern; None for a list and for one that the model refuses."""
-    try:
-        return compile_topic_pattern(topics) if isinstance(topics, str) else None
-    except PydanticCustomError:
-        return None
-
-
 def _check_start(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """Offsets of a topic that is not read would be a misspelt one, silently left out."""
     topics = mapping(data, "source").get("topics")
     for topic in mapping(data, "source", "start", "offsets"):
-        pattern = _pattern(topics)
+        pattern = pattern_of(topics)
         listed = topic in topics if isinstance(topics, tuple) else pattern is None
         if not listed and (pattern is None or not pattern.fullmatch(topic[:MAX_TOPIC_NAME])):
             text = f"expected offsets of topics that are read, got {quoted(topic)}"

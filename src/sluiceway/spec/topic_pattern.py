@@ -9,6 +9,8 @@ import warnings
 from dataclasses import dataclass
 from math import prod
 
+from pydantic_core import PydanticCustomError
+
 from sluiceway.spec.values import wrong
 
 MAX_PATTERN = 500
@@ -65,6 +67,14 @@ def compile_topic_pattern(text: str) -> re.Pattern[str]:
     except (re.error, Warning, OverflowError, RecursionError) as error:
         todo = f"correct it: {' '.join(str(error).split())}"
         raise wrong("a regular expression such as `app_(.*)`", todo) from error
+
+
+def pattern_of(topics: object) -> re.Pattern[str] | None:
+    """The pattern that `source.topics` is; None for a list and for one that the model refuses."""
+    try:
+        return compile_topic_pattern(topics) if isinstance(topics, str) else None
+    except PydanticCustomError:
+        return None
 
 
 def _check_ways(text: str) -> None:
