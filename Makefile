@@ -3,18 +3,26 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGES := $(VENV)/.packages
 STAMP := $(VENV)/.installed
+NATIVE_SOURCES := $(wildcard native/src/*.rs) native/Cargo.toml native/crates.lock native/pyproject.toml
 # Conformance of what needs no server.
 SERVERLESS := $(wildcard tests/contract/test_storage_*.py tests/contract/test_format_*.py) \
   tests/contract/test_example_plugin.py
+# They stop servers, so they have a lab of their own; all others share one in `make test`.
+BOUNCING := tests/integration/test_lab.py tests/integration/test_route_broker_faults.py \
+  tests/integration/test_route_table_faults.py tests/integration/test_hive_table_sink.py \
+  tests/integration/test_route_leader_epochs.py \
+  tests/integration/kafka_source/test_kafka_connections.py \
+  tests/integration/kafka_source/test_leader_epochs.py
 # About half of what needs servers, by time.
-ROUTE_TESTS := $(wildcard tests/integration/test_route*.py)
+ROUTE_TESTS := $(filter-out $(BOUNCING),$(wildcard tests/integration/test_route*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-routes faults-smoke
-.PHONY: faults model sim soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes
-.PHONY: bench bench-quick bench-slope bench-driver bench-freshness bench-memory bench-commit bench-reuse bench-scale
-.PHONY: flamegraph
+.PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc
+.PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-reuse bench-scale bench-growth
+.PHONY: flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
 .PHONY: native test-native lock dist clean
 
 help: ## List the targets
@@ -22,7 +30,7 @@ help: ## List the targets
 
 install: $(STAMP) ## Create .venv and install everything, by version and hash
 
-$(STAMP): requirements.lock pyproject.toml
+$(PACKAGES): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "error: Python 3.11 or newer is needed, found $$($(PYTHON) --version 2>&1);" \
 	  "set PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -33,12 +41,23 @@ $(STAMP): requirements.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+# The native module is the normal way; where there is no Rust, one line says so and all goes on.
+# NATIVE_MODULE=0 leaves it out.
+$(STAMP): $(PACKAGES) $(NATIVE_SOURCES) native/install.py
+	@test "$(NATIVE_MODULE)" = 0 || $(BIN)/python native/install.py
+	@touch $@
+
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
 	@$(BIN)/sluiceway demo
 
 # Four at a time: tests on servers wait more than they compute. Lint first, it is quick.
 test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end
-	@$(MAKE) --no-print-directory -j4 slow-jobs slow-parts slow-routes unit faults-smoke
+	@cd tests && ../$(BIN)/python -m tools.durations clear
+	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j4 test-groups; \
+	  status=$$?; ../$(BIN)/python -m tools.durations; \
+  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm" >&2; exit $$status
+
+test-groups: slow-jobs slow-parts slow-routes unit faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/ruff check --quiet src tests bench examples native
@@ -56,19 +75,39 @@ slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
 
 slow-parts: $(STAMP) ## Of these: parts of the engine, each with the server that it talks to
 	@$(BIN)/pytest -q tests $(addprefix --ignore=,tests/unit tests/properties tests/e2e tests/faults \
-	  tests/contract $(ROUTE_TESTS) $(SERVERLESS))
+	  tests/stores tests/rocketmq tests/clusters tests/contract $(ROUTE_TESTS) $(SERVERLESS) $(BOUNCING))
+	@SLUICEWAY_TEST_LAB= $(BIN)/pytest -q $(BOUNCING)
 
+# Jobs run with the native module where it is installed; routes always take the library's path.
 slow-routes: $(STAMP) ## Of these: a route's loop, its faults, contracts of stores, sources, formats
-	@$(BIN)/pytest -q $(ROUTE_TESTS) tests/faults tests/contract $(addprefix --ignore=,$(SERVERLESS))
+	@SLUICEWAY_NATIVE=0 $(BIN)/pytest -q $(ROUTE_TESTS)
+	@$(BIN)/pytest -q tests/faults tests/contract $(addprefix --ignore=,$(SERVERLESS))
 
-native: $(STAMP) ## Build the optional native module with Rust and install it into .venv
-	@command -v cargo >/dev/null || { \
-	  echo "error: cargo is not found: the native module needs Rust 1.88 or newer;" \
-	  "everything works without it" >&2; exit 1; }
-	@$(BIN)/python native/crates_lock.py restore
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "maturin==1.16.0"
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	  --no-deps --no-build-isolation --force-reinstall ./native
+test-editor: $(STAMP) ## The JSON Schema in a real YAML language server: completion, hover, errors; needs npm
+	@command -v npm >/dev/null || { echo "error: npm is missing; on Debian and Ubuntu: apt-get install npm" >&2; exit 1; }
+	@npm install --silent --no-audit --no-fund --prefix $(VENV)/editor yaml-language-server@1.25.0
+	@SLUICEWAY_YAML_SERVER=$(VENV)/editor/node_modules/.bin/yaml-language-server \
+	  $(BIN)/pytest -q tests/e2e/test_schema_in_an_editor.py
+
+test-stores: $(STAMP) ## Tables on S3 and HDFS, on real servers of the lab: suite of storages, faults, whole jobs
+	@$(BIN)/pytest -q tests/stores
+
+# In no other target: it needs Debian's prometheus, and says so where that is missing.
+test-boards: $(STAMP) ## Boards, alerts and counters against a real Prometheus (apt-get install prometheus)
+	@cd tests && ../$(BIN)/python -m tools.boards_check
+
+# In no other target, likewise. Playwright drives the system's Chromium; axe-core looks for barriers.
+UI := $(VENV)/ui
+test-ui: $(STAMP) ## The page in a real browser: console, barriers, keyboard (apt-get install chromium npm); PICTURES=docs/pictures/page
+	@command -v npm >/dev/null || { echo "not run, missing: npm (apt-get install npm)" >&2; exit 1; }
+	@test -d $(UI)/python || $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	  --require-hashes --target $(UI)/python -r tests/ui-requirements.lock
+	@npm install --silent --no-audit --no-fund --prefix $(UI) axe-core@4.14.1 2>/dev/null
+	@cd tests && PYTHONPATH=../$(UI)/python ../$(BIN)/python -m tools.ui_check \
+	  --axe ../$(UI)/node_modules/axe-core/axe.min.js $(if $(PICTURES),--pictures ../$(PICTURES))
+
+native: $(PACKAGES) ## Build the native module with Rust and install it into .venv, whatever is there
+	@$(BIN)/python native/install.py --needed
 
 test-native: native ## Build the native module; its tests, its decoder against the slow path
 	@cargo fmt --check --manifest-path native/Cargo.toml
@@ -80,6 +119,9 @@ test-native: native ## Build the native module; its tests, its decoder against t
 
 faults-smoke: $(STAMP) ## Crash matrix, a spread: every failpoint is met once, some under Spark
 	@cd tests && ../$(BIN)/python -m matrix --smoke
+
+kills: $(STAMP) ## Ten kills of drivers and their JVMs at random moments, under load; `make test` has three
+	@SLUICEWAY_TEST_KILLS=10 $(BIN)/pytest -q tests/e2e/test_kills.py
 
 faults: $(STAMP) ## Crash matrix, every cell: failpoints x faults x states; goes on where it stopped
 	@cd tests && nice -n 19 ../$(BIN)/python -m matrix
@@ -110,6 +152,10 @@ sim: $(STAMP) ## Driver on simulated stores, brokers, clock: SEEDS=20000, or SEE
 	@cd tests && PYTHONHASHSEED=0 nice -n 10 ../$(BIN)/python -m sim \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
 
+mutate: $(STAMP) ## Small wrong changes of the code that holds the rules; goes on where it stopped: BUDGET=3600
+	@cd tests && nice -n 19 ../$(BIN)/python -m mutate --jobs $(or $(JOBS),1) --seeds $(or $(SEEDS),300) \
+	  $(if $(BUDGET),--seconds $(BUDGET)) $(if $(RULES),--rules $(RULES)) $(if $(SERVERS),--servers)
+
 # The native module is used only where it is asked for, so that each path has figures of its own.
 COMPARE := SLUICEWAY_NATIVE=$(if $(filter 1,$(NATIVE)),1,0) $(BIN)/python -m bench.compare
 
@@ -138,8 +184,14 @@ bench-reuse: $(STAMP) ## How often a task keeps its consumer: on local, and on t
 bench-scale: $(STAMP) ## Driver time by source partitions, routes, length of the ledger; start on 1 M files
 	@$(BIN)/python -m bench.scale --results bench/results/scale.jsonl
 
+bench-growth: $(STAMP) ## Two simulated years of 100 compacted partitions an hour: start, commit, side file
+	@$(BIN)/python -m bench.growth --results bench/results/growth.jsonl
+
 flamegraph: $(STAMP) ## Where the CPU goes, as an SVG: driver and workers, sampled by py-spy
 	@$(BIN)/python -m bench.flamegraph
+
+bench-threads: $(STAMP) ## How many threads a driver has with 1,000 routes: 80 at most
+	@$(BIN)/python -m bench.threads
 
 bench-driver: $(STAMP) ## What an epoch costs the driver at 1, 80 and 1,000 mostly idle routes
 	@$(BIN)/python -m bench.driver_cost
@@ -147,7 +199,46 @@ bench-driver: $(STAMP) ## What an epoch costs the driver at 1, 80 and 1,000 most
 e2e-routes: $(STAMP) ## 80 routes: poisoned topic, dropped table, new topics, 5 kills; every row once
 	@$(BIN)/python -m bench.e2e_routes
 
-docs: $(STAMP) ## Write the tables of docs/types.md and docs/dirty.md from the data they show
+e2e-transactions: $(STAMP) ## Three brokers restart in turn for 10 minutes under transactions; 5 kills; every row once
+	@$(BIN)/python -m bench.e2e_transactions
+
+e2e-rocketmq: $(STAMP) ## RocketMQ to Hive, brokers bounced, driver killed: MESSAGES=1000000 KILLS=10; every row once
+	@$(BIN)/python -m bench.e2e_rocketmq --messages $(or $(MESSAGES),1000000) --kills $(or $(KILLS),10)
+
+e2e-iceberg: $(STAMP) ## Iceberg tables of REST and Hive catalogs under kills and outages: SECONDS=1200 KILLS=50 OUTAGES=10
+	@$(BIN)/python -m bench.e2e_iceberg --seconds $(or $(SECONDS),1200) --kills $(or $(KILLS),50) \
+	  --outages $(or $(OUTAGES),10) --rate $(or $(RATE),5000)
+
+demo-iceberg: $(STAMP) ## A lake table with no server but Kafka: killed once, read by DuckDB and Spark
+	@$(BIN)/python -m bench.demo_iceberg
+
+sim-lakes: $(STAMP) ## Publishing to lake tables on a simulated catalog: SEEDS=2000, or SEED=12 [MUTANT=name]
+	@cd tests && nice -n 10 ../$(BIN)/python -m lake_sim \
+	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
+e2e-cdc: $(STAMP) ## MariaDB by Debezium into keyed lake tables, driver and Connect killed: SECONDS=60 KILLS=3 TABLES=3 RATE=100
+	@$(BIN)/python -m bench.e2e_cdc --seconds $(or $(SECONDS),60) --kills $(or $(KILLS),3) \
+	  --tables $(or $(TABLES),3) --rate $(or $(RATE),100)
+
+test-rocketmq: $(STAMP) ## The RocketMQ source on real servers of the lab: suite of sources, faults, a whole job
+	@$(BIN)/pytest -q tests/rocketmq
+
+fuzz-rocketmq: $(STAMP) ## A million damaged frames and messages of RocketMQ: a typed error each, no hang, no crash
+	@cd tests && nice -n 19 ../$(BIN)/python -m tools.rocketmq_fuzz --frames $(or $(FRAMES),1000000)
+
+test-pack: $(STAMP) ## A packed environment: the same bytes twice; runs a task on workers without Python packages
+	@$(BIN)/pytest -q tests/clusters/test_packed_environment.py
+
+test-k8s: $(STAMP) ## Manifests of `k8s render` against the schemas of Kubernetes' API
+	@$(BIN)/python -m pip install --quiet --upgrade --target $(VENV)/k8s "kubernetes-validate==1.37.0"
+	@SLUICEWAY_K8S_SCHEMAS=$(VENV)/k8s $(BIN)/pytest -q tests/clusters/test_kubernetes_manifests.py
+
+e2e-standalone: $(STAMP) ## Spark standalone: driver and worker killed, one added, slots 1 to 4 to 1: ROWS=400000; every row once
+	@$(BIN)/python -m bench.e2e_standalone --rows $(or $(ROWS),400000)
+
+e2e-yarn: $(STAMP) ## HDFS and YARN, cluster mode: master killed twice, a node manager once: ROWS=6000; every row once
+	@$(BIN)/python -m bench.e2e_yarn --rows $(or $(ROWS),6000)
+
+docs: $(STAMP) ## Write what pages show of data: types, dirty rows, the crash matrix
 	@cd tests && ../$(BIN)/python -m tools.type_pages
 
 lock: $(STAMP) ## Resolve the lock anew
@@ -155,9 +246,15 @@ lock: $(STAMP) ## Resolve the lock anew
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
 	  --no-emit-index-url --no-emit-find-links --group dev pyproject.toml -o requirements.lock
 
-dist: $(STAMP) ## Wheel and source archive in dist/
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check build
-	@$(BIN)/python -m build --no-isolation --outdir dist .
+dist: $(STAMP) ## Wheels and source archives in dist/; each made twice, byte for byte the same
+	@rm -rf dist dist-again
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "build==1.6.1"
+	@for out in dist dist-again; do \
+	  $(BIN)/python -m build --no-isolation --outdir $$out . >/dev/null 2>&1 || exit 1; \
+	  $(BIN)/python native/install.py --wheel $$out >/dev/null || exit 1; \
+	  $(BIN)/python -m maturin sdist --manifest-path native/Cargo.toml --out $$out 2>/dev/null || exit 1; done
+	@diff -r dist dist-again || { echo "error: two builds differ" >&2; exit 1; }
+	@rm -rf dist-again; ls -1 dist
 
 clean: ## Remove the environment, caches and the lab's state in this folder, its servers ended
 	@for lab in .sluiceway/*/; do \
@@ -167,4 +264,4 @@ clean: ## Remove the environment, caches and the lab's state in this folder, its
 	  $(BIN)/sluiceway lab down --dir "$$lab" --remove-data --yes || exit 1; \
 	done
 	@rm -rf .sluiceway
-	@rm -rf $(VENV) dist build native/target native/Cargo.lock .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) dist dist-again build native/target native/Cargo.lock .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

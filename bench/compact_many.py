@@ -25,13 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.driver_cost import NO_SUM, CatalogCalls, MemorySink, MemorySource, job_text
-from sluiceway.job.compact_requests import COMPACT, CompactAnswer, CompactRequest
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.offset_reports import OffsetReports
-from sluiceway.job.requests import put_request
-from sluiceway.job.route_parts import RouteParts
-from sluiceway.job.route_session import RouteSession
-from sluiceway.job.source_view import look
+from sluiceway.config.compile import compile_routes
+from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -39,10 +34,15 @@ from sluiceway.ledger.records import RowCounts
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import ignore_step
+from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_session import RouteSession
+from sluiceway.schedule.source_view import look
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.spec.loader import parse_job
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt, decode
+from sluiceway.upkeep.compact_requests import COMPACT, CompactAnswer, CompactRequest
+from sluiceway.upkeep.requests import put_request
 from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
 
 HOURS = 24
@@ -151,7 +151,7 @@ def _answered(plan: TaskPlan, many: Many, epoch: int) -> TaskResult:
         end=BigInt(split.start_offset + rows),
         rows=rows,
         gaps=BigInt(0),
-        leader_epoch=0,
+        end_epoch=None,
         max_event_time_us=None,
         offset_sum=NO_SUM,
     )

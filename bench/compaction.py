@@ -26,14 +26,14 @@ import duckdb
 from bench.worker_cost import TOPIC, rows_of, task_plan
 from bench.workloads import Workload, workload_events
 from sluiceway.errors import SluicewayError
-from sluiceway.job.compaction_choice import ideal_files
-from sluiceway.job.rewriting import ProcessRewriter
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.places import intent_folder
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
+from sluiceway.upkeep.compaction_choice import ideal_files
+from sluiceway.upkeep.rewriting import ProcessRewriter
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import FileRules, TaskPlan
 from sluiceway.worker.write_behind import WriteBehind

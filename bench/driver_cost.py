@@ -26,20 +26,20 @@ from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.config import CompiledJob, RouteConfig
+from sluiceway.config.compile import compile_routes
+from sluiceway.config.config import CompiledJob, RouteConfig
+from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
-from sluiceway.job.offset_reports import OffsetReports
-from sluiceway.job.route_parts import RouteParts
-from sluiceway.job.route_session import RouteSession
-from sluiceway.job.runner import Bundle, TaskRunner
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import ignore_step
+from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_session import RouteSession
+from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.sinks.contract import (
     DesiredPartition,
     ParkedPartition,
@@ -288,7 +288,7 @@ class InstantRunner(TaskRunner):
             end=BigInt(end),
             rows=BigInt(ROWS_OF_ACTIVE),
             gaps=BigInt(0),
-            leader_epoch=0,
+            end_epoch=0,
             max_event_time_us=None,
             offset_sum=NO_SUM,
         )

@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from numpy.typing import NDArray
 
+from sluiceway.config.compile import compile_routes
+from sluiceway.config.config import RouteConfig
 from sluiceway.formats.registry import open_decoder
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.config import RouteConfig
 from sluiceway.sinks.files.parquet_file import ROW_GROUP_BYTES, dictionary_columns
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.native_consumer import NativeConsumer, native_consumer

@@ -159,7 +159,7 @@ def _commit_epoch(writer: LedgerWriter, source: MemorySource, files: int) -> int
         end=BigInt(known.end + read),
         rows=BigInt(read),
         gaps=BigInt(0),
-        leader_epoch=known.leader_epoch,
+        leader_epoch=None,
         max_event_time_us=None,
         offset_sum="0" * 32,
     )

@@ -29,7 +29,7 @@ from bench.ours import COMMAND, JobChoices, job_text
 from bench.standard_events import create_topic, produce_payloads
 from bench.workloads import Workload, expected_totals, workload_events
 from sluiceway.catalog.metastore import MetastoreClient
-from sluiceway.job.compile import compile_route
+from sluiceway.config.compile import compile_route
 from sluiceway.lab.demo import process_tree
 from sluiceway.lab.lab import Lab
 from sluiceway.spec.loader import load_job
@@ -163,7 +163,8 @@ class _Stage:
         )
         if done.returncode != 0:
             raise RuntimeError(f"it ended with {done.returncode}: {done.stderr[-2000:]}")
-        answers: list[dict[str, Any]] = json.loads(done.stdout)["routes"].popitem()[1]
+        (route,) = json.loads(done.stdout)["routes"]
+        answers: list[dict[str, Any]] = route["partitions"]
         outcomes = Counter(each["outcome"] for each in answers)
         self._check()
         after = len(self._files())

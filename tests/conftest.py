@@ -1,3 +1,12 @@
 """Fixtures of all test folders; servers start only when a test asks for one."""
 
+import pytest
+
+from tools.durations import Durations
+
 pytest_plugins = ["tools.lab_fixture"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep how long each test takes."""
+    config.pluginmanager.register(Durations())

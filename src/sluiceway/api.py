@@ -8,11 +8,11 @@ from typing import Any
 
 from sluiceway.cli.job_file import load_checked_job, parse_checked_job
 from sluiceway.job.run import Eyes, RunOptions, run_job
-from sluiceway.job.status import RouteSummary, RunSummary
 from sluiceway.job.stop import StopSignal, listening
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
-from sluiceway.service.health import health_served
+from sluiceway.route.status import RouteSummary, RunSummary
+from sluiceway.service.health import HttpAccess, health_served
 from sluiceway.spec.loader import LoadedJob
 from sluiceway.spec.values import parse_duration_ms
 
@@ -57,7 +57,7 @@ def run(
     stop = StopSignal()
     with (
         listening(stop) if signals else nullcontext(),
-        health_served(spec.run.health_port, eyes.board, log),
+        health_served(spec.run.health_port, eyes.board, log, HttpAccess.of(spec)),
     ):
         return run_job(spec, options, eyes, stop)
 

@@ -10,8 +10,17 @@ Fatal
     A person has to act. The route stops with a report.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple, Self
+
+
+class PlacedProblem(NamedTuple):
+    """One of several things that are wrong with a job file; line and column count from 1."""
+
+    line: int
+    column: int
+    text: str
+    todo: str
 
 
 class SluicewayError(Exception):
@@ -30,6 +39,7 @@ class SluicewayError(Exception):
             that another driver fenced, or whose ledger and source contradict each other, never.
         evidence: What was found, name -> value; kept with a halt.
         commands: What resolves it, ready to be run; `JOB` stands for the job file.
+        problems: What is wrong with a job file, one by one; the message holds them too.
     """
 
     code: ClassVar[str] = "SW000"
@@ -43,6 +53,7 @@ class SluicewayError(Exception):
         self.hint = hint
         self.evidence: dict[str, str] = {}
         self.commands: tuple[str, ...] = ()
+        self.problems: tuple[PlacedProblem, ...] = ()
 
     def with_report(self, evidence: Mapping[str, object], commands: Sequence[str] = ()) -> Self:
         """The same error with what a person needs to act on it."""
@@ -50,9 +61,15 @@ class SluicewayError(Exception):
         self.commands = tuple(commands)
         return self
 
+    def with_problems(self, problems: Iterable[PlacedProblem]) -> Self:
+        """The same error with the places of what is wrong."""
+        self.problems = tuple(problems)
+        return self
+
     def __reduce__(self) -> tuple[object, ...]:
-        given = (type(self), self.message, self.where, self.hint, self.evidence, self.commands)
-        return (_rebuild, given)
+        given = {"where": self.where, "hint": self.hint}
+        more = (self.evidence, self.commands, self.problems)
+        return (_rebuild, (type(self), self.message, given, *more))
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
@@ -63,12 +80,12 @@ class SluicewayError(Exception):
 def _rebuild(
     kind: type[SluicewayError],
     message: str,
-    where: str,
-    hint: str,
+    given: Mapping[str, str],
     evidence: dict[str, str],
     commands: tuple[str, ...],
+    problems: tuple[PlacedProblem, ...],
 ) -> SluicewayError:
-    return kind(message, where=where, hint=hint).with_report(evidence, commands)
+    return kind(message, **given).with_report(evidence, commands).with_problems(problems)
 
 
 class Retriable(SluicewayError):
@@ -109,6 +126,12 @@ class SchemaRegistryUnavailableError(Retriable):
     """The schema registry does not answer; rows are read again, and none is dirty for that."""
 
     code = "SW105"
+
+
+class UnpublishedError(Retriable):
+    """Too much is committed and not in the table yet; nothing more is, until some of it is."""
+
+    code = "SW106"
 
 
 class UnknownOutcome(SluicewayError):
@@ -217,10 +240,23 @@ class DirtyLimitError(Fatal):
     exit_code = 6
 
 
+class AllRowsDirtyError(Fatal):
+    """A run of limited length has read rows, and not one of them fits the table."""
+
+    code = "SW422"
+    exit_code = 6
+
+
 class SchemaChangedError(Fatal):
     """The table's columns have changed under a running route in a way that it does not follow."""
 
     code = "SW421"
+
+
+class SubmissionError(UnhealthyEnvironmentError):
+    """A cluster did not take a job, or does not answer about one."""
+
+    code = "SW491"
 
 
 class WrongUsageError(Fatal):
@@ -271,6 +307,31 @@ class FileLostError(StateConflictError):
     """A committed file is neither staged nor at its final name."""
 
     code = "SW456"
+
+
+class TableHistoryError(StateConflictError):
+    """A lake table does not hold what it held: rolled back, replaced, or older than its ledger."""
+
+    code = "SW459"
+    mendable = True
+
+
+class SourceEmptiedError(StateConflictError):
+    """The source says something of all rows of a keyed table that names none of them."""
+
+    code = "SW460"
+
+
+class SourceOrderError(StateConflictError):
+    """The source cannot keep the changes of one key in order, which a keyed table needs."""
+
+    code = "SW461"
+
+
+class SourceAgainError(StateConflictError):
+    """The source of a keyed table tells all of its rows from the start again."""
+
+    code = "SW462"
 
 
 class ResetRefusedError(StateConflictError):

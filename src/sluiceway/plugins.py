@@ -7,6 +7,7 @@ carry names and options, never objects. Only what is used is imported.
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
@@ -39,7 +40,7 @@ def find_implementation(group: PluginGroup, name: str, built_in: Mapping[str, An
     Args:
         group: Which contract.
         name: As the job file or a location's scheme has it.
-        built_in: Name -> object, of this package.
+        built_in: Name -> object of this package, or where it is, as `module:name`.
 
     Raises:
         UnhealthyEnvironmentError: No one has the name, several have it, or it fails on import;
@@ -53,7 +54,7 @@ def find_implementation(group: PluginGroup, name: str, built_in: Mapping[str, An
             hint="uninstall all but one, or ask an author for another name",
         )
     if name in built_in:
-        return built_in[name]
+        return _own(built_in[name])
     if not declared:
         there = ", ".join(sorted({*built_in, *declared_plugins(group)}))
         raise UnhealthyEnvironmentError(
@@ -113,6 +114,14 @@ def declared_plugins(group: PluginGroup) -> dict[str, tuple[EntryPoint, ...]]:
         # A package that is on the path twice is still one package.
         found.setdefault(point.name, {}).setdefault(_package(point), point)
     return {name: tuple(by[package] for package in sorted(by)) for name, by in found.items()}
+
+
+def _own(found: Any) -> Any:
+    """An object of this package; one that is named is imported now, and others are not."""
+    if not isinstance(found, str):
+        return found
+    module, _, name = found.partition(":")
+    return getattr(import_module(module), name)
 
 
 def _loaded(point: EntryPoint) -> Any:

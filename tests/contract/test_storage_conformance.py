@@ -8,6 +8,7 @@ from sluiceway.conformance.storage import StorageConformance
 from sluiceway.errors import StorageRefusedError, UnhealthyEnvironmentError
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.storage.local import LocalStorage, local_path
+from sluiceway.storage.measured import MeasuredStorage
 from sluiceway.storage.registry import open_storage
 from tools.mapped_storage import MappedStorage, open_mapped
 from tools.read_only import read_only
@@ -34,7 +35,19 @@ class TestStorageOfAnotherScheme(StorageConformance):
 
     @pytest.fixture
     def folder(self, tmp_path: Path) -> str:
-        return open_mapped(f"mapped:{tmp_path}")[1]
+        return open_mapped(f"mapped:{tmp_path}", {})[1]
+
+
+class TestMeasuredStorage(StorageConformance):
+    """A storage whose calls are timed is the storage behind it."""
+
+    @pytest.fixture
+    def storage(self) -> Storage:
+        return MeasuredStorage(LocalStorage(), lambda operation, seconds: None)
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> str:
+        return str(tmp_path)
 
 
 class OverwritingStorage(LocalStorage):

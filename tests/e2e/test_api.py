@@ -17,9 +17,10 @@ from ruamel.yaml import YAML
 
 import sluiceway
 from sluiceway.errors import JobFileError, TableMismatchError
+from sluiceway.host.java import find_java
 from sluiceway.job.session import start_session
-from sluiceway.job.status import RouteState
 from sluiceway.lab.lab import LabEndpoints
+from sluiceway.route.status import RouteState
 from tools.job_files import JobFile, event, write_job
 from tools.lab_fixture import TopicFactory
 from tools.raw_metastore import raw_client
@@ -34,7 +35,8 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[SparkSession]:
-    session, _ = start_session("callers-own", "local[2]", {"spark.sql.shuffle.partitions": "3"})
+    conf = {"spark.sql.shuffle.partitions": "3"}
+    session, _ = start_session("callers-own", "local[2]", conf, find_java())
     yield session
     session.stop()
     gc.collect()
@@ -68,6 +70,34 @@ def test_import_of_the_package_loads_nothing_heavy() -> None:
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert found.stdout.strip() == b"[] False"
+
+
+def test_session_that_speculates_is_refused_before_anything_is_done(
+    job: JobFile, tmp_path: Path
+) -> None:
+    # In a process of its own: whether a session speculates is settled when its JVM starts.
+    script = (
+        "import sluiceway\n"
+        "from pyspark.sql import SparkSession\n"
+        "from sluiceway.errors import UnhealthyEnvironmentError\n"
+        "from sluiceway.host.java import find_java\n"
+        "from sluiceway.job.session import start_session\n"
+        "conf = {'spark.speculation': 'true'}\n"
+        "session, _ = start_session('own', 'local[1]', conf, find_java())\n"
+        "try:\n"
+        f"    sluiceway.run({str(job.path)!r}, until_caught_up=True)\n"
+        "except UnhealthyEnvironmentError as error:\n"
+        "    print(error.code, error.message)\n"
+        "print(session.range(5).count())\n"
+        "session.stop()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.stdout.splitlines() == [
+        "SW403 the active SparkSession starts copies of slow tasks (spark.speculation)",
+        "5",
+    ], done.stderr
 
 
 def test_run_of_a_file_and_of_a_mapping_commit_and_leave_the_session_running(

@@ -16,9 +16,10 @@ SECRET = "hunter2-never-to-be-seen"  # noqa: S105 - what the test looks for
 PROGRAM = """
 import os, subprocess, sys
 os.umask(0o022)
+from sluiceway.host.java import find_java
 from sluiceway.job.session import start_session
 conf = {"spark.hadoop.store.secret.key": sys.stdin.read(), "spark.hadoop.store.user": "known-user"}
-session, log = start_session("private", "local[1]", conf)
+session, log = start_session("private", "local[1]", conf, find_java())
 assert session.sparkContext.getConf().get("spark.hadoop.store.secret.key") == conf[
     "spark.hadoop.store.secret.key"]
 assert session.range(3).repartition(2).count() == 3

@@ -68,7 +68,7 @@ def test_cell_of_a_sound_product_is_green_and_leaves_nothing(
 def test_cell_in_which_rows_were_lost_is_red(
     stage: Stage, server: DriverServer, tmp_path: Path
 ) -> None:
-    lossy = _LossyStage(stage.endpoints, stage.hook, stage.records)
+    lossy = _LossyStage(stage.endpoints, stage.hook, records=stage.records)
     cell = _cell("step.committed", Fault.KILL_DRIVER)
     outcome, left = _outcome(lossy, server, tmp_path, cell)
     assert outcome.hit

@@ -17,7 +17,7 @@ from tools import process_runner
 from tools.process_runner import ProcessRunner
 
 if TYPE_CHECKING:
-    from sluiceway.job.runner import Bundle
+    from sluiceway.schedule.runner import Bundle
 
 _PATIENCE_S = 60.0
 _RESULT = TaskResult(

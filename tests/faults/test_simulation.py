@@ -32,6 +32,8 @@ _SEEN = (
     "changes",
     "gc_removed",
     "spoilt",
+    "staged_files_lost",
+    "leaders_behind",
 )
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.job import compactor
 from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
 from sluiceway.ledger.records import RecordType
+from sluiceway.upkeep import compactor
 from tools.route_faults import NewRun, live
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter

@@ -106,7 +106,7 @@ def test_kill_while_compacting_loses_nothing_and_the_next_one_does_it(
     assert run.rows(COLUMNS) == rows
     again = compact(run, partition)
     assert again.returncode == 0, again.stderr
-    (done,) = json.loads(again.stdout)["routes"].popitem()[1]
+    (done,) = json.loads(again.stdout)["routes"][0]["partitions"]
     assert done["outcome"] == ("left" if moment.replaced else "compacted"), done
     (new,) = run.partitions().values()
     assert new != old
@@ -161,7 +161,7 @@ def test_kill_in_the_middle_of_a_group_leaves_each_partition_whole_and_the_next_
     assert run.rows(COLUMNS) == rows
     again = compact(run, "dt=20261120")
     assert again.returncode == 0, again.stderr
-    done = json.loads(again.stdout)["routes"].popitem()[1]
+    done = json.loads(again.stdout)["routes"][0]["partitions"]
     outcomes = [each["outcome"] for each in done]
     assert sorted(outcomes) == ["compacted"] * (HOURS - moved) + ["left"] * moved
     assert run.rows(COLUMNS) == rows
@@ -196,7 +196,7 @@ def test_driver_that_is_killed_while_epochs_go_on_is_followed_by_one_that_compac
         done = compact(run, partition)
         assert (points / "hit").exists()
     assert done.returncode == 0, done.stderr
-    (told,) = json.loads(done.stdout)["routes"].popitem()[1]
+    (told,) = json.loads(done.stdout)["routes"][0]["partitions"]
     assert (told["outcome"], told["files_before"], told["files_after"]) == ("compacted", 5, 1)
     assert run.rows() == [(0, n) for n in range(50)]
     assert kinds(run).count(RecordType.ABANDON) == 1
@@ -229,7 +229,7 @@ def test_partition_that_every_epoch_writes_to_is_compacted_meanwhile(
                 written += 5
                 time.sleep(0.1)
             assert asked.stdout is not None
-            (told,) = json.loads(asked.stdout.read())["routes"].popitem()[1]
+            (told,) = json.loads(asked.stdout.read())["routes"][0]["partitions"]
         assert told["outcome"] == "compacted", told
         driver.wait_until(lambda: len(run.rows()) >= written, f"{written} rows")
     (new,) = run.partitions().values()

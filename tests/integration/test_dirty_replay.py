@@ -18,13 +18,13 @@ from sluiceway.audit.dirty_choice import choose
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
 from sluiceway.cli.app import run_command
 from sluiceway.errors import RequestRefusedError, StorageUnavailableError
-from sluiceway.job.replay import carry_out
 from sluiceway.job.stop import StopSignal
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.observe.log import stderr_log
+from sluiceway.operate.replay import carry_out
 from tools.independent_ledger import ledger_faults
 from tools.job_files import COLUMNS, event
 from tools.route_faults import NewRun
@@ -85,7 +85,7 @@ class Dirty:
 
     def open_rows(self) -> int:
         (listed,) = self("list", self.job)
-        (route,) = listed["routes"].values()
+        (route,) = listed["routes"]
         return int(route["open"])
 
     def bodies(self, kind: type) -> list[Any]:
@@ -180,9 +180,9 @@ def test_rows_of_a_replay_keep_where_they_came_from(make_dirty: MakeDirty) -> No
 def test_live_driver_carries_requests_out_between_its_epochs(
     make_dirty: MakeDirty, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.lanes._LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("sluiceway.upkeep.lanes._LOOK_EVERY_S", 0.2)
     # Two processes in one here: a lease tells nothing of a process by its own number.
-    monkeypatch.setattr("sluiceway.job.short_driver.is_alive", lambda process: True)
+    monkeypatch.setattr("sluiceway.operate.short_driver.is_alive", lambda process: True)
     dirty = make_dirty(60, 5)
     dirty.repair()
     stop = StopSignal()
@@ -208,8 +208,8 @@ def test_live_driver_carries_requests_out_between_its_epochs(
 def test_lane_whose_dirty_file_is_damaged_waits_and_the_stream_is_read_on(
     make_dirty: MakeDirty, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.lanes._FIRST_PAUSE_S", 0.1)
-    monkeypatch.setattr("sluiceway.job.replay._TRIES", 2)
+    monkeypatch.setattr("sluiceway.upkeep.lanes._FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr("sluiceway.operate.replay._TRIES", 2)
     dirty = make_dirty(60, 5)
     dirty.repair()
     rows = DirtyRows.read(dirty.run.log())

@@ -12,12 +12,12 @@ from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows, matching
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import Problem, VerifyReport
 from sluiceway.cli.app import run_command
-from sluiceway.job import dirty_feed, dirty_keeping
-from sluiceway.job.dirty_keeping import DirtyKeeper, LanesSeen
-from sluiceway.job.dirty_stores import dirty_table_of
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.observe.log import stderr_log
+from sluiceway.route.dirty_stores import dirty_table_of
+from sluiceway.upkeep import dirty_keeping
+from sluiceway.upkeep.dirty_keeping import DirtyKeeper, LanesSeen
 from tools.driver_process import DriverProcess
 from tools.job_files import event, write_job
 from tools.lab_fixture import TopicFactory
@@ -134,9 +134,8 @@ def test_each_dirty_row_comes_once_whoever_is_killed_at_whichever_step(
 
 
 def test_lost_place_and_a_copy_that_is_there_change_nothing(
-    new_fed: Callable[..., Fed], writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
+    new_fed: Callable[..., Fed], writer: TopicWriter
 ) -> None:
-    monkeypatch.setattr(dirty_feed, "_LOOK_EVERY_S", 0.05)
     fed = new_fed()
     writer.write(fed.topic, _payloads(0, 9))
     with live(fed.run) as running:

@@ -8,9 +8,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.errors import FencedError, LedgerCorruptError, SourceUnavailableError
-from sluiceway.job import dirty_feed
-from sluiceway.job.dirty_feed import DirtyPlace
-from sluiceway.job.dirty_topic import kept_place, place_of
+from sluiceway.followers import runner
+from sluiceway.followers.dirty_feed import DirtyPlace
+from sluiceway.followers.dirty_topic import kept_place, place_of
 from sluiceway.sources.kafka.row_feed import (
     FeedPlace,
     FeedRow,
@@ -111,7 +111,7 @@ def test_topic_that_is_missing_stops_no_commit_and_is_fed_when_it_is_there(
     read_all: Callable[[str], list[Message]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(dirty_feed, "_LONGEST_PAUSE_S", 1.0)
+    monkeypatch.setattr(runner, "LONGEST_PAUSE_S", 1.0)
     run, topic = new_run(partitions=1, dirty="{store: {topic: not-there-yet}}")
     target = "not-there-yet"
     writer.write(topic, _payloads(0, 6))

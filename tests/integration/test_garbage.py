@@ -13,14 +13,14 @@ import pytest
 from sluiceway.audit.pick_route import job_routes, pick_route
 from sluiceway.audit.run_gc import collect_route
 from sluiceway.cli.app import run_command
+from sluiceway.config.config import RouteConfig
 from sluiceway.errors import FencedError
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.housekeeping import Housekeeper
 from sluiceway.ledger import lease
 from sluiceway.ledger.collect import Collected
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.steps import Step
 from sluiceway.storage.local import LocalStorage
+from sluiceway.upkeep.housekeeping import Housekeeper
 from tools.job_files import event
 from tools.route_faults import Crash, CrashAt, NewRun, Pause, data_records, live, wait_until
 from tools.route_runs import RouteRun
@@ -50,7 +50,7 @@ def _staged_files(run: RouteRun) -> set[str]:
 def _gc(run: RouteRun, capsys: pytest.CaptureFixture[str], *options: str) -> dict[str, Any]:
     capsys.readouterr()
     assert run_command(["gc", str(run.job.path), "-o", "json", *options]) == 0
-    (answer,) = json.loads(capsys.readouterr().out)["routes"].values()
+    (answer,) = json.loads(capsys.readouterr().out)["routes"]
     assert isinstance(answer, dict)
     return answer
 

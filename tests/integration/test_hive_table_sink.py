@@ -128,10 +128,24 @@ def test_open_at_a_location_that_cannot_be_made_halts_and_names_it(
     assert refused.value.where == place
 
 
+def test_open_below_a_folder_that_is_missing_makes_nothing_unless_asked_to(
+    options: HiveTableOptions, new_sink: SinkFactory, tmp_path: Path
+) -> None:
+    place = tmp_path / "disk" / "not" / "mounted"
+    there = replace(options, location=str(place))
+    with pytest.raises(UnhealthyEnvironmentError, match=r"disk/not does not exist") as refused:
+        new_sink(there).open()
+    assert "mount its disk" in refused.value.hint
+    assert list(tmp_path.iterdir()) == []
+    state = new_sink(replace(there, create_location=True)).open()
+    assert state.identity.location.endswith(str(place))
+
+
 def test_open_with_location_creates_there_and_accepts_other_spellings(
     options: HiveTableOptions, new_sink: SinkFactory, warehouse: Path
 ) -> None:
     place = warehouse / "elsewhere" / options.database
+    place.parent.mkdir(exist_ok=True)
     state = new_sink(replace(options, location=str(place))).open()
     again = new_sink(replace(options, location=f"file://{place}/")).open()
     assert again.identity == state.identity

@@ -7,10 +7,10 @@ import duckdb
 import pytest
 
 from sluiceway.audit.run_verify import verify_route
-from sluiceway.job import desk
-from sluiceway.job.desk import RouteDesk
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import DataRecord
+from sluiceway.upkeep import desk
+from sluiceway.upkeep.desk import RouteDesk
 from tools.independent_ledger import ledger_faults
 from tools.route_faults import NewRun, data_records, offsets
 from tools.route_runs import RouteRun
@@ -200,12 +200,12 @@ def test_partitions_by_constant_and_times_of_the_queue_and_the_clock(
         event_time="",
     )
     writer.write_record(topic, row(0, 0), timestamp_ms=NOON_MS)
-    clock = "sluiceway.job.epoch_times._wall_us"
+    clock = "sluiceway.schedule.steady_clock.SteadyClock.now_us"
     run.catch_up()
     (first,) = data_records(run)
     assert first.clock_us > NOON_MS * 1000
     # A driver whose clock is a day behind goes on with the clock of the ledger.
-    monkeypatch.setattr(clock, lambda: NOON_MS * 1000)
+    monkeypatch.setattr(clock, lambda _: NOON_MS * 1000)
     writer.write_record(topic, row(1, 0), timestamp_ms=NOON_MS + HOUR_MS)
     run.catch_up()
     _, second = data_records(run)

@@ -16,7 +16,7 @@ from sluiceway.catalog.hive_table import HiveColumn, NewPartition
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.cli.app import run_command
 from sluiceway.errors import LedgerMismatchError, TableMismatchError
-from sluiceway.job import late_follow
+from sluiceway.followers import late_follow
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from tools.driver_process import DriverProcess
@@ -283,7 +283,7 @@ def test_table_that_is_none_of_ours_is_refused_and_stops_no_commit(
     assert (foreign.late(), foreign.folders()) == ([1], {})
     assert foreign.run.rows() == [(0, 0), (0, 2)]
     shown = capsys.readouterr().err
-    assert "late_table_waits" in shown
+    assert "follower_waits" in shown
     assert LedgerMismatchError.code in shown
     report = verify_route(foreign.run.config(), deep=True)
     assert report.problems == []

@@ -193,12 +193,16 @@ def test_commands_ask_for_a_route_only_when_there_are_several(
 
     code, out, _ = answer("verify", file, "-o", "json")
     found = json.loads(out)
-    assert (code, found["verified"], list(found["routes"])) == (0, True, names)
-    assert found["routes"][names[0]]["rows"] == 1
+    assert (code, found["verified"], [each["route"] for each in found["routes"]]) == (
+        0,
+        True,
+        names,
+    )
+    assert found["routes"][0]["rows"] == 1
     code, out, _ = answer("verify", file)
     assert (code, out.splitlines()[-1]) == (0, "2 of 2 routes verified")
     code, out, _ = answer("verify", file, "--route", names[1], "-o", "json")
-    assert (code, json.loads(out)["rows"]) == (0, 0)
+    assert (code, json.loads(out)["routes"][0]["rows"]) == (0, 0)
     code, out, _ = answer("ledger", "show", file, "--route", names[1])
     assert code == 0
     assert f"reads `{prefix}_b.*`, now {prefix}_b: {prefix}_b[0] earliest 0" in out

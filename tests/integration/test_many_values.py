@@ -84,8 +84,8 @@ def test_many_values_of_a_route_are_all_there_and_their_files_few_when_merged(
     capsys.readouterr()
     names = [f"part={value}" for value in files]
     assert run_command(["compact", str(run.job.path), *names, "-o", "json"]) == 0
-    (answers,) = json.loads(capsys.readouterr().out)["routes"].values()
-    outcomes = Counter(each["outcome"] for each in answers)
+    (route,) = json.loads(capsys.readouterr().out)["routes"]
+    outcomes = Counter(each["outcome"] for each in route["partitions"])
     assert outcomes == {"compacted": AGAIN, "left": VALUES - AGAIN}
     merged = files_of(run)
     assert {merged[value] for value in many} == {1}

@@ -9,15 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.job import desk, moved_partitions
-from sluiceway.job.desk import RouteDesk
-from sluiceway.job.partition_bodies import expire_body, ready_body
-from sluiceway.job.replacing import Staging, move_partitions
+from sluiceway.followers import moved_partitions
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import RecordType
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep import desk
+from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.upkeep.partition_bodies import expire_body, ready_body
+from sluiceway.upkeep.replacing import Staging, move_partitions
 from tools.job_files import event
 from tools.route_faults import NewRun
 from tools.route_runs import RouteRun

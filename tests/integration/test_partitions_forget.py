@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.job import moved_partitions
+from sluiceway.followers import moved_partitions
 from sluiceway.ledger.partition_records import ExpireRecord
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.observe.failpoints import VARIABLE, Action, FailpointSpec
@@ -54,7 +54,7 @@ class Hours:
         return self("forget", *arguments, "--reason", "too old", code=code)
 
     def states(self) -> dict[str, str]:
-        (route,) = self("list")["routes"].values()
+        (route,) = self("list")["routes"]
         return {each["prefix"]: each["state"] for each in route["prefixes"]}
 
     def bodies(self, kind: type) -> list[Any]:
@@ -105,9 +105,9 @@ def test_forgotten_partition_is_no_loss_and_begins_anew_with_a_late_row(hours: H
 def test_live_driver_lets_go_between_its_epochs_and_is_not_fenced(
     hours: Hours, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.lanes._LOOK_EVERY_S", 0.2)
+    monkeypatch.setattr("sluiceway.upkeep.lanes._LOOK_EVERY_S", 0.2)
     # Two processes in one here: a lease tells nothing of a process by its own number.
-    monkeypatch.setattr("sluiceway.job.short_driver.is_alive", lambda process: True)
+    monkeypatch.setattr("sluiceway.operate.short_driver.is_alive", lambda process: True)
     fences = len(hours.bodies(FenceRecord))
     with live(hours.run) as running:
         running.wait_for(lambda: len(hours.bodies(FenceRecord)) > fences)
@@ -183,8 +183,8 @@ def test_old_partitions_go_by_event_time_and_open_ones_never(
 ) -> None:
     path = hours.run.job.path
     path.write_text(f"{path.read_text()}retention: {{partitions: 1d, drop: true}}\n")
-    monkeypatch.setattr("sluiceway.job.expirer._FIRST_S", 0.1)
-    monkeypatch.setattr("sluiceway.job.expirer._EVERY_S", 0.3)
+    monkeypatch.setattr("sluiceway.upkeep.expirer._FIRST_S", 0.1)
+    monkeypatch.setattr("sluiceway.upkeep.expirer._EVERY_S", 0.3)
     monkeypatch.setattr(moved_partitions, "READERS_GRACE_S", 0.2)
     monkeypatch.setattr(moved_partitions, "_LOOK_EVERY_S", 0.5)
     with live(hours.run) as running:

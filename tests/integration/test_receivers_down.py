@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.job import announcements, receivers
+from sluiceway.followers import receivers, runner
 from sluiceway.ledger.partition_records import ReadyRecord
 from tools.job_files import event
 from tools.lab_fixture import TopicFactory
@@ -41,10 +41,14 @@ class Told:
         return [body.prefix[-2:] for body in bodies if isinstance(body, ReadyRecord)]
 
     def untold(self) -> list[str]:
-        """What `status` says of receivers."""
+        """What `status` says of receivers that wait."""
         (route,) = self._asked("status")["routes"]
-        found: list[str] = route["untold"]
-        return found
+        told = {each["name"]: each["waits_for"] for each in route["followers"]}
+        return [
+            f"{name}: {told[name]}"
+            for name in ("tell-webhook", "tell-kafka")
+            if "wait: " in told.get(name, "")
+        ]
 
     def why(self, hour: int) -> dict[str, Any]:
         """What `partitions why` says of an hour."""
@@ -88,7 +92,7 @@ def test_receivers_that_are_down_are_told_all_once_in_order_when_they_are_back(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(announcements, "_LONGEST_PAUSE_S", 1.0)
+    monkeypatch.setattr(runner, "LONGEST_PAUSE_S", 1.0)
     monkeypatch.setattr(receivers, "_FLUSH_S", FLUSH_S)
     told_topic = new_topic()
     with hook_server() as hook, broker_gate(bootstrap_servers) as gate:
@@ -116,7 +120,7 @@ def test_receivers_that_are_down_are_told_all_once_in_order_when_they_are_back(
             hook.come_up()
             wait_for(lambda: len(hook.told) >= 4)
             wait_for(lambda: told.why(11)["told"] == {"webhook": True, "kafka": False})
-            wait_for(lambda: [each.split(":")[0] for each in told.untold()] == ["kafka"])
+            wait_for(lambda: [each.split(":")[0] for each in told.untold()] == ["tell-kafka"])
             assert "Not told of it yet: kafka" in told.why(8)["text"]
             gate.open()
             wait_for(lambda: told.why(11)["told"] == {"webhook": True, "kafka": True})
@@ -131,9 +135,9 @@ def test_receivers_that_are_down_are_told_all_once_in_order_when_they_are_back(
 
 def _see_both_wait(told: Told, hook: HookServer, count: int) -> None:
     webhook, kafka = told.untold()
-    assert webhook.startswith(f"webhook: {count} announcements wait: ")
+    assert webhook.startswith(f"tell-webhook: {count} announcements wait: ")
     assert "does not answer" in webhook
-    assert kafka.startswith(f"kafka: {count} announcements wait: ")
+    assert kafka.startswith(f"tell-kafka: {count} announcements wait: ")
     found = told.why(8)
     assert (found["reason"], found["told"]) == ("ready", {"webhook": False, "kafka": False})
     assert "Not told of it yet: webhook, kafka" in found["text"]

@@ -25,8 +25,8 @@ def test_broker_that_is_down_at_the_start_is_waited_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.3)
-    monkeypatch.setattr("sluiceway.job.run._REQUEST_TIMEOUT_S", 2.0)
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 2.0)
     run, topic = new_run()
     TopicWriter(bootstrap_servers).write(topic, _events(range(5)))
     published = Pause(Step.PUBLISHED)
@@ -59,8 +59,8 @@ def test_broker_that_goes_away_in_mid_run_and_comes_back_loses_nothing(
     *,
     killed: bool,
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.3)
-    monkeypatch.setattr("sluiceway.job.run._REQUEST_TIMEOUT_S", 2.0)
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 2.0)
     run, topic = new_run(2)
     writer = TopicWriter(bootstrap_servers)
     writer.write(topic, _events(range(5)), partition=0)
@@ -88,7 +88,7 @@ def test_broker_that_goes_away_in_mid_run_and_comes_back_loses_nothing(
 def test_stop_is_heard_while_the_broker_is_down(
     new_run: NewRun, bootstrap_servers: str, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.run._REQUEST_TIMEOUT_S", 2.0)
+    monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 2.0)
     run, topic = new_run()
     TopicWriter(bootstrap_servers).write(topic, _events(range(5)))
     lab.stop_server("kafka")

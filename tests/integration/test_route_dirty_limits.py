@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.config.dirty_limits import PREPARED_AT
 from sluiceway.errors import DirtyLimitError
-from sluiceway.job.dirty_limits import PREPARED_AT
-from sluiceway.job.prepare import prepare_record
 from sluiceway.observe.steps import Step
+from sluiceway.route.prepare import prepare_record
 from tools.job_files import event, write_routes
 from tools.lab_fixture import TopicFactory
 from tools.route_faults import NewRun, data_records, live, offsets, wait_until
@@ -17,7 +17,7 @@ from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
 BROKEN = b'{"id":1,"ts":1795161600000,"amount":"a'
-_SESSION = "sluiceway.job.route_session"
+_SESSION = "sluiceway.route.route_session"
 
 
 def test_epoch_over_the_limit_is_not_committed_and_is_read_again_under_another(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sluiceway.job import pieces
 from sluiceway.observe.steps import Step
+from sluiceway.schedule import pieces
 from tools.job_files import event
 from tools.route_faults import NewRun, Pause, data_records, live, offsets
 from tools.topic_writer import TopicWriter

@@ -11,19 +11,20 @@ import pytest
 from pymetastore.hive_metastore import ttypes
 
 from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.cli.app import run_command
 from sluiceway.errors import SchemaChangedError
-from sluiceway.job.prepare import prepare_record
-from sluiceway.job.route_session import RouteSession
-from sluiceway.job.schema_follow import SchemaFollower
-from sluiceway.job.status import decode_status
 from sluiceway.observe.steps import Step
+from sluiceway.route.prepare import prepare_record
+from sluiceway.route.route_session import RouteSession
+from sluiceway.route.schema_follow import SchemaFollower
+from sluiceway.route.status import decode_status
 from sluiceway.sinks.hive.table import HiveTableSink
 from tools.raw_metastore import proxy_that_keeps_types, raw_client
 from tools.route_faults import Crash, NewRun, data_records, live, offsets, wait_until
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
-_SESSION = "sluiceway.job.route_session"
+_SESSION = "sluiceway.route.route_session"
 _TS = 1_795_161_600_000
 GEO = """\
     - {name: id, type: bigint}
@@ -55,7 +56,7 @@ def alter(metastore_uri: str) -> Alter:
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sluiceway.job.effects._LOOK_INTERVAL_S", 0.2)
+    monkeypatch.setattr("sluiceway.followers.catalog._LOOK_INTERVAL_S", 0.2)
 
 
 def columns_of(run: RouteRun, metastore_uri: str) -> dict[str, str]:
@@ -418,3 +419,17 @@ def test_fields_that_are_ignored_are_named_in_the_status(
     )
     assert status is not None
     assert status.ignored_fields == {"newcomer": 1, "geo.zip": 1}
+    assert status.unfilled_columns == {}
+
+
+def test_misspelt_column_is_named_with_the_field_that_was_meant_after_the_driver_has_ended(
+    new_run: NewRun, writer: TopicWriter, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, topic = new_run(columns=f"{GEO}    - {{name: user_name, type: string}}\n")
+    writer.write(topic, [row(n, user_nmae="a", geo={"city": "a"}) for n in range(3)])
+    run.catch_up()
+    assert run.rows("user_name") == [(None,)] * 3
+    assert '"event": "columns_never_filled"' in capsys.readouterr().err
+    assert run_command(["status", str(run.job.path)]) == 0
+    shown = capsys.readouterr().out
+    assert "no row fills user_name (did you mean user_nmae?); no column reads user_nmae" in shown

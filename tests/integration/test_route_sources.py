@@ -63,7 +63,7 @@ def _create_anew(admin: AdminClient, topic: str) -> None:
 
 def _pins(run: RouteRun) -> list[tuple[int, int, str]]:
     bodies = [record.body for record in run.records() if isinstance(record.body, SourcesRecord)]
-    return [(pin.partition, pin.start, pin.how) for body in bodies for pin in body.partitions]
+    return [(int(pin.partition), pin.start, pin.how) for body in bodies for pin in body.partitions]
 
 
 @pytest.mark.parametrize("crashed", [True, False])

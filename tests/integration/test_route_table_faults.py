@@ -91,7 +91,7 @@ def _files(root: Path) -> list[Path]:
 def test_metastore_that_is_down_delays_partitions_and_never_commits(
     new_run: NewRun, writer: TopicWriter, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.effects._RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.followers.runner.FIRST_PAUSE_S", 0.3)
     run, topic = new_run()
     writer.write(topic, _events(range(5)))
     run.catch_up()
@@ -147,7 +147,7 @@ def test_metastore_that_is_down_at_the_start_is_waited_for(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.3)
     run, topic = new_run()
     writer.write(topic, _events(range(5)))
     lab.kill_server("metastore")
@@ -173,7 +173,7 @@ def test_metastore_that_is_down_at_the_start_is_waited_for(
 def test_metastore_that_fails_while_the_table_is_marked_does_not_lock_the_driver_out(
     new_run: NewRun, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.1)
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.1)
     run, topic = new_run()
     writer.write(topic, _events(range(5)))
     mark = HiveTableSink.mark_ledger
@@ -196,14 +196,14 @@ def test_metastore_that_fails_while_the_table_is_marked_does_not_lock_the_driver
 def test_store_that_fails_while_a_partition_is_added_delays_it_only(
     new_run: NewRun, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.effects._RETRY_S", 0.1)
+    monkeypatch.setattr("sluiceway.followers.runner.FIRST_PAUSE_S", 0.1)
     run, topic = new_run()
     writer.write(topic, _events(range(5)))
     status = LocalStorage.status
     failures: list[str] = []
 
     def fails_once(storage: LocalStorage, path: str) -> object:
-        if threading.current_thread().name == "effects" and not failures:
+        if threading.current_thread().name.startswith("follow-") and not failures:
             failures.append(path)
             raise StorageUnavailableError("the store is away", where=path)
         return status(storage, path)

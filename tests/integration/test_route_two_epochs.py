@@ -6,14 +6,14 @@ from collections import Counter
 import pytest
 
 from sluiceway.errors import TaskFailedError
-from sluiceway.job.prepare import check_staged_files
 from sluiceway.observe.steps import Step
+from sluiceway.worker.answers import check_staged_files
 from tools.job_files import event
 from tools.route_faults import NewRun, Pause, data_records, live, offsets, wait_until
 from tools.topic_writer import TopicWriter
 
 _TIMEOUT_S = 60.0
-_SESSION = "sluiceway.job.route_session"
+_SESSION = "sluiceway.route.route_session"
 
 
 class _Watch:
@@ -73,7 +73,7 @@ def test_epoch_that_was_planned_ahead_of_a_refused_one_is_thrown_away_and_read_a
         check_staged_files(*asked)  # type: ignore[arg-type]
 
     monkeypatch.setattr(f"{_SESSION}.check_staged_files", refuse_the_first)
-    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.1)
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.1)
     with live(run, watch) as running:
         running.wait_for(refused.is_set)
         running.wait_for(lambda: run.rows() == offsets(0, range(25)))

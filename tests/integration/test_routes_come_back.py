@@ -1,6 +1,7 @@
 """Routes that halted come back when the cause is gone, beside others that go on."""
 
 import errno
+import gc
 import json
 import os
 import threading
@@ -16,11 +17,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.audit.job_status import job_status
 from sluiceway.errors import TableNotFoundError, UnhealthyEnvironmentError
-from sluiceway.job.status import RouteState, RouteStatus
+from sluiceway.followers.runner import FollowerRunner
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.records import FenceRecord
 from sluiceway.observe.log import stderr_log
+from sluiceway.route.status import RouteState, RouteStatus
 from sluiceway.storage.contract import StagedWriter
 from sluiceway.storage.local import LocalStorage
 from tools.job_files import event, write_routes
@@ -150,8 +152,9 @@ def has_table(uri: str, table: str) -> bool:
 
 
 def routes_at_work() -> int:
-    """Routes whose effects have a thread."""
-    return sum(thread.name == "effects" for thread in threading.enumerate())
+    """Routes whose followers have turns."""
+    runners = (each for each in gc.get_objects() if isinstance(each, FollowerRunner))
+    return sum(not each._closed for each in runners)
 
 
 def has_given_back_its_lease(root: Path) -> bool:
@@ -322,7 +325,7 @@ def test_route_that_halts_for_good_is_not_tried_again(
 def test_table_that_is_read_only_for_a_while_delays_its_route_alone(
     pair: Pair, topics: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.3)
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.3)
     topics(*pair.names)
     pair.write(0)
     with pair.running():
@@ -380,7 +383,7 @@ def test_full_disk_is_waited_for_with_growing_pauses(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.1)
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.1)
     topics(*pair.names)
     pair.write(0)
     begin = LocalStorage.create_staged

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.job.compile import compile_routes
+from sluiceway.config.compile import compile_routes
 from sluiceway.job.run import Eyes, run_routes
-from sluiceway.job.runner import Bundle
-from sluiceway.job.status import RouteState
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
+from sluiceway.route.status import RouteState
+from sluiceway.schedule.runner import Bundle
 from sluiceway.worker.bundle import run_bundle
 from sluiceway.worker.plan import TaskResult
 from tools.inline_runner import InlineRunner
@@ -61,8 +61,8 @@ def test_only_the_route_for_which_tasks_die_halts(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.05)
-    monkeypatch.setattr("sluiceway.job.patience.LONGEST_RETRY_S", 0.2)
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.05)
+    monkeypatch.setattr("sluiceway.schedule.patience.LONGEST_RETRY_S", 0.2)
     prefix = f"d{uuid.uuid4().hex[:8]}"
     topics = [new_topic(2) for _ in range(_ROUTES)]
     routes = [

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.errors import TableNotFoundError
-from sluiceway.job.status import RouteState, RouteStatus
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
+from sluiceway.route.status import RouteState, RouteStatus
 from tools.job_files import event, write_routes
 from tools.lab_fixture import LabStarter
 from tools.route_faults import wait_until
@@ -31,8 +31,8 @@ def offsets(run: RouteRun) -> list[object]:
 def test_leader_that_does_not_answer_keeps_only_its_own_routes_waiting(
     lab_in: LabStarter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluiceway.job.patience.FIRST_RETRY_S", 0.5)
-    monkeypatch.setattr("sluiceway.job.run._REQUEST_TIMEOUT_S", 4.0)
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.5)
+    monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 4.0)
     with lab_in(tmp_path / "lab") as lab, second_broker(lab, tmp_path / "second") as broker:
         servers = lab.endpoints().bootstrap_servers
         names = tuple(f"{name}_{uuid.uuid4().hex[:8]}" for name in ("sick", "well"))

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from sluiceway.cli.app import run_command
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.run import open_sink
+from sluiceway.config.compile import compile_routes
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.observe.log import stderr_log
+from sluiceway.route.clients import open_sink
 from sluiceway.service.health import health_served
 from tools.job_files import JobFile, event, write_routes
 from tools.lab_fixture import TopicFactory
@@ -125,7 +125,7 @@ def test_status_of_a_job_before_during_and_after_a_run(stage: Stage) -> None:
     code, body = stage.status(job)
     assert (code, body["ok"], each(body, "state")) == (1, False, ["no_table", "no_table"])
     assert each(body, "code") == ["SW407", "SW407"]
-    assert all("`sluiceway run JOB` creates it" in message for message in each(body, "message"))
+    assert all(f"run {job.path}` creates it" in message for message in each(body, "message"))
     stage.writer.write(stage.topics[0], [event(n) for n in range(5)])
     stage.writer.write(stage.topics[1], [event(1), b"{broken"])
     with stage.running(job) as port:
@@ -138,7 +138,7 @@ def test_status_of_a_job_before_during_and_after_a_run(stage: Stage) -> None:
         assert all(" pid " in driver for driver in each(body, "driver"))
         assert all(rate > 0 for rate in each(body, "rows_per_s"))
         wait_for(lambda: each(stage.status(job)[1], "lag_records") == [0, 0])
-        wait_for(lambda: each(stage.status(job)[1], "lag_seconds") == [0.0, 0.0])
+        wait_for(lambda: each(stage.status(job)[1], "lag_ms") == [0, 0])
     committed = each(stage.status(job)[1], "last_commit_ms")
     with stage.running(job) as port:
         # A driver that has not committed anything itself says what the one before it said.
@@ -246,3 +246,45 @@ def test_last_commit_outlives_moved_offsets(stage: Stage) -> None:
     code, body = stage.status(job)
     assert (code, each(body, "last_commit_ms")) == (0, before)
     assert body["routes"][0]["lag_records"] == 2
+
+
+def test_topic_that_was_created_again_has_no_lag_and_is_not_well(
+    stage: Stage, bootstrap_servers: str
+) -> None:
+    for topic in stage.topics:
+        stage.writer.write(topic, [event(0)])
+    job, again = stage.job(), stage.topics[0]
+    RouteRun(job).catch_up()
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin.delete_topics([again])[again].result(TIMEOUT_S)
+    wait_for(lambda: again not in admin.list_topics(timeout=TIMEOUT_S).topics)
+    admin.create_topics([NewTopic(again, 1, 1)])[again].result(TIMEOUT_S)
+    stage.writer.write(again, [event(n) for n in range(20)])
+    code, body = stage.status(job)
+    assert (code, each(body, "lag_records"), each(body, "ok")) == (1, [None, 0], [False, True])
+    assert each(body, "code") == ["SW455", None]
+    assert "the topic was created again" in body["routes"][0]["message"]
+    assert f"offsets show {job.path} --route ods-{again}" in stage.table(job)
+
+
+def test_topics_that_get_no_table_of_their_own_are_told_and_not_well(
+    stage: Stage, bootstrap_servers: str
+) -> None:
+    mark = stage.topics[0]
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
+    names = [f"{mark}_a", f"{mark}_A", f"{mark}_b-c"]
+    for made in admin.create_topics([NewTopic(name, 1, 1) for name in names]).values():
+        made.result(TIMEOUT_S)
+    job = write_routes(
+        stage.folder,
+        f'  - {{topics: "{mark}_(.*)", table: "ods.{mark}_{{1}}"}}',
+        bootstrap_servers=stage.endpoints.bootstrap_servers,
+        metastore_uri=stage.endpoints.metastore_uri,
+    )
+    code, body = stage.status(job)
+    assert (code, body["ok"]) == (1, False)
+    assert list(body["topics_refused"]) == [f"{mark}_b-c"]
+    assert list(body["topics_sharing"]) == [f"{mark}_a"]
+    shown = stage.table(job)
+    assert f"topic {mark}_b-c is not read: " in shown
+    assert f"topic {mark}_a: ods.{mark}_a is filled from {mark}_A too" in shown

@@ -1,12 +1,14 @@
 """`run --takeover`: drivers as processes that are stopped, replaced and woken up."""
 
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from sluiceway.ledger.lease import DEAD_AFTER_S, RENEW_INTERVAL_S
 from sluiceway.ledger.records import RecordType
 from tools.driver_process import DriverProcess
 from tools.job_files import event
@@ -61,6 +63,21 @@ def test_stopped_driver_is_replaced_at_once_and_ends_when_it_wakes_up(
     run.assert_verified()
 
 
+def test_driver_of_an_idle_topic_that_was_replaced_ends_without_a_row_to_commit(
+    new_run: NewRun, writer: TopicWriter, start: Start
+) -> None:
+    run, topic = new_run()
+    writer.write(topic, _events(range(10)))
+    first = start(run)
+    first.wait_for_event("committed")
+    ended = start(run, "--until-caught-up", "--takeover", "1").wait()
+    assert ended.exit_code == 0, ended.stderr
+    ended = first.wait()
+    assert (ended.exit_code, "SW451" in ended.stderr) == (7, True), ended.stderr
+    assert _fences(run) == [1, 2]
+    run.assert_verified()
+
+
 def test_living_driver_is_replaced_only_by_its_term(
     new_run: NewRun, writer: TopicWriter, start: Start
 ) -> None:
@@ -101,3 +118,45 @@ def test_takeover_of_a_route_that_is_not_there_is_refused(new_run: NewRun, start
     ended = start(run, "--takeover", "nobody=1").wait()
     assert ended.exit_code == 2
     assert "no route `nobody`" in ended.stderr
+
+
+def test_standby_waits_takes_over_and_the_zombie_adds_nothing(
+    new_run: NewRun, writer: TopicWriter, start: Start
+) -> None:
+    run, topic = new_run()
+    writer.write(topic, _events(range(10)))
+    first = start(run)
+    first.wait_for_event("committed")
+    standby = start(run, "--standby")
+    standby.wait_for_event("route_waits")
+    first.send(signal.SIGSTOP)
+    stopped_at = time.monotonic()
+    writer.write(topic, _events(range(10, 20)))
+    standby.wait_for_event("committed")
+    took_s = time.monotonic() - stopped_at
+    assert took_s >= DEAD_AFTER_S - RENEW_INTERVAL_S, "a driver that lives was replaced"
+    assert _fences(run) == [1, 2]
+    assert len(standby.events("route_waits")) == 1
+    first.send(signal.SIGCONT)
+    ended = first.wait()
+    assert (ended.exit_code, "SW451" in ended.stderr) == (7, True), ended.stderr
+    writer.write(topic, _events(range(20, 25)))
+    standby.wait_for_event("committed", 2)
+    standby.send(signal.SIGTERM)
+    assert standby.wait().exit_code == 0
+    assert run.rows() == offsets(0, range(25))
+    run.assert_verified()
+
+
+def test_standby_that_is_told_to_end_ends_while_it_waits(
+    new_run: NewRun, writer: TopicWriter, start: Start
+) -> None:
+    run, topic = new_run()
+    writer.write(topic, _events(range(10)))
+    first = start(run)
+    first.wait_for_event("committed")
+    standby = start(run, "--standby")
+    standby.wait_for_event("route_waits")
+    standby.send(signal.SIGTERM)
+    assert standby.wait().exit_code == 0
+    assert (_fences(run), first.lives()) == ([1], True)

@@ -2,6 +2,7 @@
 
 python -m matrix                    every cell that is not green yet in bench/results/faults.jsonl
 python -m matrix --smoke            a spread that meets every failpoint; keeps no results
+python -m matrix --store s3         the same with tables on S3; hdfs likewise
 python -m matrix --only PATTERN     cells whose name matches, whatever the results say
 python -m matrix --list             names of the cells, and what the rules leave out
 """
@@ -13,8 +14,9 @@ import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,7 +26,10 @@ from matrix.drivers import DriverServer, driver_server
 from matrix.experiment import Experiment, Outcome
 from matrix.hours import told_hook
 from matrix.stage import Stage
+from matrix.stores import Store, opened, servers_of
+from sluiceway.lab.lab import Lab
 from tools.lab_fixture import running_lab
+from tools.stores_under_test import StoreUnderTest
 
 _ROOT = Path(__file__).resolve().parents[2]
 RESULTS = _ROOT / "bench/results/faults.jsonl"
@@ -53,13 +58,14 @@ class Kept:
 def main() -> int:
     """Run what the arguments say; 0 when every cell of it is green."""
     given = _parse()
-    cells = smoke_cells() if given.smoke else all_cells()
+    store = Store(given.store)
+    cells = smoke_cells(store) if given.smoke else all_cells(store)
     if given.runner:
         cells = [cell for cell in cells if cell.spark is (given.runner == "spark")]
     if given.only:
         cells = [cell for cell in cells if fnmatchcase(cell.name, given.only)]
     if given.list:
-        return _list(cells)
+        return _list(cells, store)
     results = None if given.smoke or given.only else RESULTS
     known = read_kept(results) if results else {}
     due = [cell for cell in cells if not (cell.name in known and known[cell.name].green)]
@@ -80,6 +86,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", default="", help="shell pattern of cell names")
+    parser.add_argument("--store", choices=[*Store], default=Store.LOCAL, help="of the tables")
     parser.add_argument("--runner", choices=("local", "spark"), help="cells of this runner only")
     parser.add_argument("--jobs", type=int, default=3, help="cells at one time")
     parser.add_argument("--seconds", type=float, default=None, help="begin no cell after this time")
@@ -87,10 +94,10 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _list(cells: Sequence[Cell]) -> int:
+def _list(cells: Sequence[Cell], store: Store) -> int:
     for cell in cells:
         print(cell.name)
-    made, left_out = cross_product()
+    made, left_out = cross_product(store)
     print(json.dumps({"cells": len(cells), "product": len(made), "left_out": dict(left_out)}))
     return 0
 
@@ -102,13 +109,15 @@ def _run(due: Sequence[Cell], results: Path | None, given: argparse.Namespace) -
     stop_at = None if given.seconds is None else time.monotonic() + given.seconds
     with (
         tempfile.TemporaryDirectory(prefix="sluiceway-faults-") as scratch,
+        _lab(Path(scratch) / "lab", Store(given.store)) as lab,
+        # Behind what a store puts into the environment.
+        _environment(given.store, lab) as store,
         driver_server() as server,
-        running_lab(Path(scratch) / "lab") as lab,
         told_hook() as hook,
         ThreadPoolExecutor(given.jobs) as local,
         ThreadPoolExecutor(1) as spark,
     ):
-        stage = Stage(lab.endpoints(), hook)
+        stage = Stage(lab.endpoints(), hook, store)
         stage.fill()
         root = given.keep or Path(scratch) / "cells"
         root.mkdir(parents=True, exist_ok=True)
@@ -132,6 +141,16 @@ def _run(due: Sequence[Cell], results: Path | None, given: argparse.Namespace) -
             for one in waiting:
                 one.cancel()
     return found
+
+
+def _lab(folder: Path, store: Store) -> AbstractContextManager[Lab]:
+    """A lab of the run's own: a stage's topics have the same names in every run."""
+    return running_lab(folder, stores=servers_of(store))
+
+
+@contextmanager
+def _environment(store: str, lab: Lab) -> Iterator[StoreUnderTest | None]:
+    yield opened(Store(store), lab.endpoints())
 
 
 def _twice(cell: Cell, stage: Stage, server: DriverServer, root: Path) -> Outcome:

@@ -3,7 +3,7 @@
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import islice, product
 from pathlib import Path
@@ -19,17 +19,17 @@ from matrix.rules import (
     State,
     Visit,
 )
-from sluiceway.observe.failpoint_names import POINTS, REPLY, REQUEST
+from matrix.stores import Store, points_of
+from sluiceway.observe.failpoint_names import REPLY, REQUEST
 from sluiceway.observe.failpoints import FailpointSpec
 
 _OWN_TABLES = (Scene.LANE, Scene.HOURS)
 Visits = Sequence[tuple[str, tuple[Visit, ...]]]
 
 SPARK_CELLS = 120
-SMOKE_CELLS = 100
 SMOKE_LANE_CELLS = 12
 SMOKE_HOURS_CELLS = 4
-SMOKE_SPARK_CELLS = 12
+SMOKE_SPARK_CELLS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,13 @@ class Cell:
     visit: Visit
     hit: int
     spark: bool = False
+    store: Store = Store.LOCAL
 
     @property
     def name(self) -> str:
         """Unique, and stable as long as the matrix is."""
-        runner = "spark/" if self.spark else ""
+        store = "" if self.store is Store.LOCAL else f"{self.store}/"
+        runner = f"{store}spark/" if self.spark else store
         scene = f"{self.visit.scene}/" if self.visit.scene in _OWN_TABLES else ""
         return f"{runner}{scene}{self.point}/{self.fault}/{self.state}"
 
@@ -85,40 +87,41 @@ def _visits(point: str, known: Visits) -> tuple[Visit, ...]:
     return next(fit, ())
 
 
-def cross_product() -> tuple[list[Cell], Counter[str]]:
+def cross_product(store: Store = Store.LOCAL) -> tuple[list[Cell], Counter[str]]:
     """All cells that make sense, and how many others each rule leaves out."""
     cells: list[Cell] = []
     left_out: Counter[str] = Counter()
-    for point, fault, state in product(POINTS, Fault, State):
+    for point, fault, state in product(points_of(store), Fault, State):
         found = _cell(point, fault, state, visits_of)
         if isinstance(found, Cell):
-            cells.append(found)
+            cells.append(replace(found, store=store))
         else:
             left_out[found] += 1
     return cells, left_out
 
 
-def lane_cells() -> list[Cell]:
+def lane_cells(store: Store = Store.LOCAL) -> list[Cell]:
     """Points that lanes share with the stream, met by a lane; what the rules leave in of them.
 
     A lane has no local state of its own, so each of these cells has one of the two.
     """
-    return _shared_cells(LANE_VISITS)
+    return _shared_cells(LANE_VISITS, store)
 
 
-def hours_cells() -> list[Cell]:
+def hours_cells(store: Store = Store.LOCAL) -> list[Cell]:
     """The same of points that are met when hours are merged, announced and told of."""
-    return _shared_cells(HOURS_VISITS)
+    return _shared_cells(HOURS_VISITS, store)
 
 
-def _shared_cells(known: Visits) -> list[Cell]:
-    met = {point: found for point in POINTS if (found := _visits(point, known))}
+def _shared_cells(known: Visits, store: Store) -> list[Cell]:
+    points = points_of(store)
+    met = {point: found for point in points if (found := _visits(point, known))}
     cells = []
     for point, fault in product(met, Fault):
         state = list(State)[zlib.crc32(f"{point}/{fault}".encode()) % len(State)]
         cell = _cell(point, fault, state, met.__getitem__)
         if isinstance(cell, Cell):
-            cells.append(cell)
+            cells.append(replace(cell, store=store))
     return cells
 
 
@@ -141,19 +144,22 @@ def _rule(point: str, fault: Fault, *, early: bool) -> str:
     return next((rule.name for rule in RULES if rule.covers(point, fault, early=early)), "")
 
 
-def all_cells() -> list[Cell]:
+def all_cells(store: Store = Store.LOCAL) -> list[Cell]:
     """The whole matrix: every cell under the local runner, a spread of them under Spark too."""
-    cells, _ = cross_product()
-    return [*cells, *lane_cells(), *hours_cells(), *_spark_cells(cells)]
+    cells, _ = cross_product(store)
+    return [*cells, *lane_cells(store), *hours_cells(store), *_spark_cells(cells)]
 
 
-def smoke_cells() -> list[Cell]:
-    """A spread in which every failpoint is met; some by a lane, some under Spark."""
-    cells, _ = cross_product()
-    chosen = spread(cells, SMOKE_CELLS)
-    lanes = _some(lane_cells(), SMOKE_LANE_CELLS)
-    hours = _some(hours_cells(), SMOKE_HOURS_CELLS)
-    return [*chosen, *lanes, *hours, *_some(_spark_cells(cells), SMOKE_SPARK_CELLS)]
+def smoke_cells(store: Store = Store.LOCAL) -> list[Cell]:
+    """Every failpoint is met once: some by a lane, some by hours, some under Spark."""
+    cells, _ = cross_product(store)
+    chosen = [
+        *_some(lane_cells(store), SMOKE_LANE_CELLS),
+        *_some(hours_cells(store), SMOKE_HOURS_CELLS),
+        *_some(_spark_cells(cells), SMOKE_SPARK_CELLS),
+    ]
+    met = {cell.point for cell in chosen}
+    return [*chosen, *spread([cell for cell in cells if cell.point not in met], 0)]
 
 
 def _some(cells: Sequence[Cell], count: int) -> list[Cell]:
@@ -170,7 +176,7 @@ def _spark_cells(cells: Sequence[Cell]) -> list[Cell]:
 
 def under_spark(cell: Cell) -> Cell:
     """The same cell with a JVM."""
-    return Cell(cell.point, cell.fault, cell.state, cell.visit, cell.hit, spark=True)
+    return replace(cell, spark=True)
 
 
 def spread(cells: Sequence[Cell], least: int) -> list[Cell]:

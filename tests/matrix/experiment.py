@@ -134,7 +134,8 @@ class Experiment:
         if self._cell.visit.scene is Scene.HOURS:
             hours = self._stage.hours(self._name, job)
             until = time.monotonic() + _PATIENCE_S
-            while not driver.ended() and not hours.are_told(both=both):
+            # All may be told when it begins; it has to be there to be stopped as asked.
+            while not driver.ended() and not (driver.words() and hours.are_told(both=both)):
                 if time.monotonic() > until:
                     raise HungError(f"tells nobody: {driver.words()}")
                 time.sleep(_POLL_S)

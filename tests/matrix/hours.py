@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluiceway.job.announcements import told_through
+from sluiceway.followers.announcements import told_through
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReadyRecord

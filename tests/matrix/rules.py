@@ -92,6 +92,7 @@ _FENCE = _driver("*/00000000000000000000.json", early=True)
 _SOURCES = _driver("*/00000000000000000001.json", early=True)
 _DATA = _driver("*/00000000000000000002.json")
 _RESULT = _worker("*/stage/results/*.json")
+_PARQUET = _worker("*.parquet*", 1, 2)
 _START = _driver(early=True)
 
 VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
@@ -134,6 +135,35 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
     ("storage.open_read", (_worker("*.parquet", 1, 2),)),
     ("storage.remove", (_driver("*/stage/[!p]*", 1, 2),)),
     ("storage.staged.*", (_worker("*.parquet*", 1, 2),)),
+    ("storage.s3.put", (_OWNER, _FENCE, _SOURCES, _DATA, _DATA, _RESULT, _PARQUET)),
+    ("storage.s3.copy", (_driver("*.parquet", 1, 2, 3),)),
+    ("storage.s3.delete", (_driver("*/stage/*", 1, 2),)),
+    ("storage.s3.get.request", (_FENCE, _SOURCES, _OWNER, _RESULT)),
+    # What is not there gives no reply.
+    ("storage.s3.get.reply", (_FENCE, _SOURCES, _OWNER, _RESULT)),
+    ("storage.s3.head.request", (_driver("*.parquet", 1, 2, 3),)),
+    ("storage.s3.head.reply", (_driver("*.parquet", 1, 2),)),
+    ("storage.s3.list", (_driver("*/log", early=True), _driver("*/stage/*"))),
+    ("storage.hdfs.rename", (_OWNER, _FENCE, _SOURCES, _DATA, _DATA, _RESULT, _PARQUET)),
+    ("storage.hdfs.replace", (_driver("*/lease.json", early=True), _driver("*/status.json"))),
+    (
+        "storage.hdfs.put",
+        (_driver("*/00000000000000000002.json.*.tmp"), _worker("*/stage/*.json.*.tmp")),
+    ),
+    ("storage.hdfs.create", (_PARQUET,)),
+    (
+        "storage.hdfs.write",
+        (_driver("*/00000000000000000002.json.*.tmp"), _worker("*/stage/*.json.*.tmp")),
+    ),
+    ("storage.hdfs.hsync", (_driver("*/00000000000000000002.json.*.tmp"), _PARQUET)),
+    ("storage.hdfs.close", (_driver("*/00000000000000000002.json.*.tmp"), _PARQUET)),
+    ("storage.hdfs.mkdirs", (_driver("*/_sluiceway*", early=True), _worker("*/stage/*"))),
+    ("storage.hdfs.read.request", (_FENCE, _SOURCES, _OWNER, _RESULT)),
+    ("storage.hdfs.read.reply", (_FENCE, _SOURCES, _OWNER, _RESULT)),
+    ("storage.hdfs.open_read", (_worker("*.parquet", 1, 2),)),
+    ("storage.hdfs.status", (_worker("*.parquet", 1, 2), _driver("*/_sluiceway*", early=True))),
+    ("storage.hdfs.list", (_driver("*/log", early=True), _driver("*/stage/*"))),
+    ("storage.hdfs.remove", (_driver("*/stage/[!p]*", 1, 2),)),
     ("metastore.connect", (_START,)),
     ("metastore.read_table", (_START, _driver("*", 4))),
     ("metastore.read_database", (_START,)),
@@ -258,6 +288,24 @@ RULES: Final[tuple[Rule, ...]] = (
         "no driver makes this call; tests and tools do",
         frozenset(Fault),
         ("metastore.list_partitions.*",),
+    ),
+    Rule(
+        "lake-table",
+        "the matrix fills Hive tables; drivers of lake tables die in test_iceberg_kills",
+        frozenset(Fault),
+        ("lake.*",),
+    ),
+    Rule(
+        "no-such-call",
+        "files of the cells are small; tests of the store send large ones, and abandon them",
+        frozenset(Fault),
+        tuple(
+            f"storage.s3.{name}.*"
+            for name in (
+                *("begin_upload", "upload_part", "complete_upload", "abort_upload"),
+                "list_uploads",
+            )
+        ),
     ),
     Rule("no-call", "a mark is no call: there is nothing to be lost", _LOSSES, _MARKS),
     Rule(

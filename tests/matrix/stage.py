@@ -10,21 +10,23 @@ from pymetastore.hive_metastore import ttypes
 
 from matrix import hours
 from matrix.rules import Scene
+from matrix.stores import moved_onto, seen_locally
 from sluiceway.audit.dirty_choice import choose
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
-from sluiceway.job.compile import compile_route
-from sluiceway.job.requests import letters, put_request
-from sluiceway.job.run import open_sink
+from sluiceway.config.compile import compile_route
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.lane_records import PURGE, REPLAY
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.route.clients import open_sink
 from sluiceway.spec.loader import load_job
+from sluiceway.upkeep.requests import letters, put_request
 from tools.independent_reader import BrokerRecord, Report, broker_records, check, table_view
 from tools.job_files import COLUMNS, JobFile, event
 from tools.raw_metastore import raw_client
 from tools.receiving import HookServer
 from tools.route_runs import RouteRun
 from tools.row_oracle import Expectation
+from tools.stores_under_test import StoreUnderTest
 from tools.topic_writer import TopicWriter
 
 FIRST = "faults_first"
@@ -43,10 +45,12 @@ class Stage:
 
     Attributes:
         hook: Told of hours, by all cells that have some.
+        store: Where the tables lie; None for the metastore's own folder.
     """
 
     endpoints: LabEndpoints
     hook: HookServer
+    store: StoreUnderTest | None = None
     records: dict[str, list[BrokerRecord]] = field(default_factory=dict)
 
     def fill(self) -> None:
@@ -80,7 +84,7 @@ class Stage:
         path = folder / "job.yaml"
         if scene is Scene.HOURS:
             text = hours.job_text(self.endpoints, name, self.hook, both=both, before=strict)
-            path.write_text(text)
+            path.write_text(moved_onto(text, name, self.store))
             return path
         topics = ", ".join(self.topics(scene, both=both))
         pattern = f'"{FIRST[:-1]}[{FIRST[-1]}]"'
@@ -103,7 +107,7 @@ table:
 event_time: {{field: ts, unit: ms}}
 run: {{interval: 0.5s, master: "local[2]"}}
 """
-        path.write_text(text)
+        path.write_text(moved_onto(text, name, self.store))
         return path
 
     def topics(self, scene: Scene, *, both: bool) -> list[str]:
@@ -122,7 +126,11 @@ run: {{interval: 0.5s, master: "local[2]"}}
 
     def judge(self, name: str, scene: Scene, job: Path) -> Report:
         """The independent reader's verdict on the cell's table."""
-        view = table_view(self.endpoints.metastore_uri, database=name, table="t")
+        with seen_locally(name, self.store) as at:
+            return self._judge(name, scene, job, at)
+
+    def _judge(self, name: str, scene: Scene, job: Path, at: tuple[str, Path] | None) -> Report:
+        view = table_view(self.endpoints.metastore_uri, database=name, table="t", at=at)
         topics = self.topics(scene, both=True)
         records = [r for topic in topics for r in hours.expected(topic, self.records[topic])]
         if scene is Scene.LANE:

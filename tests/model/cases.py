@@ -4,9 +4,11 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from model import checker, files, lanes, locations, packs, pins, pipe
+from model import checker, files, keyed, lake, lanes, locations, packs, pins, pipe
 from model.checker import Checker, Limits, Verdict
 from model.files import FilesBounds, FilesModel
+from model.keyed import KeyedBounds, KeyedModel
+from model.lake import LakeBounds, LakeModel
 from model.lanes import LaneBounds, LaneModel
 from model.locations import LocationBounds, LocationModel
 from model.mutation import Mutation
@@ -14,7 +16,16 @@ from model.packs import PackBounds, PackModel
 from model.pins import PinBounds, PinModel
 from model.pipe import PipeBounds, PipeModel
 
-Bounds = FilesBounds | PipeBounds | LocationBounds | PinBounds | PackBounds | LaneBounds
+Bounds = (
+    FilesBounds
+    | PipeBounds
+    | LocationBounds
+    | PinBounds
+    | PackBounds
+    | LaneBounds
+    | LakeBounds
+    | KeyedBounds
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +67,15 @@ SMALL = (
     Case("pipe-two-epochs", PipeBounds(), 5_000),
     Case("pipe-guest", PipeBounds(starts=1, throws=1, guests=1), 6_000),
     Case("locations", LocationBounds(rows=2, replaces=2), 3_700),
+    Case("locations-sealed", LocationBounds(rows=3, replaces=2, seals=True), 11_000),
     Case("pins", PinBounds(), 5_800),
     Case("pins-created-anew", PinBounds((2,), recreations=1), 2_900),
     Case("packs", PackBounds(rows=1, crashes=1), 5_000),
     Case("lanes", LaneBounds(), 1_000),
+    Case("lake", LakeBounds("DE", expiries=1), 500),
+    Case("lake-owner", LakeBounds("DE", owner=1), 500),
+    Case("lake-stomps", LakeBounds("DE", foreign=0, stomps=1), 400),
+    Case("keyed", KeyedBounds(), 200),
 )
 
 LARGE = (
@@ -72,17 +88,25 @@ LARGE = (
     Case("pipe-three-rows", PipeBounds(rows=3), 85_000, lean=True),
     Case("pipe-aba", PipeBounds(starts=3, crashes=2), 240_000, lean=True),
     Case("locations", LocationBounds(rows=4, replaces=3), 200_000, lean=True),
+    Case("locations-sealed", LocationBounds(rows=4, replaces=3, seals=True), 200_000, lean=True),
     Case("pins", PinBounds((3, 2), starts=3, recreations=1), 1_000_000, lean=True),
     Case("packs-three-drivers", PackBounds(starts=3, crashes=1), 1_000_000, lean=True),
     Case("packs-copies", PackBounds(crashes=1, copies=1), 100_000, lean=True),
+    Case("lake", LakeBounds(foreign=2, expiries=1), 50_000, lean=True),
+    Case("lake-three-requests", LakeBounds(flying=3), 25_000, lean=True),
+    Case("lake-owner", LakeBounds(owner=1, expiries=1, halts=True), 20_000, lean=True),
+    Case("lake-stomps", LakeBounds(stomps=1), 20_000, lean=True),
+    Case("keyed", KeyedBounds(flying=3, foreign=2), 8_000, lean=True),
 )
 
 _FILES = FilesBounds((1, 1))
 _RETRY = FilesBounds((2,), spares=1, throws=1)
 _PIPE = PipeBounds(crashes=0, guests=1)
 _LOCATIONS = LocationBounds(rows=2, replaces=2)
+_SEALED = LocationBounds(rows=3, replaces=1, seals=True)
 _PINS = PinBounds((2, 1))
 _LANES = LaneBounds()
+_LAKE = LakeBounds("DD")
 _PACKS = PackBounds(rows=1, starts=2, crashes=1)
 
 MUTANTS = (
@@ -116,6 +140,8 @@ MUTANTS = (
     Mutant(Mutation.CALL_PER_RECORD, _LOCATIONS),
     Mutant(Mutation.FOLDER_NAME_REUSED, _LOCATIONS),
     Mutant(Mutation.NO_READ_BACK, _LOCATIONS),
+    Mutant(Mutation.FORGOTTEN_UNSEALED, _SEALED),
+    Mutant(Mutation.SEALED_WHILE_OWED, _SEALED),
     Mutant(Mutation.LATEST_RESOLVED_AGAIN, _PINS),
     Mutant(Mutation.READ_BEFORE_PIN, _PINS),
     Mutant(Mutation.FOUND_AT_LATEST, _PINS),
@@ -129,6 +155,18 @@ MUTANTS = (
     Mutant(Mutation.LANE_END_IN_MEMORY, _LANES),
     Mutant(Mutation.REQUEST_TWICE, _LANES),
     Mutant(Mutation.LANE_UNCHECKED, _LANES),
+    Mutant(Mutation.LAKE_HEAD_UNASSERTED, _LAKE),
+    Mutant(Mutation.LAKE_TWO_REQUESTS, _LAKE),
+    Mutant(Mutation.LAKE_RETRY_BLIND, _LAKE),
+    Mutant(Mutation.LAKE_TWO_LOADS, _LAKE),
+    Mutant(Mutation.LAKE_SLOT_LEFT_OUT, _LAKE),
+    Mutant(Mutation.LAKE_BY_ANCESTRY, LakeBounds("DD", expiries=1)),
+    Mutant(Mutation.LAKE_NO_LINEAGE, LakeBounds("DDD", foreign=0, owner=1)),
+    Mutant(Mutation.LAKE_CLEANED_UP, _LAKE),
+    Mutant(Mutation.KEYED_OTHER_HEAD, KeyedBounds()),
+    Mutant(Mutation.KEYED_HEAD_UNASSERTED, KeyedBounds()),
+    Mutant(Mutation.KEYED_FIRST_CHANGE, KeyedBounds()),
+    Mutant(Mutation.KEYED_REWRITE_UNRESOLVED, KeyedBounds()),
 )
 
 
@@ -165,6 +203,12 @@ def check_model(
         case LaneBounds():
             replays = LaneModel(bounds, mutation)
             return Checker(replays, lean=lean, live=live, limits=limits).run()
+        case LakeBounds():
+            lakes = LakeModel(bounds, mutation)
+            return Checker(lakes, lean=lean, live=live, limits=limits).run()
+        case KeyedBounds():
+            changes = KeyedModel(bounds, mutation)
+            return Checker(changes, lean=lean, live=live, limits=limits).run()
 
 
 _SOURCES = {
@@ -174,6 +218,8 @@ _SOURCES = {
     PinBounds: pins,
     PackBounds: packs,
     LaneBounds: lanes,
+    LakeBounds: lake,
+    KeyedBounds: keyed,
 }
 
 

@@ -4,6 +4,8 @@ A driver commits DATA, one row each; a compaction reads the live folder, writes 
 own and commits REPLACE, which moves the partition there. Both compute a record from the fold
 before its slot and test it again after each lost slot. Publishing, metastore calls and the
 removal of old folders come late and in any order, as from a driver that died.
+
+A SNAPSHOT may seal the partition: where it is is forgotten then, and rows that still come go aside.
 """
 
 from dataclasses import dataclass
@@ -13,10 +15,15 @@ from model.checker import Steps
 from model.mutation import Mutation
 
 _NOWHERE = -1
+_ASIDE = 8
+_SEALED = 9
 
 
 class Record(NamedTuple):
-    """DATA of one row in `folder`, or REPLACE (`is_replace`) of `rows` by a copy in `folder`."""
+    """DATA of one row in `folder`, or REPLACE (`is_replace`) of `rows` by a copy in `folder`.
+
+    DATA without rows, in the folder `_SEALED`, is the SNAPSHOT that seals the partition.
+    """
 
     is_replace: bool
     rows: tuple[int, ...]
@@ -61,6 +68,7 @@ class State(NamedTuple):
     gone: tuple[int, ...]
 
 
+_SEAL = Record(is_replace=False, rows=(), folder=_SEALED)
 _NO_PUT = Put(_NOWHERE, Record(is_replace=False, rows=(), folder=0))
 
 
@@ -71,10 +79,12 @@ class LocationBounds:
     Attributes:
         rows: DATA records, one row each.
         replaces: REPLACE records.
+        seals: Whether a SNAPSHOT may seal the partition.
     """
 
     rows: int = 2
     replaces: int = 1
+    seals: bool = False
 
 
 class LocationModel:
@@ -114,6 +124,7 @@ class LocationModel:
     def steps(self, state: State) -> Steps[State]:
         yield from self._data(state)
         yield from self._compaction(state)
+        yield from self._seal(state)
         yield from self._requests(state)
         yield from self._publish(state)
         yield from self._metastore(state)
@@ -122,7 +133,7 @@ class LocationModel:
     # Records
 
     def _data(self, state: State) -> Steps[State]:
-        folder, put, tail = _folder(state.log), state.data, len(state.log)
+        folder, put, tail = self._next_folder(state.log), state.data, len(state.log)
         if state.planned == _NOWHERE:
             if _rows(state.log) < self._bounds.rows:
                 yield "plan", state._replace(planned=folder)
@@ -142,8 +153,30 @@ class LocationModel:
         elif 0 not in state.in_flight:
             yield "DATA again", _sent(state, 0)
 
+    def _next_folder(self, log: tuple[Record, ...]) -> int:
+        """Where the next row goes, by the fold."""
+        if not _is_sealed(log):
+            return _folder(log)
+        # Of what is forgotten only the name is known, which is that of its first folder.
+        return 0 if self._mutation is Mutation.FORGOTTEN_UNSEALED else _ASIDE
+
+    def _seal(self, state: State) -> Steps[State]:
+        """A record of the driver's own, between two of its others."""
+        if not self._bounds.seals or not state.log or _is_sealed(state.log):
+            return
+        live = _folder(state.log)
+        idle = state.data == _NO_PUT and state.replace == _NO_PUT and not state.read
+        published = not self._unpublished(state)
+        shown = state.shown == live and not state.calls
+        alone = not state.removals and all(place == live for place, _ in state.files)
+        owed = self._mutation is Mutation.SEALED_WHILE_OWED
+        if idle and published and (owed or (shown and alone)):
+            yield "seal", state._replace(log=(*state.log, _SEAL))
+
     def _compaction(self, state: State) -> Steps[State]:
         put, tail = state.replace, len(state.log)
+        if _is_sealed(state.log):
+            return
         if not state.read:
             live = _folder(state.log)
             rows = tuple(row for place, row in state.files if place == live)
@@ -204,6 +237,7 @@ class LocationModel:
             (record.folder, record.rows[0])
             for slot, record in enumerate(state.log)
             if not record.is_replace
+            and record.rows
             and (record.folder, record.rows[0]) not in state.files
             and not any(
                 later.is_replace and record.rows[0] in later.rows for later in state.log[slot:]
@@ -226,7 +260,12 @@ class LocationModel:
                             calls=tuple({*state.calls, record.folder}), called=(*state.called, slot)
                         ),
                     )
-        elif state.log and state.shown != wanted and wanted not in state.calls:
+        elif (
+            state.log
+            and not _is_sealed(state.log)
+            and state.shown != wanted
+            and wanted not in state.calls
+        ):
             yield "call", state._replace(calls=(*state.calls, wanted))
         for folder in state.calls:
             rest = tuple(other for other in state.calls if other != folder)
@@ -234,7 +273,9 @@ class LocationModel:
 
     def _removals(self, state: State) -> Steps[State]:
         wanted = _folder(state.log)
-        old = {place for place, _ in state.files} - {wanted, *state.removals}
+        old = {place for place, _ in state.files} - {wanted, _ASIDE, *state.removals}
+        if _is_sealed(state.log):
+            old = set()
         if state.replace != _NO_PUT:
             old.discard(state.replace.record.folder)
         for folder in sorted(old):
@@ -261,8 +302,8 @@ class LocationModel:
         folder = _folder(state.log)
         staged = set(self._unpublished(state))
         for row in range(_rows(state.log)):
-            unseen = any(place[1] == row and place[0] == folder for place in staged)
-            if (folder, row) not in state.files and not unseen:
+            places = {(folder, row), (_ASIDE, row)}
+            if places.isdisjoint(state.files) and places.isdisjoint(staged):
                 return f"LOSS: row {row} will never be in folder {folder}"
         return None
 
@@ -270,7 +311,7 @@ class LocationModel:
         return None if self.is_goal(state) else "LOSS: readers do not see every committed row"
 
     def is_goal(self, state: State) -> bool:
-        seen = sorted(row for folder, row in state.files if folder == state.shown)
+        seen = sorted(row for folder, row in state.files if folder in (state.shown, _ASIDE))
         return seen == list(range(self._bounds.rows)) and not state.calls
 
     def must_reach_goal(self, state: State) -> bool:
@@ -282,7 +323,11 @@ def _folder(log: tuple[Record, ...]) -> int:
 
 
 def _rows(log: tuple[Record, ...]) -> int:
-    return sum(not record.is_replace for record in log)
+    return sum(len(record.rows) for record in log if not record.is_replace)
+
+
+def _is_sealed(log: tuple[Record, ...]) -> bool:
+    return _SEAL in log
 
 
 def _replaces(log: tuple[Record, ...]) -> int:

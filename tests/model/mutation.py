@@ -40,6 +40,8 @@ class Mutation(StrEnum):
     CALL_PER_RECORD = "each record makes its own metastore call, once"
     FOLDER_NAME_REUSED = "a version folder gets a name that was used before"
     NO_READ_BACK = "the old folder goes without a look at the metastore"
+    FORGOTTEN_UNSEALED = "a partition that has moved is forgotten, and rows go to its first folder"
+    SEALED_WHILE_OWED = "a partition is forgotten before readers are shown where it is"
 
     # Start offsets.
     LATEST_RESOLVED_AGAIN = "`latest` is resolved at each start until there is DATA"
@@ -59,3 +61,19 @@ class Mutation(StrEnum):
     LANE_END_IN_MEMORY = "how far a lane is its driver knows, and no record"
     REQUEST_TWICE = "a request that is found again opens its lane again"
     LANE_UNCHECKED = "LANE_DATA is put whatever term and end the log has"
+
+    # Lake tables: requests, lineage, other writers.
+    LAKE_HEAD_UNASSERTED = "a request does not assert the head of main"
+    LAKE_TWO_REQUESTS = "snapshot and property are two requests"
+    LAKE_RETRY_BLIND = "a request is built again on the new head without a look at the property"
+    LAKE_TWO_LOADS = "the property is read by another load than the head"
+    LAKE_SLOT_LEFT_OUT = "a batch need not begin behind the last slot that the table has"
+    LAKE_BY_ANCESTRY = "how far the table is, is told by our newest snapshot that main shows"
+    LAKE_NO_LINEAGE = "nobody looks whether our last snapshot is in main's history"
+    LAKE_CLEANED_UP = "files of a request without an answer are removed"
+
+    # Keyed lake tables: positions of older rows.
+    KEYED_OTHER_HEAD = "positions are found at another head than the one that is asserted"
+    KEYED_HEAD_UNASSERTED = "a request with positions does not assert the head of main"
+    KEYED_FIRST_CHANGE = "of a key's changes in a batch the first one counts"
+    KEYED_REWRITE_UNRESOLVED = "files are written anew with the rows that the batch replaces"

@@ -13,8 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from sluiceway.formats.csv import lines, text_columns
-from sluiceway.formats.json import (
+from sluiceway.convert import (
     arrow_columns,
     exact_rows,
     exact_values,
@@ -23,8 +22,9 @@ from sluiceway.formats.json import (
     text_values,
     time_values,
 )
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.json_values import KINDS, NonFiniteText, NumberText, object_of_pairs
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.json_values import KINDS, NonFiniteText, NumberText, object_of_pairs
+from sluiceway.formats.csv import lines, text_columns
 from sluiceway.sinks.files import parquet_file
 from sluiceway.types import iso_time, policy
 from sluiceway.types.dirty import DirtyReason

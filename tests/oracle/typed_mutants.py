@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluiceway.formats import typed_values
+from sluiceway.convert import exact_values, number_text, text_values, typed_readers, typed_values
+from sluiceway.convert.typed_values import Float32
 from sluiceway.formats.avro import column_scan, fast_columns, reader
-from sluiceway.formats.json import exact_values, number_text, text_values, typed_readers
-from sluiceway.formats.typed_values import Float32
 from sluiceway.types.typed_matrix import TypedKind
 
 from .mutants import Mutant, Plant

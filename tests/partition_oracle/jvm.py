@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+from sluiceway.host.java import find_java
 from sluiceway.job.session import start_session
 
 _CLASS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
@@ -21,7 +22,7 @@ FROM kept
 
 def main() -> int:
     """Compare the folders of a Parquet file `text, folder`; prints counts as JSON."""
-    session, log = start_session("partition-values", "local[2]", {})
+    session, log = start_session("partition-values", "local[2]", {}, find_java())
     try:
         session.read.parquet(sys.argv[1]).createOrReplaceTempView("kept")
         compared = session.sql(_QUERY)

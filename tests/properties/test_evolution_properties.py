@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sluiceway.convert.infer_types import common_type
 from sluiceway.formats.json.decoder import JsonDecoder
-from sluiceway.formats.json.infer_types import common_type
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.evolution import is_extension, with_field
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type

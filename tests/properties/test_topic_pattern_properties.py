@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.config import RouteTemplate
+from sluiceway.config.compile import compile_routes
+from sluiceway.config.config import RouteTemplate
 from sluiceway.spec.loader import parse_job
 from sluiceway.spec.routes import is_route_name
 from sluiceway.spec.topic_pattern import compile_topic_pattern, groups_in, missing_groups

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from sluiceway.job.epoch_times import EpochDates
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.late_records import LateRows
@@ -20,6 +19,7 @@ from sluiceway.ledger.records import (
     TableIdentityRecord,
 )
 from sluiceway.ledger.watermark_records import WatermarkRecord
+from sluiceway.schedule.epoch_times import EpochDates
 from sluiceway.types.strict_json import BigInt
 
 TOPIC, CLUSTER, TOPIC_ID = "events", "c1", "t1"
@@ -51,6 +51,16 @@ def sources_body(numbers: Iterable[int], *, retired: bool) -> SourcesRecord:
     pins = tuple(
         PinnedPartition(TOPIC, number, CLUSTER, TOPIC_ID, BigInt(0), "earliest", retired)
         for number in numbers
+    )
+    return SourcesRecord((TOPIC,), "", "earliest", pins)
+
+
+def resumed_body(fold: Fold, numbers: Iterable[int]) -> SourcesRecord:
+    """Source partitions that were gone go on where they were left."""
+    pins = tuple(
+        PinnedPartition(TOPIC, number, CLUSTER, TOPIC_ID, BigInt(end), "resumed", retired=False)
+        for number in numbers
+        for end in [fold.sources[TOPIC, number].end]
     )
     return SourcesRecord((TOPIC,), "", "earliest", pins)
 

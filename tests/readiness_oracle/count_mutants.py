@@ -10,12 +10,12 @@ from readiness_oracle.bodies import Plan
 from readiness_oracle.mutant import Mutant, Patch
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, PrefixBook
-from sluiceway.job import route_readiness
-from sluiceway.job.desk import RouteDesk
 from sluiceway.ledger import fold
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.fold_counts import check_counts, take_counts
 from sluiceway.ledger.fold_state import FoldState
+from sluiceway.route import route_readiness
+from sluiceway.upkeep.desk import RouteDesk
 
 
 def _needs(needs: Callable[[CountRule, Period], bool]) -> tuple[Patch, ...]:

@@ -59,6 +59,9 @@ class Decider(Protocol):
     def pin(self, sources: Sequence[int], at: int) -> None:
         """Sources are new; they start at offset 0."""
 
+    def resume(self, sources: Sequence[int], at: int) -> None:
+        """Sources that were gone are there again; they go on at their committed ends."""
+
     def retire(self, sources: Sequence[int]) -> None:
         """Sources are gone."""
 
@@ -71,8 +74,14 @@ class Decider(Protocol):
     def read(self, plan: Any, read_at: int, tasks: Sequence[Sequence[Batch]]) -> list[Outcome]:
         """Run the tasks; fates in the order of tasks, batches and rows."""
 
-    def commit(self, plan: Any, looked_at: int, looks: Mapping[int, Look]) -> int | None:
-        """Land an epoch's record, or none when it has read nothing; the route's watermark then."""
+    def commit(
+        self, plan: Any, looked_at: int, looks: Mapping[int, Look], clock_wrong: int
+    ) -> int | None:
+        """Land an epoch's record, or none when it has read nothing; the route's watermark then.
+
+        The driver's clock is ahead by `clock_wrong` when the log ends are read, and was right
+        when the epoch was planned.
+        """
 
     def beside(self, looked_at: int, looks: Mapping[int, Look]) -> int | None:
         """Put what is due although nothing was read; no epoch is in flight. The watermark then."""

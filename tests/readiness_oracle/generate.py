@@ -5,6 +5,7 @@ from random import Random
 
 from readiness_oracle.calendar_table import SITES, Calendar, calendar_of, reach_of
 from readiness_oracle.generate_counts import with_counts
+from readiness_oracle.generate_strange import with_strange_sources
 from readiness_oracle.history import (
     DAY,
     HOUR,
@@ -252,4 +253,5 @@ def generate(seed: int) -> History:
     logs = maker.logs()
     epochs = maker.troubled(logs)
     history = History(seed, maker.site.centre, maker.route, tuple(logs), tuple(epochs))
+    history = with_strange_sources(history, maker.unit, (maker.begin, maker.end))
     return with_counts(history, maker.calendar, maker.unit)

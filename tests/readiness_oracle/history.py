@@ -45,11 +45,22 @@ class SourceLog:
         appears_at: When it is found and pinned, at its first offset.
         retires_at: When it is gone from the subscription; None is never.
         entries: Offset 0 and on.
+        returns_at: When it is there again, and read on from where it was left; None is never.
     """
 
     appears_at: int
     retires_at: int | None
     entries: tuple[Entry, ...]
+    returns_at: int | None = None
+
+    def is_gone(self, at: int) -> bool:
+        """Whether it is not in the subscription any more."""
+        gone = self.retires_at is not None and self.retires_at <= at
+        return gone and not self.is_back(at)
+
+    def is_back(self, at: int) -> bool:
+        """Whether it was gone and is there again."""
+        return self.returns_at is not None and self.returns_at <= at
 
     def high_watermark(self, at: int) -> int:
         """First offset that is not written yet."""
@@ -140,6 +151,7 @@ class EpochPlan:
         restart: The driver dies after it; another folds the records.
         resets: Source -> offset where an operator has it go on before the next epoch.
         deaf: Where nothing is read of the topic of counts: beside it, before or after its record.
+        clock_wrong: How far the driver's clock is ahead when log ends are read after it.
     """
 
     planned_at: int
@@ -154,6 +166,7 @@ class EpochPlan:
     restart: bool = False
     resets: tuple[tuple[int, int], ...] = ()
     deaf: frozenset[Point] = frozenset()
+    clock_wrong: int = 0
 
 
 @dataclass(frozen=True, slots=True)

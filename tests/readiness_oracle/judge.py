@@ -207,6 +207,9 @@ class Judge:
         self.met["idle source"] += bool(idle) and len(idle) < len(record.pinned)
         self.met["all idle"] += bool(idle) and len(idle) == len(record.pinned)
         self.met["no source at all"] += not record.pinned
+        rowless = {s for s in record.pinned if self._has_no_time(s)}
+        self.met["held by one without a row"] += bool(rowless - idle)
+        self.met["idle without a row"] += bool(rowless & idle)
         last = self.bounds[-1] if self.bounds else Bounds(None, None)
         self.bounds.append(reference_bounds(self.history, self.landed, last))
         highest = self.bounds[-1].highest
@@ -235,6 +238,10 @@ class Judge:
             )
             self.counted.note()
             self.met["open behind a closed one"] += bool(self.counted.behind(self.written.keys()))
+
+    def _has_no_time(self, source: int) -> bool:
+        """Whether no row of it that was committed has an event time."""
+        return source_watermark(self.history, self.landed, source) is None
 
     # Counts
 

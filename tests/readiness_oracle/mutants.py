@@ -17,9 +17,10 @@ from sluiceway.eventtime.closed_prefixes import ClosedPrefixes
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import PrefixBook
 from sluiceway.eventtime.watermark import SourceSeen, SourceStatus, SourceVerdict, WatermarkRule
-from sluiceway.job import route_readiness
-from sluiceway.ledger import fold_counts, fold_watermark
+from sluiceway.ledger import fold_counts, fold_sources, fold_watermark
 from sluiceway.ledger.fold_state import ClosedPrefix, SourceState
+from sluiceway.route import route_readiness
+from sluiceway.schedule.steady_clock import SteadyClock
 from sluiceway.worker.late_rows import LateJudge
 
 _Status = tuple[SourceStatus, str]
@@ -193,6 +194,39 @@ def _retired_holds() -> tuple[Patch, ...]:
         return retired | right(fold, ranges, read_at_us)
 
     return ((route_readiness, "_with", with_retired), (fold_watermark, "_idle_after", _no_idle))
+
+
+def _coming_back(change: Callable[[SourceState], None]) -> tuple[Patch, ...]:
+    right = fold_sources._pin
+
+    def pin(fold: Any, pinned: Any) -> None:
+        right(fold, pinned)
+        if pinned.how == "resumed" and not pinned.retired:
+            change(fold.sources[pinned.topic, pinned.partition])
+
+    return ((fold_sources, "_pin", pin),)
+
+
+def _back_is_quiet() -> tuple[Patch, ...]:
+    def change(known: SourceState) -> None:
+        known.quiet_since_us = 0
+
+    return _coming_back(change)
+
+
+def _back_at_infinity() -> tuple[Patch, ...]:
+    def change(known: SourceState) -> None:
+        known.max_event_time_us = 1 << 60
+
+    return _coming_back(change)
+
+
+def _clock_believed() -> tuple[Patch, ...]:
+    def judge(clock: SteadyClock, wall_us: int, at: float) -> int:
+        del clock, at
+        return wall_us
+
+    return ((SteadyClock, "judge", judge),)
 
 
 def _no_idle(*arguments: Any) -> set[Any]:
@@ -373,6 +407,9 @@ MUTANTS = (
     Mutant("rows-do-not-wake", "quiet is counted from the first look on", _rows_do_not_wake),
     Mutant("only-what-was-read", "stragglers take no part", _only_what_was_read),
     Mutant("retired-holds", "one that is gone still holds", _retired_holds),
+    Mutant("back-is-quiet", "one that comes back counts as quiet for ever", _back_is_quiet),
+    Mutant("back-at-infinity", "one that comes back does not hold", _back_at_infinity),
+    Mutant("clock-looked-at-once", "a look at a clock that steps is believed", _clock_believed),
     Mutant("restart-no-watermark", "a new driver has no watermark", _restart_forgets_watermark),
     Mutant("restart-no-source", "a new driver leaves a source out", _restart_forgets_source),
     Mutant("restart-all-open", "a new driver has all open again", _restart_forgets_closed),

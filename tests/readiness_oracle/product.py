@@ -25,28 +25,30 @@ from readiness_oracle.bodies import (
     fence_body,
     range_body,
     reset_body,
+    resumed_body,
     sources_body,
 )
 from readiness_oracle.decider import Announced, Batch, Fate, Outcome, RefusedError
-from readiness_oracle.history import CountMessage, Look, Route
+from readiness_oracle.history import SECOND, CountMessage, Look, Route
 from sluiceway.audit.partition_counts import counted_due
+from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
 from sluiceway.errors import InvariantError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.job.counts_feed import read_count
-from sluiceway.job.desk import RouteDesk
-from sluiceway.job.epoch_times import EpochDates, late_before_us, watermark_us
-from sluiceway.job.partition_bodies import counts_body, ready_body
-from sluiceway.job.prepare import placed
-from sluiceway.job.ready_rule import CountsRule, ReadyRule, TopicRule
-from sluiceway.job.route_readiness import RouteReadiness
-from sluiceway.job.source_view import SourceView
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import Body, DataRecord, Record, decode_record, encode_record
 from sluiceway.ledger.watermark_records import WatermarkRecord
+from sluiceway.route.route_readiness import RouteReadiness
+from sluiceway.schedule.epoch_times import EpochDates, late_before_us, watermark_us
+from sluiceway.schedule.source_view import SourceView
+from sluiceway.schedule.steady_clock import SteadyClock
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.counts_feed import read_count
+from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.upkeep.partition_bodies import counts_body, ready_body
 
 _COUNTS = "events_counts"
 _TABLE_NAME = f"{TABLE.database}.{TABLE.name}"
@@ -140,6 +142,7 @@ class ProductDecider:
         self.put(fence_body(), self.fold.term + 1)
         self._epochs = 0
         self._asks = False
+        self.clock = SteadyClock()
         self.desk = RouteDesk(cast("Any", None), self.fold.closed)
         self.readiness = RouteReadiness(self.rule, self.desk, self.fold, _MUTE)
         self.readiness.close_due(self.fold)
@@ -151,6 +154,10 @@ class ProductDecider:
         del at
         self.put(sources_body(sources, retired=False))
 
+    def resume(self, sources: Sequence[int], at: int) -> None:
+        del at
+        self.put(resumed_body(self.fold, sources))
+
     def retire(self, sources: Sequence[int]) -> None:
         self.put(sources_body(sources, retired=True))
 
@@ -161,7 +168,7 @@ class ProductDecider:
     # Epochs
 
     def plan(self, at: int) -> Plan:
-        del at
+        self._read_clock(at, 0)
         fold = self.fold
         self._epochs += 1
         return Plan(
@@ -207,8 +214,14 @@ class ProductDecider:
     def _prefix(self, folder: str) -> str:
         return "/".join(folder.split("/")[: self.periods.depth])
 
-    def commit(self, plan: Plan, looked_at: int, looks: Mapping[int, Look]) -> int | None:
-        view = _view(looked_at, looks)
+    def _read_clock(self, at: int, wrong: int) -> int:
+        """What the driver takes for the time."""
+        return self.clock.judge(at + wrong, at / SECOND)
+
+    def commit(
+        self, plan: Plan, looked_at: int, looks: Mapping[int, Look], clock_wrong: int
+    ) -> int | None:
+        view = _view(self._read_clock(looked_at, clock_wrong), looks)
         if any(span.end > span.start for span in plan.ranges):
             self._land(plan, self.readiness.mark(self.fold, view, plan.ranges))
         waited_for = self.desk.is_waited_for(self.fold)
@@ -216,7 +229,8 @@ class ProductDecider:
         return self.fold.watermark.us
 
     def beside(self, looked_at: int, looks: Mapping[int, Look]) -> int | None:
-        mark = self.readiness.idle_mark(self.fold, _view(looked_at, looks))
+        view = _view(self._read_clock(looked_at, 0), looks)
+        mark = self.readiness.idle_mark(self.fold, view)
         if mark is not None:
             # It closes nothing: what it closes is closed behind it.
             self._land(replace(self._empty_plan(), closed=(), bound_us=None), mark)

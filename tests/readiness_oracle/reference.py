@@ -101,10 +101,11 @@ def _may_be_idle(history: History, landed: Sequence[Landed], source: int) -> boo
 def _must_be_idle(history: History, landed: Sequence[Landed], source: int) -> bool:
     """The same, by what a driver has seen: it counts from the first look that found all read.
 
-    A driver that ends before any row was read since a source partition was pinned, or moved by an
-    operator, takes what it saw with it.
+    A driver that ends before any row was read since a source partition was pinned, came back, or
+    was moved by an operator, takes what it saw with it.
     """
     since: int | None = None
+    pinned_at: int | None = None
     noted = begun = False
     term = landed[0].term
     end: int | None = None
@@ -114,7 +115,9 @@ def _must_be_idle(history: History, landed: Sequence[Landed], source: int) -> bo
         start = next((span.start for span in record.spans if span.source == source), end)
         was_reset = source in record.pinned and end is not None and start != end
         end = record.ends.get(source)
-        if was_reset or (record.term != term and not noted):
+        is_back = record.pinned.get(source) != pinned_at
+        pinned_at = record.pinned.get(source)
+        if was_reset or is_back or (record.term != term and not noted):
             since, noted = None, False
         term = record.term
         if source not in record.pinned or not _caught_up(record, source) or not begun:

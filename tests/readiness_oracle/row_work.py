@@ -11,7 +11,8 @@ import pyarrow as pa
 from readiness_oracle.bodies import TOPIC
 from readiness_oracle.decider import Batch, Fate
 from readiness_oracle.history import Route
-from sluiceway.job.epoch_times import EpochDates
+from sluiceway.schedule.epoch_times import EpochDates
+from sluiceway.schedule.told_closed import ToldClosed
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.worker.late_rows import LateBatch, LateJudge
@@ -83,15 +84,14 @@ class RowTask:
             SimpleNamespace(partition=SourcePartition(TOPIC, batch.span.source))
             for batch in batches
         )
-        plan = SimpleNamespace(
-            route=SimpleNamespace(
-                late=late_rule(route),
-                partitions=self._columns.partitions,
-                event_time=self._columns.rule,
-            ),
-            times=dates.for_splits(cast("Any", splits), closed),
-            splits=splits,
+        told = SimpleNamespace(
+            late=late_rule(route),
+            partitions=self._columns.partitions,
+            event_time=self._columns.rule,
         )
+        few = ToldClosed().of(cast("Any", told), closed)
+        times = dates.for_splits(cast("Any", splits), few)
+        plan = SimpleNamespace(route=told, times=times, splits=splits)
         self._late = LateJudge(cast("Any", plan), self._columns.assigner)
 
     def run(self, read_at: int) -> list[Placed]:

@@ -18,6 +18,7 @@ _PLAIN = {
     "restart": False,
     "resets": (),
     "deaf": frozenset(),
+    "clock_wrong": 0,
 }
 
 
@@ -86,7 +87,9 @@ def _smaller_logs(log: SourceLog) -> Iterator[SourceLog]:
     for offset in range(len(log.entries)):
         yield replace(log, entries=log.entries[:offset] + log.entries[offset + 1 :])
     if log.retires_at is not None:
-        yield replace(log, retires_at=None)
+        yield replace(log, retires_at=None, returns_at=None)
+    if log.returns_at is not None:
+        yield replace(log, returns_at=None)
 
 
 def _plainer(epoch: EpochPlan) -> Iterator[EpochPlan]:

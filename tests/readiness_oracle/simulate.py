@@ -86,7 +86,16 @@ class _Run:
             self.pinned |= dict.fromkeys(new, at)
             self.ends |= dict.fromkeys(new, 0)
             self.say(f"pinned {new}")
-        old = [s for s in self.pinned if (ends := logs[s].retires_at) is not None and ends <= at]
+        back = [source for source in sorted(self.gone) if logs[source].is_back(at)]
+        if back:
+            self.met("source comes back")
+            if self._behind(back, at):
+                self.met("source comes back to rows")
+            self.decider.resume(back, at)
+            self.pinned |= dict.fromkeys(back, at)
+            self.gone -= set(back)
+            self.say(f"back again {back}")
+        old = [source for source in self.pinned if logs[source].is_gone(at)]
         if old:
             self.met("retired source")
             self.decider.retire(old)
@@ -94,6 +103,11 @@ class _Run:
             for source in old:
                 del self.pinned[source]
             self.say(f"retired {old}")
+
+    def _behind(self, sources: list[int], at: int) -> bool:
+        """Whether rows have come for one of them while it was gone."""
+        logs = self.history.logs
+        return any(logs[source].stable_end(at) > self.ends[source] for source in sources)
 
     def _start(self, number: int, script: EpochPlan) -> None:
         plan, seen = self.decider.plan(script.planned_at), self.judge.seen()
@@ -183,7 +197,10 @@ class _Run:
             self._count(Point.BEFORE, script, script.read_at)
         self.ends |= {span.source: span.end for span in flight.spans}
         looks = self._looks(script.looked_at, script.blind)
-        watermark = self.decider.commit(flight.plan, script.looked_at, looks)
+        wrong = script.clock_wrong
+        if wrong:
+            self.met("clock ahead" if wrong > 0 else "clock behind")
+        watermark = self.decider.commit(flight.plan, script.looked_at, looks, wrong)
         self.say(f"epoch {flight.number} lands, {looks}, watermark {watermark}")
         record = Landed(
             epoch=flight.number,

@@ -11,7 +11,7 @@ from sim import operators
 from sim.lives import Life
 from sim.scheduler import Process
 from sim.world import TOPIC, World
-from sluiceway.job.dirty_limits import DirtyLimits
+from sluiceway.config.dirty_limits import DirtyLimits
 
 _MOST_PARTITIONS = 4
 _MOST_DRIVERS = 2
@@ -50,7 +50,8 @@ def expire_rows(world: World) -> None:
     for number, log in enumerate(world.broker.topics[TOPIC]):
         known = monitor.fold.sources.get(number)
         if known is not None and world.rng.random() < 0.5:
-            log.first = max(log.first, world.rng.randint(0, known.end))
+            end = min(known.end, len(log.rows))
+            log.first = max(log.first, world.rng.randint(0, end))
 
 
 def start_driver(world: World) -> None:
@@ -91,6 +92,56 @@ def pause_driver(world: World) -> None:
         world.note(f"{life.process.name} is paused")
         if len(awake) == 1:
             start_driver(world)
+
+
+def lull(world: World) -> None:
+    """SIGSTOP for long while another takes over and no row comes; then the first one goes on.
+
+    It has nothing to commit, so that it does not meet the fence by itself.
+    """
+    awake = _awake(world)
+    if not awake or world.lull:
+        return
+    life = world.rng.choice(awake)
+    process = life.process
+    if world.rng.random() < 0.7:
+        process.stops_at = "apply"
+    else:
+        world.scheduler.pause(process, paused=True)
+
+    def take_over() -> None:
+        world.scheduler.pause(process, paused=True)
+        process.lulled = True
+        if len(awake) == 1 and world.monitor.fold.term:
+            late = None if world.rng.random() < 0.5 else world.monitor.fold.term
+            world.start_driver(bounded=False, replaces=late)
+
+    def go_on() -> None:
+        process.stops_at = ""
+        world.scheduler.pause(process, paused=False)
+        world.note(f"{process.name} goes on after a lull")
+        world.seen["lulls"] += 1
+
+    world.note(f"no row comes, {process.name} is paused")
+    world.lull = [
+        (world.rng.uniform(0.0, 6.0), take_over),
+        (world.rng.choice((12.0, 40.0)) * world.rng.uniform(0.3, 1.0), go_on),
+        (world.rng.uniform(5.0, 40.0), lambda: None),
+    ]
+
+
+def step_clock(world: World) -> None:
+    """The wall clock of a host is set to another time, often only for a while."""
+    if not world.has_clocks:
+        return
+    host = world.rng.choice(world.hosts)
+    if world.clocks.wrong_s(host) and world.rng.random() < 0.7:
+        wrong_s = 0.0
+    else:
+        wrong_s = world.rng.choice((1, 1, -1)) * world.rng.choice((4.0, 7.0, 90.0, 3600.0))
+    world.clocks.step(host, wrong_s)
+    world.seen["clock_steps"] += 1
+    world.note(f"the clock of {host} is {wrong_s} s ahead from now on")
 
 
 def resume_driver(world: World) -> None:
@@ -248,6 +299,20 @@ def recreate_topic(world: World) -> None:
         world.note("the topic is created anew")
 
 
+def elect_leader(world: World) -> None:
+    """A broker restarts, in the middle of a transaction or not."""
+    world.broker.elect(TOPIC)
+    world.note("another leader")
+
+
+def cut_log(world: World) -> None:
+    """An unclean election: a log loses its end, and has to be told from one that has not."""
+    if world.rng.random() < 0.4 and not world.is_another_log:
+        world.broker.cut(TOPIC)
+        world.ever_cut = True
+        world.note("a log has lost its end")
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """Something that happens, and how often among the others."""
@@ -268,6 +333,8 @@ ACTORS = (
     Actor(pause_at_put, 3),
     Actor(pause_at_publish, 1),
     Actor(resume_driver, 4),
+    Actor(lull, 4),
+    Actor(step_clock, 8),
     Actor(replace_driver, 1),
     Actor(collect_garbage, 3),
     Actor(reset_offsets, 2),
@@ -286,4 +353,6 @@ ACTORS = (
     Actor(_trouble("metastore"), 2),
     Actor(_trouble("metastore", 800), 2),
     Actor(recreate_topic, 1),
+    Actor(elect_leader, 5),
+    Actor(cut_log, 1),
 )

@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from sluiceway.errors import SluicewayError
-from sluiceway.job import ahead
 from sluiceway.job.loop import JobLoop
 from sluiceway.job.seat import Seat
 from sluiceway.ledger.fold import Fold
+from sluiceway.route import ahead
+from sluiceway.spec.log_key import SourceKey
 
 
 def always(fold: Fold, planned: object) -> bool:
@@ -66,5 +67,5 @@ def fold_before(fold: Fold, answers: Sequence[Any]) -> Fold | None:
     return None if found is None else replace(found, sources=_copies(fold))
 
 
-def _copies(fold: Fold) -> dict[tuple[str, int], Any]:
+def _copies(fold: Fold) -> dict[SourceKey, Any]:
     return {key: replace(known) for key, known in fold.sources.items()}

@@ -1,6 +1,7 @@
 """Background work of a driver: partitions are rewritten, closed, announced and let go.
 
-The requests go the product's own way (`job.desk`, `job.replacing`, `job.compactor`); what a
+The requests go the product's own way (`upkeep.desk`, `upkeep.replacing`,
+`upkeep.compactor`); what a
 compaction does to the rows is simulated: all of them into one file.
 """
 
@@ -11,10 +12,6 @@ from typing import TYPE_CHECKING
 from sim.counting import audited
 from sim.tasks import RowsFile
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
-from sluiceway.job.desk import RouteDesk
-from sluiceway.job.partition_bodies import counts_body, expire_body, ready_body
-from sluiceway.job.replacing import Staging, move_partitions
-from sluiceway.job.rewriting import Rewritten
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
@@ -23,6 +20,10 @@ from sluiceway.ledger.live_files import LiveFiles
 from sluiceway.ledger.partition_records import ExpireRecord, ReadyRecord
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.upkeep.partition_bodies import counts_body, expire_body, ready_body
+from sluiceway.upkeep.replacing import Staging, move_partitions
+from sluiceway.upkeep.rewriting import Rewritten
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -40,8 +41,8 @@ class SimBackground:
         self._rng = world.scheduler.rng
         self._topic = topic
         self._closed = False
-        process = world.scheduler.alive().process
-        world.scheduler.spawn(process, self._run, "background")
+        self._process = world.scheduler.alive().process
+        world.scheduler.spawn(self._process, self._run, "background")
 
     def close(self) -> None:
         """Let the thread end; it may be in the middle of something."""
@@ -57,6 +58,8 @@ class SimBackground:
             self._world.scheduler.wait(None, self._rng.random() * _PAUSE_S)
             if self._closed:
                 return
+            if self._process.lulled:
+                continue
             (act,) = self._rng.choices(doings, weights)
             try:
                 act()

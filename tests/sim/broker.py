@@ -1,6 +1,7 @@
-"""The brokers: logs that grow, have holes, are cut at their beginning; and the driver's view."""
+"""The brokers: logs that grow, have holes, lose beginnings and ends; and the driver's view."""
 
 import random
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -20,12 +21,30 @@ _OUTCOMES = (CLEAN,) * 7 + (DIRTY, FILTERED, SKIPPED)
 _HOURS = 3
 
 
+# A leader that was voted out may answer so long after; less than a driver waits for a second look.
+_ZOMBIE_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class VotedOut:
+    """A leader that does not know yet that it is none any more, with what it has."""
+
+    since: float
+    epoch: int
+    stable_end: int
+    end: int
+
+
 @dataclass(slots=True)
 class Log:
     """One source partition.
 
     Attributes:
         rows: By offset, whether a committed record stands there.
+        epochs: By offset, the leader epoch under which it was appended; never falls.
+        leader_epoch: Of the leader now.
+        lost: What an unclean election took: producers send it again, so it comes back as it was,
+            under newer epochs.
         first: First offset that can be read.
         open_since: First offset of a transaction that is still open; None without one.
         deleted: Below it retention has deleted records, at any time.
@@ -33,14 +52,43 @@ class Log:
     """
 
     rows: list[bool] = field(default_factory=list)
+    epochs: list[int] = field(default_factory=list)
     appended: list[float] = field(default_factory=list)
     first: int = 0
     open_since: int | None = None
+    leader_epoch: int = 0
+    lost: list[bool] = field(default_factory=list)
+    voted_out: VotedOut | None = None
 
     @property
     def stable_end(self) -> int:
         """First offset that cannot be read yet."""
         return len(self.rows) if self.open_since is None else self.open_since
+
+    @property
+    def known_rows(self) -> list[bool]:
+        """Also those that were lost and have not come again."""
+        return self.rows + self.lost
+
+    def end_of(self, leader_epoch: int) -> int:
+        """What a leader answers: first offset that is of a newer epoch, or the log's end."""
+        return bisect_right(self.epochs, leader_epoch)
+
+    def append(self, rows: Sequence[bool], now: float) -> None:
+        """What comes under the leader of now."""
+        self.rows += rows
+        self.epochs += [self.leader_epoch] * len(rows)
+        self.appended += [now] * len(rows)
+
+    def elect(self, now: float, epochs: int) -> None:
+        """Another leader, which has all that was committed."""
+        self.voted_out = VotedOut(now, self.leader_epoch, self.stable_end, len(self.rows))
+        self.leader_epoch += epochs
+
+    def cut(self, end: int) -> None:
+        """What an unclean election takes; no transaction is open."""
+        self.lost[:0] = self.rows[end:]
+        del self.rows[end:], self.epochs[end:], self.appended[end:]
 
 
 def outcome(partition: int, offset: int) -> str:
@@ -76,6 +124,7 @@ class Broker:
         self.topics: dict[str, list[Log]] = {}
         self.ids: dict[str, str] = {}
         self.by_id: dict[str, list[Log]] = {}
+        self.says: Callable[[SourcePartition, LogBounds], LogBounds] = lambda _, place: place
 
     def create(self, topic: str, partitions: int) -> None:
         """A topic, also one in the place of another of its name."""
@@ -86,6 +135,9 @@ class Broker:
     def append(self, topic: str) -> None:
         """Records and holes at the end of a log of the topic."""
         log = self.rng.choice(self.topics[topic])
+        if log.lost:
+            self.send_again(log, self.rng.randint(1, len(log.lost)))
+            return
         if log.open_since is not None:
             self._end_transaction(log)
             return
@@ -93,13 +145,43 @@ class Broker:
             log.open_since = len(log.rows)
         holes = 0.0 if self.rng.random() < 0.7 else 0.4
         count = self.rng.randint(1, 8)
-        log.rows.extend(self.rng.random() >= holes for _ in range(count))
-        log.appended.extend([self._clock()] * count)
+        log.append([self.rng.random() >= holes for _ in range(count)], self._clock())
+
+    def send_again(self, log: Log, count: int) -> None:
+        """Producers find that what they had sent is gone."""
+        log.append(log.lost[:count], self._clock())
+        del log.lost[:count]
+
+    def elect(self, topic: str) -> None:
+        """Another leader for a log; perhaps one that was not in sync, and has less."""
+        log = self.rng.choice(self.topics[topic])
+        log.elect(self._clock(), self.rng.randint(1, 2))
+
+    def cut(self, topic: str) -> None:
+        """An unclean election: the end of a log is gone."""
+        log = self.rng.choice(self.topics[topic])
+        if log.open_since is not None:
+            self._end_transaction(log)
+        log.elect(self._clock(), self.rng.randint(1, 2))
+        # Who was voted out here is dead, or there would have been no such election.
+        log.voted_out = None
+        if len(log.rows) > log.first:
+            log.cut(self.rng.randrange(log.first, len(log.rows)))
+
+    def bounds_of(self, log: Log) -> LogBounds:
+        """What a leader says: that of now, or for a moment the one before."""
+        old = log.voted_out
+        if old is not None and self._clock() - old.since < _ZOMBIE_S and self.rng.random() < 0.5:
+            first = min(log.first, old.stable_end)
+            return LogBounds(first, old.stable_end, old.end, old.epoch)
+        return LogBounds(log.first, log.stable_end, len(log.rows), log.leader_epoch)
 
     def heal(self) -> None:
         """End what is open."""
         for logs in self.topics.values():
             for log in logs:
+                log.voted_out = None
+                self.send_again(log, len(log.lost))
                 if log.open_since is not None:
                     self._end_transaction(log)
 
@@ -108,8 +190,7 @@ class Broker:
             # Aborted: its records never appear.
             log.rows[log.open_since :] = [False] * (len(log.rows) - log.open_since)
         # The marker takes an offset of its own.
-        log.rows.append(False)
-        log.appended.append(self._clock())
+        log.append([False], self._clock())
         log.open_since = None
 
 
@@ -141,7 +222,7 @@ class SimSource(SourceClient):
         found = {}
         for one in partitions:
             log = self._log(one)
-            found[one] = LogBounds(log.first, log.stable_end, len(log.rows))
+            found[one] = self._broker.says(one, self._broker.bounds_of(log))
         return found
 
     def offsets_at(
@@ -164,6 +245,6 @@ class SimSource(SourceClient):
 
     def _log(self, partition: SourcePartition) -> Log:
         logs = self._broker.topics.get(partition.topic, [])
-        if partition.partition >= len(logs):
+        if partition.number >= len(logs):
             raise SourceUnavailableError("no leader", where=str(partition))
-        return logs[partition.partition]
+        return logs[partition.number]

@@ -15,6 +15,7 @@ from sim.mutants import MUTANTS, Mutant, patched
 from sim.simulation import Outcome, simulate
 
 KEPT = Path(__file__).parents[2] / "bench" / "results" / "sim.jsonl"
+LAST_KILLS = Path(__file__).parent / "last_kills.json"
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 _CHUNK = 50
@@ -79,10 +80,20 @@ def run_seeds(first: int, count: int, jobs: int) -> Totals:
     return totals
 
 
-def _first_kill(budget: int, name: str) -> Outcome | None:
-    """The first seed that catches the mutant; None when none of the budget does."""
+def read_last_kills() -> dict[str, int]:
+    """Mutant -> the seed that caught it in the last run that was kept."""
+    found: dict[str, int] = json.loads(LAST_KILLS.read_text()) if LAST_KILLS.exists() else {}
+    return found
+
+
+def _first_kill(budget: int, last: dict[str, int], name: str) -> Outcome | None:
+    """The first seed that catches the mutant; None when none of the budget does.
+
+    The seed that caught it last comes first: it mostly does so again.
+    """
+    before = [last[name]] if name in last else []
     with patched(named(name)):
-        for seed in range(budget):
+        for seed in [*before, *range(budget)]:
             outcome = simulate(seed)
             if outcome.violation:
                 if any(error in outcome.violation for error in _OUTDATED):
@@ -106,7 +117,7 @@ def named(name: str) -> Mutant:
 def kill_mutants(budget: int, jobs: int) -> dict[str, Outcome | None]:
     """Which seed catches which mutant, of the first `budget` seeds."""
     names = [mutant.name for mutant in MUTANTS if budget >= _RARE or not mutant.rare]
-    kills = _spread(partial(_first_kill, budget), names, jobs)
+    kills = _spread(partial(_first_kill, budget, read_last_kills()), names, jobs)
     return dict(zip(names, kills, strict=True))
 
 
@@ -192,6 +203,9 @@ def run_campaign(plan: Plan) -> int:
         times = (round(seconds, 1), plan.jobs)
         counts = (totals.steps, violations, len(kills), killed)
         keep(plan.results, Kept(commit, plan.first, last, *counts, *times))
+        if kills:
+            seeds = {name: outcome.seed for name, outcome in sorted(kills.items()) if outcome}
+            LAST_KILLS.write_text(json.dumps(seeds, indent=1) + "\n")
     closing = {
         "seeds": totals.seeds,
         "steps": totals.steps,

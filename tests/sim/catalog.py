@@ -33,14 +33,20 @@ class SimTable:
     ledger: str | None = None
     partitions: dict[tuple[str, ...], str] = field(default_factory=dict)
     ever: set[tuple[tuple[str, ...], str]] = field(default_factory=set)
+    moved: Callable[[str, str], None] = lambda old, new: None
+    refuses: Callable[[tuple[str, ...]], bool] = lambda _: False
 
     def make(self, wanted: DesiredPartition) -> None:
         """As a metastore does what it is told; all places are of this table's ledger."""
+        before = self.partitions.get(wanted.values, "")
         if not wanted.exists:
             self.partitions.pop(wanted.values, None)
+            self.moved(before, "")
             return
         if wanted.first or wanted.values not in self.partitions:
             self.partitions[wanted.values] = wanted.location
+            if before != wanted.location:
+                self.moved(before, wanted.location)
             self.ever.add((wanted.values, wanted.location))
 
 
@@ -86,19 +92,26 @@ class SimSink(TableSink):
             raise LedgerMismatchError(f"the property is {self._table.ledger}")
 
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
-        wanted = list(partitions)
+        refused = {each.values for each in partitions if self._table.refuses(each.values)}
+        wanted = [each for each in partitions if each.values not in refused]
 
         def effect() -> None:
             for each in wanted:
                 self._table.make(each)
 
         self._weather.ask_metastore("apply", effect)
-        return ()
+        return tuple(ParkedPartition(values, "somebody holds it") for values in sorted(refused))
 
     def shown(self, partitions: Sequence[DesiredPartition]) -> dict[tuple[str, ...], str] | None:
-        self._weather.ask_metastore("read", lambda: None)
-        held = self._table.partitions
-        return {each.values: held[each.values] for each in partitions if each.values in held}
+        found: dict[tuple[str, ...], str] = {}
+
+        def effect() -> None:
+            held = self._table.partitions
+            found.update((each.values, held[each.values]) for each in partitions
+                         if each.values in held)  # fmt: skip
+
+        self._weather.ask_metastore("read", effect)
+        return found
 
     def close(self) -> None:
         return

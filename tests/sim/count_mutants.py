@@ -4,9 +4,9 @@ from typing import Any
 
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import CountedDue, CountRule, DuePrefixes, PrefixBook
-from sluiceway.job.partition_bodies import counts_body
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.fold_state import FoldState
+from sluiceway.upkeep.partition_bodies import counts_body
 
 
 def a_count_is_enough(fold: FoldState, prefix: str) -> bool:

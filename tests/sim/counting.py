@@ -25,7 +25,7 @@ def audited(broker: "Broker", topic: str, rng: "random.Random") -> dict[str, int
     there: dict[int, int] = {}
     names: dict[int, str] = {}
     for number, log in enumerate(broker.by_id[broker.ids[topic]]):
-        for offset, is_row in enumerate(log.rows):
+        for offset, is_row in enumerate(log.known_rows):
             if is_row and outcome(number, offset) == CLEAN:
                 name = f"hr={minute_of(number, offset)}"
                 names[end_us(name)] = name

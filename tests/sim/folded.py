@@ -33,6 +33,7 @@ class Source:
 
     Attributes:
         passages: Log and range that each earlier generation has read.
+        end_epoch: Leader epoch beside the end, as the ledger has it.
     """
 
     topic_id: str
@@ -42,6 +43,7 @@ class Source:
     had_rows: bool = False
     generation: int = 0
     passages: list[tuple[str, int, int]] = field(default_factory=list)
+    end_epoch: int | None = None
 
 
 @dataclass(slots=True)

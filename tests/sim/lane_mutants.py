@@ -6,8 +6,6 @@ from typing import Any
 from uuid import uuid4
 
 from sim.substitutes import scheduler
-from sluiceway.job.lanes import Lanes
-from sluiceway.job.requests import LaneRequest
 from sluiceway.ledger.lane_image import LaneImage
 from sluiceway.ledger.lane_records import (
     NO_LANE_ROWS,
@@ -18,6 +16,8 @@ from sluiceway.ledger.lane_records import (
 )
 from sluiceway.ledger.lane_state import LaneBook, LaneState
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.lanes import Lanes
+from sluiceway.upkeep.requests import LaneRequest
 
 
 def never_taken(self: LaneBook, source: str, start: int, stop: int) -> bool:

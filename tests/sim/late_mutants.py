@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from sluiceway.job import prepare
-from sluiceway.job.epoch_times import EpochDates
+from sluiceway.ledger import placing
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import is_late_place
+from sluiceway.schedule.epoch_times import EpochDates
 from sluiceway.sources.contract import Split
 from sluiceway.worker.plan import EpochTimes
 
@@ -20,4 +20,4 @@ def without_closed(
 
 def files_in_time(record: Any) -> tuple[FileRecord, ...]:
     """Only files that readers see get their final names."""
-    return tuple(file for file in prepare.all_files(record) if not is_late_place(file.final))
+    return tuple(file for file in placing.all_files(record) if not is_late_place(file.final))

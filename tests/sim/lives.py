@@ -23,8 +23,13 @@ class SimLog:
     """Takes log lines into the trace, and halts to the world."""
 
     def __init__(
-        self, life: "Life", note: Callable[[str], None], told: Callable[[int, str, int], None]
+        self,
+        life: "Life",
+        note: Callable[[str], None],
+        told: Callable[[int, str, int], None],
+        has_fenced: Callable[[Process, int], None],
     ) -> None:
+        self._has_fenced = has_fenced
         self._life = life
         self._note = note
         self._told = told
@@ -46,6 +51,7 @@ class SimLog:
         self.debug(event, **fields)
         if event == "fenced":
             self._life.term = cast("int", fields["term"])
+            self._has_fenced(self._life.process, self._life.term)
         if event == "epoch_thrown_away" or fields.get("ahead"):
             self._life.seen["thrown_away" if "ahead" not in fields else "ahead"] += 1
         self._life.seen["old_folders_removed"] += event == "old_folder_removed"
@@ -56,7 +62,7 @@ class SimLog:
 
     def error(self, event: str, **fields: object) -> None:
         self.debug(event, **fields)
-        if event in ("route_halted", "table_gone"):
+        if event in ("route_halted",):
             self._life.halts.append((str(fields.get("code", event)), str(fields.get("error"))))
 
 

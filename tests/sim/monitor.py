@@ -8,16 +8,20 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sim.broker import CLEAN, DIRTY, Broker, outcome
+from sim.broker import CLEAN, DIRTY, Broker, Log, outcome
 from sim.catalog import Shown
 from sim.folded import Folded, NamedFile, Source
 from sim.held import Held, Look, lines_of
+from sim.outside import Outside
 from sim.places import Place, ViolationError
 from sim.places import require as _require
 from sim.read_rows import Row, compare_rows, file_rows
 from sim.readiness import Seen
+
+if TYPE_CHECKING:
+    from sim.scheduler import Process
 
 
 def _number(topic_id: str) -> int:
@@ -34,6 +38,7 @@ class Monitor:
         held: Held,
         broker: Broker,
         shown: Shown,
+        outside: Outside,
     ) -> None:
         self.root = root
         self.topic = topic
@@ -51,8 +56,12 @@ class Monitor:
         self.greatest_term = 0
         # Staged files that their writer has not sealed -> the process that writes them.
         self._unsealed: dict[str, object] = {}
-        self.acting: Callable[[], object] = lambda: None
-        self.snapshots = self.packs = 0
+        self.acting: Callable[[], Process | None] = lambda: None
+        self.ever_cut: Callable[[], bool] = lambda: False
+        self.outside = outside
+        self.max_unpublished = 100
+        self._with_files: list[int] = []
+        self.snapshots = self.packs = self.sealings = self.aside = 0
         self.broken = ""
         self._seen: set[str] = set()
 
@@ -69,6 +78,7 @@ class Monitor:
         self._keep(lambda: self._named(path, content))
 
     def _named(self, path: str, content: bytes) -> None:
+        self._from_outside(path, "is put")
         if path.startswith(self._log):
             self._record(path, content)
         elif self.held.is_pack(path):
@@ -92,7 +102,29 @@ class Monitor:
         """A name is gone."""
         self._keep(lambda: self._unnamed(path))
 
+    def _from_outside(self, path: str, what: str) -> None:
+        if self.outside.is_outside(path):
+            self.outside.changed(self.acting(), f"{path} {what}")
+
+    def told_metastore(self, old: str, new: str) -> None:
+        """The metastore sends readers from one folder to another; empty is none."""
+        self.outside.moved(self.acting(), old, new)
+        what = f"readers go to {new or 'nothing'}"
+        self._keep(lambda: self.outside.changed(self.acting(), what))
+        self._keep(lambda: self._published_where(new))
+
+    def _published_where(self, folder: str) -> None:
+        """Readers are sent to a partition behind its files, not before them."""
+        for place in self.fold.places.by_name.values():
+            if f"{self.root}/{place.folder}" != folder:
+                continue
+            for path in place.live:
+                file = self.fold.files[path]
+                there = file.seq != place.since or file.visible or file.dead
+                _require(there, "F5", f"{folder} is shown before {path} has its name")
+
     def _unnamed(self, path: str) -> None:
+        self._from_outside(path, "is removed")
         if path.startswith(self._log) and (seq := self._slot(path)) < len(self.fold.records):
             # In a pack, what stood in the slot is nothing.
             packed = self.held.packed(seq)
@@ -104,6 +136,7 @@ class Monitor:
             seen = self._shown.now(path.rpartition("/")[0])
             _require(not seen, "rule 16", f"{path} was removed, readers are sent there")
             self.fold.files[path].gone = True
+            self.outside.removed(self.acting(), path.rpartition("/")[0])
         if path.startswith(self.stage) and path.endswith(".parquet"):
             over = self._is_over(path[len(self.stage) :]) or self._is_taken_back(path)
             _require(over, "garbage", f"{path} is gone, a record may still name it")
@@ -221,10 +254,12 @@ class Monitor:
             _require(plain["term"] == fold.term + 1, "I3", f"slot {seq} fences {plain['term']}")
             fold.term, fold.epoch = plain["term"], -1
             self.greatest_term = max(self.greatest_term, fold.term)
+            self.outside.note_fence(fold.term)
             fold.lanes.ledger = body["ledger"]
         _require(plain["term"] == fold.term, "I3", f"slot {seq} is of term {plain['term']}")
         if kept is None:
             self._claims(plain, seq)
+            self._bound(kind, plain["published_through"], seq)
         fold.published_through = max(fold.published_through, plain["published_through"])
         if kind == "SOURCES":
             self._sources(body, seq)
@@ -244,6 +279,13 @@ class Monitor:
             self._partitions(kind, body, seq, kept)
         fold.after_fence = kind == "FENCE"
         fold.records.append(raw)
+
+    def _bound(self, kind: str, through: int, seq: int) -> None:
+        """Not more is committed behind what is published than the job file allows."""
+        if kind in ("DATA", "LANE_DATA"):
+            self._with_files = [each for each in self._with_files if each >= through] + [seq]
+            some = len(self._with_files) <= self.max_unpublished
+            _require(some, "F4", f"slot {seq}: {len(self._with_files)} records are unpublished")
 
     def _claims(self, plain: dict[str, Any], seq: int) -> None:
         """Published and applied through there: is it so?"""
@@ -285,7 +327,7 @@ class Monitor:
             log = self._broker.by_id[pin["topic_id"]][number]
             if pin["how"] in ("earliest", "discovered"):
                 _require(start <= log.first, "rule 5", f"{where} skips what can be read: {start}")
-            _require(0 <= start <= len(log.rows), "rule 5", f"{where} starts at {start}")
+            _require(0 <= start <= len(log.known_rows), "rule 5", f"{where} starts at {start}")
             self.fold.sources[number] = Source(pin["topic_id"], start, start, pin["how"])
 
     def _snapshot(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
@@ -293,6 +335,8 @@ class Monitor:
         _require(fold.snapshot_through < through <= seq, "rule 19", f"slot {seq} goes back")
         _require(fold.published_through >= through, "rule 19", f"slot {seq}: not all is published")
         fold.snapshot_through = through
+        fold.places.seal(body.get("sealed", ()), seq, self.seen.timed is not None)
+        self.sealings += 0 if again else len(body.get("sealed", ()))
         self.snapshots += not again
         raw = self.look.content(f"{self.stage}snapshots/{body['side']}")
         if again or raw is None or hashlib.sha256(raw).hexdigest() != body["sha256"]:
@@ -312,7 +356,9 @@ class Monitor:
     def _reset(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
         for each in body["partitions"]:
             known = self.fold.sources[each["partition"]]
-            accepted = "gap" if int(each["new_end"]) > known.end else "twice"
+            new_end = int(each["new_end"])
+            accepted = "gap" if new_end >= known.end else "twice"
+            _require(new_end != known.end or known.end_epoch is not None, "rule 22", "no move")
             where = f"slot {seq}: [{each['partition']}]"
             _require(each["accepted"] == accepted, "rule 22", f"{where} is no {each['accepted']}")
             self._next_generation(each, known.topic_id, seq, again=again)
@@ -337,13 +383,13 @@ class Monitor:
         known.generation += 1
         _require(each["generation"] == known.generation, "rule 22", f"{where} generation")
         log = self._broker.by_id[topic_id][each["partition"]]
-        _require(0 <= end <= len(log.rows), "rule 22", f"{where} goes to {end}")
+        _require(0 <= end <= len(log.known_rows), "rule 22", f"{where} goes to {end}")
         if not again and end < log.first:
             # The record was under way while retention went on.
             self.reset_into_nothing = True
         known.passages.append((known.topic_id, known.start, known.end))
         known.topic_id, known.start, known.end = topic_id, end, end
-        known.how, known.had_rows = "reset", False
+        known.how, known.had_rows, known.end_epoch = "reset", False, None
         self.fold.marks.idle.discard(each["partition"])
 
     def _data(self, plain: dict[str, Any], seq: int, kept: dict[str, bytes] | None) -> None:
@@ -378,9 +424,13 @@ class Monitor:
         counted = [int(told.get(name, 0)) for name in ("reopen", "side")]
         _require(counted == [reached, counts["late"]], "P6", f"slot {seq}: {reached} late, {told}")
         self.seen.fit([*clean, *late], wanted[CLEAN], f"slot {seq}: rows do not fit", optional)
+        self._note_aside(late)
         self.seen.fit(dirty, wanted[DIRTY], f"slot {seq}: dirty do not fit", optional)
         fits = read - optional <= counts["read"] <= read
         _require(fits, "P6", f"slot {seq} read {counts['read']}, the log had {read}")
+
+    def _note_aside(self, late: list[tuple[NamedFile, str]]) -> None:
+        self.aside += sum(f"hr={value}" in self.fold.places.sealed for _, value in late)
 
     def _dirty_files(
         self, body: dict[str, Any], seq: int, own: str, kept: dict[str, bytes] | None
@@ -398,9 +448,12 @@ class Monitor:
         own = f"{plain['term']}-{body['epoch']}-"
         clean = [self._file(file, seq, own, kept) for file in body["files"]]
         dirty = self._dirty_files(body, seq, own, kept)
+        late = [self._file(file, seq, own, kept) for file in body.get("late_files", ())]
         fold.places.data({**body, "closed": []}, clean, seq, self.root)
+        fold.places.late(late, seq)
         if kept is None:
-            self.seen.fit(clean, wanted[CLEAN], f"slot {seq}: rows of a lane")
+            self.seen.fit([*clean, *late], wanted[CLEAN], f"slot {seq}: rows of a lane")
+            self._note_aside(late)
             self.seen.fit(dirty, wanted[DIRTY], f"slot {seq}: rows of a lane")
 
     def _range(self, span: dict[str, Any], seq: int) -> tuple[list[Row], int]:
@@ -417,13 +470,30 @@ class Monitor:
         _require(covered, "P6", f"{where} has {span['rows']} rows and {span['gaps']} gaps")
         known.end = end
         log = self._broker.by_id[known.topic_id][number]
-        _require(end <= log.stable_end, "P7", f"{where} was read past the log's end")
-        rows = [(number, offset) for offset in range(start, end) if log.rows[offset]]
+        there = log.known_rows
+        _require(end <= max(log.stable_end, len(there) if log.lost else 0), "P7",
+                 f"{where} was read past the log's end")  # fmt: skip
+        self._end_epoch(known, span, log, where)
+        rows = [(number, offset) for offset in range(start, end) if there[offset]]
         deleted = 0
         if not known.had_rows and known.how in ("earliest", "discovered"):
             deleted = sum(offset < log.first for _, offset in rows)
         known.had_rows = known.had_rows or int(span["rows"]) > 0
         return rows, deleted
+
+    def _end_epoch(self, known: Source, span: dict[str, Any], log: Log, where: str) -> None:
+        """The epoch beside an end is one of which all below it was, at most."""
+        if known.end > int(span["start"]):
+            known.end_epoch = span.get("end_epoch")
+        whole = known.end <= len(log.rows) and not self.ever_cut()
+        if not whole or known.end == int(span["start"]):
+            return
+        newest = log.epochs[known.end - 1]
+        told = known.end_epoch
+        _require(told is not None or not log.rows[known.end - 1], "P7",
+                 f"{where} ends behind a row and has no leader epoch")  # fmt: skip
+        fits = told is None or newest <= told <= log.leader_epoch
+        _require(fits, "P7", f"{where} has leader epoch {told}, its end {newest}")
 
     def _file(
         self, plain: dict[str, Any], seq: int, own: str, kept: dict[str, bytes] | None
@@ -470,7 +540,7 @@ class Monitor:
                 *known.passages,
                 (known.topic_id, known.start, known.end),
             ):
-                there = self._broker.by_id[topic_id][number].rows
+                there = self._broker.by_id[topic_id][number].known_rows
                 for offset in range(start, end):
                     kind = outcome(number, offset)
                     if there[offset] and kind in wanted:

@@ -4,7 +4,7 @@ A patch replaces functions and methods by name while seeds run. What a patch nee
 is looked up by name too, so a renamed function is an error here, not a mutant that does nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,8 +13,11 @@ from uuid import uuid4
 from sim import ahead_mutants as fast
 from sim import background
 from sim import count_mutants as counted
+from sim import epoch_mutants as epochs
+from sim import follow_mutants as follow
 from sim import lane_mutants as lanes
 from sim import late_mutants as late
+from sim import outside_mutants as outside
 from sim import partition_mutants as move
 from sim import piece_mutants as piece
 from sim import ready_mutants as ready
@@ -23,31 +26,13 @@ from sim import upkeep_mutants as keep
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
 from sluiceway.eventtime import watermark
 from sluiceway.eventtime.readiness import CountRule, PrefixBook
-from sluiceway.job import (
-    desired,
-    ownership,
-    partition_bodies,
-    pieces,
-    planner,
-    prepare,
-    publish,
-    replacing,
-    reset_offsets,
-    route_readiness,
-    route_session,
-    takeover,
-)
-from sluiceway.job.effects import EffectsApplier
-from sluiceway.job.epoch_times import EpochDates
-from sluiceway.job.lanes import Lanes
+from sluiceway.followers import desired, files, moved_partitions, runner
+from sluiceway.followers.catalog import CatalogFollower
+from sluiceway.followers.files import FilesFollower, Publisher
+from sluiceway.followers.moved_partitions import MovedPartitions
+from sluiceway.followers.runner import FollowerRunner
+from sluiceway.host.work_pool import WorkPool
 from sluiceway.job.loop import JobLoop
-from sluiceway.job.moved_partitions import MovedPartitions
-from sluiceway.job.pieces import Pieces
-from sluiceway.job.prepare import all_files
-from sluiceway.job.publish import Publisher
-from sluiceway.job.requests import LaneRequest
-from sluiceway.job.route_readiness import RouteReadiness
-from sluiceway.job.route_session import RouteSession
 from sluiceway.ledger import (
     fold_data,
     fold_partitions,
@@ -56,7 +41,12 @@ from sluiceway.ledger import (
     forgetting,
     garbage,
     log,
+    owned_ledger,
+    partition_image,
+    placing,
+    sealing,
     snapshot,
+    upkeep,
 )
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
@@ -65,11 +55,35 @@ from sluiceway.ledger.garbage import Decided
 from sluiceway.ledger.lane_state import LaneBook, LaneState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.packs import Packs
+from sluiceway.ledger.placing import all_files
 from sluiceway.ledger.records import DataRecord, FenceRecord, Record, encode_record
+from sluiceway.ledger.tenure import Tenure
 from sluiceway.ledger.writer import Committed, LedgerWriter
+from sluiceway.operate import reset_offsets
+from sluiceway.route import (
+    end_epochs,
+    prepare,
+    route_readiness,
+    route_session,
+    side_records,
+    takeover,
+)
+from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.route_readiness import RouteReadiness
+from sluiceway.route.route_session import RouteSession
+from sluiceway.schedule import pieces, planner
+from sluiceway.schedule.epoch_times import EpochDates
+from sluiceway.schedule.pieces import Pieces
+from sluiceway.schedule.second_look import SecondLook
+from sluiceway.schedule.steady_clock import SteadyClock
+from sluiceway.sources.kafka import log_cuts
+from sluiceway.sources.kafka.progress import SplitProgress
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.types.strict_json import encode
+from sluiceway.upkeep import partition_bodies, replacing
+from sluiceway.upkeep.lanes import Lanes
+from sluiceway.upkeep.requests import LaneRequest
 from sluiceway.worker import answers
 from sluiceway.worker.plan import TaskPlan
 
@@ -162,7 +176,7 @@ def _check_and_publish(storage: Storage, layout: Any, results: Sequence[Any]) ->
         )
 
 
-_CHECK_STAGED = prepare.check_staged_files
+_CHECK_STAGED = answers.check_staged_files
 
 
 def _prepare_new_epochs(fold: Fold, epoch: int, *rest: Any) -> DataRecord | None:
@@ -178,15 +192,23 @@ def _prepare_new_epochs(fold: Fold, epoch: int, *rest: Any) -> DataRecord | None
 _PREPARE = prepare.prepare_record
 
 
-def _publish_if_it_works(session: RouteSession, record: DataRecord) -> None:
+def _publish_if_it_works(publisher: Publisher, record: DataRecord) -> None:
     try:
-        session._now.publisher.publish(record)
+        _PUBLISH(publisher, record)
     except StorageUnavailableError:
         return
 
 
-def _recover_nothing(session: RouteSession) -> None:
-    session._now.owned.writer.note_published()
+def _recover_nothing(
+    follower: FilesFollower, fold: Fold, since: int, *, anew: bool = False
+) -> None:
+    if anew:
+        follower._through = fold.next_seq
+    else:
+        _NOTE_FILES(follower, fold, since)
+
+
+_NOTE_FILES = FilesFollower.note
 
 
 def _drop_then_publish(publisher: Publisher, record: DataRecord) -> None:
@@ -212,7 +234,7 @@ def _result_path(plan: TaskPlan) -> str:
 
 
 def _owner_overwritten(storage: Storage, layout: Any, state: Any, job: str) -> Any:
-    wanted = ownership.Owner(uuid4().hex, job, layout.route, state.identity.location)
+    wanted = owned_ledger.Owner(uuid4().hex, job, layout.route, state.identity.location)
     for folder in (layout.root, layout.stage, layout.log):
         storage.make_folders(folder)
     storage.overwrite(layout.owner, encode(wanted))
@@ -222,19 +244,22 @@ def _owner_overwritten(storage: Storage, layout: Any, state: Any, job: str) -> A
 # Effects
 
 
-def _want_and_claim(applier: EffectsApplier, partitions: list[Any], through: int) -> None:
+def _want_and_claim(applier: CatalogFollower, partitions: list[Any], through: int) -> None:
     applier._on_applied(through)
     _WANT(applier, partitions, through)
 
 
-_WANT = EffectsApplier.want
+_WANT = CatalogFollower.want
 
 
-def _apply_once(applier: EffectsApplier, batch: list[Any]) -> tuple[Any, ...]:
+def _apply_once(
+    applier: CatalogFollower, wanted: Mapping[Any, Any]
+) -> tuple[list[Any], tuple[Any, ...]]:
+    batch = list(wanted.values())
     try:
-        return applier._sink.apply(batch)
+        return batch, applier._sink.apply(batch)
     except SluicewayError:
-        return ()
+        return batch, ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,9 +321,9 @@ MUTANTS = (
     Mutant("dedupe-by-epoch", "an epoch number that was seen is taken for committed",
            ((route_session, "prepare_record", _prepare_new_epochs),)),
     Mutant("publish-gives-up", "a publish that fails is called done",
-           ((RouteSession, "_publish", _publish_if_it_works),)),
+           ((Publisher, "publish", _publish_if_it_works),)),
     Mutant("recovery-skipped", "a start takes all records for published",
-           ((RouteSession, "_recover", _recover_nothing),)),
+           ((FilesFollower, "note", _recover_nothing),)),
     Mutant("attempts-dropped-first", "attempt folders go before their files are published",
            ((Publisher, "publish", _drop_then_publish),)),
     Mutant("start-resolved-again", "a start is resolved again until there is a row",
@@ -312,9 +337,9 @@ MUTANTS = (
     Mutant("owner-overwritten", "a start writes OWNER, whoever had it",
            ((takeover, "claim_table", _owner_overwritten),)),
     Mutant("effects-claimed", "effects count as applied when they are wanted",
-           ((EffectsApplier, "want", _want_and_claim),)),
+           ((CatalogFollower, "want", _want_and_claim),)),
     Mutant("effects-dropped", "a metastore call that fails is not made again",
-           ((EffectsApplier, "_apply", _apply_once),)),
+           ((CatalogFollower, "_apply", _apply_once),)),
     Mutant("record-before-not-synced", "a record trusts the one before it to be durable",
            ((LedgerWriter, "_keep_record_before", _nothing),), rare=True),
     Mutant("pack-not-synced", "a pack is written without fsync",
@@ -324,16 +349,27 @@ MUTANTS = (
     Mutant("packed-to-the-tail", "a folder that no snapshot covers is packed",
            ((Packs, "pack_next", keep.pack_up_to_the_tail),)),
     Mutant("no-look-for-pack", "a put that got its slot is not followed by a look for a pack",
-           ((LedgerWriter, "_put_until_known", keep.put_without_looking),)),
+           ((LedgerWriter, "_put_until_known", keep.put_without_looking),), rare=True),
     Mutant("slot-before-pack", "what stands in a slot is read although there is a pack",
            ((LedgerLog, "read_bytes", keep.slot_before_pack),
             (LedgerLog, "records", keep.records_of_slots)), rare=True),
     Mutant("snapshot-too-early", "a snapshot is taken while a record's files are not published",
-           ((RouteSession, "_publish", keep.snapshot_before_publishing(RouteSession._publish)),)),
+           ((HeldRoute, "wait_published", keep.snapshot_before_publishing),)),
     Mutant("side-file-trusted", "a side file is read without a look at its hash",
            ((log, "load_snapshot", keep.trust_side_file),), rare=True),
     Mutant("owed-partitions-dropped", "a side file leaves out partitions that the catalog has not",
            ((forgetting, "kept_partitions", keep.keep_few_partitions),), rare=True),
+    Mutant("moved-forgotten", "partitions that moved are forgotten as others are, unsealed",
+           ((forgetting, "kept_partitions", keep.keep_what_is_owed),
+            (upkeep, "to_seal", keep.nothing_to_seal))),
+    Mutant("sealed-written", "rows of a sealed partition go to the folder of its first rows",
+           ((FoldState, "sealed_above", keep.never_sealed),)),
+    Mutant("sealed-written-checked", "the same, and only the writer looks",
+           ((placing, "_parted", keep.all_open),)),
+    Mutant("sealed-lost", "a side file leaves out what is sealed",
+           ((partition_image, "packed_names", keep.packed_nothing),)),
+    Mutant("sealed-too-early", "what is still owed to somebody is sealed",
+           ((sealing, "_why_kept", keep.no_reason),)),
     Mutant("unannounced-forgotten", "before the first watermark, partitions are forgotten",
            ((forgetting, "kept_partitions", keep.forget_the_unannounced),), rare=True),
     Mutant("gc-of-next-epoch", "the epoch that runs counts as over",
@@ -398,11 +434,24 @@ MUTANTS = (
            ((background, "ready_body", move.ready_when_asked),
             (fold_partitions, "closed_prefix", move.closed_or_not))),
     Mutant("ready-before-publish", "background work is served before an epoch is published",
-           ((RouteSession, "_publish", move.serve_before_publishing(RouteSession._publish)),)),
+           ((side_records, "_is_free", move.always_shown),
+            (HeldRoute, "wait_published", move.serve_before_publishing))),
     Mutant("recovery-from-the-start", "a start publishes all records again, also of what is gone",
            ((RouteSession, "_recover", move.recover_from_the_start),)),
     Mutant("old-folder-at-once", "an old folder goes without a look where readers are sent",
            ((MovedPartitions, "take", move.remove_at_once),)),
+    Mutant("fenced-goes-on", "a fenced driver without anything to commit goes on with its effects",
+           ((Tenure, "check", outside.held_for_ever),
+            (Tenure, "refuse_if_lost", outside.held_for_ever))),
+    Mutant("swept-by-own-repair", "old folders are judged by what this driver has just put right",
+           ((MovedPartitions, "due", outside.all_again),
+            (CatalogFollower, "_apply_all", outside.repair_then_look))),
+    Mutant("old-folder-whatever-is-shown", "an old folder goes without a look where readers are",
+           ((moved_partitions, "_is_shown", move.always_shown),)),
+    Mutant("staged-unchecked", "PREPARE believes the tasks, and looks at no staged file",
+           ((route_session, "check_staged_files", _nothing),)),
+    Mutant("bounds-looked-at-once", "a log that ends below its committed end is believed at once",
+           ((SecondLook, "look", _nothing),)),
     Mutant("expired-shown", "a partition that its owner has dropped is added again",
            ((desired, "desired_partition", move.shown_for_ever),)),
     Mutant("gc-of-open-work", "staged files of background work go while it goes on",
@@ -415,7 +464,7 @@ MUTANTS = (
     Mutant("lane-ends-in-memory", "how far a replay is, its driver knows, and no record",
            ((LaneState, "left", lanes.left_as_remembered),
             (LaneState, "place", lanes.place_anywhere),
-            (Lanes, "_record", lanes.record_and_remember))),
+            (Lanes, "_record", lanes.record_and_remember)), rare=True),
     Mutant("request-twice", "a request that is found again opens another lane",
            ((LaneRequest, "record", lanes.record_of_new_lane),
             (LaneBook, "is_taken", lanes.never_taken))),
@@ -428,7 +477,7 @@ MUTANTS = (
     Mutant("late-as-in-time", "tasks are not told what is closed, and write there uncounted",
            ((EpochDates, "for_splits", late.without_closed),)),
     Mutant("late-not-published", "the files of late rows stay staged",
-           ((publish, "all_files", late.files_in_time),)),
+           ((files, "all_files", late.files_in_time),)),
     Mutant("idle-by-timer", "a quiet source partition is idle, whatever its log holds",
            ((watermark, "_status", ready.idle_by_the_clock),)),
     Mutant("idle-at-once", "a source partition with nothing to read is idle at once",
@@ -449,6 +498,8 @@ MUTANTS = (
     Mutant("future-row-counts", "a row of the future counts for its own time",
            ((SourceState, "advance", ready.advance_without_cap),
             (fold_watermark, "_check_holders", _nothing))),
+    Mutant("clock-looked-at-once", "a look at the wall clock is believed, whatever it has passed",
+           ((SteadyClock, "now_us", ready.wall_clock_us),)),
     Mutant("closed-too-early", "a partition is closed before the watermark has reached its end",
            ((PrefixBook, "due", ready.due_too_early),)),
     Mutant("never-announced", "what is closed is not announced",
@@ -467,6 +518,33 @@ MUTANTS = (
            ((PrefixBook, "due_counted", counted.in_no_order),)),
     Mutant("counted-never-closed", "what was counted is never closed",
            ((PrefixBook, "due_counted", counted.never_due),)),
+    Mutant("epoch-never-assigned", "a log is read on without a look at its leader epochs",
+           ((route_session, "plan_splits", epochs.never_assigned),)),
+    Mutant("epoch-never-noted", "nobody asks a row for its leader epoch",
+           ((SplitProgress, "note_epoch", epochs.no_epochs),)),
+    Mutant("epoch-past-markers", "the epoch of the last row is kept past markers",
+           ((SplitProgress, "_move_to", epochs.move_and_keep),
+            (SplitProgress, "note_epoch", epochs.note_always))),
+    Mutant("epoch-kept-by-fold", "an end that moves without an epoch keeps the one it had",
+           ((SourceState, "advance", epochs.keep_old_epoch),)),
+    Mutant("epoch-of-pieces", "the epoch of the committed end is copied to the pieces behind it",
+           ((pieces, "_append", epochs.copy_to_pieces),)),
+    Mutant("epoch-of-a-zombie", "whoever answers vouches for an end behind markers",
+           ((end_epochs, "_with_end_epoch", epochs.vouched_by_anyone),), rare=True),
+    Mutant("cut-is-retried", "a log that was cut and has grown again fails its tasks for ever",
+           ((log_cuts, "cut_failure", epochs.cut_is_retried),)),
+    Mutant("place-before-outside", "a follower's place moves before files have their names",
+           ((FilesFollower, "follow", follow.place_first),)),
+    Mutant("after-ignored", "the catalog is told of what is not published yet",
+           ((FollowerRunner, "_limit", follow.any_slot),)),
+    Mutant("place-in-memory", "what the catalog is owed is forgotten with its driver",
+           ((HeldRoute, "want_partitions", follow.start_at_the_tail),)),
+    Mutant("two-pieces-at-once", "a follower is called while it is called",
+           ((WorkPool, "wake", follow.wake_twice),)),
+    Mutant("bound-ignored", "commits go on, however many records are not published",
+           ((HeldRoute, "refuse_unpublished", follow.without_bound),)),
+    Mutant("follower-forgotten", "a route has nobody who tells the catalog",
+           ((runner, "in_order", follow.forgotten),)),
     Mutant("count-after-closing", "a count is taken in of what the driver has closed",
            ((background, "counts_body", counted.counts_what_is_closed),), rare=True),
 )  # fmt: skip

@@ -21,19 +21,19 @@ from sluiceway.errors import (
     TaskFailedError,
     TopicNotFoundError,
 )
-from sluiceway.job import compact as compaction
-from sluiceway.job import replay as replays
-from sluiceway.job import reset_offsets
-from sluiceway.job.compact_requests import COMPACT, CompactRequest, Outcome
-from sluiceway.job.offset_moves import IDENTITY, ResetTarget, ResetWish, TargetKind
-from sluiceway.job.requests import LaneRequest
 from sluiceway.ledger import collect
 from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneRange
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import GAP, TWICE
+from sluiceway.operate import compact as compaction
+from sluiceway.operate import replay as replays
+from sluiceway.operate import reset_offsets
+from sluiceway.operate.offset_moves import IDENTITY, ResetTarget, ResetWish, TargetKind
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.compact_requests import COMPACT, CompactRequest, Outcome
+from sluiceway.upkeep.requests import LaneRequest
 
 if TYPE_CHECKING:
     from sim.world import World
@@ -64,7 +64,7 @@ class Command:
 def start(world: "World", name: str, run: Callable[["World"], None]) -> Process:
     """Run a command in a process of its own, on one of the hosts."""
     process = world.scheduler.process(f"{name}{len(world.commands)}", world.rng.choice(world.hosts))
-    world.commands.append(Command(process, resets=run in (reset, change)))
+    world.commands.append(Command(process, resets=run in (reset, change, accept_cut)))
 
     def whole() -> None:
         try:
@@ -72,7 +72,7 @@ def start(world: "World", name: str, run: Callable[["World"], None]) -> Process:
         except _EXPECTED as error:
             world.note(f"{process.name} ends with {error.code} {error}")
         except SluicewayError as error:
-            world.wrong.append(f"{process.name}: {error.code} {error}")
+            world.wrong.append(f"command: {process.name}: {error.code} {error}")
         world.note(f"{process.name} has ended")
         world.scheduler.kill_soon(process)
 
@@ -123,6 +123,21 @@ def change(world: "World") -> None:
         accepted=frozenset((IDENTITY,)),
     )
     _move(world, wish, source, "changes")
+
+
+def accept_cut(world: "World") -> None:
+    """`offsets reset --to` the committed end: read on in a log that lost its end and grew again."""
+    source, topic = SimSource(world.broker), world.monitor.topic
+    for number in world.cut_partitions():
+        end = world.monitor.fold.sources[number].end
+        wish = ResetWish(
+            ResetTarget("offset", offset=end),
+            reason="a test",
+            operator="operator@host",
+            partitions=(SourcePartition(topic, number),),
+            accepted=frozenset((GAP, TWICE)),
+        )
+        _move(world, wish, source, "accepted_cuts")
 
 
 def replay(world: "World") -> None:

@@ -8,12 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from sluiceway.errors import SluicewayError
-from sluiceway.job import desired, partition_bodies, prepare, replacing
-from sluiceway.job.desk import Build, RouteDesk
-from sluiceway.job.moved_partitions import MovedPartitions, OldFolder
-from sluiceway.job.replacing import Rewrite, Staging
-from sluiceway.job.route_session import RouteSession
-from sluiceway.job.side_records import put_asked
+from sluiceway.followers import desired
+from sluiceway.followers.files import Publisher
+from sluiceway.followers.moved_partitions import MovedPartitions, OldFolder
+from sluiceway.ledger import placing
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState
@@ -21,12 +19,18 @@ from sluiceway.ledger.garbage import Decided, Decision, Staged
 from sluiceway.ledger.partition_records import ReadyRecord, ReplaceRecord
 from sluiceway.ledger.places import moved_prefix
 from sluiceway.ledger.records import DataRecord
+from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.route_session import RouteSession
+from sluiceway.route.side_records import put_asked
 from sluiceway.sinks.contract import DesiredPartition
+from sluiceway.upkeep import partition_bodies, replacing
+from sluiceway.upkeep.desk import Build, RouteDesk
+from sluiceway.upkeep.replacing import Rewrite, Staging
 
 
 def placed_as_planned(record: DataRecord, fold: Fold) -> DataRecord:
     """Files keep the folder that they were planned with, wherever the partition is by then."""
-    return replace(prepare.placed(record, fold), files=record.files)
+    return replace(placing.placed(record, fold), files=record.files)
 
 
 def replace_what_was_read(
@@ -110,26 +114,27 @@ def closed_or_not(fold: FoldState, prefix: str, where: str) -> ClosedPrefix:
     return fold.closed.setdefault(prefix, ClosedPrefix(max([0, *below])))
 
 
-def serve_before_publishing(publish: Callable[..., None]) -> Callable[..., None]:
+def serve_before_publishing(held: HeldRoute, timeout_s: float) -> bool:
     """Background work has its records put before the epoch's files have their names."""
+    fold = held.owned.fold
+    newest = max(fold.unpublished, default=0)
+    if isinstance(fold.unpublished.get(newest), DataRecord):
+        before, fold.published_through = fold.published_through, fold.next_seq
+        put_asked(held, lambda _: None)
+        fold.published_through = before
+    return _WAIT_PUBLISHED(held, timeout_s)
 
-    def early(session: RouteSession, record: Any) -> None:
-        if isinstance(record, DataRecord) and session._held is not None:
-            fold = session._held.owned.fold
-            before, fold.published_through = fold.published_through, fold.next_seq
-            put_asked(session._held, lambda body: publish(session, body))
-            fold.published_through = before
-        publish(session, record)
 
-    return early
+_WAIT_PUBLISHED = HeldRoute.wait_published
 
 
 def recover_from_the_start(session: RouteSession) -> None:
     """All records are published again, whatever has become of their files."""
     owned = session._now.owned
+    publisher = Publisher(owned.storage, owned.layout, session._log)
     for record, _ in owned.log.records():
         if isinstance(record.body, DataRecord):
-            session._now.publisher.publish(record.body)
+            publisher.publish(record.body)
     _RECOVER(session)
 
 
@@ -146,6 +151,11 @@ def remove_at_once(
 
 
 _TAKE = MovedPartitions.take
+
+
+def always_shown(*_: object) -> bool:
+    """Readers are sent to the new folder, whatever the metastore says."""
+    return True
 
 
 def shown_for_ever(

@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sluiceway.job import pieces, prepare
-from sluiceway.job.pieces import Pieces
-from sluiceway.job.planner import PlannedEpoch
 from sluiceway.ledger.records import RangeRecord
+from sluiceway.route import prepare
+from sluiceway.schedule import pieces
+from sluiceway.schedule.pieces import Pieces
+from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.sources.contract import SourcePartition
 
 

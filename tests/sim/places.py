@@ -65,6 +65,7 @@ class Places:
     intents: dict[int, dict[str, Any]] = field(default_factory=dict)
     ended: set[int] = field(default_factory=set)
     expired_rows: Counter[Row] = field(default_factory=Counter)
+    sealed: set[str] = field(default_factory=set)
 
     def data(
         self, body: dict[str, Any], files: Sequence[tuple[Named, str]], seq: int, root: str
@@ -88,6 +89,7 @@ class Places:
         for file, value in files:
             folder = file.final.removeprefix(f"{root}/").rpartition("/")[0]
             name = self._name(folder)
+            require(name not in self.sealed, "rule 4", f"slot {seq} writes to the sealed {name}")
             place = self.by_name.get(name)
             if place is None:
                 fresh = folder not in self.used
@@ -104,7 +106,7 @@ class Places:
         return reached
 
     def late(self, files: Sequence[tuple[Named, str]], seq: int) -> None:
-        """Late rows are those of closed partitions.
+        """Late rows are those of closed partitions, and of sealed ones.
 
         Args:
             files: With the value of the partition column.
@@ -112,8 +114,25 @@ class Places:
         """
         for file, value in files:
             name = f"hr={value}"
-            require(name in self.closed, "I7", f"slot {seq}: {file.final} is of the open {name}")
+            closed = name in self.closed or name in self.sealed
+            require(closed, "I7", f"slot {seq}: {file.final} is of the open {name}")
             require(f"/late/{name}/" in file.final, "I4", f"slot {seq}: late rows in {file.final}")
+
+    def seal(self, names: Iterable[str], seq: int, timed: bool) -> None:  # noqa: FBT001
+        """What no row reaches any more has nothing left to be done with it."""
+        for name in names:
+            where = f"slot {seq} seals {name}"
+            require(name not in self.sealed, "rule 4", f"{where} again")
+            busy = any(each["partition"] == name for each in self.intents.values())
+            require(not busy, "rule 4", f"{where}, which is worked on")
+            if name in self.closed:
+                require(self.closed[name] > 0, "I7", f"{where}, which was never announced")
+            else:
+                place = self.by_name.get(name)
+                moved = place is not None and place.folder != name
+                there = place is not None and (place.expired or not timed)
+                require(moved and there, "I7", f"{where}, which is still to be closed")
+            self.sealed.add(name)
 
     def _name(self, folder: str) -> str:
         found = (name for name, place in self.by_name.items() if place.folder == folder)

@@ -16,6 +16,9 @@ from typing import Any, Protocol
 
 from sim.scheduler import DiedHereError, Scheduler
 
+_USER = 1000
+"""Whose all files and processes are."""
+
 
 @dataclass(eq=False, slots=True)
 class Inode:
@@ -294,6 +297,7 @@ class _Stat:
     st_mode: int
     st_ino: int
     st_dev: int = 0
+    st_uid: int = _USER
 
 
 def _status(inode: Inode) -> _Stat:
@@ -331,6 +335,10 @@ class PosixCalls:
     def link(self, source: object, target: object) -> None:
         system, old, new = _mounted(), str(source), str(target)
         system.call("link", new, lambda: system.link(old, new))
+
+    def geteuid(self) -> int:
+        """All processes of this world are one user's."""
+        return _USER
 
     def fsync(self, file: Any) -> None:
         system = _mounted()

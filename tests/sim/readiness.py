@@ -3,14 +3,16 @@
 Shares no code with the product: the brokers' own logs say what a source partition may still hold.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sim.broker import CLEAN, Broker, hour, outcome
+from sim.clocks import HostClocks
 from sim.places import ViolationError, require
 from sim.read_rows import Named, Row, rows_fit
+from sim.scheduler import Process
 
 OUT_OF_ORDERNESS_US = 30_000_000
 IDLE_AFTER_US = 3_000_000
@@ -78,6 +80,7 @@ class Marks:
             known = known or (timed.counts == "alone" and prefix in body.get("counted", ()))
             require(known, "rule 6", f"slot {seq} closes {prefix} at {self.us}, needs {bound}")
         read_at = int(mark["read_at_us"])
+        seen.check_look(read_at, seq)
         for span in body["ranges"]:
             self._take(span, read_at)
         for name in mark.get("woken", ()):
@@ -135,14 +138,24 @@ class Seen:
 
     broker: Broker
     timed: Timed | None = None
+    clocks: HostClocks = field(default_factory=lambda: HostClocks(lambda: 0.0))
+    acting: Callable[[], Process | None] = lambda: None
 
     def fit(self, files: Named, wanted: list[Row], what: str, optional: int = 0) -> None:
         """Demand that files have just these rows, each in its own partition."""
         value_of = hour if self.timed is None else minute_of
         require(rows_fit(files, wanted, optional, value_of), "P6", what)
 
+    def check_look(self, read_at: int, seq: int) -> None:
+        """Log ends were not read by a clock that had just stepped ahead."""
+        true_us = int((_FIRST_SECOND + self.clocks.now()) * 1_000_000)
+        self.clocks.check(self.acting(), read_at, true_us, f"slot {seq}")
+
     def check_idle(self, source: Any, number: int, read_at: int, seq: int) -> None:
         """Nothing stood behind the committed end when somebody looked, read or not."""
+        if self.clocks.stepped:
+            # Its time says nothing of what was there then.
+            return
         log = self.broker.by_id[source.topic_id][number]
         before = read_at / 1e6 - _FIRST_SECOND
         for offset in range(source.end, len(log.rows)):

@@ -30,9 +30,13 @@ class Process:
     Attributes:
         crash_in: Calls until it dies; None lives on.
         paused: As by SIGSTOP; what it has sent still arrives.
-        stops_at: It is paused in its next `put` of a record before the slot is taken, or before
-            the `record` or the file that it publishes (`publish`) is durable.
+        stops_at: It is paused in its next `put` of a record before the slot is taken, before
+            the `record` or the file that it publishes (`publish`) is durable, or before the
+            metastore is told of partitions (`apply`).
         own: What the product has one of in each process.
+        began: When it was started.
+        awake_since: When it was paused for the last time and went on.
+        lulled: Nothing asks it for records any more.
     """
 
     name: str
@@ -44,6 +48,9 @@ class Process:
     stops_at: str = ""
     threads: list["Thread"] = field(default_factory=list)
     own: dict[type, object] = field(default_factory=dict)
+    began: float = 0.0
+    awake_since: float = 0.0
+    lulled: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +71,7 @@ class Scheduler:
     Attributes:
         now: Virtual monotonic seconds.
         escaped: The last error that ended a simulated thread.
+        wrong_s: By how much the wall clock of a host is ahead.
         steps: Calls and pauses of simulated threads so far.
     """
 
@@ -79,6 +87,7 @@ class Scheduler:
         self._doomed: list[Process] = []
         self._some_paused = False
         self.escaped = ""
+        self.wrong_s: Callable[[str], float] = lambda host: 0.0
         self._hub = getcurrent()
         self.current: Thread | None = None
 
@@ -144,7 +153,7 @@ class Scheduler:
 
     def process(self, name: str, host: str) -> Process:
         """A new process."""
-        process = Process(name, host, 100 + len(self.processes))
+        process = Process(name, host, 100 + len(self.processes), began=self.now)
         self.processes.append(process)
         return process
 
@@ -192,6 +201,8 @@ class Scheduler:
 
     def pause(self, process: Process, *, paused: bool) -> None:
         """SIGSTOP or SIGCONT."""
+        if process.paused and not paused:
+            process.awake_since = self.now
         process.paused = paused
         self._some_paused = any(each.paused and not each.dead for each in self.processes)
 

@@ -52,6 +52,10 @@ class _Run:
             gap = int(_MOST_GAP ** rng.random())
             self._go_on(self._scheduler.steps + gap)
             rng.choice(self._drawn).act(world)
+            while world.lull:
+                seconds, then = world.lull.pop(0)
+                self._pass(seconds)
+                then()
             if not world.running() and rng.random() < 0.7:
                 world.start_driver(bounded=False)
             world.check_halts()
@@ -62,6 +66,7 @@ class _Run:
         world.note("the world is well from here on")
         world.weather.heal()
         world.broker.heal()
+        world.doubts.heal()
         for life in world.running():
             life.stop.ask()
         processes = [life.process for life in world.running()]
@@ -70,7 +75,9 @@ class _Run:
         self._wake(process for process in processes if process not in sleepers)
         if world.is_another_log and world.rng.random() < 0.8:
             self._until_ended([operators.start(world, "change", operators.change)])
-        last = self._read_the_rest()
+        last = self._read_behind_cuts(self._read_the_rest())
+        if world.cut_partitions():
+            return
         if sleepers:
             # They find a ledger that has gone on for long.
             for _ in range(world.rng.randint(0, 4)):
@@ -91,6 +98,22 @@ class _Run:
         self._check()
         world.power_cut()
         world.monitor.check_end(world.all_files(), world.table.partitions)
+
+    def _read_behind_cuts(self, last: Life) -> Life:
+        """Logs that were cut have halted the route; an operator may let it read on."""
+        world = self._world
+        cut = world.cut_partitions()
+        if not cut:
+            return last
+        halted = "SW455" in [code for code, _ in last.halts]
+        if not (halted or world.is_another_log) and any(map(world.has_more, cut)):
+            raise ViolationError(f"P7: {cut} were cut, the last driver has not halted")
+        if world.rng.random() < 0.2:
+            return last
+        for _ in range(_MOST_STARTS):
+            if world.cut_partitions():
+                self._until_ended([operators.start(world, "accept", operators.accept_cut)])
+        return self._read_the_rest()
 
     def _look_again(self) -> Life | None:
         """Start once more when something arrived while the last driver ran; None when nothing did.
@@ -129,6 +152,13 @@ class _Run:
         """Let threads run for some steps, or until nobody can."""
         self._scheduler.next_event = until
         while self._scheduler.steps < until and self._turn():
+            pass
+
+    def _pass(self, seconds: float) -> None:
+        """Let time pass, but not for ever."""
+        until, end = self._scheduler.now + seconds, self._scheduler.steps + _MOST_STEPS
+        self._scheduler.next_event = end
+        while self._scheduler.now < until and self._scheduler.steps < end and self._turn():
             pass
 
     def _turn(self) -> bool:
@@ -176,6 +206,8 @@ def simulate(seed: int, *, traced: bool = False) -> Outcome:
         takeovers=world.monitor.fold.term,
         snapshots=world.monitor.snapshots,
         packs=world.monitor.packs,
+        sealed=world.monitor.sealings,
+        files_aside=world.monitor.aside,
         late_arrivals=world.weather.arrived,
         **{f"store_{world.store}": 1},
     )

@@ -53,7 +53,9 @@ def _monotonic() -> float:
 
 
 def _time_ns() -> int:
-    return int((_FIRST_SECOND + scheduler().now) * 1_000_000_000)
+    found = scheduler()
+    wrong_s = found.wrong_s(found.current.process.host) if found.current is not None else 0.0
+    return int((_FIRST_SECOND + found.now + wrong_s) * 1_000_000_000)
 
 
 # threading

@@ -6,16 +6,19 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim.broker import CLEAN, DIRTY, Broker, outcome, repaired
+from sim.broker import CLEAN, DIRTY, Broker, Log, outcome, repaired
 from sim.readiness import event_time_us
 from sim.scheduler import Process, Scheduler
 from sim.weather import Weather
 from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
-from sluiceway.job.runner import Bundle, TaskRunner, finished_results
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.offset_sum import offset_sum
 from sluiceway.ledger.records import RowCounts
+from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.sources.contract import Split
+from sluiceway.sources.kafka import log_cuts
+from sluiceway.sources.kafka.log_cuts import LogCut
+from sluiceway.sources.kafka.progress import SplitProgress
 from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker import answers
@@ -96,15 +99,36 @@ class Cluster(Protocol):
 
     def value(self, partition: int, offset: int) -> str: ...
 
+    def spoil_staged(self, results: Sequence[TaskResult]) -> None: ...
+    def check_start(self, split: Split) -> None: ...
+
 
 @dataclass(slots=True)
 class _Reading:
-    split: Split
-    offsets: list[int] = field(default_factory=list)
-    end: int = 0
+    """A split as it is read; how far, and under which leader epoch, the product's own code says."""
 
-    def finished(self) -> bool:
-        return self.split.stop_offset is not None and self.end >= self.split.stop_offset
+    progress: SplitProgress
+    offsets: list[int] = field(default_factory=list)
+    begun: bool = False
+
+    @property
+    def split(self) -> Split:
+        return self.progress.split
+
+    @property
+    def end(self) -> int:
+        return self.progress.next_offset
+
+
+class _Asked:
+    """What a consumer is asked about a log that was cut."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+
+    def get_watermark_offsets(self, place: object, *, timeout: float) -> tuple[int, int]:
+        del place, timeout
+        return self._log.first, len(self._log.rows)
 
 
 class Attempt:
@@ -140,11 +164,11 @@ class Attempt:
     def _read(self, plan: TaskPlan, storage: Storage) -> list[_Reading]:
         scheduler = self._cluster.scheduler
         deadline = scheduler.now + plan.deadline_s
-        readings = [_Reading(split, end=split.start_offset) for split in plan.splits]
+        readings = [_Reading(SplitProgress(split)) for split in plan.splits]
         while True:
             for reading in readings:
                 self._fetch(reading)
-            if scheduler.now >= deadline or all(each.finished() for each in readings):
+            if scheduler.now >= deadline or all(each.progress.done for each in readings):
                 return readings
             scheduler.wait(None, _POLL_S + scheduler.rng.random() * plan.deadline_s)
             try:
@@ -155,7 +179,10 @@ class Attempt:
 
     def _fetch(self, reading: _Reading) -> None:
         partition = reading.split.partition
-        log = self._cluster.broker.topics[partition.topic][partition.partition]
+        log = self._cluster.broker.topics[partition.topic][partition.number]
+        if not reading.begun:
+            reading.begun = True
+            self._hold_against(reading.split, log)
         stop = reading.split.stop_offset
         end = min(log.stable_end, len(log.rows) if stop is None else stop)
         if end <= reading.end:
@@ -166,7 +193,19 @@ class Attempt:
         found = [offset for offset in range(reading.end, until) if log.rows[offset]]
         reading.offsets += found
         # Between two rows nobody knows how far a hole goes.
-        reading.end = until if until == end else found[-1] + 1 if found else reading.end
+        if found:
+            reading.progress.take(found)
+            reading.progress.note_epoch(found[-1], log.epochs[found[-1]])
+        if until == end:
+            reading.progress.reach_end(end)
+
+    def _hold_against(self, split: Split, log: Log) -> None:
+        """What the library does when it meets a log with a leader epoch."""
+        self._cluster.check_start(split)
+        epoch, start = split.leader_epoch, split.start_offset
+        if epoch is not None and log.end_of(epoch) < start:
+            asked: Any = _Asked(log)
+            raise log_cuts.cut_failure(asked, split, LogCut(start, epoch, log.end_of(epoch), epoch))
 
     def _split(self, reading: _Reading) -> SplitResult:
         found = _split_result(reading)
@@ -179,7 +218,7 @@ class Attempt:
         counts = dict.fromkeys(("clean", "dirty", "filtered", "skipped", LATE), 0)
         reopened = 0
         for reading in readings:
-            number = reading.split.partition.partition
+            number = reading.split.partition.number
             for offset in reading.offsets:
                 kind = outcome(number, offset)
                 values = (self._cluster.value(number, offset),)
@@ -222,7 +261,7 @@ class Attempt:
 
 def _newest(reading: _Reading) -> BigInt | None:
     """Greatest event time of what was written."""
-    number = reading.split.partition.partition
+    number = reading.split.partition.number
     written = (each for each in reading.offsets if outcome(number, each) == CLEAN)
     times = [event_time_us(number, each) for each in written]
     return BigInt(max(times)) if times else None
@@ -237,10 +276,18 @@ def _split_result(reading: _Reading) -> SplitResult:
         end=BigInt(reading.end),
         rows=BigInt(rows),
         gaps=BigInt(reading.end - split.start_offset - rows),
-        leader_epoch=None,
+        end_epoch=reading.progress.end().leader_epoch,
         max_event_time_us=None,
         offset_sum=offset_sum(split.partition.partition, np.array(reading.offsets, np.int64)),
     )
+
+
+def _lane_result(split: Split, end: int) -> SplitResult:
+    progress = SplitProgress(split)
+    offsets = list(range(split.start_offset, end))
+    if offsets:
+        progress.take(offsets)
+    return _split_result(_Reading(progress, offsets))
 
 
 def run_lane_task(
@@ -265,8 +312,7 @@ def run_lane_task(
                 files.write((cluster.value(number, offset),), [(number, offset)])
             else:
                 files.write_dirty([(number, offset)])
-        reading = _Reading(split, list(range(start, end)), end)
-        splits.append(_split_result(reading))
+        splits.append(_lane_result(split, end))
         if end < stop:
             break
     cluster.scheduler.wait(None, rng.random())
@@ -328,12 +374,14 @@ class SimRunner(TaskRunner):
             wait()
             found = [task.answers() for task in tasks]
             if all(each is not None for each in found):
-                return [
+                answered = [
                     answer
                     for each in found
                     for answer in each or ()
                     if answer.moved() or answer.failure is not None
                 ]
+                self._cluster.spoil_staged(answered)
+                return answered
             if scheduler.now >= give_up_at:
                 return self._salvage(bundles, tasks)
             self._retry(tasks, bundles)

@@ -8,8 +8,6 @@ from uuid import uuid4
 
 from sim.substitutes import scheduler
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.job import offset_moves
-from sluiceway.job.housekeeping import keep_log_short
 from sluiceway.ledger import forgetting, snapshot
 from sluiceway.ledger.collect import GarbageCollector
 from sluiceway.ledger.fold import Fold
@@ -18,10 +16,13 @@ from sluiceway.ledger.garbage import Decided, Epoch
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import SourceChangeRecord
 from sluiceway.ledger.packs import Packs
-from sluiceway.ledger.records import DataRecord, FenceRecord, Record, SnapshotRecord
+from sluiceway.ledger.records import FenceRecord, Record, SnapshotRecord
 from sluiceway.ledger.writer import Committed, LedgerWriter
+from sluiceway.operate import offset_moves
+from sluiceway.route.held_route import HeldRoute
 from sluiceway.storage.contract import PutResult
 from sluiceway.types.strict_json import StrictJsonError, decode
+from sluiceway.upkeep.housekeeping import keep_log_short
 
 
 def nothing(*arguments: object, **named: object) -> None:
@@ -102,13 +103,15 @@ def records_of_slots(log: LedgerLog, start: int = 0) -> Iterator[tuple[Record, b
 # Snapshots
 
 
-def snapshot_before_publishing(publish: Callable[..., None]) -> Callable[..., None]:
-    def early(session: Any, record: DataRecord) -> None:
-        session._held.owned.writer.note_published()
-        keep_log_short(session._held.upkeep, session._log)
-        publish(session, record)
+def snapshot_before_publishing(held: HeldRoute, timeout_s: float) -> bool:
+    owed = dict(held.owned.fold.unpublished)
+    held.owned.writer.note_published()
+    keep_log_short(held.upkeep, held.followers._events)
+    held.owned.fold.unpublished.update(owed)
+    return _WAIT_PUBLISHED(held, timeout_s)
 
-    return early
+
+_WAIT_PUBLISHED = HeldRoute.wait_published
 
 
 def trust_side_file(storage: Any, layout: Any, record: Record) -> Fold | None:
@@ -126,6 +129,47 @@ def trust_side_file(storage: Any, layout: Any, record: Record) -> Fold | None:
 def keep_few_partitions(fold: Fold) -> list[Any]:
     states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
     return states[: forgetting.MAX_PARTITIONS]
+
+
+def keep_what_is_owed(fold: Fold) -> list[Any]:
+    """Partitions that have moved are forgotten as others are, and nothing is sealed."""
+    states = sorted(fold.partitions.values(), key=lambda state: (-state.last_seq, state.folder))
+    needed = {work.partition for work in fold.intents.values()}
+    needed.update(work.partition for work in fold.left.values())
+    return states[: forgetting.MAX_PARTITIONS] + [
+        each
+        for each in states[forgetting.MAX_PARTITIONS :]
+        if each.placed_seq >= fold.effects_through
+        or each.folder in needed
+        or (fold.watermark.read_at_us is not None and not fold.is_announced(each))
+    ]
+
+
+def nothing_to_seal(fold: Fold, choice: object) -> tuple[str, ...]:
+    del fold, choice
+    return ()
+
+
+def never_sealed(fold: Fold, partition: str) -> None:
+    """Rows go where the first rows of a sealed partition went."""
+    del fold, partition
+
+
+def all_open(files: Iterable[Any], fold: Fold) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    del fold
+    return tuple(files), ()
+
+
+def no_reason(fold: Fold, name: str, states: object) -> str:
+    """Whatever is old is sealed."""
+    del fold, name, states
+    return ""
+
+
+def packed_nothing(slots: object) -> str:
+    """A side file leaves out what is sealed."""
+    del slots
+    return ""
 
 
 def forget_the_unannounced(fold: Fold) -> list[Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim.scheduler import DiedHereError, Process, Scheduler
+from sim.scheduler import DiedHereError, KilledError, Process, Scheduler
 from sluiceway.errors import (
     MetastoreUnavailableError,
     SourceUnavailableError,
@@ -29,6 +29,7 @@ class Rates:
         late: A request that failed, or whose sender died, arrives all the same, later.
         doubled: It arrives a second time, later.
         slow: It takes seconds.
+        metastore_slow: A call to the metastore takes seconds, before its effect and after it.
         pace: Each call of a driver takes up to so many seconds, so that a commit lasts epochs.
         stale: The log's listing is one of a while ago.
         refused: PREPARE finds an attempt's folder other than the task has said.
@@ -42,6 +43,7 @@ class Rates:
     late: float = 0.0
     doubled: float = 0.0
     slow: float = 0.0
+    metastore_slow: float = 0.0
     pace: float = 0.0
     stale: float = 0.0
     refused: float = 0.0
@@ -57,6 +59,7 @@ class Rates:
         most = {
             "late": 0.7,
             "stale": 0.5,
+            "metastore_slow": 0.5,
             "pace": 0.3,
             "refused": 0.2,
             "task_dies": 0.2,
@@ -236,6 +239,17 @@ class Weather:
         if self._lasts("broker") or self._hit(self.rates.failed):
             raise SourceUnavailableError("no broker answers")
 
+    def _take_long(self, what: str, effect: Callable[[], None]) -> None:
+        """A call takes seconds; its sender may die meanwhile."""
+        rng = self.scheduler.rng
+        try:
+            self.scheduler.wait(None, rng.random() * 2)
+        except KilledError:
+            self._send_late(what, effect)
+            raise
+        effect()
+        self.scheduler.wait(None, rng.random() * 2)
+
     def ask_metastore(self, request: str, effect: Callable[[], None]) -> None:
         """A call to the metastore."""
         what = f"metastore {request}"
@@ -245,9 +259,16 @@ class Weather:
             self._send_late(what, effect)
             raise
         self.note(f"{who}: {what}")
+        process = self.scheduler.alive().process
+        if request == "apply" and process.stops_at == "apply":
+            self._stand_still(process)
         if self._lasts("metastore") or self._hit(self.rates.failed):
             self._send_late(what, effect)
             raise MetastoreUnavailableError("no answer")
-        effect()
+        if self._hit(self.rates.metastore_slow):
+            # What others ask meanwhile comes before it, or before its answer.
+            self._take_long(what, effect)
+        else:
+            effect()
         if self._hit(self.rates.reply_lost):
             raise MetastoreUnavailableError("the answer was lost")

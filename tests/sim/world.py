@@ -3,7 +3,7 @@
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import FunctionType
@@ -13,10 +13,14 @@ from sim.announcing import ready_rule, timed
 from sim.background import SimBackground, SimRewriter
 from sim.broker import Broker, SimSource, hour
 from sim.catalog import SCHEMA, Shown, SimSink, SimTable
+from sim.clocks import BELIEVE_AFTER_S, HostClocks
+from sim.doubts import Doubts
+from sim.folded import Source
 from sim.held import Held, Look
 from sim.lives import Life, SimLog
 from sim.monitor import Monitor
 from sim.operators import Command
+from sim.outside import READERS_GRACE_S, Outside
 from sim.places import ViolationError
 from sim.posix import FileSystem, PosixCalls, PosixPath, PosixTrees, mount
 from sim.readiness import minute_of
@@ -25,48 +29,53 @@ from sim.scheduler import Process, Scheduler
 from sim.tasks import RowsFormat, SimRunner, run_lane_task
 from sim.watched import WatchedLocalStorage
 from sim.weather import Rates, Weather
+from sluiceway.config.config import CompiledJob, RouteConfig
+from sluiceway.config.dirty_limits import NO_LIMITS, DirtyLimits
 from sluiceway.errors import SluicewayError
+from sluiceway.followers import moved_partitions
+from sluiceway.followers.runner import FollowerRunner
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.host.process import ProcessIdentity
-from sluiceway.job import (
-    background,
+from sluiceway.job import loop, run, status_board
+from sluiceway.job.run import Eyes
+from sluiceway.job.stop import StopSignal
+from sluiceway.ledger import (
+    forgetting,
+    layout,
+    lease,
+    log,
+    packs,
+    records,
+    sealing,
+    tenure,
+    upkeep,
+    writer,
+)
+from sluiceway.observe.progress import Progress
+from sluiceway.observe.steps import Step
+from sluiceway.operate import replay, reset_offsets, short_driver
+from sluiceway.route import background, route_plan, route_session, takeover
+from sluiceway.schedule import pieces, runner, steady_clock
+from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sources.contract import LogBounds, SourcePartition, Split
+from sluiceway.sources.registry import SourceAccess
+from sluiceway.spec.start import EARLIEST, StartAt
+from sluiceway.storage import local, probing
+from sluiceway.storage.access import NO_STORES, Stores
+from sluiceway.storage.contract import Storage
+from sluiceway.upkeep import (
     compactor,
     counts_feed,
     desk,
     dirty_keeping,
     housekeeping,
     lanes,
-    loop,
-    moved_partitions,
-    pieces,
-    prepare,
     replacing,
-    replay,
-    reset_offsets,
-    route_plan,
-    route_session,
-    run,
-    runner,
-    short_driver,
-    status_board,
-    takeover,
 )
-from sluiceway.job.config import CompiledJob, RouteConfig
-from sluiceway.job.desk import RouteDesk
-from sluiceway.job.dirty_limits import NO_LIMITS, DirtyLimits
-from sluiceway.job.run import Eyes
-from sluiceway.job.stop import StopSignal
-from sluiceway.ledger import forgetting, layout, lease, log, packs, records, upkeep, writer
-from sluiceway.observe.progress import Progress
-from sluiceway.observe.steps import Step
-from sluiceway.sinks.hive.options import HiveTableOptions
-from sluiceway.sinks.registry import CatalogAccess
-from sluiceway.sources.registry import SourceAccess
-from sluiceway.spec.start import EARLIEST, StartAt
-from sluiceway.storage import local
-from sluiceway.storage.contract import Storage
-from sluiceway.worker import staged_files
-from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule
+from sluiceway.upkeep.desk import RouteDesk
+from sluiceway.worker import answers, staged_files
+from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule, TaskResult
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
@@ -92,21 +101,38 @@ class World:
         self.broker.create(TOPIC, self.rng.randint(1, 3))
         self.records_per_folder = self.rng.randint(2, 5)
         self.snapshot_every = self.rng.randint(2, 6)
+        self.max_unsealed = self.rng.choice((1, 1, 2, 100))
         self.turn_s = self.rng.choice((0.0, 0.3))
         held = Held(f"{ROOT}/_sluiceway/{ROUTE}", self.records_per_folder)
         shown = Shown(self.table, self._by_owner)
-        self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown)
+        system = held.log.removesuffix("/log/")
+        outside = Outside(lambda: self.scheduler.now, system, ROOT)
+        self.monitor = Monitor(ROOT, TOPIC, held, self.broker, shown, outside)
+        self.table.moved = self.monitor.told_metastore
+        self.by_others = False
+        # In the others a look's time is the true one, and tells what was to be seen then.
+        self.has_clocks = seed // 3 % 5 in (1, 3)
+        self.clocks = self.monitor.seen.clocks = HostClocks(lambda: self.scheduler.now)
+        self.monitor.seen.acting = self._acting
+        self.scheduler.wrong_s = self.clocks.wrong_s
+        self.lull: list[tuple[float, Callable[[], None]]] = []
         self.monitor.acting = self._acting
         self.timed = self.monitor.seen.timed = timed(seed)
+        self.doubts = Doubts.drawn(seed, lambda: self.scheduler.now)
+        self.broker.says, self.table.refuses = self._says, self.doubts.refuses
         self.files = FileSystem(self.scheduler, self.monitor, self.weather)
         self.objects = Objects(self.monitor)
         self.lives: list[Life] = []
         self.commands: list[Command] = []
         self.wrong: list[str] = []
+        self.in_a_turn: set[int] = set()
         self.hosts = self.rng.choice((("a",), ("a", "b")))
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
         self.slots = self.rng.randint(1, 4)
+        self.monitor.max_unpublished = max(1, self.slots - 1)
         self.ever_recreated = False
+        self.ever_cut = False
+        self.monitor.ever_cut = lambda: self.ever_cut
         self.seen: Counter[str] = Counter()
         if self.store == "local":
             self._make_disk()
@@ -143,10 +169,44 @@ class World:
             known.topic_id != self.broker.ids[TOPIC] for known in self.monitor.fold.sources.values()
         )
 
+    def is_cut(self, known: Source, number: int) -> bool:
+        """Whether a log has other rows below a committed end than those that were read.
+
+        As far as its ledger can know: where it has a leader epoch beside the end.
+        """
+        log = self.broker.by_id[known.topic_id][number]
+        return known.end_epoch is not None and log.end_of(known.end_epoch) < known.end
+
+    def cut_partitions(self) -> list[int]:
+        """Source partitions of which that is so."""
+        known = self.monitor.fold.sources.items()
+        return [number for number, source in known if self.is_cut(source, number)]
+
+    def has_more(self, number: int) -> bool:
+        """Whether something stands behind the committed end, so that it has to be read."""
+        known = self.monitor.fold.sources[number]
+        return self.broker.by_id[known.topic_id][number].stable_end > known.end
+
+    def check_start(self, split: Split) -> None:
+        """A task that reads on at a committed end holds the log against the epoch beside it."""
+        number = split.partition.number
+        known = self.monitor.fold.sources.get(number)
+        if known is None or known.end != split.start_offset or split.leader_epoch is not None:
+            return
+        if known.topic_id == self.broker.ids[TOPIC] and self.is_cut(known, number):
+            self.wrong.append(f"command: [{number}] was cut below {known.end} and is read on")
+
     def spoil(self, path: str, content: bytes | None) -> None:
         """Somebody else removes a file, or puts another in its place."""
         self.note(f"from outside: {path} is {'gone' if content is None else repr(content[:60])}")
         self.seen["spoilt"] += 1
+        self.by_others = True
+        try:
+            self._spoil(path, content)
+        finally:
+            self.by_others = False
+
+    def _spoil(self, path: str, content: bytes | None) -> None:
         if self.store != "local":
             if content is None:
                 self.objects.drop(path)
@@ -157,6 +217,36 @@ class World:
         else:
             self.files.put(path, content)
 
+    def spoil_staged(self, results: Sequence[TaskResult]) -> None:
+        """The store loses files that a task has named, before anybody has looked."""
+        for result in results:
+            files = (*result.files, *result.dirty_files, *result.late_files)
+            for path in self.doubts.vanished(self.monitor.stage + each.staged for each in files):
+                if self.monitor.look.content(path) is None:
+                    # Another driver has fenced this one, and collected what it had staged.
+                    continue
+                # Nobody else ever names it: for the monitor it was never closed.
+                self.monitor.writes(path)
+                self.spoil(path, None)
+                self.seen["staged_files_lost"] += 1
+
+    def _says(self, one: SourcePartition, place: LogBounds) -> LogBounds:
+        """What the leader of a source partition tells a driver."""
+        known = self.monitor.fold.sources.get(one.number)
+        if known is None or self.is_another_log or self.monitor.reset_into_nothing:
+            return place
+        if not self.scheduler.alive().process.name.startswith("driver"):
+            return place
+
+        def elect() -> int:
+            log = self.broker.topics[one.topic][one.number]
+            log.elect(self.scheduler.now, 1)
+            return log.leader_epoch
+
+        said = self.doubts.seen((one.topic, one.number), place, known.end, elect)
+        self.seen["leaders_behind"] += said is not place
+        return said
+
     def all_files(self) -> list[str]:
         """Names of all files of the table."""
         return self.files.files(ROOT) if self.store == "local" else list(self.objects.held)
@@ -164,7 +254,10 @@ class World:
     def _acting(self) -> Process | None:
         """Whose call this is; None when it comes after its sender has died, or from outside."""
         thread = self.scheduler.current
-        return None if thread is None else thread.process
+        return None if thread is None or self.by_others else thread.process
+
+    def _has_fenced(self, process: Process, term: int) -> None:
+        self.monitor.outside.terms[process] = term
 
     def _by_owner(self) -> bool:
         """Whether the driver acts now that holds the fence."""
@@ -216,6 +309,7 @@ class World:
             partitions=(PartitionRule("hr", None, "hr"),),
             interval_s=1.0,
             straggler_timeout_s=3.0,
+            max_unpublished=self.monitor.max_unpublished,
             late=LateRule(LatePolicy.SIDE if self.slots % 2 else LatePolicy.REOPEN),
         )
 
@@ -242,7 +336,7 @@ class World:
         def observe(step: Step) -> None:
             self.note(f"{life.process.name}: -- {step.value}")
 
-        eyes = Eyes(cast("Log", SimLog(life, self.note, self.monitor.told)), Progress())
+        eyes = Eyes(self._log_of(life), Progress())
         takeover = {} if replaces is None else {ROUTE: replaces}
         job = CompiledJob((replace(self.route(), dirty=limits),), takeover=takeover)
         try:
@@ -260,14 +354,14 @@ class World:
     def check_halts(self) -> None:
         """A route may halt only for a reason that the world has given, a command end so."""
         if self.wrong:
-            raise ViolationError(f"command: {self.wrong[0]}")
+            raise ViolationError(self.wrong[0])
         for life in self.lives:
             new, life.halts_seen = life.halts[life.halts_seen :], len(life.halts)
             for code, error in new:
                 self.seen[f"halts_{code}"] += 1
                 # A zombie may find rows expired that its successor has committed.
                 replaced = life.term < self.monitor.greatest_term
-                gone = self.ever_recreated or self.monitor.reset_into_nothing
+                gone = self.ever_recreated or self.monitor.reset_into_nothing or self.ever_cut
                 lost = code == "SW455" and (gone or replaced)
                 if lost or (code in _HALTS_ALLOWED and (code != "SW451" or replaced)):
                     continue
@@ -277,7 +371,10 @@ class World:
         """The log of a command that is a driver for a while."""
         process = self.scheduler.alive().process
         life = Life(process, StopSignal(), SimRunner(self, 0), self.seen)
-        return cast("Log", SimLog(life, self.note, self.monitor.told))
+        return self._log_of(life)
+
+    def _log_of(self, life: Life) -> "Log":
+        return cast("Log", SimLog(life, self.note, self.monitor.told, self._has_fenced))
 
     def commanded(self) -> list[Command]:
         """Commands that have neither died nor ended."""
@@ -319,7 +416,7 @@ def _mounted() -> FileSystem:
     return _worlds[-1].files
 
 
-def _open_storage(location: str) -> tuple[Storage, str]:
+def _open_storage(location: str, stores: Stores = NO_STORES) -> tuple[Storage, str]:
     return _world().storage(), location
 
 
@@ -361,13 +458,28 @@ def _rewriter(of: layout.LedgerLayout, *__: object) -> SimRewriter:
 
 
 def _check_staged(storage: Storage, *asked: Any) -> None:
-    prepare.check_staged_files(storage, *asked)
+    answers.check_staged_files(storage, *asked)
     _world().weather.refuse()
 
 
 def _no_problem(*arguments: object) -> None:
     """Types of columns are not simulated."""
     del arguments
+
+
+_turn = FollowerRunner._turn
+
+
+def _watched_turn(of: FollowerRunner, each: Any) -> float | None:
+    """A piece of a follower; a second one beside it is a violation."""
+    world = _world()
+    if id(each) in world.in_a_turn:
+        world.wrong.append(f"follower: {each.follower.name} is called while it is called")
+    world.in_a_turn.add(id(each))
+    try:
+        return _turn(of, each)
+    finally:
+        world.in_a_turn.discard(id(each))
 
 
 _decode_once = lru_cache(maxsize=4096)(records.decode_record)
@@ -377,7 +489,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (local, "os", PosixCalls()),
     (local, "Path", PosixPath),
     (local, "shutil", PosixTrees()),
-    (local, "_PROBE_WRITERS", 2),
+    (probing, "_WRITERS", 2),
     (takeover, "open_storage", _open_storage),
     (takeover, "own_identity", _own_identity),
     (lease, "is_alive", _is_alive),
@@ -389,6 +501,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (short_driver, "open_sink", _open_sink),
     (short_driver, "open_source", _open_source),
     (short_driver, "is_alive", _is_alive),
+    (FollowerRunner, "_turn", _watched_turn),
     (lanes, "run_lane_task", lambda *asked: run_lane_task(_world(), *asked)),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
@@ -401,7 +514,9 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (forgetting, "MAX_PARTITIONS", 2),
     (pieces, "LEAST_PIECE", 1),
     (pieces.Pieces, "_piece", lambda *asked: 3),
-    (moved_partitions, "READERS_GRACE_S", 8.0),
+    (moved_partitions, "READERS_GRACE_S", READERS_GRACE_S),
+    (tenure, "LOOK_EVERY_S", 1.0),
+    (steady_clock, "BELIEVE_AFTER_S", BELIEVE_AFTER_S),
     (moved_partitions, "_LOOK_EVERY_S", 3.0),
     (dirty_keeping, "READERS_GRACE_S", 4.0),
     (desk, "BEGIN", (_begin_background,)),
@@ -454,7 +569,10 @@ def enter(world: World) -> None:
     for module, name, small in (
         (layout, "RECORDS_PER_FOLDER", world.records_per_folder),
         (upkeep, "SNAPSHOT_EVERY", world.snapshot_every),
+        (sealing, "MAX_UNSEALED", world.max_unsealed),
         (desk, "TURN_S", world.turn_s),
+        # Where nobody waits for them, records are committed behind others that are not published.
+        (route_session, "PUBLISH_MOMENT_S", 2.0 if world.slots % 2 else 0.0),
     ):
         assert hasattr(module, name), f"{module.__name__} has no {name} any more"
         setattr(module, name, small)

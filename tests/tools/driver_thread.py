@@ -4,7 +4,7 @@ import threading
 import time
 from typing import TypeVar
 
-from sluiceway.job.desk import Build, RouteDesk
+from sluiceway.upkeep.desk import Build, RouteDesk
 from tools.table_on_disk import TableOnDisk
 
 PATIENCE_S = 120.0

@@ -5,11 +5,11 @@ import random
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.decoder import AvroDecoder
 from sluiceway.formats.avro.schema import parse_schema
 from sluiceway.formats.avro.writer_schemas import WriterSchema, unknown_schema
 from sluiceway.formats.contract import RowDecoder
-from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.policy import Policy

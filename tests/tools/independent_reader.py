@@ -381,8 +381,10 @@ def _until(consumer: Consumer, ends: dict[tuple[str, int], int]) -> Iterator[Bro
             )
 
 
-def _local(location: str) -> Path:
+def _local(location: str, at: tuple[str, Path] | None) -> Path:
     """Folder of a location; metastores write paths as they are, without percent coding."""
+    if at is not None and f"{location}/".startswith(f"{at[0]}/"):
+        return at[1] / location[len(at[0]) :].lstrip("/")
     if location.startswith("file:"):
         location = "/" + location.removeprefix("file:").lstrip("/")
     return Path(location)
@@ -399,9 +401,22 @@ def _data_files(folder: Path, values: tuple[str, ...]) -> list[TableFile]:
 
 
 def table_view(
-    metastore_uri: str, *, database: str, table: str, dirty_glob: str | None = None
+    metastore_uri: str,
+    *,
+    database: str,
+    table: str,
+    dirty_glob: str | None = None,
+    at: tuple[str, Path] | None = None,
 ) -> TableView:
-    """The table as the metastore lists it, with the files of its partitions' folders."""
+    """The table as the metastore lists it, with the files of its partitions' folders.
+
+    Args:
+        metastore_uri: `thrift://host:port`.
+        database: Its database.
+        table: Its name.
+        dirty_glob: Where the files of dirty rows are; None: beside the ledger.
+        at: A location and the folder of this machine that holds what lies there.
+    """
     address = urlsplit(metastore_uri)
     socket = TSocket.TSocket(address.hostname, address.port)
     socket.setTimeout(REQUEST_TIMEOUT_S * 1000)
@@ -414,10 +429,10 @@ def table_view(
         partitions = client.get_partitions(database, table, -1) if keys else []
     finally:
         transport.close()
-    root = _local(found.sd.location)
+    root = _local(found.sd.location, at)
     files = [] if keys else _data_files(root, ())
     for partition in partitions:
-        files += _data_files(_local(partition.sd.location), tuple(partition.values))
+        files += _data_files(_local(partition.sd.location, at), tuple(partition.values))
     if dirty_glob is None:
         dirty_files = [str(path) for path in root.glob("_sluiceway/*/dirty/**/*.parquet")]
     else:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from sluiceway.errors import TaskFailedError
-from sluiceway.job.runner import Bundle, TaskRunner, finished_results
+from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.worker.bundle import run_bundle
 from sluiceway.worker.plan import TaskResult
 

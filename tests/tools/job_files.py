@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from sluiceway.job.compile import compile_route
-from sluiceway.job.config import RouteConfig
+from sluiceway.config.compile import compile_route
+from sluiceway.config.config import RouteConfig
 from sluiceway.spec.loader import load_job
 from sluiceway.spec.models import JobSpec
 
@@ -53,6 +53,7 @@ def write_job(  # noqa: PLR0913 - a test names what it changes
     evolution: str = "fail",
     ready: str = "",
     files: str = "{}",
+    connections: str = "",
 ) -> JobFile:
     name = table or f"ods.{topic.replace('-', '_')}"
     text = f"""\
@@ -61,6 +62,7 @@ name: {topic.replace("_", "-")}
 connections:
   main: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
   hms: {{metastore: {{uri: "{metastore_uri}"}}}}
+{connections}
 source: {{connection: main, topics: [{topic}], start: {start}}}
 format: {{json: {{tombstones: {tombstones}}}}}
 table:

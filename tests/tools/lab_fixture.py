@@ -1,10 +1,11 @@
 """One lab for the whole test session, started when the first test asks for it."""
 
+import os
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +13,7 @@ from typing import Protocol
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from sluiceway.lab.lab import Lab, LabEndpoints
+from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
 
 _TOPIC_TIMEOUT_S = 30.0
 # Its standard input ends when the test run ends, however that happens: also by SIGKILL.
@@ -24,6 +25,9 @@ sys.stdin.read()
 Lab(Path(sys.argv[1])).down()
 """
 
+
+SHARED_LAB = "SLUICEWAY_TEST_LAB"
+"""Folder of a lab that is up, for tests that stop none of its servers (`tools.shared_lab`)."""
 
 LabStarter = Callable[[Path], AbstractContextManager[Lab]]
 
@@ -39,9 +43,9 @@ class TopicFactory(Protocol):
 
 
 @contextmanager
-def running_lab(folder: Path) -> Iterator[Lab]:
+def running_lab(folder: Path, *, stores: Sequence[StoreServer] = ()) -> Iterator[Lab]:
     """A lab that is up in the block and down after it, even if the test run is killed."""
-    lab = Lab(folder)
+    lab = Lab(folder, stores=stores)
     guard = [sys.executable, "-c", _GUARD, str(folder)]
     with subprocess.Popen(guard, stdin=subprocess.PIPE, start_new_session=True):
         try:
@@ -57,17 +61,34 @@ def lab_in() -> LabStarter:
     return running_lab
 
 
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """The session's lab. A test that stops one of its servers starts it again."""
-    with running_lab(tmp_path_factory.mktemp("lab") / "lab") as lab:
+@contextmanager
+def shared_lab(folder: Path) -> Iterator[Lab]:
+    """The lab that is up for several runs; one of this run's own where there is none."""
+    shared = os.environ.get(SHARED_LAB)
+    if shared:
+        yield Lab(Path(shared))
+        return
+    with running_lab(folder) as lab:
         yield lab
 
 
 @pytest.fixture(scope="session")
-def lab_endpoints(lab: Lab) -> LabEndpoints:
+def _session_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with shared_lab(tmp_path_factory.mktemp("lab") / "lab") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def lab(_session_lab: Lab) -> Lab:
+    """The session's lab. A test that stops one of its servers starts it again."""
+    assert not os.environ.get(SHARED_LAB), "tests that stop servers need a lab of their own"
+    return _session_lab
+
+
+@pytest.fixture(scope="session")
+def lab_endpoints(_session_lab: Lab) -> LabEndpoints:
     """All endpoints of the session's lab."""
-    return lab.endpoints()
+    return _session_lab.endpoints()
 
 
 @pytest.fixture(scope="session")

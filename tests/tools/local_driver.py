@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import NoReturn, TextIO
 
 from sluiceway.cli.job_file import load_checked_job
+from sluiceway.config.compile import compile_routes
 from sluiceway.errors import SluicewayError
-from sluiceway.job.compile import compile_routes
 from sluiceway.job.run import Eyes, run_routes
 from sluiceway.job.stop import StopSignal
 from sluiceway.observe.log import stderr_log
@@ -30,9 +30,9 @@ from tools.process_runner import ProcessRunner
 
 _POLL_S = 0.02
 PAUSES_S = {
-    "sluiceway.job.patience.FIRST_RETRY_S": 0.1,
-    "sluiceway.job.effects._RETRY_S": 0.3,
-    "sluiceway.job.takeover._LOST_FENCE_PAUSE_S": 0.1,
+    "sluiceway.schedule.patience.FIRST_RETRY_S": 0.1,
+    "sluiceway.followers.runner.FIRST_PAUSE_S": 0.3,
+    "sluiceway.route.takeover._LOST_FENCE_PAUSE_S": 0.1,
     "sluiceway.ledger.lease.RENEW_INTERVAL_S": 0.2,
     "sluiceway.ledger.lease.DEAD_AFTER_S": 1.5,
     "sluiceway.ledger.lease._WATCH_INTERVAL_S": 0.1,

@@ -1,5 +1,6 @@
 """A storage of another scheme: `mapped:/path` is a local path. Names stay URIs throughout."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import BinaryIO
 
@@ -9,8 +10,9 @@ from sluiceway.storage.local import LocalStorage, local_path
 SCHEME = "mapped"
 
 
-def open_mapped(location: str) -> tuple[Storage, str]:
+def open_mapped(location: str, options: Mapping[str, str]) -> tuple[Storage, str]:
     """What an entry point would name."""
+    del options
     return MappedStorage(), f"{SCHEME}:{local_path(_local(location))}"
 
 

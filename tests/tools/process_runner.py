@@ -16,7 +16,7 @@ from select import select
 from typing import NoReturn
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
-from sluiceway.job.runner import Bundle, TaskRunner, finished_results
+from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.types.strict_json import decode, encode
 from sluiceway.worker.bundle import run_bundle
 from sluiceway.worker.plan import TaskResult

@@ -23,22 +23,22 @@ from functools import cache
 from typing import Any
 
 from sluiceway.errors import InvariantError, LedgerCorruptError
-from sluiceway.job.partition_bodies import (
-    abandon_body,
-    expire_body,
-    intent_body,
-    ready_body,
-    replace_body,
-)
-from sluiceway.job.prepare import placed
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import (
     MAX_RECORD_BYTES,
     Body,
     DataRecord,
     decode_record,
     encode_record,
+)
+from sluiceway.upkeep.partition_bodies import (
+    abandon_body,
+    expire_body,
+    intent_body,
+    ready_body,
+    replace_body,
 )
 from tools.ledger_records import data, fence, record, sources, span, staged, with_late
 

@@ -26,6 +26,8 @@ class Registry:
         body: Answered in place of a schema, when it is not empty.
         asked: Paths that were asked for.
         known_after: Ids that are known only after so many questions.
+        closes_after: Ends each session, unasked, after so many answers; 0 keeps it open.
+        sessions: Connections that were made.
     """
 
     port: int = 0
@@ -36,6 +38,8 @@ class Registry:
     body: bytes = b""
     asked: list[str] = field(default_factory=list)
     known_after: dict[int, int] = field(default_factory=dict)
+    closes_after: int = 0
+    sessions: int = 0
 
     @property
     def url(self) -> str:
@@ -100,6 +104,16 @@ def registry_server(registry: Registry | None = None) -> Iterator[Registry]:
     found = registry or Registry()
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        # Else each answer waits for the acknowledgement of its own head.
+        disable_nagle_algorithm = True
+        wbufsize = -1
+        answered = 0
+
+        def setup(self) -> None:
+            found.sessions += 1
+            super().setup()
+
         def do_GET(self) -> None:
             status, body = found.answer(self.path, self.headers.get("Authorization"))
             self.send_response(status)
@@ -107,6 +121,9 @@ def registry_server(registry: Registry | None = None) -> Iterator[Registry]:
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+            self.answered += 1
+            # Whoever asks was not told that it goes: it finds that out with its next question.
+            self.close_connection = self.answered == found.closes_after
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -11,8 +11,8 @@ from sluiceway.audit.open_table import OpenTable, open_table
 from sluiceway.audit.pick_route import job_routes, pick_route
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.verify import VerifyReport
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.config import RouteConfig
+from sluiceway.config.compile import compile_routes
+from sluiceway.config.config import RouteConfig
 from sluiceway.job.run import Eyes, run_routes
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
@@ -124,7 +124,8 @@ class RouteRun:
     def verified(self) -> VerifyReport:
         """What `sluiceway verify --deep` says of a table in which it finds nothing wrong."""
         report = verify_route(self.config(), deep=True)
-        assert [str(each) for each in report.problems] == []
+        found = [str(each) for each in report.problems]
+        assert found == []
         return report
 
     def _folders(self) -> list[str]:

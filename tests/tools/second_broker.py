@@ -41,7 +41,7 @@ def second_broker(lab: Lab, folder: Path) -> Iterator[SecondBroker]:
         folder: For its data; does not exist.
     """
     first = lab.folder / "kafka"
-    command = _command_of(lab)
+    command = command_of(lab)
     settings = (first / "server.properties").read_text()
     (port,) = pick_free_ports(1)
     changes = {
@@ -72,6 +72,7 @@ def second_broker(lab: Lab, folder: Path) -> Iterator[SecondBroker]:
             process.kill()
 
 
-def _command_of(lab: Lab) -> list[str]:
+def command_of(lab: Lab) -> list[str]:
+    """How the lab has started its broker, which runs."""
     (status,) = [server for server in lab.status() if server.name == "kafka"]
     return Path(f"/proc/{status.pid}/cmdline").read_text().rstrip("\0").split("\0")

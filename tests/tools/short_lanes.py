@@ -3,7 +3,7 @@
 import sys
 
 from sluiceway.cli.app import run_command
-from sluiceway.job import lanes
+from sluiceway.upkeep import lanes
 from sluiceway.worker import dirty_reader
 
 

@@ -6,7 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -32,65 +32,100 @@ class ClusterError(Exception):
     """The cluster does not come up; says where its log is."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SparkCluster:
     """A cluster that runs.
 
     Attributes:
         url: `spark://host:port`.
+        folder: Of its logs and the workers' own files.
+        cores: Of each worker.
+        memory_mib: Of each worker.
+        path: PATH of the workers; None is this process's own.
         workers: Pids of the workers, which begin the executors.
     """
 
     url: str
-    workers: Sequence[int]
+    folder: Path
+    cores: int
+    memory_mib: int
+    path: str | None
+    stack: ExitStack
+    workers: list[int] = field(default_factory=list)
 
-    def executors(self) -> list[ProcessIdentity]:
-        """The executors' JVMs that the workers have now."""
-        found = [pid for worker in self.workers for pid in process_tree(worker)]
+    def executors(self, worker: int | None = None) -> list[ProcessIdentity]:
+        """The executors' JVMs that the workers, or one of them, have now."""
+        parents = self.workers if worker is None else [worker]
+        found = [pid for parent in parents for pid in process_tree(parent)]
         known = [identity_of(pid) for pid in found if _EXECUTOR in _command_of(pid)]
         return [one for one in known if one is not None]
+
+    def add_workers(self, count: int) -> None:
+        """Start further workers, side by side, and wait until the master knows them."""
+        begun = []
+        for _ in range(count):
+            number = len(self.workers)
+            own = self.folder / f"worker-{number}"
+            own.mkdir()
+            port, web_port = pick_free_ports(2)
+            arguments = [
+                *("--host", LOOPBACK, "--cores", str(self.cores)),
+                *("--memory", f"{self.memory_mib}M"),
+                *("--port", str(port), "--webui-port", str(web_port)),
+                *("--work-dir", str(own), self.url),
+            ]
+            log = own / "log"
+            worker = self.stack.enter_context(_daemon("worker.Worker", arguments, log, self.path))
+            self.workers.append(worker.pid)
+            begun.append((worker, log))
+        for worker, log in begun:
+            _wait(partial(_has_said, log, _REGISTERED), worker, log)
+
+    def kill_worker(self, worker: int) -> None:
+        """SIGKILL one with all that it has started: as when a machine dies."""
+        for one in [identity_of(pid) for pid in (worker, *process_tree(worker))]:
+            if one is not None:
+                _kill(one)
 
 
 @contextmanager
 def spark_cluster(
-    folder: Path, *, workers: int = 2, memory_mib: int = 1024
+    folder: Path,
+    *,
+    workers: int = 2,
+    memory_mib: int = 1024,
+    cores: int = 1,
+    path: str | None = None,
 ) -> Iterator[SparkCluster]:
-    """Start a master and workers of one core each; end them, and what they began, by their pids.
+    """Start a master and workers; end them, and what they began, by their pids.
 
     Args:
         folder: Made; for logs and the workers' own files.
         workers: A job gets an executor on each.
         memory_mib: Of each worker.
+        cores: Of each worker.
+        path: PATH of the workers.
 
     Raises:
         ClusterError: It does not come up.
     """
     folder.mkdir(parents=True)
-    port, *others = pick_free_ports(2 + 2 * workers)
+    port, web_port = pick_free_ports(2)
     url = f"spark://{LOOPBACK}:{port}"
     log = folder / "master.log"
     with ExitStack() as stack:
-        arguments = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(others.pop())]
+        arguments = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(web_port)]
         master = stack.enter_context(_daemon("master.Master", arguments, log))
         _wait(lambda: accepts_connections(port), master, log)
-        begun = []
-        for number in range(workers):
-            own = folder / f"worker-{number}"
-            own.mkdir()
-            arguments = [
-                *("--host", LOOPBACK, "--cores", "1", "--memory", f"{memory_mib}M"),
-                *("--port", str(others.pop()), "--webui-port", str(others.pop())),
-                *("--work-dir", str(own), url),
-            ]
-            log = own / "log"
-            begun.append((stack.enter_context(_daemon("worker.Worker", arguments, log)), log))
-        for worker, log in begun:
-            _wait(partial(_has_said, log, _REGISTERED), worker, log)
-        yield SparkCluster(url, [worker.pid for worker, _ in begun])
+        cluster = SparkCluster(url, folder, cores, memory_mib, path, stack)
+        cluster.add_workers(workers)
+        yield cluster
 
 
 @contextmanager
-def _daemon(name: str, arguments: Sequence[str], log: Path) -> Iterator[_Process]:
+def _daemon(
+    name: str, arguments: Sequence[str], log: Path, path: str | None = None
+) -> Iterator[_Process]:
     home, java = Path(pyspark.__file__).parent, find_java()
     command = [
         *(str(java.executable), *QUICK_JVM_FLAGS, "-Xmx256m", "-cp", f"{home}/jars/*"),
@@ -99,6 +134,8 @@ def _daemon(name: str, arguments: Sequence[str], log: Path) -> Iterator[_Process
     ]
     # Spark's own scripts set these; without the last one a worker looks for a build of Spark.
     spark = {"SPARK_HOME": str(home), "JAVA_HOME": str(java.path), "SPARK_SCALA_VERSION": "2.13"}
+    if path is not None:
+        spark["PATH"] = path
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, cwd=log.parent, env=os.environ | spark, stdout=output, stderr=output

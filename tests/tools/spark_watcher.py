@@ -90,13 +90,14 @@ def spark_watcher(metastore_uri: str, table: str, folder: Path) -> Iterator[Spar
 
 def main() -> int:
     """Look until nobody wants to know any more."""
+    from sluiceway.host.java import find_java  # noqa: PLC0415
     from sluiceway.job.session import start_session  # noqa: PLC0415 - heavy, and here only
 
     metastore_uri, table = sys.argv[1:]
     over = threading.Event()
     threading.Thread(target=_wait_for_end, args=(over,), daemon=True).start()
     conf = _CONF | {"spark.hadoop.hive.metastore.uris": metastore_uri}
-    session, log = start_session("watcher", "local", conf)
+    session, log = start_session("watcher", "local", conf, find_java())
     seen: object = None
     while not over.is_set():
         found: dict[str, list[int]] = {}

@@ -4,11 +4,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
-from sluiceway.job.ownership import Owner
-from sluiceway.job.prepare import placed
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.owned_ledger import Owner
+from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import RowCounts
 from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.ledger.writer import LedgerWriter

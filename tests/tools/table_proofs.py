@@ -1,8 +1,10 @@
 """Proof that a table has every row once: `sluiceway verify` and the independent reader."""
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +16,29 @@ _TIMEOUT_S = 120
 _SPARK_SQL = """
 import json, sys
 from sluiceway.job.query import query_through_metastore
-found = query_through_metastore(sys.argv[1], sys.argv[2:])
+found = query_through_metastore(sys.argv[1], sys.argv[3:], json.loads(sys.argv[2]))
 print(json.dumps(found, default=str))
 """
 
 
-def assert_verified(job: JobFile) -> None:
+def assert_verified(
+    job: JobFile,
+    *,
+    timeout_s: float = _TIMEOUT_S,
+    environment: Mapping[str, str] | None = None,
+) -> None:
     """`sluiceway verify --deep` exits 0."""
-    done = _run("-m", "sluiceway", "verify", str(job.path), "--deep")
+    command = ("-m", "sluiceway", "verify", str(job.path), "--deep")
+    done = _run(*command, timeout_s=timeout_s, environment=environment)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 
 def read_independently(
-    endpoints: LabEndpoints, job: JobFile, *, expectation: Path | None = None
+    endpoints: LabEndpoints,
+    job: JobFile,
+    *,
+    expectation: Path | None = None,
+    timeout_s: float = _TIMEOUT_S,
 ) -> dict[str, int]:
     """What the independent reader counts; it must find nothing wrong."""
     topics = [part for topic in job.route.topics for part in ("--topic", topic)]
@@ -35,6 +47,7 @@ def read_independently(
         *("--bootstrap-servers", endpoints.bootstrap_servers),
         *("--metastore", endpoints.metastore_uri),
         *(("--spec", str(expectation)) if expectation else ()),
+        timeout_s=timeout_s,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
@@ -42,19 +55,28 @@ def read_independently(
 
 
 def spark_sql(
-    metastore_uri: str, *statements: str, timeout_s: float = _TIMEOUT_S
+    metastore_uri: str,
+    *statements: str,
+    timeout_s: float = _TIMEOUT_S,
+    settings: Mapping[str, str] | None = None,
 ) -> list[list[list[Any]]]:
     """Rows of each statement, by Spark in a process of its own."""
-    done = _run("-c", _SPARK_SQL, metastore_uri, *statements, timeout_s=timeout_s)
+    command = ("-c", _SPARK_SQL, metastore_uri, json.dumps(dict(settings or {})))
+    done = _run(*command, *statements, timeout_s=timeout_s)
     assert done.returncode == 0, done.stderr
     found: list[list[list[Any]]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
-def _run(*command: str, timeout_s: float = _TIMEOUT_S) -> subprocess.CompletedProcess[str]:
+def _run(
+    *command: str,
+    timeout_s: float = _TIMEOUT_S,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *command],
         cwd=_TESTS,
+        env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

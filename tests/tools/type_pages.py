@@ -1,4 +1,4 @@
-"""Tables of docs/types.md and docs/dirty.md, written from the data that they show.
+"""Generated blocks of the documentation, written from the data that they show.
 
 `python -m tools.type_pages` writes them in place; a test compares.
 """
@@ -10,10 +10,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
+from sluiceway.observe.metrics import METRICS
+from sluiceway.service.alerts import ALERTS
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.dirty_pages import PAGES
 from sluiceway.types.matrix import MATRIX, Cell, ColumnKind, JsonKind, Outcome
 from sluiceway.types.typed_matrix import AVRO_MATRIX, PROTOBUF_MATRIX, TYPED_CELLS, FormatCell
+from tools.fault_page import fault_results
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _BLOCK = "<!-- generated: {name} -->\n"
@@ -146,6 +149,26 @@ def _table(rows: list[list[str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def metric_table() -> str:
+    """Every metric with its labels, in the order of the page."""
+    rows = [["name", "kind", "labels beside those of the route", "what it says"]]
+    for metric in METRICS:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        own = labels if metric.of_route else f"{labels or 'none'}; of the process"
+        rows.append([f"`{metric.full_name}`", metric.kind, own, metric.help])
+    return _table(rows)
+
+
+def alert_table() -> str:
+    """Every alert: when it fires and how it is meant."""
+    rows = [["alert", "fires when", "for", "severity"]]
+    for alert in ALERTS:
+        expression = alert.expression.replace("|", "\\|")
+        link = f"[{alert.name}](runbook.md#{alert.anchor})"
+        rows.append([link, f"`{expression}`", alert.for_, alert.severity])
+    return _table(rows)
+
+
 BLOCKS = {
     "types.md": {
         "overview": matrix_overview,
@@ -159,6 +182,8 @@ BLOCKS = {
         "typed rules": typed_rules,
     },
     "dirty.md": {"reasons": reason_pages},
+    "faults.md": {"results": fault_results},
+    "metrics.md": {"metrics": metric_table, "alerts": alert_table},
 }
 
 

@@ -3,6 +3,8 @@
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from matrix.__main__ import Kept, closing_line, keep, read_kept
 from matrix.cells import (
     all_cells,
@@ -14,13 +16,21 @@ from matrix.cells import (
 )
 from matrix.experiment import lawful_exit_codes
 from matrix.rules import HOURS_VISITS, LANE_VISITS, RULES, VISITS, Fault, Scene, State
+from matrix.stores import Store, points_of
 from sluiceway.observe.failpoint_names import POINTS
 
 
-def test_every_combination_is_a_cell_or_left_out_by_a_rule() -> None:
-    cells, left_out = cross_product()
-    assert len(cells) + sum(left_out.values()) == len(POINTS) * len(Fault) * len(State)
+@pytest.mark.parametrize("store", Store)
+def test_every_combination_is_a_cell_or_left_out_by_a_rule(store: Store) -> None:
+    cells, left_out = cross_product(store)
+    assert len(cells) + sum(left_out.values()) == len(points_of(store)) * len(Fault) * len(State)
     assert set(left_out) == {rule.name for rule in RULES}
+
+
+def test_every_point_belongs_to_a_store_or_to_all() -> None:
+    assert {point for store in Store for point in points_of(store)} == set(POINTS)
+    shared = set.intersection(*(set(points_of(store)) for store in Store))
+    assert not [point for point in shared if point.startswith("storage.")]
 
 
 def test_matrix_is_large_enough_and_its_names_are_unique() -> None:
@@ -31,15 +41,17 @@ def test_matrix_is_large_enough_and_its_names_are_unique() -> None:
 
 
 def test_every_point_has_cells_but_those_that_no_driver_of_it_meets() -> None:
-    met = {cell.point for cell in cross_product()[0]}
-    assert {point for point in POINTS if point not in met} == {
-        "metastore.list_partitions.request",
-        "metastore.list_partitions.reply",
+    met = {cell.point for store in Store for cell in cross_product(store)[0]}
+    uploads = ("begin_upload", "upload_part", "complete_upload", "abort_upload", "list_uploads")
+    unmet = ("metastore.list_partitions", *(f"storage.s3.{name}" for name in uploads))
+    lakes = {point for point in POINTS if point.startswith("lake.")}
+    assert {point for point in POINTS if point not in met} - lakes == {
+        f"{edge}.{side}" for edge in unmet for side in ("request", "reply")
     }
 
 
 def test_every_visit_belongs_to_a_point() -> None:
-    used = {id(visits_of(cell.point)) for cell in cross_product()[0]}
+    used = {id(visits_of(cell.point)) for store in Store for cell in cross_product(store)[0]}
     assert [pattern for pattern, visits in VISITS if id(visits) not in used] == []
 
 
@@ -77,17 +89,23 @@ def test_hours_are_disturbed_at_every_point_at_which_they_are_merged_announced_a
     assert not [c for c in all_cells() if c.spark and c.visit.scene is Scene.HOURS]
 
 
-def test_smoke_meets_every_point_and_every_fault_and_uses_spark() -> None:
-    cells = smoke_cells()
-    assert len(cells) >= 100
-    assert {cell.point for cell in cells} == {cell.point for cell in cross_product()[0]}
-    assert sum(cell.spark for cell in cells) >= 12
+@pytest.mark.parametrize("store", Store)
+def test_smoke_meets_every_point_and_every_fault_and_uses_spark(store: Store) -> None:
+    cells = smoke_cells(store)
+    assert {cell.store for cell in cells} == {store}
+    points = {cell.point for cell in cross_product(store)[0]}
+    assert {cell.point for cell in cells} == points
+    assert len(points) <= len(cells) <= len(points) + 12
+    assert sum(cell.spark for cell in cells) == 4
     lanes = {cell.fault for cell in cells if cell.visit.scene is Scene.LANE}
-    assert lanes == set(Fault) - {Fault.KILL_WORKER}
-    for spark in (False, True):
-        chosen = [cell for cell in cells if cell.spark is spark]
-        assert {cell.fault for cell in chosen} == set(Fault)
-        assert {cell.state for cell in chosen} == set(State)
+    # The calls of a lane are those of the local store; of four cells not every one can be all.
+    local = store is Store.LOCAL
+    assert lanes == set(Fault) - {Fault.KILL_WORKER} or not local
+    assert {cell.fault for cell in cells if not cell.spark} == set(Fault)
+    under_spark = {cell.fault for cell in cells if cell.spark}
+    assert under_spark >= {Fault.KILL_DRIVER, Fault.KILL_WORKER, Fault.ZOMBIE} or not local
+    for spark in (False, True) if local else (False,):
+        assert {cell.state for cell in cells if cell.spark is spark} == set(State)
 
 
 def _kept(cell: str, *, green: bool, hit: bool = True, lost: int = 0) -> Kept:

@@ -45,6 +45,16 @@ def test_find_java_wrong_java_home_falls_back_to_path(tmp_path: Path) -> None:
     wrong, right = _fake_java(tmp_path / "wrong", "11"), _fake_java(tmp_path / "right", "21")
     found = find_java({"JAVA_HOME": str(wrong), "PATH": str(right / "bin")}, folders=())
     assert found.path == right
+    assert found.passed_over == f"JAVA_HOME is not used: {wrong}/bin/java is Java 11"
+    assert find_java({"PATH": str(right / "bin")}, folders=()).passed_over == ""
+
+
+def test_java_home_that_is_not_there_is_told(tmp_path: Path) -> None:
+    right = _fake_java(tmp_path / "right", "17")
+    environment = {"JAVA_HOME": "/bogus", "PATH": str(right / "bin")}
+    found = find_java(environment, folders=())
+    assert found.passed_over == "JAVA_HOME is not used: /bogus/bin/java is not there"
+    assert str(found) == f"17 (Test Vendor) in {right}"
 
 
 @pytest.mark.parametrize(("version", "said"), [("1.8", "Java 8"), ("11", "11"), ("25", "Java 25")])

@@ -20,7 +20,9 @@ from sluiceway.types.dirty import DirtyReason
 
 ROOT = Path(__file__).resolve().parents[2]
 CODE_FOLDERS = ("src", "tests", "bench")
-MAX_FILE_LINES = 500
+MAX_FILE_LINES = 600
+MAX_ROOM_FILES = 35
+DRIVER_ROOMS = ("job", "operate", "route", "followers", "upkeep", "schedule", "config", "convert")
 MAX_FUNCTION_LINES = 70
 MAX_README_LINES = 120
 VAGUE_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"})
@@ -115,10 +117,22 @@ def anchor(heading: str) -> str:
 # Code
 
 
-def test_code_files_are_short_enough() -> None:
-    lines = {named(path): len(text_of(path).splitlines()) for path in all_code()}
+def test_code_files_are_as_long_as_their_one_subject() -> None:
+    lines = {named(path): text_of(path).splitlines() for path in all_code()}
     assert len(lines) > 100
-    assert {name: count for name, count in lines.items() if count > MAX_FILE_LINES} == {}
+    # A longer one says in its first line why it is not two.
+    unexplained = {
+        name: len(found)
+        for name, found in lines.items()
+        if len(found) > MAX_FILE_LINES and "one file because" not in found[0]
+    }
+    assert unexplained == {}
+
+
+def test_rooms_of_the_driver_stay_small_enough_to_look_around() -> None:
+    files = {room: len(source_files(f"src/sluiceway/{room}")) for room in DRIVER_ROOMS}
+    assert all(count > 1 for count in files.values()), files
+    assert {room: count for room, count in files.items() if count > MAX_ROOM_FILES} == {}
 
 
 def test_functions_are_short_enough() -> None:
@@ -310,7 +324,8 @@ def warning_events() -> set[str]:
     methods = {"warning", "error"}
     return {
         node.args[0].value
-        for path in source_files("src/sluiceway/job")
+        for room in DRIVER_ROOMS
+        for path in source_files(f"src/sluiceway/{room}")
         for node in nodes_of(path)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -323,7 +338,7 @@ def warning_events() -> set[str]:
 
 def test_warning_events_have_a_page_in_the_runbook() -> None:
     events = warning_events()
-    assert {"route_waits", "route_halted", "task_failed", "effects_wait"} <= events
+    assert {"route_waits", "route_halted", "task_failed", "follower_waits"} <= events
     titles = set(headings(ROOT / "docs/runbook.md"))
     assert {event for event in events if f"Event `{event}`" not in titles} == set()
 
@@ -356,3 +371,19 @@ def test_kafka_pins_hold_a_hash_each() -> None:
     pins = json.loads(text_of(ROOT / "src/sluiceway/lab/kafka_jars.json"))["jars"]
     assert len(pins) > 20
     assert [pin for pin in pins if not re.fullmatch("[0-9a-f]{64}", pin["sha256"])] == []
+
+
+def test_tests_that_stop_servers_have_a_lab_of_their_own_in_make_test() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
+    (line,) = [line for line in makefile.splitlines() if line.startswith("BOUNCING :=")]
+    bouncing = set(line.split()[2:])
+    takes_lab = {
+        named(path)
+        for path in source_files("tests/integration")
+        for node in nodes_of(path)
+        if isinstance(node, ast.FunctionDef)
+        and (node.name.startswith("test_") or node.decorator_list)
+        and any(argument.arg == "lab" for argument in node.args.args)
+    }
+    assert len(takes_lab) > 4
+    assert takes_lab == bouncing

@@ -12,7 +12,7 @@ from sluiceway.lab.jars import (
     default_cache_folder,
     ensure_jars,
     jars_folder,
-    pinned_kafka_jars,
+    pinned_jars,
     spark_jars_folder,
 )
 from sluiceway.lab.progress import ignore_progress
@@ -103,7 +103,7 @@ def test_jars_folder_of_other_pins_is_another(tmp_path: Path) -> None:
 
 
 def test_pinned_kafka_jars_are_whole() -> None:
-    pins = pinned_kafka_jars()
+    pins = pinned_jars("kafka_jars.json")
     assert {"kafka_2.13", "kafka-clients", "slf4j-simple"} <= {pin.name for pin in pins}
     assert len({pin.file_name for pin in pins}) == len(pins)
     assert all(len(bytes.fromhex(pin.sha256)) == 32 and pin.size_bytes > 0 for pin in pins)

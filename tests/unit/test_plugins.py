@@ -8,19 +8,21 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.job_file import parse_checked_job
+from sluiceway.config.compile import compile_route
 from sluiceway.errors import JobFileError, UnhealthyEnvironmentError
 from sluiceway.formats.registry import FormatChoice, open_decoder
-from sluiceway.job.compile import compile_route
 from sluiceway.plugins import PluginGroup, declared_plugins, find_implementation, plugin_names
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess, open_sink
 from sluiceway.sources.registry import SourceAccess, check_access, open_client, open_reader
+from sluiceway.storage.access import StoreAccess, Stores
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.schema import Field, IntegerType, Schema
 from tools.plugin_packages import write_package
 
 SCHEMA = Schema((Field("id", IntegerType(64)),))
 Install = Callable[..., None]
+BUILT_IN = object()
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 
 def find(name: str) -> Any:
-    return find_implementation(PluginGroup.FORMATS, name, {"json": "built in"})
+    return find_implementation(PluginGroup.FORMATS, name, {"json": BUILT_IN})
 
 
 def test_names_are_those_of_all_packages_and_nothing_is_imported(install: Install) -> None:
@@ -55,7 +57,18 @@ def test_names_are_those_of_all_packages_and_nothing_is_imported(install: Instal
 def test_plugin_is_found_by_its_name(install: Install) -> None:
     install("plugin_one", PluginGroup.FORMATS, {"a": "here"}, "here = 'it is'")
     assert find("a") == "it is"
-    assert find("json") == "built in"
+    assert find("json") is BUILT_IN
+
+
+def test_built_in_that_is_named_is_imported_when_it_is_wanted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_built_in.py").write_text("here = 'it is'")
+    monkeypatch.syspath_prepend(tmp_path)
+    built_in = {"json": "own_built_in:here", "raw": "no_such_module:here"}
+    assert "own_built_in" not in sys.modules
+    assert find_implementation(PluginGroup.FORMATS, "json", built_in) == "it is"
+    monkeypatch.delitem(sys.modules, "own_built_in")
 
 
 def test_unknown_name_lists_what_is_there(install: Install) -> None:
@@ -114,19 +127,21 @@ def test_storage_serves_its_scheme(install: Install) -> None:
 from sluiceway.storage.local import LocalStorage
 
 
-def opened(location):
-    return LocalStorage(), location.replace("MEMFS", "memfs")
+def opened(location, options):
+    return LocalStorage(), location.replace("MEMFS", "memfs") + options.get("suffix", "")
 """
     install("plugin_store", PluginGroup.STORAGE, {"memfs": "opened"}, code)
     assert open_storage("MEMFS://t")[1] == "memfs://t"
     assert open_storage("memfs://t")[1] == "memfs://t"
     assert open_storage("/plain")[1] == "/plain"
-    with pytest.raises(UnhealthyEnvironmentError, match="one of file, memfs, got s3://b/t"):
-        open_storage("s3://b/t")
+    stores = Stores((StoreAccess("memfs", (("suffix", "-x"),)), StoreAccess("s3")))
+    assert open_storage("memfs://t", stores)[1] == "memfs://t-x"
+    with pytest.raises(UnhealthyEnvironmentError, match="one of file, hdfs, memfs, s3, got gs://b"):
+        open_storage("gs://b/t")
 
 
 def test_storage_that_names_its_places_like_local_ones_is_refused(install: Install) -> None:
-    code = "def opened(location):\n    return None, '/w/t'\n"
+    code = "def opened(location, options):\n    return None, '/w/t'\n"
     install("plugin_store", PluginGroup.STORAGE, {"memfs": "opened"}, code)
     with pytest.raises(UnhealthyEnvironmentError, match="as /w/t, which is not its scheme"):
         open_storage("memfs://t")
@@ -272,8 +287,16 @@ def test_job_file_names_plugins_and_their_options_as_they_are_written() -> None:
         ("{depth: 012, strict: true}", "[a]", "7:17: expected a mapping"),
         ("depth: 012", "depth: [1]", "expected text, a number, true or false"),
         ("}}\ntable", "}, json: {}}\ntable", "expected exactly one of json, "),
-        ("connection: main", "connection: lake", "expected the name of a kafka or queue conn"),
-        ("connection: lake", "connection: main", "expected the name of a metastore or glue conn"),
+        (
+            "connection: main",
+            "connection: lake",
+            "expected the name of a kafka or rocketmq or queue",
+        ),
+        (
+            "connection: lake",
+            "connection: main",
+            "expected the name of a metastore or folder or glue",
+        ),
         ('"${env:WORD}"', "plain", "expected `password` from a reference, got plain text"),
     ],
 )

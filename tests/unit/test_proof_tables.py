@@ -13,6 +13,9 @@ from sluiceway.observe.steps import Step
 ROOT = Path(__file__).resolve().parents[2]
 CONFORMANCE = ROOT / "src/sluiceway/conformance"
 RULES = ROOT / "docs/rules.md"
+PROTOCOL = ROOT / "docs/protocol.md"
+_LINKED = re.compile(r"\[(\w+)\]\([^)]*\)")
+_NAMED_RULE = re.compile(r"\brules? (\d+)")
 FAILURES = ROOT / "docs/failure-coverage.md"
 TRACK_RECORD = ROOT / "docs/track-record.md"
 FAILURE_COUNT = 98
@@ -76,7 +79,7 @@ def test_rules_are_all_there_and_name_code_that_exists() -> None:
     found = rows(RULES)
     wanted = [f"P{n}" for n in range(1, 9)] + [f"I{n}" for n in range(1, 10)]
     wanted += [f"R{n}" for n in range(1, 31)]
-    assert [row[0] for row in found] == wanted
+    assert [_LINKED.sub(r"\1", row[0]) for row in found] == wanted
     named = {name for row in found for name in _CODE.findall(row[2])}
     assert len(named) > 30
     assert [name for name in sorted(named) if not defined(name)] == []
@@ -87,6 +90,23 @@ def test_rules_are_all_there_and_name_code_that_exists() -> None:
         if "*not yet*" not in row[2] and not _TEST.search(row[3])
     ]  # fmt: skip
     assert unproven == []
+
+
+def test_test_files_named_beside_rules_exist_and_hold_tests() -> None:
+    named = set(re.findall(r"`((?:unit|properties|contract|faults)/\S+\.py)`", RULES.read_text()))
+    assert len(named) > 10
+    assert [
+        name for name in sorted(named) if "def test_" not in (ROOT / "tests" / name).read_text()
+    ] == []
+
+
+def test_rules_that_code_and_pages_name_are_told_on_the_page_of_the_protocol() -> None:
+    told = {int(number) for number in re.findall(r"^### Rule (\d+)$", PROTOCOL.read_text(), re.M)}
+    assert told == set(range(1, 31))
+    pages = [*ROOT.glob("src/**/*.py"), *ROOT.glob("docs/*.md")]
+    named = {int(number) for page in pages for number in _NAMED_RULE.findall(page.read_text())}
+    assert len(named) > 20
+    assert named - told == set()
 
 
 def test_mutants_named_in_the_tables_exist() -> None:
@@ -130,3 +150,13 @@ def test_every_step_of_the_protocol_is_in_the_table_of_guarantees() -> None:
     named = [row[0] for row in table]
     assert [step.name for step in Step if step.name not in named] == []
     assert [row[0] for row in table if not all(row[:4])] == []
+
+
+def test_files_that_the_architecture_names_are_where_it_says() -> None:
+    page = (ROOT / "docs/ARCHITECTURE.md").read_text("utf-8")
+    questions = page.partition("## Where would I change")[2].partition("\n## ")[0]
+    asked = [line for line in questions.splitlines() if line.startswith("| ")][1:]
+    named = re.findall(r"`([a-z_]+/[a-z_]+\.py)`", page)
+    assert len(asked) == 12
+    assert len(named) > 20
+    assert [name for name in named if not (ROOT / "src/sluiceway" / name).is_file()] == []

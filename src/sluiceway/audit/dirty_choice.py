@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows, DirtyState, matching
-from sluiceway.job.requests import MOST_RANGES, REQUEST_VERSION, LaneRequest
 from sluiceway.ledger.lane_records import LaneRange
+from sluiceway.upkeep.requests import MOST_RANGES, REQUEST_VERSION, LaneRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from sluiceway.ledger.lane_records import PURGE, LaneDataRecord, LaneRange, Lane
 from sluiceway.ledger.lane_state import LaneState
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import EpochRecord, Record
+from sluiceway.spec.log_key import SourceKey
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_reader import read_dirty_rows
 
@@ -132,7 +133,7 @@ class DirtyFilter:
 
     reasons: frozenset[str] = frozenset()
     fields: frozenset[str] = frozenset()
-    partitions: frozenset[tuple[str, int]] = frozenset()
+    partitions: frozenset[SourceKey] = frozenset()
     offsets: frozenset[int] = frozenset()
     before_ms: int | None = None
     slots: tuple[int, int | None] = (0, None)
@@ -219,7 +220,7 @@ def _keys(log: LedgerLog, file: DirtyFile) -> pa.Table:
         raise StorageUnavailableError(
             f"it has other rows than the {size} that were committed",
             where=file.record.final,
-            hint="`sluiceway verify --deep` tells what is wrong with it",
+            hint="`sluiceway verify JOB --deep` tells what is wrong with it",
         )
     return pa.Table.from_batches(batches)
 
@@ -246,7 +247,7 @@ def place_of(log: LedgerLog, file: DirtyFile) -> str:
     raise StorageUnavailableError(
         "a committed dirty file is gone",
         where=log.layout.final(file.record.final),
-        hint="bring it back from a backup; `sluiceway verify` lists all that is missing",
+        hint="bring it back from a backup; `sluiceway verify JOB` lists all that is missing",
     )
 
 

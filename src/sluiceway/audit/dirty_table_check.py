@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from sluiceway.audit.dirty_book import NotedDirty
 from sluiceway.errors import SluicewayError
-from sluiceway.job.dirty_feed import DirtyPlace
-from sluiceway.job.dirty_table import DirtyTable, day_of
+from sluiceway.followers.dirty_feed import DirtyPlace
+from sluiceway.followers.dirty_table import DirtyTable, day_of
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import Storage

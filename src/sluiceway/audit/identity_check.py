@@ -1,11 +1,12 @@
 """Do OWNER, the table's property, the log and the table itself belong together?"""
 
 from sluiceway.catalog.hive_table import HiveTable
+from sluiceway.config.config import RouteConfig
 from sluiceway.errors import SluicewayError
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.ownership import Owner, check_ledger
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.owned_ledger import Owner
+from sluiceway.route.ownership import check_ledger
 from sluiceway.sinks.contract import TableIdentity, TableState
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import (

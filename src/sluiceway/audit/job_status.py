@@ -7,27 +7,29 @@ from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_table
-from sluiceway.audit.pick_route import job_routes
+from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
+from sluiceway.audit.pick_route import FoundRoutes, found_routes, pick_route
+from sluiceway.audit.source_offsets import is_same_log
+from sluiceway.config.compile import compile_routes
+from sluiceway.config.config import RefusedTopic, RouteConfig
 from sluiceway.errors import (
     Fatal,
     LedgerMismatchError,
+    OffsetsLostError,
     SluicewayError,
     SourceUnavailableError,
     TableNotFoundError,
 )
 from sluiceway.host.process import is_alive
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.halt_report import halt_report
-from sluiceway.job.route_meter import lag_records
-from sluiceway.job.run import open_source
-from sluiceway.job.source_view import look
-from sluiceway.job.status import RouteState, RouteStatus, decode_status
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lease import DEAD_AFTER_S, Lease, read_lease
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
+from sluiceway.route.clients import open_source
+from sluiceway.route.halt_report import halt_report
+from sluiceway.route.route_meter import lag_records
+from sluiceway.route.status import RouteState, RouteStatus, decode_status
+from sluiceway.schedule.source_view import SourceView, look
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.spec.models import JobSpec
 
@@ -65,27 +67,32 @@ class SeenJob:
 
     Attributes:
         problem: Why routes may be missing; None when none are.
+        refused: Topics that match a pattern and get no table.
+        shared: Topics that fill a table together with one whose name differs in case only.
     """
 
     routes: tuple[SeenRoute, ...]
     problem: SluicewayError | None = None
+    refused: tuple[RefusedTopic, ...] = ()
+    shared: tuple[RefusedTopic, ...] = ()
 
     @property
     def is_well(self) -> bool:
-        """Whether all routes are known and well."""
-        return self.problem is None and all(route.is_well for route in self.routes)
+        """Whether all routes are known and well, and every topic has a table of its own."""
+        topics = not self.refused and not self.shared
+        return topics and self.problem is None and all(route.is_well for route in self.routes)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     """A route's table, its lease and what its last driver wrote."""
 
-    table: OpenTable
+    table: LedgerPlace
     lease: Lease | None
     status: RouteStatus | None
 
 
-def job_status(spec: JobSpec, log: Log) -> SeenJob:
+def job_status(spec: JobSpec, log: Log, route: str | None = None) -> SeenJob:
     """Look at all routes of a job. Changes nothing; drivers go on.
 
     A driver on another host is watched until its lease moves, at most ten seconds in all.
@@ -93,27 +100,29 @@ def job_status(spec: JobSpec, log: Log) -> SeenJob:
     Args:
         spec: The job.
         log: Told of brokers that do not answer.
+        route: Only this one; None all.
 
     Raises:
         JobFileError: A column type or a client property is not valid.
+        WrongUsageError: The job has no such route.
     """
     problem: SluicewayError | None = None
     try:
-        routes = job_routes(spec, log)
+        job = found_routes(spec, log)
     except SourceUnavailableError as error:
-        problem, routes = error, compile_routes(spec).routes
+        problem, job = error, FoundRoutes(compile_routes(spec).routes)
+    routes = job.routes if route is None else (pick_route(job.routes, route),)
     with ThreadPoolExecutor(_PARALLEL_ROUTES) as pool:
         found = list(pool.map(_find, routes))
         alive = _alive([one for one in found if isinstance(one, _Found)])
         seen = list(pool.map(_see, found, routes, repeat(alive)))
-    return SeenJob(tuple(_with_lags(seen, log)), problem)
+    return SeenJob(tuple(_with_lags(seen, log)), problem, job.refused, job.shared)
 
 
 def _find(config: RouteConfig) -> _Found | SluicewayError:
     """The route's table; what says nothing without it is the answer else."""
     try:
-        table = open_table(config)
-        table.metastore.close()
+        table = open_place(config)
         # Lease and status of another job's route are no news of this one.
         refuse_foreign_table(table)
         lease = read_lease(table.storage, table.layout.lease)
@@ -225,7 +234,13 @@ def _stopped(status: RouteStatus, one: _Found) -> RouteStatus:
     last = one.status
     if last is not None and last.rows_read == status.rows_read:
         # Also when only fences and moved offsets came after it: no rows were committed since.
-        status = replace(status, last_commit_ms=last.last_commit_ms)
+        # A column that is misspelt stays so when its driver has ended.
+        status = replace(
+            status,
+            last_commit_ms=last.last_commit_ms,
+            ignored_fields=last.ignored_fields,
+            unfilled_columns=last.unfilled_columns,
+        )
     if last is not None and last.term == status.term:
         status = replace(status, since_ms=last.as_of_ms, last_commit_ms=last.last_commit_ms)
         if last.state in (RouteState.HALTED, RouteState.STOPPED):
@@ -242,26 +257,43 @@ def _with_lags(seen: Sequence[SeenRoute], log: Log) -> list[SeenRoute]:
     for route in seen:
         if route.fold is not None and route.fold.sources:
             by_access.setdefault(route.config.source, []).append(route)
-    lags: dict[str, int] = {}
+    found: dict[str, RouteStatus] = {}
     for routes in by_access.values():
         source = open_source(routes[0].config)
         topics = {topic for route in routes if route.fold for topic, _ in route.fold.sources}
         try:
-            bounds = look(source, topics).bounds
+            view = look(source, topics)
         except SluicewayError as error:
             log.warning("lag_not_known", code=error.code, error=str(error))
             continue
         finally:
             source.close()
-        for route in routes:
-            if route.fold is not None and _all_answered(route.fold, bounds):
-                lags[route.status.route] = lag_records(route.fold, bounds)
-    return [
-        replace(route, status=replace(route.status, lag_records=lags[route.status.route]))
-        if route.status.route in lags
-        else route
-        for route in seen
-    ]
+        found |= {each.status.route: _measured(each.status, each.fold, view) for each in routes}
+    return [replace(each, status=found.get(each.status.route, each.status)) for each in seen]
+
+
+def _measured(status: RouteStatus, fold: Fold | None, view: SourceView) -> RouteStatus:
+    """With its lag, or with why there is none: offsets of another log say nothing of it."""
+    if fold is None:
+        return status
+    live = {key: known for key, known in fold.sources.items() if not known.retired}
+    others = sorted(
+        key[0]
+        for key, known in live.items()
+        if key[0] in view.by_topic and not is_same_log(SourcePartition(*key), known, view)
+    )
+    if not others:
+        known_all = _all_answered(fold, view.bounds)
+        return replace(status, lag_records=lag_records(fold, view.bounds)) if known_all else status
+    if status.message is not None:
+        return status
+    error = OffsetsLostError(
+        "another log of this name: the topic was created again, or it is another cluster",
+        where=others[0],
+        hint="nothing of it is read until an operator accepts it",
+    )
+    report = halt_report(error, status.route)
+    return replace(status, code=error.code, message=str(error), report=report)
 
 
 def _all_answered(fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> bool:

@@ -17,10 +17,11 @@ from sluiceway.ledger.dirty_files import dirty_sources
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.records import Record
+from sluiceway.spec.log_key import SourceKey
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.dirty_reader import read_dirty_rows
 
-Origins = dict[tuple[str, int], str]
+Origins = dict[SourceKey, str]
 
 
 @dataclass(slots=True)

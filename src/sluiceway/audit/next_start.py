@@ -2,12 +2,12 @@
 
 from sluiceway.audit.identity_check import identity_problems, table_state
 from sluiceway.audit.open_table import OpenTable
+from sluiceway.config.config import RouteConfig
 from sluiceway.errors import Retriable, SluicewayError
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.planner import new_partitions
-from sluiceway.job.source_view import SourceView
-from sluiceway.job.start_offsets import resolve_start
 from sluiceway.ledger.fold import Fold
+from sluiceway.schedule.planner import new_partitions
+from sluiceway.schedule.source_view import SourceView
+from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.sources.contract import SourceClient
 
 

@@ -16,10 +16,10 @@ from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import DataRecord
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.reading import read_columns
+from sluiceway.spec.log_key import LogKey, SourceKey, read_log_key
 from sluiceway.storage.contract import Storage
 
 DIRTY_COLUMNS = ("topic", "partition", "offset")
-_ORIGIN_TYPES = (pa.string(), pa.int32(), pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ def origin_columns(meta: Mapping[str, str]) -> OriginColumns | None:
     """The columns of a route, or None when it does not keep all three.
 
     Args:
-        meta: topic, partition, offset, timestamp -> column name, as far as kept.
+        meta: Kind -> column name, as far as kept: topic, partition or partition_text, offset.
     """
-    names = [meta.get(name) for name in DIRTY_COLUMNS]
+    names = [meta.get(name, meta.get(f"{name}_text")) for name in DIRTY_COLUMNS]
     if None in names:
         return None
     return OriginColumns(*(name for name in names if name is not None))
@@ -67,7 +67,7 @@ def offset_problems(
     Raises:
         StorageUnavailableError: The store failed.
     """
-    found: dict[tuple[str, int], str] = {}
+    found: dict[SourceKey, str] = {}
     wanted = [columns.topic, columns.partition, columns.offset]
     problems = []
     columns_of = [(file, wanted) for file in (*record.files, *record.late_files)]
@@ -90,7 +90,7 @@ def offset_problems(
 
 def file_origins(
     storage: Storage, path: str, names: list[str], choice: FileChoice = PARQUET_FILES
-) -> Iterable[tuple[str, int, NDArray[np.int64]]]:
+) -> Iterable[tuple[str, LogKey, NDArray[np.int64]]]:
     """(topic, partition, offsets) of a file's rows."""
     with storage.open_read(path) as stream:
         table = read_columns(path, stream, names, choice)
@@ -99,30 +99,39 @@ def file_origins(
 
 def table_origins(
     table: pa.Table, names: list[str]
-) -> Iterable[tuple[str, int, NDArray[np.int64]]]:
+) -> Iterable[tuple[str, LogKey, NDArray[np.int64]]]:
     """(topic, partition, offsets) of rows.
 
     Raises:
-        ValueError: There are nulls.
+        ValueError: There are nulls, or keys that no source gives.
         ArrowException: They are of other types.
     """
     table = table.select(names)
     if any(column.null_count for column in table.columns):
         raise ValueError("there are nulls")
-    table = table.cast(pa.schema(list(zip(names, _ORIGIN_TYPES, strict=True))))
+    kinds = (pa.string(), pa.string(), pa.int64())
+    table = table.cast(pa.schema(list(zip(names, kinds, strict=True))))
     topics = table.column(0).combine_chunks().dictionary_encode()
     if isinstance(topics, pa.ChunkedArray):
         topics = topics.unify_dictionaries().combine_chunks()
     for code, topic in enumerate(topics.dictionary.to_pylist()):
         of_topic = table.filter(pc.equal(topics.indices, code))
-        numbers = of_topic.column(1).to_numpy()
+        keys = of_topic.column(1)
         offsets = of_topic.column(2).to_numpy()
-        for number in np.unique(numbers):
-            yield topic, int(number), offsets[numbers == number]
+        for key in pc.unique(keys):
+            yield topic, _log_key(key.as_py()), offsets[pc.equal(keys, key).to_numpy()]
+
+
+def _log_key(text: str) -> LogKey:
+    """A key as the ledger has it: text formats keep numbers as text, too."""
+    key = read_log_key(text)
+    if key is None:
+        raise ValueError(f"{text!r} is no source partition")
+    return key
 
 
 def add_origins(
-    found: dict[tuple[str, int], str], origins: Iterable[tuple[str, int, NDArray[np.int64]]]
+    found: dict[SourceKey, str], origins: Iterable[tuple[str, LogKey, NDArray[np.int64]]]
 ) -> None:
     """Add rows to the sums of their source partitions."""
     for topic, number, offsets in origins:

@@ -1,17 +1,18 @@
 """From a route to the parts that a check of its table needs."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.catalog.locations import normalise_location
-from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.config.config import RouteConfig
 from sluiceway.errors import LedgerMismatchError, NotInThisVersionError, StateConflictError
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.ownership import Owner
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.owned_ledger import Owner
+from sluiceway.sinks.hive.catalogs import TableCatalog, open_catalog
 from sluiceway.sinks.hive.table_check import table_not_found
 from sluiceway.sinks.registry import METASTORE
 from sluiceway.storage.contract import Storage
@@ -52,7 +53,7 @@ class OpenTable:
 
     config: RouteConfig
     table: HiveTable
-    metastore: MetastoreClient
+    metastore: TableCatalog
     storage: Storage
     layout: LedgerLayout
 
@@ -66,17 +67,60 @@ def open_table(config: RouteConfig) -> OpenTable:
         NotInThisVersionError: A plug-in's catalog holds the table.
         UnhealthyEnvironmentError: Its location is on a store that this version cannot read.
     """
+    if config.hive.lake is not None:
+        raise NotInThisVersionError(
+            "this command does not know lake tables yet",
+            where=f"{config.hive.database}.{config.hive.table}",
+            hint="status, ledger, offsets, dirty and partitions do; engines read the table itself",
+        )
     if config.catalog.kind != METASTORE:
         raise NotInThisVersionError(
             f"this command finds tables through a metastore only, not through {config.catalog.kind}"
         )
-    metastore = MetastoreClient(config.hive.metastore, config.hive.timeout_s)
+    metastore = open_catalog(config.hive.metastore, config.hive.timeout_s, config.stores)
     table = metastore.get_table(config.hive.database, config.hive.table)
     if table is None:
         metastore.close()
         raise table_not_found(config.hive)
-    storage, root = open_storage(table.layout.location)
+    storage, root = open_storage(table.layout.location, config.stores)
     return OpenTable(config, table, metastore, storage, LedgerLayout(root, config.route))
+
+
+def refuse_lakes(routes: Iterable[RouteConfig], command: str) -> None:
+    """Refuse a command that moves partitions, which lake tables have none of.
+
+    Raises:
+        NotInThisVersionError: A route fills a lake table.
+    """
+    for config in routes:
+        if config.hive.lake is not None:
+            raise NotInThisVersionError(
+                f"`sluiceway {command}` does not know lake tables in this version",
+                where=f"{config.hive.database}.{config.hive.table}",
+                hint="small files are merged before they are visible; an engine rewrites the rest",
+            )
+
+
+def open_place(config: RouteConfig) -> LedgerPlace:
+    """Where the ledger of a route lies, as its catalog says. Changes nothing.
+
+    Raises:
+        SluicewayError: As `open_table`.
+    """
+    if config.hive.lake is not None:
+        return _lake_place(config)
+    table = open_table(config)
+    table.metastore.close()
+    return table
+
+
+def _lake_place(config: RouteConfig) -> FoundLedger:
+    # Clients of lake catalogs take a second to import, and most commands need none.
+    from sluiceway.sinks.iceberg.table import find_iceberg_table  # noqa: PLC0415
+
+    identity = find_iceberg_table(config.hive, dict(config.catalog.options))
+    storage, root = open_storage(identity.home, config.stores)
+    return FoundLedger(config, storage, LedgerLayout(root, config.route))
 
 
 def find_ledger(config: RouteConfig) -> LedgerPlace:
@@ -88,14 +132,12 @@ def find_ledger(config: RouteConfig) -> LedgerPlace:
     Raises:
         SluicewayError: As `open_table`, when the metastore is asked.
     """
-    if config.hive.location is not None:
-        storage, root = open_storage(normalise_location(config.hive.location))
+    if config.hive.location is not None and config.hive.lake is None:
+        storage, root = open_storage(normalise_location(config.hive.location), config.stores)
         layout = LedgerLayout(root, config.route)
         if storage.status(layout.owner) is not None:
             return FoundLedger(config, storage, layout)
-    table = open_table(config)
-    table.metastore.close()
-    return table
+    return open_place(config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +161,7 @@ def open_ledger(config: RouteConfig) -> OpenLedger:
         MetastoreUnavailableError: The metastore does not answer.
         StorageUnavailableError: The store failed.
     """
-    table = open_table(config)
-    table.metastore.close()
-    return read_ledger(table)
+    return read_ledger(open_place(config))
 
 
 def read_ledger(table: LedgerPlace) -> OpenLedger:

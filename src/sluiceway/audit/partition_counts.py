@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
+from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.prefix_periods import Period
 from sluiceway.eventtime.readiness import CountedDue, PrefixBook
-from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.ledger.fold_state import FoldState
 
 

@@ -2,18 +2,22 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from sluiceway.audit.lease_watch import LeaseWatch
 from sluiceway.audit.open_table import OpenLedger, find_ledger, read_ledger
 from sluiceway.audit.partition_states import TimeRule
 from sluiceway.audit.partition_why import (
+    BY_DRIVER,
     NEVER,
     Reason,
     Why,
     explain,
     receiver_names,
+    with_driver,
     with_told,
 )
+from sluiceway.config.config import RouteConfig
 from sluiceway.errors import (
     LedgerCorruptError,
     RequestRefusedError,
@@ -21,14 +25,14 @@ from sluiceway.errors import (
     UnknownOutcome,
     WrongUsageError,
 )
-from sluiceway.job.announcements import told_through
-from sluiceway.job.config import RouteConfig
+from sluiceway.followers.announcements import told_through
 from sluiceway.ledger.partition_records import ReadyRecord
+from sluiceway.ledger.sealing import NEVER_CLOSED
 
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 5.0
 
-_WRONG = frozenset({Reason.NO_TIME, Reason.NOT_ANNOUNCED})
+_HINT = "`sluiceway partitions list JOB` shows which times there are"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,22 @@ class PartitionWatch:
         self._asked = asked
         self._clock_us = clock_us
         self._ledger: OpenLedger | None = None
+        self._lease: LeaseWatch | None = None
+
+    def look_until_known(self) -> Why:
+        """As `look`, with a driver on another host watched until its lease moves: 10 s at most.
+
+        Raises:
+            WrongUsageError: It is no time of the table.
+            SluicewayError: The ledger cannot be read.
+        """
+        why = self.look()
+        if why.reason is Reason.NO_TIME:
+            raise _no_time(why)
+        while why.driver_runs is None and why.reason in BY_DRIVER:
+            time.sleep(_FIRST_PAUSE_S)
+            why = self.look()
+        return why
 
     def look(self) -> Why:
         """How it is now.
@@ -100,7 +120,12 @@ class PartitionWatch:
         for name in receiver_names(ready):
             told[name] = told_through(ledger.log.storage, ledger.log.layout, name)
         why = explain(ledger.fold, ready, self._rule, self._asked, self._clock_us())
-        return with_told(ledger.fold, why, told)
+        if ledger.fold.sealed.get(why.prefix, NEVER_CLOSED) != NEVER_CLOSED:
+            why = replace(why, version=_facts(ledger, why.prefix).version)
+        why = with_told(ledger.fold, why, told)
+        if self._lease is None:
+            self._lease = LeaseWatch(ledger.log.storage, ledger.log.layout.lease)
+        return with_driver(why, runs=self._lease.look() if why.reason in BY_DRIVER else None)
 
     def wait(self, version: int, timeout_s: float) -> Waited:
         """Wait for an announcement.
@@ -137,7 +162,8 @@ class PartitionWatch:
 
 
 def _facts(ledger: OpenLedger, prefix: str) -> ReadyFacts:
-    seq = ledger.fold.closed[prefix].ready_seq
+    closed = ledger.fold.closed.get(prefix)
+    seq = ledger.fold.sealed[prefix] if closed is None else closed.ready_seq
     found = ledger.log.read_slot(seq)
     body = None if found is None else found[0].body
     if not isinstance(body, ReadyRecord):
@@ -158,9 +184,11 @@ def _facts(ledger: OpenLedger, prefix: str) -> ReadyFacts:
 
 
 def _refusal(why: Why) -> WrongUsageError | RequestRefusedError:
-    kind = WrongUsageError if why.reason in _WRONG else RequestRefusedError
-    return kind(
-        f"it will never be announced: {why.text}",
-        where=why.prefix,
-        hint="`sluiceway partitions list` shows which times there are",
-    )
+    if why.reason is Reason.NO_TIME:
+        return _no_time(why)
+    kind = WrongUsageError if why.reason is Reason.NOT_ANNOUNCED else RequestRefusedError
+    return kind(f"it will never be announced: {why.text}", where=why.prefix, hint=_HINT)
+
+
+def _no_time(why: Why) -> WrongUsageError:
+    return WrongUsageError(why.text, hint=_HINT)

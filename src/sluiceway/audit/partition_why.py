@@ -12,6 +12,7 @@ from sluiceway.audit.partition_counts import (
 )
 from sluiceway.audit.partition_states import Stand, TimeRule, seen_prefixes
 from sluiceway.audit.plain_times import ago, moment, span
+from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.eventtime.readiness import Holder, holders_of, next_to_announce
 from sluiceway.eventtime.watermark import (
@@ -20,10 +21,11 @@ from sluiceway.eventtime.watermark import (
     WatermarkRule,
     route_watermark,
 )
-from sluiceway.job.ready_order import open_before_first
-from sluiceway.job.ready_rule import ReadyRule
 from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, SourceState
 from sluiceway.ledger.places import is_below
+from sluiceway.ledger.sealing import NEVER_CLOSED
+from sluiceway.route.ready_order import open_before_first
+from sluiceway.spec.log_key import SourceKey
 
 _MOST_NAMED = 3
 _CLOSING = "the next epoch is planned with it closed"
@@ -39,7 +41,9 @@ class Reason(StrEnum):
     NO_TIME = "no_time"
     NO_LEDGER = "no_ledger"
     NO_ROWS_YET = "no_rows_yet"
+    NOT_LOOKED_AT = "not_looked_at"
     BEFORE_FIRST_ROW = "before_first_row"
+    EARLIER_THAN_ROWS = "earlier_than_rows"
     LEFT_OUT = "left_out"
     NOT_OVER = "not_over"
     HELD = "held"
@@ -60,6 +64,30 @@ NEVER = frozenset({
 })  # fmt: skip
 """Reasons for which no waiting helps."""
 
+_NOWHERE = frozenset({
+    Reason.NO_TIME,
+    Reason.BEFORE_FIRST_ROW,
+    Reason.EARLIER_THAN_ROWS,
+    Reason.LEFT_OUT,
+})  # fmt: skip
+"""Reasons for which the table has no such time: it is not even open."""
+
+BY_DRIVER = frozenset({
+    Reason.NO_ROWS_YET,
+    Reason.NOT_LOOKED_AT,
+    Reason.EARLIER_THAN_ROWS,
+    Reason.LATE_ROWS,
+    Reason.NOT_OVER,
+    Reason.HELD,
+    Reason.IDLE,
+    Reason.COUNTS,
+    Reason.CLOSING,
+    Reason.IN_ORDER,
+    Reason.COMPACTING,
+    Reason.ANNOUNCING,
+})  # fmt: skip
+"""Reasons that only a driver that runs can end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Why:
@@ -67,6 +95,7 @@ class Why:
 
     Attributes:
         prefix: What is announced; the partition that was asked for or what stands for it.
+        state: None when the table has no such time.
         text: One or several sentences.
         version: Of the last announcement; 0 when there is none.
         rows: In it now.
@@ -78,10 +107,11 @@ class Why:
         shown: Whether the metastore is known to show what was announced; None without a READY.
         told: Whether each receiver of announcements knows the last one.
         counts: Of a time that is open and needs a count (`ready.counts`).
+        driver_runs: Whether a driver works for the route; None when that is not known.
     """
 
     prefix: str
-    state: Stand
+    state: Stand | None
     reason: Reason
     text: str
     version: int = 0
@@ -96,6 +126,7 @@ class Why:
     shown: bool | None = None
     told: dict[str, bool] = field(default_factory=dict)
     counts: CountsSeen | None = None
+    driver_runs: bool | None = None
 
 
 def explain(
@@ -111,6 +142,13 @@ def explain(
         now_us: The clock.
     """
     name = asked.strip("/")
+    found = _explained(fold, ready, rule, name, now_us)
+    return replace(found, state=None) if found.reason in _NOWHERE else found
+
+
+def _explained(
+    fold: FoldState, ready: ReadyRule | None, rule: TimeRule, name: str, now_us: int
+) -> Why:
     period = None if rule.periods is None else rule.periods.of(name)
     prefix = name if period is None else period.prefix
     seen = next((e for e in seen_prefixes(fold, rule, now_us) if e.prefix == prefix), None)
@@ -131,6 +169,9 @@ def explain(
         return replace(why, reason=Reason.EXPIRED, text=text)
     if seen is not None and seen.version:
         return _announced(fold, why, fold.closed[prefix])
+    sealed = fold.sealed_above(prefix)
+    if seen is None and sealed is not None:
+        return _sealed(why, fold.sealed[sealed])
     if fold.next_seq == 0:
         return replace(why, reason=Reason.NO_LEDGER, text="no driver has ever run for this table")
     if ready is None or rule.periods is None:
@@ -160,6 +201,18 @@ def _announced(fold: FoldState, why: Why, closed: ClosedPrefix) -> Why:
     return replace(why, reason=Reason.READY, text=text, shown=shown)
 
 
+def _sealed(why: Why, ready_seq: int) -> Why:
+    """Of what was announced so long ago that the ledger keeps its slot alone."""
+    if ready_seq == NEVER_CLOSED:
+        text = "it was touched long ago; rows that still come for it go to the late place"
+        return replace(why, reason=Reason.NOT_ANNOUNCED, text=text)
+    text = (
+        f"it was announced long ago, in slot {ready_seq}, and is closed for ever: rows that still "
+        "come for it go to the late place"
+    )
+    return replace(why, state=Stand.READY, reason=Reason.READY, text=text, version=1, shown=True)
+
+
 def receiver_names(ready: ReadyRule | None) -> tuple[str, ...]:
     """Who is told of announcements, by the names of their receivers."""
     if ready is None:
@@ -183,6 +236,20 @@ def with_told(fold: FoldState, why: Why, through: Mapping[str, int]) -> Why:
     waiting = [name for name, knows in told.items() if not knows]
     more = f". Not told of it yet: {', '.join(waiting)}" if waiting else ""
     return replace(why, told=told, text=why.text + more)
+
+
+def with_driver(why: Why, *, runs: bool | None) -> Why:
+    """The same with whether a driver works for the route: without one nothing goes on.
+
+    Args:
+        why: What is known else.
+        runs: None when that is not known.
+    """
+    if runs is not False or why.reason not in BY_DRIVER:
+        return replace(why, driver_runs=runs)
+    text = f"{why.text}. No driver works for it now, so this stays until one does: "
+    text += "`sluiceway status JOB`, `sluiceway run JOB`"
+    return replace(why, driver_runs=False, text=text, expected_us=None)
 
 
 def _waiting(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us: int) -> Why:
@@ -229,25 +296,36 @@ def _told_counts(fold: FoldState, why: Why) -> Why:
 
 def _by_watermark(fold: FoldState, ready: ReadyRule, period: Period, why: Why, now_us: int) -> Why:
     bound_us = period.end_us + ready.lateness_us
-    needs_us = bound_us + ready.watermark.out_of_orderness_us
     why = replace(why, needs_us=bound_us)
     if period.prefix in fold.closed:
         return _closed(fold, ready.periods(), period, why)
     watermark_us = fold.watermark.us
-    if watermark_us is None:
-        text = "no row was ever read for this table; the first announced time is that of a row"
-        return replace(why, reason=Reason.NO_ROWS_YET, text=text)
+    if watermark_us is None and not _has_rows(fold):
+        return replace(why, reason=Reason.NO_ROWS_YET, text=_no_rows_text(fold))
+    if fold.watermark.read_at_us is None:
+        text = "log ends were not read since the job file announces times; the next epoch does that"
+        return replace(why, reason=Reason.NOT_LOOKED_AT, text=text)
     if not any(is_below(folder, period.prefix) for folder in fold.partitions):
-        never = _never(fold, ready.periods(), period, bound_us)
-        if never is not None:
-            return replace(why, reason=never[0], text=never[1])
-    if watermark_us >= bound_us:
+        none = _without_rows(fold, ready.periods(), period, bound_us)
+        if none is not None:
+            return replace(why, reason=none[0], text=none[1])
+    if watermark_us is not None and watermark_us >= bound_us:
         return replace(why, reason=Reason.CLOSING, text=f"the watermark has passed it; {_CLOSING}")
-    holders = _holders(fold, ready.watermark, bound_us)
-    left = f"The watermark is {moment(watermark_us)}, it is closed at {moment(bound_us)}"
+    return _open(fold, ready.watermark, period, why, now_us)
+
+
+def _open(fold: FoldState, rule: WatermarkRule, period: Period, why: Why, now_us: int) -> Why:
+    """Of a time that the watermark has not passed: who holds it, and until when."""
+    watermark_us, bound_us = fold.watermark.us, why.needs_us or 0
+    needs_us = bound_us + rule.out_of_orderness_us
+    mark = "There is no watermark yet"
+    if watermark_us is not None:
+        mark = f"The watermark is {moment(watermark_us)}"
+    left = f"{mark}, it is closed at {moment(bound_us)}"
+    holders = _holders(fold, rule, bound_us)
     if now_us < period.end_us:
         text = f"its time is over at {moment(period.end_us)}. {left}"
-        behind = [each for each in holders if each.status is SourceStatus.STALLED]
+        behind = [each for each in holders if _is_behind(each)]
         if behind:
             text = f"{text}. {_named(behind, now_us)}"
         return replace(
@@ -255,39 +333,56 @@ def _by_watermark(fold: FoldState, ready: ReadyRule, period: Period, why: Why, n
             reason=Reason.NOT_OVER,
             text=text,
             holders=holders,
-            expected_us=None if behind else max(needs_us, period.end_us),
+            expected_us=_expected_us(behind, max(needs_us, period.end_us)),
         )
     if not holders:
-        expected = needs_us + ready.watermark.idle_after_us
-        wait = span(ready.watermark.idle_after_us)
+        expected = needs_us + rule.idle_after_us
+        wait = span(rule.idle_after_us)
         text = f"nothing is left to read; all source partitions have to be quiet for {wait}. {left}"
-        if ready.watermark.hold_when_idle:
+        if rule.hold_when_idle:
             text = f"nothing is left to read, and `on_all_idle: hold` waits for rows. {left}"
             return replace(why, reason=Reason.IDLE, text=text)
         return replace(why, reason=Reason.IDLE, text=text, expected_us=expected)
-    expecteds = [each.expected_us for each in holders]
-    known = [each for each in expecteds if each is not None]
     return replace(
         why,
         reason=Reason.HELD,
         text=f"{_named(holders, now_us)}. {left}",
         holders=holders,
-        expected_us=max(known) if len(known) == len(expecteds) else None,
+        expected_us=_expected_us(holders, 0),
     )
 
 
-def _never(
+def _has_rows(fold: FoldState) -> bool:
+    """Whether any row was written, though nothing may be left of it."""
+    return bool(fold.partitions or fold.forgotten_up_to or fold.counts.written)
+
+
+def _no_rows_text(fold: FoldState) -> str:
+    if not fold.counts.read:
+        return "no row was ever read for this table; the first announced time is that of a row"
+    read, dirty = fold.counts.read, fold.counts.dirty
+    return (
+        f"no row was ever written to this table: {read:,} were read, and {dirty:,} of them are "
+        "dirty (`sluiceway dirty list JOB` says why); the first announced time is that of a row"
+    )
+
+
+def _without_rows(
     fold: FoldState, periods: PrefixPeriods, period: Period, bound_us: int
 ) -> tuple[Reason, str] | None:
     """Of a time without a row: why none is announced for it; None when one may be."""
-    names = [*fold.closed, *fold.partitions]
+    names = [*fold.sealed, *fold.closed, *fold.partitions]
     known = [found for found in map(periods.of, names) if found is not None]
     first = min(known, default=None)
+    passed = (fold.watermark.us or 0) >= bound_us
     if first is not None and period < first:
         text = f"no row was ever read for it, and the first time with rows is {first.prefix}"
-        return Reason.BEFORE_FIRST_ROW, text
+        if passed or fold.closed:
+            return Reason.BEFORE_FIRST_ROW, text
+        text += "; rows of it may still come"
+        return Reason.EARLIER_THAN_ROWS, text
     closed = [found for found in map(periods.of, fold.closed) if found is not None]
-    if any(period < found for found in closed) and (fold.watermark.us or 0) >= bound_us:
+    if any(period < found for found in closed) and passed:
         text = "no row was read for it, and it was left out among too many times without rows"
         return Reason.LEFT_OUT, text
     return None
@@ -343,7 +438,7 @@ def _holders(fold: FoldState, rule: WatermarkRule, bound_us: int) -> tuple[Holde
 
 
 def _at_its_end(
-    key: tuple[str, int], known: SourceState, rule: WatermarkRule, read_at_us: int
+    key: SourceKey, known: SourceState, rule: WatermarkRule, read_at_us: int
 ) -> SourceSeen:
     """One of which nothing was left to read: the ledger names all others."""
     quiet_us = known.quiet_since_us
@@ -367,13 +462,41 @@ def _named(holders: Iterable[Holder], now_us: int) -> str:
     return f"{'; '.join(texts)}{more}"
 
 
+def _is_behind(holder: Holder) -> bool:
+    """Whether it holds more than the hour that is not over: named though nobody waits yet."""
+    return holder.status is SourceStatus.STALLED or holder.at_us is None
+
+
+def _expected_us(holders: Iterable[Holder], earliest_us: int) -> int | None:
+    """When the last of them lets go; None when nobody can say it of one."""
+    expected_us = earliest_us
+    for each in holders:
+        if each.expected_us is None:
+            return None
+        expected_us = max(expected_us, each.expected_us)
+    return expected_us
+
+
 def _holder_text(holder: Holder, now_us: int) -> str:
-    at = "has had no row" if holder.at_us is None else f"is at {moment(holder.at_us)}"
     name = f"{holder.topic}[{holder.partition}]"
-    text = f"{name} holds it: it {at} and has to be at {moment(holder.needs_us)}"
-    text += f", {holder.reason}"
+    if holder.at_us is None:
+        return f"{name} holds it: {_never_had_rows(holder, now_us)}"
+    text = f"{name} holds it: it is at {moment(holder.at_us)} and has to be at "
+    text += f"{moment(holder.needs_us)}, {holder.reason}"
     if holder.since_us is not None:
         text += f", last rows {ago(now_us - holder.since_us)}"
     if holder.expected_us is not None:
         text += f", expected at {moment(holder.expected_us)}"
+    return text
+
+
+def _never_had_rows(holder: Holder, now_us: int) -> str:
+    """Of one that never had a row: any that comes may be of any time, until it counts as idle."""
+    text = "it has never had a row"
+    if holder.status is SourceStatus.STALLED:
+        text += f", {holder.reason}"
+    if holder.since_us is not None:
+        text += f", was seen first {ago(now_us - holder.since_us)} ({moment(holder.since_us)})"
+    if holder.expected_us is not None:
+        text += f", and counts as idle from {moment(holder.expected_us)} on (`idle_after`)"
     return text

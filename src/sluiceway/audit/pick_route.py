@@ -1,14 +1,15 @@
 """Which routes a job has now, for commands that look at their tables."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sluiceway.config.compile import compile_routes
+from sluiceway.config.config import RefusedTopic, RouteConfig
 from sluiceway.errors import WrongUsageError
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.config import RouteConfig
 from sluiceway.job.discovery import Discovery
-from sluiceway.job.run import open_source
 from sluiceway.observe.log import Log
+from sluiceway.route.clients import open_source
 from sluiceway.spec.models import JobSpec
 
 if TYPE_CHECKING:
@@ -32,6 +33,31 @@ def job_routes(spec: JobSpec, log: Log) -> tuple[RouteConfig, ...]:
         SourceUnavailableError: The topics cannot be listed.
         JobFileError: A column type or a client property is not valid.
     """
+    return found_routes(spec, log).routes
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRoutes:
+    """What a job reads now.
+
+    Attributes:
+        routes: Those with listed topics, then those of its patterns.
+        refused: Topics that match a pattern and get no table.
+        shared: Topics that fill a table together with one whose name differs in case only.
+    """
+
+    routes: tuple[RouteConfig, ...]
+    refused: tuple[RefusedTopic, ...] = ()
+    shared: tuple[RefusedTopic, ...] = ()
+
+
+def found_routes(spec: JobSpec, log: Log) -> FoundRoutes:
+    """As `job_routes`, with the topics that are not read as somebody may expect.
+
+    Raises:
+        SourceUnavailableError: The topics cannot be listed.
+        JobFileError: A column type or a client property is not valid.
+    """
     job = compile_routes(spec)
     sources: dict[SourceAccess, SourceClient] = {}
     try:
@@ -45,7 +71,7 @@ def job_routes(spec: JobSpec, log: Log) -> tuple[RouteConfig, ...]:
             source.close()
     if discovery.failure is not None:
         raise discovery.failure
-    return (*job.routes, *found)
+    return FoundRoutes((*job.routes, *found), discovery.refused, discovery.shared)
 
 
 def routes_without_brokers(spec: JobSpec, log: Log, name: str | None) -> tuple[RouteConfig, ...]:

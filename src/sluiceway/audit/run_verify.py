@@ -1,7 +1,5 @@
 """All checks of one route's table, in order."""
 
-from collections.abc import Sequence
-
 from sluiceway.audit.dirty_table_check import Found, dirty_table_problems
 from sluiceway.audit.identity_check import identity_problems
 from sluiceway.audit.late_table_check import late_table_problems
@@ -11,17 +9,18 @@ from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.catalog.hive_table import HivePartition
 from sluiceway.catalog.locations import normalise_location
-from sluiceway.errors import SluicewayError, TableMismatchError
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.dirty_stores import dirty_table_of
-from sluiceway.job.late_follow import late_table_of
-from sluiceway.job.run import open_source
+from sluiceway.config.compile import compile_routes
+from sluiceway.config.config import RouteConfig
+from sluiceway.errors import TableMismatchError
+from sluiceway.followers.late_follow import late_table_of
+from sluiceway.route.clients import open_source
+from sluiceway.route.dirty_stores import dirty_table_of
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.hive.partition_path import metastore_values, partition_folder
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import file_choice, schema_of
 from sluiceway.spec.models import JobSpec
+from sluiceway.storage.access import Stores
 from sluiceway.storage.registry import open_storage
 
 
@@ -35,23 +34,6 @@ def verify_job(spec: JobSpec, *, deep: bool) -> VerifyReport:
     return verify_route(pick_route(compile_routes(spec).routes, None), deep=deep)
 
 
-def verify_routes(
-    routes: Sequence[RouteConfig], *, deep: bool
-) -> dict[str, VerifyReport | SluicewayError]:
-    """Verify several routes; one that cannot be looked at does not stop the others.
-
-    Returns:
-        By the route's name: what was found, or why nothing is concluded.
-    """
-    found: dict[str, VerifyReport | SluicewayError] = {}
-    for config in routes:
-        try:
-            found[config.route] = verify_route(config, deep=deep)
-        except SluicewayError as error:
-            found[config.route] = error
-    return found
-
-
 def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
     """Compare a route's ledger with its files, its broker and its metastore. Changes nothing.
 
@@ -63,6 +45,11 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
         LedgerMismatchError: Another job or route fills the table.
         SluicewayError: Something could not be asked; nothing is concluded then.
     """
+    if config.hive.lake is not None:
+        # Clients of lake catalogs take a second to import.
+        from sluiceway.audit.lake_verify import verify_lake  # noqa: PLC0415
+
+        return verify_lake(config, deep=deep)
     table = open_table(config)
     try:
         refuse_foreign_table(table)
@@ -130,12 +117,12 @@ def _check_partitions(table: OpenTable, verifier: Verifier) -> None:
         return
     hive = table.config.hive
     columns = [rule.name for rule in table.config.partitions]
-    values = [state.values for state in verifier.fold.partitions.values() if state.values]
+    values = [state.values for state in verifier.partitions() if state.values]
     names = [partition_folder(columns, each) for each in values]
     found = table.metastore.get_partitions(hive.database, hive.table, names)
     ready = table.config.ready
     verifier.check_partitions(
-        {key: _place(partition) for key, partition in found.items()},
+        {key: _place(partition, table.config.stores) for key, partition in found.items()},
         metastore_values,
         on_ready=ready is not None and ready.on_ready,
     )
@@ -144,8 +131,10 @@ def _check_partitions(table: OpenTable, verifier: Verifier) -> None:
             verifier.report.add("partition", "/".join(partition.values), difference)
     others = {*table.metastore.list_partition_names(hive.database, hive.table)} - {*names}
     foreign = table.metastore.get_partitions(hive.database, hive.table, sorted(others))
-    verifier.check_foreign_partitions({key: _place(each) for key, each in foreign.items()})
+    verifier.check_foreign_partitions(
+        {key: _place(each, table.config.stores) for key, each in foreign.items()}
+    )
 
 
-def _place(partition: HivePartition) -> str:
-    return open_storage(normalise_location(partition.layout.location))[1]
+def _place(partition: HivePartition, stores: Stores) -> str:
+    return open_storage(normalise_location(partition.layout.location), stores)[1]

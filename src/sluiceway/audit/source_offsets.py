@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 
 from sluiceway.audit.next_start import source_reasons, table_reasons
-from sluiceway.audit.open_table import open_table, read_ledger
+from sluiceway.audit.open_table import OpenTable, open_place, open_table, read_ledger
+from sluiceway.config.config import RouteConfig
 from sluiceway.errors import OffsetsLostError, Retriable, SluicewayError
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.planner import readable_start
-from sluiceway.job.run import open_source
-from sluiceway.job.source_view import SourceView, look
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState
+from sluiceway.route.clients import open_source
+from sluiceway.schedule.planner import readable_start
+from sluiceway.schedule.source_view import SourceView, look
 from sluiceway.sources.contract import SourceIdentity, SourcePartition
+from sluiceway.spec.log_key import LogKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class PartitionOffsets:
     """
 
     topic: str
-    partition: int
+    partition: LogKey
     start: int
     how: str
     generation: int
@@ -67,10 +68,11 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
         MetastoreUnavailableError: It is not known where the table is.
         StorageUnavailableError: The store failed.
     """
-    opened = open_table(config)
-    opened.metastore.close()
+    opened = open_place(config) if config.hive.lake is not None else open_table(config)
+    if isinstance(opened, OpenTable):
+        opened.metastore.close()
     fold = read_ledger(opened).fold
-    problems = table_reasons(opened, fold)
+    problems = table_reasons(opened, fold) if isinstance(opened, OpenTable) else ()
     topics = {topic for (topic, _), known in fold.sources.items() if not known.retired}
     view, broker_error = None, None
     source = open_source(config)
@@ -92,7 +94,7 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
 def _offsets(fold: Fold, one: SourcePartition, view: SourceView | None) -> PartitionOffsets:
     known = fold.sources[one.topic, one.partition]
     bounds = view.bounds.get(one) if view is not None and not known.retired else None
-    same = view is not None and _is_same_log(one, known, view)
+    same = view is not None and is_same_log(one, known, view)
     usable = bounds if same else None
     first = None if usable is None else max(known.end, usable.start_offset)
     return PartitionOffsets(
@@ -111,7 +113,8 @@ def _offsets(fold: Fold, one: SourcePartition, view: SourceView | None) -> Parti
     )
 
 
-def _is_same_log(one: SourcePartition, known: SourceState, view: SourceView) -> bool:
+def is_same_log(one: SourcePartition, known: SourceState, view: SourceView) -> bool:
+    """Whether a name still stands for the log that the ledger knows: the same cluster and topic."""
     identities = {found.partition: found.identity for found in view.by_topic.get(one.topic, ())}
     return identities.get(one) == SourceIdentity(known.cluster_id, known.topic_id)
 
@@ -120,7 +123,7 @@ def _problem(fold: Fold, one: SourcePartition, known: SourceState, view: SourceV
     bounds = view.bounds.get(one)
     if bounds is None:
         return "the cluster does not have it"
-    if not _is_same_log(one, known, view):
+    if not is_same_log(one, known, view):
         return "another log of this name: the topic was created again, or it is another cluster"
     try:
         readable_start(fold, one, bounds)

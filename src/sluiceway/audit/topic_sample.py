@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from uuid import uuid4
 
 from sluiceway.errors import SourceUnavailableError
-from sluiceway.sources.contract import LogBounds, SourcePartition, Split
+from sluiceway.sources.contract import LogBounds, SourceBatch, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess, open_client, open_reader
 
 _REQUEST_TIMEOUT_S = 30.0
@@ -37,11 +37,13 @@ def sample_payloads(
     left, deadline = records, time.monotonic() + _LONGEST_S
     ends = [_ends(each, bounds[each], share) for each in found if each in bounds]
     for splits in ([first for first, _ in ends], [last for _, last in ends]):
-        for payload in _read(access, [split for split in splits if split is not None], deadline):
-            if left == 0:
-                return
-            left -= 1
-            yield payload
+        wanted = [split for split in splits if split is not None]
+        for batch in read_splits(access, wanted, deadline):
+            for payload in batch.values:
+                if left == 0:
+                    return
+                left -= 1
+                yield payload
 
 
 def _ends(
@@ -57,9 +59,22 @@ def _ends(
     return first, Split(partition, end - newest, end)
 
 
-def _read(access: SourceAccess, splits: list[Split], deadline: float) -> Iterator[bytes | None]:
+def read_splits(
+    access: SourceAccess, splits: list[Split], deadline: float | None = None
+) -> Iterator[SourceBatch]:
+    """Read some records, as a task would.
+
+    Args:
+        access: Of the source.
+        splits: Each with its stop offset.
+        deadline: On the monotonic clock; two minutes from now unless said.
+
+    Raises:
+        SourceUnavailableError: The brokers do not answer, or are slower than that.
+    """
     if not splits:
         return
+    deadline = deadline or time.monotonic() + _LONGEST_S
     reader = open_reader(access, splits, owner=f"sample-{uuid4().hex}")
     try:
         while not reader.finished():
@@ -69,7 +84,6 @@ def _read(access: SourceAccess, splits: list[Split], deadline: float) -> Iterato
                     where=str(splits[0].partition),
                     hint="ask for fewer records",
                 )
-            for batch in reader.read(_READ_TIMEOUT_S):
-                yield from batch.values
+            yield from reader.read(_READ_TIMEOUT_S)
     finally:
         reader.close(reusable=False)

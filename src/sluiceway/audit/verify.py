@@ -9,8 +9,8 @@ from sluiceway.audit.dirty_book import DirtyBook
 from sluiceway.audit.lane_check import LaneCheck
 from sluiceway.audit.offset_check import OriginColumns, offset_problems
 from sluiceway.errors import SourceUnavailableError, StateConflictError, TopicNotFoundError
-from sluiceway.job.desired import is_to_be_seen
-from sluiceway.job.ready_effects import SUCCESS
+from sluiceway.followers.desired import is_to_be_seen
+from sluiceway.followers.ready_effects import SUCCESS
 from sluiceway.ledger.file_names import file_origin
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
@@ -20,6 +20,7 @@ from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout, is_late_place
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ExpireRecord, ReplaceRecord
+from sluiceway.ledger.places import is_moved_folder
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.reading import count_rows, format_by_name, has_footer
@@ -58,6 +59,7 @@ class VerifyReport:
         late_table: Was compared whole with the late place; None when there is nothing to compare.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
         foreign: Files and partitions that are not of this route's making; listed, not judged.
+        moved: Partitions that a pattern of folders misses, as they were compacted.
         unchecked: What could not be compared, and why (offsets gone from the broker).
     """
 
@@ -78,6 +80,7 @@ class VerifyReport:
     replayed: int = 0
     purged: int = 0
     partitions: int = 0
+    moved: int = 0
     deep: bool = False
     problems: list[Problem] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
@@ -169,7 +172,8 @@ class Verifier:
                 report.let_go += 1
         for final, message in self._missing.items():
             report.add("file_missing", final, message)
-        report.partitions = sum(not state.expired for state in self._partitions())
+        there = [state.location for state in self.partitions() if not state.expired]
+        report.partitions, report.moved = len(there), sum(map(is_moved_folder, there))
         if report.records == 0:
             report.add("chain", self._layout.log, "there is no ledger")
 
@@ -351,8 +355,8 @@ class Verifier:
 
     def _announced_folders(self) -> set[str]:
         """Where a file says that a partition is complete."""
-        folders = [*self.fold.closed, *self.fold.left]
-        folders += [state.location for state in self._partitions()]
+        folders = [*self.fold.closed, *self.fold.sealed, *self.fold.left]
+        folders += [state.location for state in self.partitions()]
         return {self._layout.final(folder) for folder in folders}
 
     def _judge_system_file(self, path: str) -> None:
@@ -413,7 +417,7 @@ class Verifier:
                     "the ledger alone vouches for them"
                 )
 
-    def _partitions(self) -> list[PartitionState]:
+    def partitions(self) -> list[PartitionState]:
         """All that the ledger ever had; the fold itself forgets some."""
         return list({**(self.fold.forgotten or {}), **self.fold.partitions}.values())
 
@@ -431,7 +435,7 @@ class Verifier:
             catalog_values: How the catalog writes raw values.
             on_ready: What was never announced need not be there.
         """
-        for state in self._partitions():
+        for state in self.partitions():
             if not state.values or state.expired:
                 continue
             folder = self._layout.final(state.location)
@@ -448,11 +452,10 @@ class Verifier:
         Args:
             in_catalog: Values -> location, as an absolute path.
         """
-        ours = {self._layout.final(state.location) for state in self._partitions()}
+        ours = {self._layout.final(state.location) for state in self.partitions()}
         ours.add(f"{self._layout.table_root}/{SYSTEM_FOLDER}")
-        announced = {
-            self._layout.final(name) for name, of in self.fold.closed.items() if of.version
-        }
+        names = [name for name, of in self.fold.closed.items() if of.version]
+        announced = {self._layout.final(name) for name in (*names, *self.fold.sealed)}
         above = {parent for folder in ours for parent in _parents(folder)}
         for values, location in in_catalog.items():
             place = location.rstrip("/")

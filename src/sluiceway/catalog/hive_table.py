@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from sluiceway.catalog.locations import same_location
+from sluiceway.errors import TableMismatchError
 from sluiceway.types.evolution import is_extension
 
 PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"
@@ -179,6 +181,23 @@ class AddOutcome:
 
     existed: tuple[tuple[str, ...], ...]
     rejected: tuple[RejectedPartition, ...]
+
+
+def refuse_another(found: HiveTable, wanted: HiveTable) -> None:
+    """Refuse what was found behind a creation when it is not the table that was to be created.
+
+    Raises:
+        TableMismatchError: Says which parts differ. An empty wanted location fits any.
+    """
+    differences = list(found.differences(wanted))
+    location = wanted.layout.location
+    if location and not same_location(found.layout.location, location):
+        differences.append(f"location is {found.layout.location}, expected {location}")
+    if differences:
+        raise TableMismatchError(
+            f"another table of this name was created meanwhile: {'; '.join(differences)}",
+            where=str(wanted),
+        )
 
 
 def _folded(column: HiveColumn) -> str:

@@ -2,6 +2,9 @@
 
 import re
 
+# Hadoop's clients of one store, by age.
+_SAME_SCHEME = {"s3": "s3a", "s3n": "s3a"}
+_NAME_NODE_PORT = ":8020"
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(.*)$", re.DOTALL)
 
 
@@ -31,8 +34,18 @@ def normalise_location(location: str) -> str:
 
 
 def same_location(one: str, other: str) -> bool:
-    """True when both name the same place."""
-    return normalise_location(one) == normalise_location(other)
+    """True when both name the same place, also by another name of its store's scheme."""
+    return _place(one) == _place(other)
+
+
+def _place(location: str) -> str:
+    scheme, separator, rest = normalise_location(location).partition("://")
+    if not separator:
+        return scheme
+    authority, slash, path = rest.partition("/")
+    if scheme == "hdfs":
+        authority = authority.removesuffix(_NAME_NODE_PORT)
+    return f"{_SAME_SCHEME.get(scheme, scheme)}://{authority}{slash}{path}"
 
 
 def qualify_location(location: str, table_location: str) -> str:

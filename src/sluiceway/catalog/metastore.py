@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pymetastore.hive_metastore import ttypes
@@ -23,8 +24,8 @@ from sluiceway.catalog.hive_table import (
     NewPartition,
     PartitionChange,
     RejectedPartition,
+    refuse_another,
 )
-from sluiceway.catalog.locations import same_location
 from sluiceway.catalog.refused_location import location_refusals
 from sluiceway.catalog.server_version import ask_version, major_version
 from sluiceway.catalog.thrift_values import (
@@ -51,6 +52,21 @@ def batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     """`items` in order, at most `size` at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterSwap:
+    """A change of a table's parameters, and when it may happen.
+
+    Attributes:
+        key: Parameter that has to be as it was read.
+        expected: Its value then.
+        put: All that is set.
+    """
+
+    key: str
+    expected: str
+    put: Mapping[str, str]
 
 
 class MetastoreClient:
@@ -93,6 +109,15 @@ class MetastoreClient:
         except MethodMissingError:
             return 0
         return major_version(text)
+
+    def database_location(self, database: str) -> str | None:
+        """The folder of a database as the metastore says it; None when there is no such database.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        found = self._database(database)
+        return None if found is None else str(found.locationUri or "")
 
     def create_database_if_missing(self, database: str) -> str:
         """Create the database where the metastore puts it by default; its location.
@@ -143,14 +168,7 @@ class MetastoreClient:
         found = self.get_table(table.database, table.name)
         if found is None:
             raise TableMismatchError(f"table {table} was created and is gone again")
-        differences = list(found.differences(table))
-        if wanted and not same_location(found.layout.location, wanted):
-            differences.append(f"location is {found.layout.location}, expected {wanted}")
-        if differences:
-            raise TableMismatchError(
-                f"another table of this name was created meanwhile: {'; '.join(differences)}",
-                where=str(table),
-            )
+        refuse_another(found, table)
         return found
 
     def alter_table_parameters(
@@ -224,6 +242,62 @@ class MetastoreClient:
 
         self._connection.call(f"alter table {database}.{table} (columns)", alter)
         return table_value(self._require_table(database, table))
+
+    def swap_parameter(
+        self, database: str, table: str, swap: ParameterSwap, columns: Sequence[HiveColumn] | None
+    ) -> str:
+        """Set table parameters if one of them still has the value that was read; no lock is taken.
+
+        Sent once. Only reading the table tells what became of it.
+
+        Args:
+            database: Of the table.
+            table: Its name.
+            swap: What is set, under which condition.
+            columns: To show from now on; None leaves them.
+
+        Returns:
+            Empty when the metastore says that it is done; else what it said.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer; it may have landed.
+            TableMismatchError: The table is gone.
+        """
+        raw = self._require_table(database, table)
+        raw.parameters = {**(raw.parameters or {}), **swap.put}
+        if columns is not None:
+            raw.sd.cols = [ttypes.FieldSchema(item.name, item.type) for item in columns]
+        context = ttypes.EnvironmentContext(
+            {
+                **_KEEP_STATS,
+                "expected_parameter_key": swap.key,
+                "expected_parameter_value": swap.expected,
+            }
+        )
+
+        def alter(client: Any) -> None:
+            client.alter_table_with_environment_context(database, table, raw, context)
+
+        try:
+            self._connection.call(
+                f"alter table {database}.{table} (swap)", alter, expected=(ServerFailure,)
+            )
+        except ServerFailure as error:
+            return _said(error) or "refused"
+        return ""
+
+    def drop_table(self, database: str, table: str) -> None:
+        """Take a table out of the metastore; its files stay. One that is gone is gone.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        with suppress(NoSuchObject):
+            self._connection.call(
+                f"alter table {database}.{table} (drop)",
+                lambda client: client.drop_table(database, table, False),  # noqa: FBT003
+                expected=(NoSuchObject,),
+            )
 
     def list_partition_names(self, database: str, table: str, *, limit: int = -1) -> list[str]:
         """Escaped names (`dt=20261120/hr=08`) of at most `limit` partitions; -1: of all.

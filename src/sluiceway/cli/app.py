@@ -9,16 +9,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from sluiceway import __version__
-from sluiceway.cli.errors_told import EXIT_BROKEN_PIPE, drop_output, paint, tell_error
-from sluiceway.errors import NotInThisVersionError
+from sluiceway.cli.errors_told import (
+    EXIT_BROKEN_PIPE,
+    EXIT_FAILED,
+    drop_output,
+    tell_error,
+)
+from sluiceway.cli.typed_commands import JOB_FILE
+from sluiceway.errors import WrongUsageError
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
+_DOCUMENTS = ("json", "yaml")
 _COMPLETION_OPTIONS = frozenset({"install_completion", "show_completion"})
 
 
@@ -42,37 +50,36 @@ class Verb:
 
 VERBS = (
     Verb("run", "Keep a table filled from its topics.", "sluiceway.cli.run", stops_gracefully=True),
+    Verb("init", "Write a job file for a topic and a table.", "sluiceway.cli.init"),
     Verb("validate", "Check a job file; needs no network.", "sluiceway.cli.validate"),
     Verb("infer", "Propose columns from records of a topic.", "sluiceway.cli.infer"),
+    Verb("doctor", "Check all that a job needs; say how to mend it.", "sluiceway.cli.doctor"),
+    Verb("plan", "Say what the next run would do.", "sluiceway.cli.plan"),
+    Verb("preview", "Show rows of some records; write nothing.", "sluiceway.cli.preview"),
     Verb("status", "Show how each route is.", "sluiceway.cli.status"),
     Verb("ledger", "Show what was committed.", "sluiceway.cli.ledger"),
     Verb("verify", "Check the ledger against files and broker.", "sluiceway.cli.verify"),
     Verb("gc", "Remove what dead attempts left behind.", "sluiceway.cli.gc"),
     Verb("offsets", "Show committed ends; move them.", "sluiceway.cli.offsets"),
     Verb("partitions", "Show partitions; wait for them.", "sluiceway.cli.partitions"),
+    Verb("files", "List the files of a table.", "sluiceway.cli.files"),
     Verb("dirty", "Show rows that could not be converted; replay them.", "sluiceway.cli.dirty"),
     Verb("compact", "Merge small files of partitions.", "sluiceway.cli.compact"),
+    Verb("serve", "Show jobs, hours and dirty rows in a browser.", "sluiceway.cli.serve"),
+    Verb("submit", "Start a job that goes on by itself.", "sluiceway.cli.submit"),
+    Verb("list", "List the submitted jobs.", "sluiceway.cli.list"),
+    Verb("logs", "Show the log of a submitted job.", "sluiceway.cli.logs"),
+    Verb("stop", "End a submitted job.", "sluiceway.cli.stop"),
+    Verb("restart", "End a submitted job and start it anew.", "sluiceway.cli.restart"),
+    Verb("pack", "Pack this Python environment for a cluster.", "sluiceway.cli.pack"),
+    Verb("k8s", "Write what Kubernetes needs to run a job.", "sluiceway.cli.k8s"),
+    Verb("dashboards", "Write boards and alert rules.", "sluiceway.cli.dashboards"),
     Verb("lab", "Start, show and stop real servers to try it on.", "sluiceway.cli.lab"),
     Verb("demo", "Show the whole product on this machine.", "sluiceway.cli.demo"),
+    Verb("explain", "Say what a message means and what to do.", "sluiceway.cli.explain"),
+    Verb("completion", "Print a script that completes commands.", "sluiceway.cli.completion"),
+    Verb("schema", "Print the JSON Schema of job files.", "sluiceway.cli.schema"),
     Verb("version", "Show versions.", "sluiceway.cli.version"),
-)
-LATER_VERBS = frozenset(
-    [
-        "init",
-        "plan",
-        "doctor",
-        "preview",
-        "submit",
-        "stop",
-        "logs",
-        "list",
-        "pack",
-        "backfill",
-        "dashboards",
-        "serve",
-        "schema",
-        "completion",
-    ]
 )
 
 
@@ -94,6 +101,7 @@ def run_command(args: Sequence[str]) -> int:
         The exit code: 0 ok, 1 failed, 2 usage, 3 job file, 5 environment, 6 dirty limit, 7 state
         conflict, 130 interrupted, 141 the reader of standard output is gone.
     """
+    JOB_FILE.set(None)
     try:
         code = _dispatch(list(args))
         # What does not fit through is to be told here, not at the interpreter's end.
@@ -101,8 +109,21 @@ def run_command(args: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the boundary of the process
-        return tell_error(error)
+        return tell_error(error, answer_as=_document_asked(args))
     return code
+
+
+def _document_asked(args: Sequence[str]) -> str:
+    """`json`, `yaml` or nothing; known before, and also where, the options are wrong."""
+    asked = ""
+    for name, value in pairwise([*args, ""]):
+        if name in ("-o", "--output"):
+            asked = value
+        elif name.startswith("--output="):
+            asked = name.removeprefix("--output=")
+        elif name.startswith("-o"):
+            asked = name.removeprefix("-o").removeprefix("=")
+    return asked if asked in _DOCUMENTS else ""
 
 
 def _dispatch(args: list[str]) -> int:
@@ -138,37 +159,40 @@ def _run_typer(verb: Verb, args: list[str], context: object) -> int:
 
     from sluiceway.cli.help_layout import lay_out_help  # noqa: PLC0415
 
-    command = typer.main.get_command(import_module(verb.module).app)
+    command = without_completion(typer.main.get_command(import_module(verb.module).app))
     lay_out_help(command)
-    # `completion` will be a verb of its own; Typer would add its options to every verb.
-    command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
     command.context_settings["help_option_names"] = ["-h", "--help"]
+    name, in_words = f"sluiceway {verb.name}", not _document_asked(args)
     try:
-        command.main(args=args, prog_name=f"sluiceway {verb.name}", obj=context)
+        code = command.main(args=args, prog_name=name, obj=context, standalone_mode=in_words)
+    except typer.TyperException as error:
+        # Only where Typer does not tell it itself, in words.
+        todo = f"`{name} --help` lists what it takes"
+        raise WrongUsageError(error.format_message(), hint=todo) from error
+    except typer.Abort:
+        print("Aborted.", file=sys.stderr)
+        return EXIT_FAILED
     except SystemExit as stop:
         if isinstance(stop.__context__, BrokenPipeError):
             # Typer and Rich end so; what they left in the buffer has nowhere to go.
             drop_output()
             return EXIT_BROKEN_PIPE
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
-    return 0
+    return code if isinstance(code, int) else 0
+
+
+def without_completion(command: Any) -> Any:
+    """A verb's command without Typer's own options for it: `completion` is a verb of its own."""
+    command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
+    return command
 
 
 def _refuse(name: str) -> int:
-    if name in LATER_VERBS:
-        tell_error(
-            NotInThisVersionError(
-                f"the command `{name}` is not in this version",
-                hint="`sluiceway --help` lists those that are",
-            )
-        )
-        return EXIT_USAGE
     known = [verb.name for verb in VERBS]
     close = get_close_matches(name, known, n=1)
     todo = f"did you mean `{close[0]}`?" if close else f"known: {', '.join(known)}"
     kind = "option" if name.startswith("-") else "command"
-    print(f"{paint('error')}: no {kind} `{name}`; {todo}", file=sys.stderr)
-    return EXIT_USAGE
+    raise WrongUsageError(f"no {kind} `{name}`; {todo}")
 
 
 def _help_text() -> str:

@@ -1,23 +1,25 @@
 """`sluiceway compact`: merge the small files of partitions into few, well-sized ones."""
 
 import getpass
-import json
 import socket
 import sys
 from collections import Counter
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sluiceway.cli.answers import print_document
+from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.tables import print_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from sluiceway.audit.open_table import OpenLedger
-    from sluiceway.job.compact import Foreseen
-    from sluiceway.job.compact_requests import CompactAnswer, PartitionDone
-    from sluiceway.job.config import RouteConfig
+    from sluiceway.config.config import RouteConfig
+    from sluiceway.operate.compact import Foreseen
+    from sluiceway.upkeep.compact_requests import CompactAnswer, PartitionDone
 
 app = typer.Typer()
 
@@ -29,7 +31,7 @@ _UNIT = 1024
 
 @app.command()
 def compact(
-    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
+    job_file: JobFile,
     partitions: Annotated[
         list[str] | None,
         typer.Argument(
@@ -38,18 +40,14 @@ def compact(
             show_default=False,
         ),
     ] = None,
-    route: Annotated[
-        str | None, typer.Option("--route", help="Only this route.", show_default=False)
-    ] = None,
+    route: OnlyRoute = None,
     all_closed: Annotated[
         bool, typer.Option("--all-closed", help="All partitions that are closed.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be done.")
     ] = False,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
-    ] = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Merge the files of partitions into few large ones, with the same rows in the same order.
 
@@ -60,19 +58,18 @@ def compact(
     $ sluiceway compact orders.yaml dt=20261120
     $ sluiceway compact orders.yaml --all-closed --dry-run
     """
-    from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
+    from sluiceway.audit.open_table import open_ledger, refuse_lakes  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
-    if output not in ("table", "json"):
-        raise typer.BadParameter("expected table or json", param_hint="-o")
     names = tuple(sorted({name.strip("/") for name in partitions or ()}))
     if bool(names) == all_closed or "" in names:
         raise typer.BadParameter("name partitions, or write --all-closed", param_hint="PARTITION")
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
     if route is not None or len(routes) == 1 or names:
         routes = (pick_route(routes, route),)
+    refuse_lakes(routes, "compact")
     ledgers = [(config, open_ledger(config)) for config in routes]
     if dry_run:
         _tell_foreseen(ledgers, names, output)
@@ -83,19 +80,21 @@ def compact(
 
 
 def _tell_foreseen(
-    ledgers: "Sequence[tuple[RouteConfig, OpenLedger]]", names: tuple[str, ...], output: str
+    ledgers: "Sequence[tuple[RouteConfig, OpenLedger]]",
+    names: tuple[str, ...],
+    output: OutputFormat,
 ) -> None:
-    from sluiceway.job.compact import foresee  # noqa: PLC0415
+    from sluiceway.operate.compact import foresee  # noqa: PLC0415
 
-    shown = {}
+    shown = []
     for config, ledger in ledgers:
         found = foresee(ledger.fold, names, config.rolling.target_bytes)
-        shown[config.route] = [asdict(each) for each in found]
-        if output == "table":
+        shown.append({"route": config.route, "partitions": [asdict(each) for each in found]})
+        if output is OutputFormat.TABLE:
             left = [each.left for each in found]
-            _print_table(config.route, _without_many(left, [_foreseen_cells(x) for x in found]))
-    if output == "json":
-        sys.stdout.write(json.dumps({"dry_run": True, "routes": shown}) + "\n")
+            _print_route(config.route, _without_many(left, [_foreseen_cells(x) for x in found]))
+    if output.is_document:
+        print_document({"dry_run": True, "routes": shown}, output)
     else:
         sys.stdout.write("nothing was changed\n")
 
@@ -106,21 +105,23 @@ def _foreseen_cells(each: "Foreseen") -> tuple[str, ...]:
 
 
 def _carry_out(
-    ledgers: "Sequence[tuple[RouteConfig, OpenLedger]]", names: tuple[str, ...], output: str
+    ledgers: "Sequence[tuple[RouteConfig, OpenLedger]]",
+    names: tuple[str, ...],
+    output: OutputFormat,
 ) -> bool:
     """Have it done, route by route; whether anything failed."""
-    from sluiceway.job.compact import carry_out  # noqa: PLC0415
-    from sluiceway.job.compact_requests import (  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.operate.compact import carry_out  # noqa: PLC0415
+    from sluiceway.upkeep.compact_requests import (  # noqa: PLC0415
         COMPACT,
         CompactAnswer,
         CompactRequest,
         Outcome,
     )
-    from sluiceway.job.requests import REQUEST_VERSION  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.upkeep.requests import REQUEST_VERSION  # noqa: PLC0415
 
     operator = f"{getpass.getuser()}@{socket.gethostname()}"
-    shown: dict[str, Any] = {}
+    shown: list[dict[str, Any]] = []
     failed = False
     for config, ledger in ledgers:
         fence = ledger.fold.first_fence
@@ -134,14 +135,15 @@ def _carry_out(
             answer = carry_out(config, ledger.log, request, watch, log)
             watch.end()
         failed = failed or any(each.outcome == Outcome.FAILED for each in answer.partitions)
-        if output == "table":
+        if output is OutputFormat.TABLE:
             left = [_left(each) for each in answer.partitions]
             rows = [_done_cells(each) for each in answer.partitions]
-            _print_table(config.route, _without_many(left, rows))
+            _print_route(config.route, _without_many(left, rows))
             sys.stdout.write(_sum(answer))
-        shown[config.route] = [_done_json(each) for each in answer.partitions]
-    if output == "json":
-        sys.stdout.write(json.dumps({"dry_run": False, "routes": shown}) + "\n")
+        done = [asdict(each) for each in answer.partitions]
+        shown.append({"route": config.route, "partitions": done})
+    if output.is_document:
+        print_document({"dry_run": False, "routes": shown}, output)
     return failed
 
 
@@ -156,7 +158,7 @@ def _done_cells(each: "PartitionDone") -> tuple[str, ...]:
 
 def _left(each: "PartitionDone") -> str:
     """Why it was left as it is; empty for others. What has failed is told one by one."""
-    from sluiceway.job.compact_requests import Outcome  # noqa: PLC0415
+    from sluiceway.upkeep.compact_requests import Outcome  # noqa: PLC0415
 
     return each.reason if each.outcome == Outcome.LEFT else ""
 
@@ -177,13 +179,6 @@ def _without_many(
     return shown
 
 
-def _done_json(each: "PartitionDone") -> dict[str, Any]:
-    plain = asdict(each)
-    plain["wall_s"] = plain.pop("wall_ms") / 1000
-    plain["cpu_s"] = plain.pop("cpu_ms") / 1000
-    return plain
-
-
 def _sum(answer: "CompactAnswer") -> str:
     done = [each for each in answer.partitions if not each.reason]
     if not answer.partitions:
@@ -196,12 +191,9 @@ def _sum(answer: "CompactAnswer") -> str:
     )
 
 
-def _print_table(route: str, rows: "Sequence[tuple[str, ...]]") -> None:
-    write = sys.stdout.write
-    write(f"{route}:\n")
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))] if rows else []
-    for row in rows:
-        write("  " + "  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
+def _print_route(route: str, rows: "Sequence[tuple[str, ...]]") -> None:
+    sys.stdout.write(f"{route}:\n")
+    print_table(rows, indent=2)
 
 
 def _size(size_bytes: int) -> str:

@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sluiceway.audit.plain_times import moment
+from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
+from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
+from sluiceway.cli.tables import print_table
+from sluiceway.cli.typed_commands import typed
+from sluiceway.spec.log_key import LogKey, read_log_key
 
 if TYPE_CHECKING:
     from sluiceway.audit.dirty_rows import DirtyFilter, DirtyGroup, DirtyRows, Lane
-    from sluiceway.job.config import RouteConfig
+    from sluiceway.config.config import RouteConfig
+    from sluiceway.errors import SluicewayError
 
 app = typer.Typer(no_args_is_help=True, help="Show dirty rows; replay or purge them.")
 
-_JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")]
-_Route = Annotated[
-    str | None,
-    typer.Option("--route", help="Which route, when there are several.", show_default=False),
-]
 _Reasons = Annotated[
     list[str] | None, typer.Option("--reason", help="Only rows of this reason; repeatable.")
 ]
@@ -46,9 +47,6 @@ _Older = Annotated[
     str | None,
     typer.Option("--older-than", help="Only rows whose record time is longer ago, as 30d."),
 ]
-_Output = Annotated[
-    str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
-]
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _Why = Annotated[str, typer.Option("--why", help="Kept in the ledger.")]
@@ -64,39 +62,54 @@ def dirty() -> None:
 
 @app.command("list")
 def list_rows(
-    job_file: _JobFile,
-    route: _Route = None,
-    output: _Output = "table",
+    job_file: JobFile,
+    route: OneRoute = None,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Count the dirty rows of each route by reason, field and state, and show its lanes.
 
     States: open; under_way in a lane that is not finished; replayed; purged. Rows that were
     dirty again in a replay are new rows, and open.
     """
+    chosen = _routes(job_file, route)
+    found = look_at_each(chosen, count_rows, output)
+    if output.is_document:
+        print_document({"routes": route_answers(chosen, found, counted_document)}, output)
+    else:
+        for config, one in zip(chosen, found, strict=True):
+            _print_list(config.route, one)
+    raise_code(found)
+
+
+def count_rows(config: "RouteConfig") -> "tuple[DirtyRows, Sequence[DirtyGroup]]":
+    """Read the dirty rows of a route, and count them."""
     from sluiceway.audit.dirty_rows import DirtyFilter, grouped, matching  # noqa: PLC0415
 
-    _check_output(output)
-    shown = {}
-    for config in _routes(job_file, route):
-        rows = _read(config)
-        groups = grouped(list(matching(rows, DirtyFilter())))
-        if output == "json":
-            shown[config.route] = {
-                "open": rows.fold.dirty_rows_open,
-                "groups": [asdict(each) for each in groups],
-                "lanes": [_lane_json(each) for each in rows.lanes],
-            }
-        else:
-            _print_list(config.route, rows, groups)
-    if output == "json":
-        sys.stdout.write(json.dumps({"routes": shown}) + "\n")
+    rows = _read(config)
+    return rows, grouped(list(matching(rows, DirtyFilter())))
 
 
-def _print_list(route: str, rows: "DirtyRows", groups: "Sequence[DirtyGroup]") -> None:
+def counted_document(found: "tuple[DirtyRows, Sequence[DirtyGroup]]") -> dict[str, Any]:
+    """The answer for programs."""
+    rows, groups = found
+    return {
+        "open": rows.fold.dirty_rows_open,
+        "groups": [asdict(each) for each in groups],
+        "lanes": [_lane_json(each) for each in rows.lanes],
+    }
+
+
+def _print_list(
+    route: str, found: "tuple[DirtyRows, Sequence[DirtyGroup]] | SluicewayError"
+) -> None:
     write = sys.stdout.write
+    if isinstance(found, Exception):
+        write(f"{route}: NOT LOOKED AT [{found.code}] {found}\n")
+        return
+    rows, groups = found
     write(f"{route}: {_rows(rows.fold.dirty_rows_open)} open; dirty files: {len(rows.files):,}\n")
     if groups:
-        _print_table([_HEADS, *(_cells(each) for each in groups)])
+        print_table([_HEADS, *map(_cells, groups)])
     for lane in rows.lanes:
         write(f"{_lane_text(lane)}\n")
 
@@ -142,8 +155,8 @@ def _lane_json(lane: "Lane") -> dict[str, Any]:
 
 @app.command()
 def show(  # noqa: PLR0913, PLR0917 - one option a filter
-    job_file: _JobFile,
-    route: _Route = None,
+    job_file: JobFile,
+    route: OneRoute = None,
     reason: _Reasons = None,
     field: _Fields = None,
     partition: _Partitions = None,
@@ -159,7 +172,7 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
     values: Annotated[
         bool, typer.Option("--values", help="Show keys, values and headers too.")
     ] = False,
-    output: _Output = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Print dirty rows with where they came from and why they are dirty, oldest commit first.
 
@@ -169,9 +182,8 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
     """
     from dataclasses import replace  # noqa: PLC0415
 
-    from sluiceway.audit.dirty_rows import DirtyState, matching, whole_rows  # noqa: PLC0415
+    from sluiceway.audit.dirty_rows import DirtyState  # noqa: PLC0415
 
-    _check_output(output)
     known = [each.label for each in DirtyState]
     if state not in (*known, "all"):
         expected = f"expected {', '.join(known)} or all"
@@ -180,22 +192,31 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
     states = {each for each in DirtyState if state in (each.label, "all")}
     wanted = replace(wanted, offsets=frozenset(offset or ()), states=frozenset(states))
     rows = _read(_only_route(job_file, route))
-    found = (row for each in matching(rows, wanted) for row in whole_rows(rows.log, each))
+    found = chosen_rows(rows, wanted)
     shown = 0
     for row in islice(found, limit):
-        plain = _plain(row, values=values)
-        sys.stdout.write(json.dumps(plain) + "\n" if output == "json" else _row_text(plain))
+        plain = plain_row(row, values=values)
+        if output.is_document:
+            print_document(plain, output)
+        else:
+            sys.stdout.write(_row_text(plain))
         shown += 1
-    if output == "table" and not shown:
+    if output is OutputFormat.TABLE and not shown:
         what = "dirty" if state == "all" else state
-        sys.stdout.write(
-            f"there is no such {what} row; `sluiceway dirty list` counts all of them\n"
-        )
-    elif output == "table" and next(found, None) is not None:
+        counted = f"`{typed('sluiceway dirty list JOB', str(job_file))}` counts all of them"
+        sys.stdout.write(f"there is no such {what} row; {counted}\n")
+    elif output is OutputFormat.TABLE and next(found, None) is not None:
         sys.stdout.write(f"there are more than these {_rows(shown)}; --limit shows more\n")
 
 
-def _plain(row: dict[str, object], *, values: bool) -> dict[str, Any]:
+def chosen_rows(rows: "DirtyRows", wanted: "DirtyFilter") -> Iterator[dict[str, object]]:
+    """The rows that are meant, whole, oldest commit first."""
+    from sluiceway.audit.dirty_rows import matching, whole_rows  # noqa: PLC0415
+
+    return (row for each in matching(rows, wanted) for row in whole_rows(rows.log, each))
+
+
+def plain_row(row: dict[str, object], *, values: bool) -> dict[str, Any]:
     """A row for JSON; bytes as text where they are UTF-8, else in hexadecimal digits."""
     hidden = ("key", "value", "headers")
     plain: dict[str, Any] = {name: each for name, each in row.items() if name not in hidden}
@@ -232,8 +253,8 @@ def _row_text(row: dict[str, Any]) -> str:
 
 @app.command()
 def replay(  # noqa: PLR0913, PLR0917 - one option a filter
-    job_file: _JobFile,
-    route: _Route = None,
+    job_file: JobFile,
+    route: OneRoute = None,
     reason: _Reasons = None,
     field: _Fields = None,
     partition: _Partitions = None,
@@ -241,7 +262,7 @@ def replay(  # noqa: PLR0913, PLR0917 - one option a filter
     older_than: _Older = None,
     why: _Why = "",
     dry_run: _DryRun = False,
-    output: _Output = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Read open dirty rows once more, through the job file as it is now; each row once, ever.
 
@@ -258,8 +279,8 @@ def replay(  # noqa: PLR0913, PLR0917 - one option a filter
 
 @app.command()
 def purge(  # noqa: PLR0913, PLR0917 - one option a filter
-    job_file: _JobFile,
-    route: _Route = None,
+    job_file: JobFile,
+    route: OneRoute = None,
     reason: _Reasons = None,
     field: _Fields = None,
     partition: _Partitions = None,
@@ -268,7 +289,7 @@ def purge(  # noqa: PLR0913, PLR0917 - one option a filter
     why: _Why = "",
     dry_run: _DryRun = False,
     yes: _Yes = False,
-    output: _Output = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Give open dirty rows up: they count as purged and can never be replayed.
 
@@ -284,7 +305,7 @@ def _lane(  # noqa: PLR0913 - what both commands have
     route: str | None,
     kind: str,
     why: str,
-    output: str,
+    output: OutputFormat,
     *,
     dry_run: bool,
     yes: bool,
@@ -292,7 +313,6 @@ def _lane(  # noqa: PLR0913 - what both commands have
 ) -> None:
     from sluiceway.audit.dirty_choice import choose  # noqa: PLC0415
 
-    _check_output(output)
     if len(why) > _MAX_WHY or (why and not why.isprintable()):
         most = f"expected one line of at most {_MAX_WHY} characters"
         raise typer.BadParameter(most, param_hint="--why")
@@ -339,16 +359,17 @@ def _filter(
 
 
 def _each(
-    read: Callable[[str], tuple[str, int]], texts: list[str] | None
-) -> Iterator[tuple[str, int]]:
+    read: Callable[[str], tuple[str, LogKey]], texts: list[str] | None
+) -> Iterator[tuple[str, LogKey]]:
     return (read(text) for text in texts or ())
 
 
-def _partition(text: str) -> tuple[str, int]:
-    topic, _, number = text.rpartition(":")
-    if not topic or not re.fullmatch(r"[0-9]{1,9}", number):
-        raise typer.BadParameter("expected TOPIC:NUMBER", param_hint="--partition")
-    return topic, int(number)
+def _partition(text: str) -> tuple[str, LogKey]:
+    topic, _, written = text.partition(":")
+    key = read_log_key(written)
+    if not topic or key is None:
+        raise typer.BadParameter("expected TOPIC:PARTITION", param_hint="--partition")
+    return topic, key
 
 
 def _slots(text: str) -> tuple[int, int | None]:
@@ -398,17 +419,6 @@ def _read(config: "RouteConfig") -> "DirtyRows":
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
 
     return DirtyRows.read(open_ledger(config).log)
-
-
-def _check_output(output: str) -> None:
-    if output not in ("table", "json"):
-        raise typer.BadParameter("expected table or json", param_hint="-o")
-
-
-def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        sys.stdout.write("  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
 
 
 def _rows(number: int) -> str:

@@ -1,16 +1,18 @@
 """What `dirty replay` and `dirty purge` say and do."""
 
-import json
 import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from sluiceway.cli.answers import print_document
+from sluiceway.cli.options import OutputFormat
+
 if TYPE_CHECKING:
     from sluiceway.audit.dirty_choice import Choice
     from sluiceway.audit.dirty_rows import DirtyRows
-    from sluiceway.job.config import RouteConfig
-    from sluiceway.job.requests import LaneRequest
+    from sluiceway.config.config import RouteConfig
     from sluiceway.ledger.lane_state import LaneState
+    from sluiceway.upkeep.requests import LaneRequest
 
 
 def tell_plan(
@@ -18,7 +20,7 @@ def tell_plan(
     rows: "DirtyRows",
     choice: "Choice",
     request: "LaneRequest",
-    output: str,
+    output: OutputFormat,
 ) -> None:
     """Say what would happen; changes nothing."""
     answer: dict[str, Any] = {
@@ -29,12 +31,12 @@ def tell_plan(
         "more": choice.left_out,
     }
     if request.kind == "replay" and choice.rows:
-        from sluiceway.job.replay import try_rows  # noqa: PLC0415
+        from sluiceway.operate.replay import try_rows  # noqa: PLC0415
 
         tried = try_rows(config, rows.log, rows.fold, choice.ranges)
         answer |= {"outcome": asdict(tried.counts), "still_dirty": tried.dirty_reasons}
-    if output == "json":
-        sys.stdout.write(json.dumps(answer) + "\n")
+    if output.is_document:
+        print_document(answer, output)
         return
     write = sys.stdout.write
     write(f"{request.kind} of {choice.rows:,} open rows{_by(choice.reasons)}\n")
@@ -60,7 +62,7 @@ def carry_out_and_tell(
     rows: "DirtyRows",
     choice: "Choice",
     request: "LaneRequest",
-    output: str,
+    output: OutputFormat,
 ) -> None:
     """Have lanes that an earlier call has left open done, then this one.
 
@@ -68,8 +70,8 @@ def carry_out_and_tell(
         RequestRefusedError: It cannot be done; says why.
         SluicewayError: As at a driver's start, or as a commit.
     """
-    from sluiceway.job.replay import carry_out, follow  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.operate.replay import carry_out, follow  # noqa: PLC0415
 
     log, watch = stderr_log(level="warning"), _Progress()
     done = [
@@ -80,9 +82,9 @@ def carry_out_and_tell(
     if choice.rows:
         done.append(carry_out(config, rows.log, request, watch, log))
     watch.end()
-    if output == "json":
+    if output.is_document:
         lanes = [{"lane": each.lane, "slot": each.seq, **asdict(each.counts)} for each in done]
-        sys.stdout.write(json.dumps({"kind": request.kind, "lanes": lanes}) + "\n")
+        print_document({"dry_run": False, "kind": request.kind, "lanes": lanes}, output)
         return
     for lane in done:
         _tell_lane(lane)
@@ -105,6 +107,8 @@ def _tell_lane(lane: "LaneState") -> None:
     became = f"{counts.purged:,} given up"
     if lane.kind == "replay":
         became = f"{counts.written:,} written, {counts.dirty:,} dirty again"
+        if counts.late:
+            became += f", {counts.late:,} of sealed times put aside"
         if counts.filtered or counts.skipped:
             became += f", {counts.filtered:,} filtered, {counts.skipped:,} skipped"
     sys.stdout.write(f"done: lane {lane.lane[:8]}, {counts.read:,} rows: {became}\n")

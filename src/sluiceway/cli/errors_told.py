@@ -5,8 +5,10 @@ import select
 import sys
 import tempfile
 import traceback
+from contextlib import suppress
 
 from sluiceway.cli.environment import outside_error
+from sluiceway.cli.typed_commands import JOB_FILE, typed, typed_text
 from sluiceway.errors import SluicewayError
 
 EXIT_FAILED = 1
@@ -16,26 +18,45 @@ EXIT_BROKEN_PIPE = 141
 _STDOUT = 1
 
 
-def tell_error(error: Exception) -> int:
+def tell_error(error: Exception, *, answer_as: str = "") -> int:
     """Tell the user of an error, on standard error, and choose the exit code.
 
     A reader of standard output that is gone is no error to tell: the command ends quietly, as
     other tools do. What the operating system refuses is told from a bug.
+
+    Args:
+        error: As it was raised.
+        answer_as: `json` or `yaml`: also write it to standard output, as the document that is the
+            answer.
     """
-    if isinstance(error, SluicewayError):
-        _show(error)
-        return error.exit_code
     if isinstance(error, BrokenPipeError) and _reader_is_gone():
         drop_output()
         return EXIT_BROKEN_PIPE
-    outside = outside_error(error)
-    if outside is None:
-        _show_unexpected(error)
-        return EXIT_FAILED
-    if not outside.where:
+    outside = error if isinstance(error, SluicewayError) else outside_error(error)
+    if outside is not None and isinstance(error, OSError) and not outside.where:
         drop_output()
-    _show(outside)
-    return outside.exit_code
+    elif answer_as:
+        _answer(outside or SluicewayError(_summary(error)), answer_as)
+    # Whoever closed standard error does not want to hear of it; the exit code stays.
+    with suppress(BrokenPipeError):
+        if outside is None:
+            _show_unexpected(error)
+        else:
+            _show(outside)
+    return EXIT_FAILED if outside is None else outside.exit_code
+
+
+def _answer(error: SluicewayError, answer_as: str) -> None:
+    from sluiceway.cli.answers import error_fields, print_document  # noqa: PLC0415 - seldom needed
+    from sluiceway.cli.options import OutputFormat  # noqa: PLC0415
+
+    with suppress(OSError):
+        print_document({"ok": False, "error": error_fields(error)}, OutputFormat(answer_as))
+        sys.stdout.flush()
+
+
+def _summary(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _reader_is_gone() -> bool:
@@ -52,19 +73,20 @@ def drop_output() -> None:
 
 
 def _show(error: SluicewayError) -> None:
+    job = JOB_FILE.get()
     place = f" {error.where}" if error.where else ""
-    print(f"{paint(f'error[{error.code}]')}{place}: {error.message}", file=sys.stderr)
+    message = typed_text(error.message, job)
+    print(f"{paint(f'error[{error.code}]')}{place}: {message}", file=sys.stderr)
     if error.hint:
-        print(f"hint: {error.hint}", file=sys.stderr)
+        print(f"hint: {typed_text(error.hint, job)}", file=sys.stderr)
     for command in error.commands:
-        print(f"  $ {command}", file=sys.stderr)
+        print(f"  $ {typed(command, job)}", file=sys.stderr)
     if _wants_traceback():
         traceback.print_exception(error)
 
 
 def _show_unexpected(error: Exception) -> None:
-    summary = " ".join(str(error).split())
-    print(f"{paint('error[SW000]')}: {type(error).__name__}: {summary}", file=sys.stderr)
+    print(f"{paint('error[SW000]')}: {_summary(error)}", file=sys.stderr)
     if _wants_traceback():
         traceback.print_exception(error)
         return

@@ -48,7 +48,7 @@ class FileForecast:
         if self.compacted:
             size = f"{self.target_bytes / _MIB:g} MiB"
             return f"{written}; merged into 1 for each {size} of a partition before it is ready"
-        return f"{written}; merged by `sluiceway compact` only"
+        return f"{written}; merged by the command `compact` only"
 
     def warning(self) -> str | None:
         """What readers would suffer from; None when it is no more than usual."""
@@ -56,7 +56,7 @@ class FileForecast:
             return None
         return (
             f"more than {MANY_FILES:,} files an hour stay: {self.remedy}, raise run.interval, or "
-            "run `sluiceway compact` for what is closed"
+            "run `sluiceway compact JOB --all-closed`"
         )
 
     def as_json(self) -> dict[str, Any]:

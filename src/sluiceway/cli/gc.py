@@ -1,12 +1,13 @@
 """`sluiceway gc`: remove what dead attempts left under the tables' stage folders."""
 
-import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
+from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 
 if TYPE_CHECKING:
     from sluiceway.errors import SluicewayError
@@ -20,16 +21,12 @@ _MIB = 1 << 20
 
 @app.command()
 def gc(
-    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
-    route: Annotated[
-        str | None, typer.Option("--route", help="Only this route.", show_default=False)
-    ] = None,
+    job_file: JobFile,
+    route: OnlyRoute = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list what would go, and why.")
     ] = False,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
-    ] = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Remove staged files and temporary files that no record can ever name any more.
 
@@ -39,44 +36,22 @@ def gc(
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.audit.run_gc import collect_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.errors import SluicewayError  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
-    if output not in ("table", "json"):
-        raise typer.BadParameter("expected table or json", param_hint="-o")
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
-    if route is not None or len(routes) == 1:
-        chosen = pick_route(routes, route)
-        found: dict[str, Collected | SluicewayError] = {
-            chosen.route: collect_route(chosen, dry_run=dry_run)
-        }
+    chosen = routes if route is None else (pick_route(routes, route),)
+    found = look_at_each(chosen, lambda config: collect_route(config, dry_run=dry_run), output)
+    if output.is_document:
+        print_document(
+            {"dry_run": dry_run, "routes": route_answers(chosen, found, _as_json)}, output
+        )
     else:
-        found = {}
-        for config in routes:
-            try:
-                found[config.route] = collect_route(config, dry_run=dry_run)
-            except SluicewayError as error:
-                found[config.route] = error
-    if output == "json":
-        each = {name: _as_json(one) for name, one in found.items()}
-        sys.stdout.write(json.dumps({"dry_run": dry_run, "routes": each}) + "\n")
-    else:
-        for name, one in found.items():
-            _print(name, one, dry_run=dry_run)
-    code = max(map(_code, found.values()), default=0)
-    if code:
-        raise typer.Exit(code)
+        for config, one in zip(chosen, found, strict=True):
+            _print(config.route, one, dry_run=dry_run)
+    raise_code(found, lambda one: _FAILED if one.failed else 0)
 
 
-def _code(found: "Collected | SluicewayError") -> int:
-    if isinstance(found, Exception):
-        return found.exit_code
-    return _FAILED if found.failed else 0
-
-
-def _as_json(found: "Collected | SluicewayError") -> dict[str, Any]:
-    if isinstance(found, Exception):
-        return {"error": found.code, "message": str(found)}
+def _as_json(found: "Collected") -> dict[str, Any]:
     shown = asdict(found)
     shown["failed"] = [{**asdict(place), "error": why} for place, why in found.failed]
     return {**shown, "size_bytes": found.size_bytes}

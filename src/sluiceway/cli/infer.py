@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sluiceway.cli.columns_text import column_line, columns_text
+from sluiceway.cli.proposed_columns import CHANGE_LOGS, READS, contents_block
+from sluiceway.errors import WrongUsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
     from sluiceway.sources.registry import SourceAccess
 
 app = typer.Typer()
 
 _MOST_RECORDS = 100_000
-_MOST_NAMED = 3
-_HINT = "infer reads JSON, and the schemas of Avro, Protobuf and JSON"
 
 
 @app.command()
@@ -56,9 +54,10 @@ def infer(  # noqa: PLR0913, PLR0917 - the command's options
 ) -> None:
     """Print a `columns` block for a job file, from records of JSON or from a schema.
 
-    Of a topic of JSON it looks at records: half of them are the oldest and half the newest of
-    each source partition. Avro and Protobuf, and JSON with a registry, are told by their schema.
-    What has to be decided by a person stands in comments. Nothing is committed, joined or written.
+    Of a topic of JSON or of a change log it looks at records: half of them are the oldest and half
+    the newest of each source partition. Avro and Protobuf, and JSON with a registry, are told by
+    their schema. What has to be decided by a person stands in comments. Nothing is committed,
+    joined or written.
 
     $ sluiceway infer orders --bootstrap-servers k1:9092
     $ sluiceway infer job.yaml --route ods-orders
@@ -82,9 +81,7 @@ def _of_records(
 ) -> str:
     """The block of a topic, or of the schema that a job file's route is read by."""
     from sluiceway.audit.topic_sample import sample_payloads  # noqa: PLC0415
-    from sluiceway.errors import WrongUsageError  # noqa: PLC0415
-    from sluiceway.formats.json.survey import JsonSurvey  # noqa: PLC0415
-    from sluiceway.formats.schema_registry.frame import unframed  # noqa: PLC0415
+    from sluiceway.formats.recognise import TopicContents  # noqa: PLC0415
     from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS  # noqa: PLC0415
     from sluiceway.sources.registry import SourceAccess  # noqa: PLC0415
 
@@ -96,15 +93,10 @@ def _of_records(
     else:
         access = SourceAccess("kafka", ((BOOTSTRAP_SERVERS, bootstrap_servers),))
         topics = [what]
-    survey = JsonSurvey()
+    contents = TopicContents()
     for payload in sample_payloads(access, topics, records):
-        survey.add(payload and unframed(payload))
-    if not survey.rows:
-        raise WrongUsageError(
-            f"no record holds a JSON object: {survey.empty} empty, {survey.broken} other",
-            hint=_HINT,
-        )
-    return columns_block(survey, topics)
+        contents.add(payload)
+    return contents_block(contents, topics)
 
 
 def _of_job(
@@ -114,7 +106,6 @@ def _of_job(
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.infer_schema import route_block  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.errors import WrongUsageError  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
     path = Path(what)
@@ -134,28 +125,6 @@ def _of_job(
     block = route_block(of, config, message)
     if block is not None:
         return block
-    if config.format.name != "json":
-        raise WrongUsageError(f"route {config.route} reads {config.format.name}", hint=_HINT)
+    if config.format.name not in ("json", *CHANGE_LOGS):
+        raise WrongUsageError(f"route {config.route} reads {config.format.name}", hint=READS)
     return config.source, config.topics
-
-
-def columns_block(survey: "JsonSurvey", topics: "Sequence[str]") -> str:
-    """The block as text: one line a column, doubts as comments."""
-    named = ", ".join(topics[:_MOST_NAMED]) + (", ..." if len(topics) > _MOST_NAMED else "")
-    heading = [f"{survey.rows:,} JSON objects of {named}"]
-    if survey.empty or survey.broken:
-        heading.append(f"DOUBT: {survey.empty:,} records were empty, {survey.broken:,} no object")
-    if survey.keys_are_data:
-        heading.append("DOUBT: more keys than are told here; are they data?")
-    return columns_text(heading, [_line(column, survey.rows) for column in survey.columns()])
-
-
-def _line(column: "ProposedColumn", rows: int) -> str:
-    notes = []
-    if column.rows < rows:
-        missing = rows - column.rows - column.nulls
-        notes.append(
-            f"in {column.rows:,} of {rows:,}, null in {column.nulls:,}, not in {missing:,}"
-        )
-    notes += [f"DOUBT: {doubt}" for doubt in column.doubts]
-    return column_line(column.name, column.type, notes, as_text=column.as_text)

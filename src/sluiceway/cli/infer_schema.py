@@ -4,27 +4,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sluiceway.cli.columns_text import column_line, columns_text
+from sluiceway.config.schema_formats import named_registry
 from sluiceway.errors import SchemaRegistryRefusedError, WrongUsageError
 from sluiceway.formats.avro.columns import avro_columns
-from sluiceway.formats.avro.decoder import SCHEMA_OPTION, SCHEMAS_OPTION
 from sluiceway.formats.json.schema_columns import json_schema_columns
 from sluiceway.formats.protobuf.columns import message_columns, proto_columns
-from sluiceway.formats.protobuf.decoder import MESSAGE_OPTION, given_schema
+from sluiceway.formats.protobuf.decoder import given_schema
 from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
 from sluiceway.formats.protobuf.schema import MAX_SCHEMA_BYTES, ProtobufSchemaError, link
 from sluiceway.formats.schema_columns import NoColumnsError
+from sluiceway.formats.schema_options import AVRO_SCHEMA, AVRO_SCHEMAS, PROTOBUF_MESSAGE
 from sluiceway.formats.schema_registry.client import RegistryClient
 from sluiceway.formats.schema_registry.settings import RegistrySettings
 from sluiceway.formats.subject_columns import subject_columns
-from sluiceway.job.registry_columns import read_subject
-from sluiceway.job.schema_formats import named_registry
+from sluiceway.route.registry_columns import read_subject
 from sluiceway.spec.schema_formats import check_registry_url
 from sluiceway.types.hive_types import format_hive_type
 
 if TYPE_CHECKING:
+    from sluiceway.config.config import RouteConfig
     from sluiceway.formats.schema_columns import SchemaColumn
     from sluiceway.formats.schema_registry.client import SubjectVersion
-    from sluiceway.job.config import RouteConfig
     from sluiceway.spec.models import RouteSpec
 
 DESCRIPTOR_SUFFIXES = (".desc", ".pb", ".binpb", ".protoset")
@@ -87,11 +87,11 @@ def route_block(spec: "RouteSpec", config: "RouteConfig", message: str | None) -
     try:
         if config.format.name == "avro":
             # Of several schemas the last one is the newest, as people write them.
-            of = (SCHEMA_OPTION, SCHEMAS_OPTION)
+            of = (AVRO_SCHEMA, AVRO_SCHEMAS)
             *_, newest = (text for name, text in options.items() if name.startswith(of))
             return _block("the job file's schema", avro_columns(newest))
         if config.format.name == "protobuf":
-            named = message or options[MESSAGE_OPTION]
+            named = message or options[PROTOBUF_MESSAGE]
             return _block(named, message_columns(given_schema(options), named))
     except (NoColumnsError, ValueError) as error:
         raise WrongUsageError(f"the job file's schema: {error}") from error

@@ -8,18 +8,26 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from sluiceway.cli.typed_commands import JOB_FILE
+from sluiceway.config.choices import ReadColumns, problems_of, row_columns, unread_policies
+from sluiceway.config.compile import (
+    format_choice,
+    revealed,
+    source_access,
+    why_no_files,
+    why_no_rows,
+)
+from sluiceway.config.subject_changes import where_written
 from sluiceway.errors import JobFileError
 from sluiceway.formats.registry import open_decoder
-from sluiceway.job.choices import ReadColumns, problems_of, row_columns, unread_policies
-from sluiceway.job.compile import format_choice, revealed, source_access, why_no_files, why_no_rows
-from sluiceway.job.subject_changes import where_written
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
 from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.loader import InspectedJob, LoadedJob, inspect_job, read_job_file
-from sluiceway.spec.models import FROM_REGISTRY, RouteSpec
+from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, job_file_error
+from sluiceway.spec.table import FROM_REGISTRY
 from sluiceway.spec.written_columns import COLUMNS, written_columns, written_name
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Schema
@@ -34,6 +42,7 @@ def load_checked_job(path: FilePath) -> LoadedJob:
         NotInThisVersionError: It asks for things of later versions.
         UnhealthyEnvironmentError: A plug-in that it names does not work here.
     """
+    JOB_FILE.set(str(path))
     return parse_checked_job(read_job_file(path), path)
 
 
@@ -130,7 +139,8 @@ def _route_problems(job: LoadedJob) -> Iterator[Problem]:
     for number, route in enumerate(job.spec.routes):
         yield from _wrong_options(job, number, route)
         hive = route.table.hive
-        if hive.parquet_timestamps is not None and hive.file_format not in (None, "parquet"):
+        timestamps = None if hive is None else hive.parquet_timestamps
+        if hive is not None and timestamps and hive.file_format not in (None, "parquet"):
             place = ("table", "hive", "parquet_timestamps")
             yield job.wrong_value(place, "it for Parquet only", "remove it", route=number)
         for choice in unread_policies(route):

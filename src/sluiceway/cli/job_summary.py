@@ -15,7 +15,8 @@ from sluiceway.spec.retention import duration_text
 
 if TYPE_CHECKING:
     from sluiceway.spec.columns import SubjectColumns
-    from sluiceway.spec.models import HiveTable, JobSpec, PartitionSpec, RouteSpec
+    from sluiceway.spec.models import JobSpec, RouteSpec
+    from sluiceway.spec.table import HiveTable, PartitionSpec
 
 _LATE_WORDS = {
     "side": "put aside",
@@ -45,15 +46,16 @@ def summary_for_people(file: str, spec: "JobSpec") -> str:
 
 
 def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
-    hive = route.table.hive
+    hive = route.table.target
     name = hive.name if hive.is_template else hive.name.lower()
     created = "created if missing" if hive.create == "if_missing" else "has to exist"
     topics = f"all like `{route.source.pattern}`" if route.source.pattern else ""
+    why = f" ({route.start_reason})" if route.start_reason else ""
     forecast = file_forecast(route)
     rows = {
         "route": f"{route.route or 'one for each table'}, {commits}",
-        "topics": f"{topics or ', '.join(route.source.names)} from {route.source.start_at}",
-        "table": f"{name}, {created}, {_files(hive)}",
+        "topics": f"{topics or ', '.join(route.source.names)} from {route.start_at}{why}",
+        "table": f"{name}, {created}, {_files(route.table.hive)}{_pace(route)}",
         "columns": _columns(route),
         "partitions": _partitions(route),
         "late rows": _late(route),
@@ -70,7 +72,14 @@ def _line(name: str, text: str) -> str:
     return f"{name:<12}{text}"
 
 
-def _files(hive: "HiveTable") -> str:
+def _pace(route: "RouteSpec") -> str:
+    lake = route.table.iceberg
+    return "" if lake is None else f", a snapshot every {duration_text(lake.publish_interval_ms)}"
+
+
+def _files(hive: "HiveTable | None") -> str:
+    if hive is None:
+        return "Iceberg, parquet"
     if hive.file_format is None and hive.create == "never":
         return "in its own format"
     file_format = hive.file_format or PARQUET
@@ -165,7 +174,7 @@ def _late(route: "RouteSpec") -> str | None:
 
 def late_table_summary(route: "RouteSpec") -> str | None:
     """The table over rows that are put aside, as far as the job file tells; None without one."""
-    time, hive = route.event_time, route.table.hive
+    time, hive = route.event_time, route.table.target
     if time is None or time.late_table is None:
         return None
     # Of routes that a pattern makes the name is not known yet.

@@ -1,6 +1,5 @@
 """`sluiceway lab`: real servers on this machine, for the demo, for tests and to try things."""
 
-import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sluiceway.cli.answers import print_document
+from sluiceway.cli.options import Output, OutputFormat
 from sluiceway.cli.own_command import exports, from_here, own_command
+from sluiceway.cli.tables import print_table
 from sluiceway.lab.demo_files import orders_job
 
 if TYPE_CHECKING:
@@ -31,42 +33,50 @@ app = typer.Typer(
 )
 
 
-class StatusFormat(StrEnum):
-    """How `status` answers."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 FolderOption = Annotated[
     Path,
     typer.Option("--dir", help="The lab's own folder; another folder is another lab."),
 ]
 
 
-@app.command()
-def up(folder: FolderOption = _DEFAULT_FOLDER) -> None:
-    """Start the servers that do not run, and wait until they answer."""
-    from sluiceway.lab.lab import Lab  # noqa: PLC0415 - keeps `--help` quick
+class FurtherServer(StrEnum):
+    """What a lab can have besides."""
 
+    S3 = "s3"
+    HDFS = "hdfs"
+    ROCKETMQ = "rocketmq"
+    ICEBERG = "iceberg"
+    YARN = "yarn"
+
+
+@app.command()
+def up(
+    folder: FolderOption = _DEFAULT_FOLDER,
+    further: Annotated[
+        list[FurtherServer] | None,
+        typer.Option("--with", help="Also a store or catalog, RocketMQ or YARN; repeatable."),
+    ] = None,
+) -> None:
+    """Start the servers that do not run, and wait until they answer."""
+    from sluiceway.lab.lab import Lab, StoreServer  # noqa: PLC0415 - keeps `--help` quick
+
+    stores = [StoreServer(each.value) for each in further or ()]
     with progress_on_stderr() as on_progress:
-        endpoints = Lab(folder).up(on_progress)
+        endpoints = Lab(folder, stores=stores).up(on_progress)
     _print_endpoints(endpoints, folder)
 
 
 @app.command()
 def status(
     folder: FolderOption = _DEFAULT_FOLDER,
-    output: Annotated[
-        StatusFormat, typer.Option("-o", "--output", help="How to answer.")
-    ] = StatusFormat.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show how each server is; of a dead one, the end of its log. Exit 5 when one is not well."""
     from sluiceway.lab.lab import Lab, ServerState  # noqa: PLC0415 - keeps `--help` quick
 
     servers = Lab(folder).status()
-    if output is StatusFormat.JSON:
-        print(json.dumps([_status_fields(server) for server in servers], indent=2))
+    if output.is_document:
+        print_document({"servers": [_status_fields(server) for server in servers]}, output)
     else:
         _print_status_table(servers)
     if any(server.state in {ServerState.DEAD, ServerState.SILENT} for server in servers):
@@ -154,6 +164,8 @@ def _print_endpoints(endpoints: "LabEndpoints", folder: Path) -> None:
     print(f"kafka      {endpoints.bootstrap_servers}")
     print(f"metastore  {endpoints.metastore_uri}")
     print(f"warehouse  {endpoints.warehouse}")
+    for line in _store_lines(endpoints):
+        print(line)
     option = "" if folder == _DEFAULT_FOLDER else f" --dir {shlex.quote(str(folder))}"
     command, job = own_command(), shlex.quote(from_here(orders_job()))
     python = shlex.quote(from_here(Path(sys.executable)))
@@ -170,6 +182,22 @@ def _print_endpoints(endpoints: "LabEndpoints", folder: Path) -> None:
     print("\n  ".join(lines), file=sys.stderr)
 
 
+def _store_lines(endpoints: "LabEndpoints") -> Iterator[str]:
+    """Where stores are, with what a job file writes of them; the secret stays in its file."""
+    if endpoints.s3 is not None:
+        end = endpoints.s3
+        yield f"s3         {end.url}, bucket {end.bucket}, access_key {end.access_key}"
+        yield f"           its secret_key: ${{file:{end.secret_file}}}"
+    if endpoints.hdfs is not None:
+        yield f"hdfs       {endpoints.hdfs.uri}, config_dir {endpoints.hdfs.config_dir}"
+    if endpoints.yarn is not None:
+        yield f"yarn       {endpoints.yarn.web}, HADOOP_CONF_DIR={endpoints.yarn.config_dir}"
+    if endpoints.rocketmq is not None:
+        yield f"rocketmq   {endpoints.rocketmq.name_server}"
+    if endpoints.iceberg is not None:
+        yield f"iceberg    rest: {{uri: {endpoints.iceberg.uri}}}"
+
+
 def _status_fields(server: "ServerStatus") -> dict[str, str | int | None]:
     return {
         "name": server.name,
@@ -183,11 +211,13 @@ def _status_fields(server: "ServerStatus") -> dict[str, str | int | None]:
 
 
 def _print_status_table(servers: "Sequence[ServerStatus]") -> None:
-    print(f"{'SERVER':<24}{'STATE':<10}{'PID':<9}{'PORT':<7}LOG")
-    for server in servers:
-        pid, port = server.pid or "-", server.port or "-"
-        print(f"{server.title:<24}{server.state.value:<10}{pid:<9}{port:<7}{server.log_file}")
+    print_table([("SERVER", "STATE", "PID", "PORT", "LOG"), *map(_status_cells, servers)])
     for server in servers:
         if server.log_end:
             print(f"\n{server.title} is {server.state.value}; the end of its log:")
             print("\n".join(f"  {line}" for line in server.log_end.splitlines()))
+
+
+def _status_cells(server: "ServerStatus") -> tuple[str, ...]:
+    pid, port = str(server.pid or "-"), str(server.port or "-")
+    return (server.title, server.state.value, pid, port, str(server.log_file))

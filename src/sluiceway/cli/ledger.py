@@ -3,12 +3,13 @@
 import json
 import sys
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sluiceway.audit.plain_times import moment
+from sluiceway.cli.answers import write_plain
+from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
 
 if TYPE_CHECKING:
     from sluiceway.ledger.records import Record
@@ -25,42 +26,36 @@ def ledger() -> None:
 
 @app.command()
 def show(
-    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
+    job_file: JobFile,
     start: Annotated[int, typer.Option("--from", help="First slot.", min=0)] = 0,
-    route: Annotated[
-        str | None,
-        typer.Option("--route", help="Which route, when there are several.", show_default=False),
-    ] = None,
+    route: OneRoute = None,
     limit: Annotated[int, typer.Option(help="At most so many records.", min=1)] = 1000,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
-    ] = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Print the records of the log in slot order; as JSON, one whole record a line."""
-    from sluiceway.audit.open_table import open_table  # noqa: PLC0415
+    from sluiceway.audit.open_table import open_place  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.ledger.log import LedgerLog  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
-    if output not in ("table", "json"):
-        raise typer.BadParameter("expected table or json", param_hint="-o")
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
-    table = open_table(pick_route(routes, route))
-    table.metastore.close()
+    table = open_place(pick_route(routes, route))
     records = LedgerLog(table.storage, table.layout).records(start)
-    if output == "table":
+    if output is OutputFormat.TABLE:
         sys.stdout.write(f"{'seq':>6} {'term':>4} {'type':<9} what\n")
     for record, raw in islice(records, limit):
-        if output == "json":
-            sys.stdout.write(json.dumps(json.loads(raw)) + "\n")
+        if output.is_document:
+            # As it is stored: what is signed for is not put into other units.
+            write_plain(json.loads(raw), output)
         else:
             sys.stdout.write(
-                f"{record.seq:>6} {record.term:>4} {record.type.value:<9} {_describe(record)}\n"
+                f"{record.seq:>6} {record.term:>4} {record.type.value:<9} {describe(record)}\n"
             )
 
 
-def _describe(record: "Record") -> str:
+def describe(record: "Record") -> str:
+    """What a record says, in a sentence."""
     from sluiceway.ledger.lane_records import LaneDataRecord, LaneRecord  # noqa: PLC0415
     from sluiceway.ledger.operator_records import (  # noqa: PLC0415
         ResetRecord,
@@ -79,7 +74,9 @@ def _describe(record: "Record") -> str:
     if isinstance(body, DataRecord):
         return _describe_data(body)
     if isinstance(body, SnapshotRecord):
-        return f"the fold of slots below {body.through}, {body.size_bytes:,} bytes in {body.side}"
+        sealed = f"; seals {', '.join(body.sealed)}" if body.sealed else ""
+        size = f"{body.size_bytes:,} bytes in {body.side}"
+        return f"the fold of slots below {body.through}, {size}{sealed}"
     if isinstance(body, ResetRecord | SourceChangeRecord):
         kind = "resets" if isinstance(body, ResetRecord) else "accepts another log of"
         moves = ", ".join(
@@ -107,6 +104,8 @@ def _describe_sources(body: Any) -> str:
 def _describe_lane_data(body: Any) -> str:
     counts = body.counts
     became = f"{counts.written:,} written, {counts.dirty:,} dirty again in {len(body.files)} files"
+    if counts.late:
+        became += f", {counts.late:,} of sealed times put aside"
     if counts.purged:
         became = f"{counts.purged:,} purged"
     slots = sorted({int(each.source.split("/")[-2]) for each in body.ranges})

@@ -1,28 +1,40 @@
 """`sluiceway offsets`: show where routes are in their logs, and move them."""
 
 import getpass
-import json
 import re
 import socket
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sluiceway.audit.plain_times import moment
+from sluiceway.cli.answers import (
+    error_fields,
+    look_at_each,
+    print_document,
+    raise_code,
+    route_answers,
+)
+from sluiceway.cli.errors_told import tell_error
+from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.tables import print_table
+from sluiceway.errors import ResetRefusedError
+from sluiceway.spec.log_key import read_log_key
 
 if TYPE_CHECKING:
     from sluiceway.audit.source_offsets import PartitionOffsets, RouteOffsets
     from sluiceway.errors import SluicewayError
-    from sluiceway.job.offset_moves import OffsetMove, ResetTarget, ResetWish
+    from sluiceway.operate.offset_moves import OffsetMove, ResetTarget, ResetWish
     from sluiceway.sources.contract import SourcePartition
 
 app = typer.Typer(no_args_is_help=True, help="Show committed ends; move them.")
 
 _HEADS = ("PARTITION", "START", "HOW", "COMMITTED", "LOG START", "LOG END", "LAG", "NEWEST EVENT")
 _MAX_REASON = 500
+_WOULD_HALT = 1
 
 
 @app.callback()
@@ -32,13 +44,9 @@ def offsets() -> None:
 
 @app.command()
 def show(
-    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
-    route: Annotated[
-        str | None, typer.Option("--route", help="Only this route.", show_default=False)
-    ] = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
-    ] = "table",
+    job_file: JobFile,
+    route: OnlyRoute = None,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show each source partition's start, committed end, log bounds and lag.
 
@@ -48,42 +56,22 @@ def show(
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.audit.source_offsets import route_offsets  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.errors import SluicewayError  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
-    if output not in ("table", "json"):
-        raise typer.BadParameter("expected table or json", param_hint="-o")
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
-    if route is not None or len(routes) == 1:
-        chosen = pick_route(routes, route)
-        found: dict[str, RouteOffsets | SluicewayError] = {chosen.route: route_offsets(chosen)}
+    chosen = routes if route is None else (pick_route(routes, route),)
+    found = look_at_each(chosen, route_offsets, output)
+    if output.is_document:
+        print_document({"routes": route_answers(chosen, found, asdict)}, output)
     else:
-        found = {}
-        for config in routes:
-            try:
-                found[config.route] = route_offsets(config)
-            except SluicewayError as error:
-                found[config.route] = error
-    if output == "json":
-        each = {name: _as_json(one) for name, one in found.items()}
-        sys.stdout.write(json.dumps({"routes": each}) + "\n")
-    else:
-        for name, one in found.items():
-            _print_route(name, one)
-    if not all(_is_well(one) for one in found.values()):
-        raise typer.Exit(1)
+        for config, one in zip(chosen, found, strict=True):
+            _print_route(config.route, one)
+    raise_code(found, _code)
 
 
-def _is_well(found: "RouteOffsets | SluicewayError") -> bool:
-    if isinstance(found, Exception):
-        return False
-    return not found.problems and all(one.problem is None for one in found.partitions)
-
-
-def _as_json(found: "RouteOffsets | SluicewayError") -> dict[str, Any]:
-    if isinstance(found, Exception):
-        return {"error": found.code, "message": str(found)}
-    return asdict(found)
+def _code(found: "RouteOffsets") -> int:
+    well = not found.problems and all(one.problem is None for one in found.partitions)
+    return 0 if well else _WOULD_HALT
 
 
 def _print_route(name: str, found: "RouteOffsets | SluicewayError") -> None:
@@ -92,10 +80,7 @@ def _print_route(name: str, found: "RouteOffsets | SluicewayError") -> None:
         write(f"{name}: NOT LOOKED AT [{found.code}] {found}\n")
         return
     write(f"{found.route} -> {found.table}\n")
-    rows = [_HEADS, *(_cells(one) for one in found.partitions)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
-    for row in rows:
-        write("  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
+    print_table([_HEADS, *map(_cells, found.partitions)])
     for one in found.partitions:
         if one.problem is not None:
             write(f"PROBLEM {one.topic}[{one.partition}]: {one.problem}\n")
@@ -122,16 +107,13 @@ def _cells(one: "PartitionOffsets") -> tuple[str, ...]:
 
 @app.command()
 def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many parts
-    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
+    job_file: JobFile,
     to: Annotated[
         str,
         typer.Option("--to", help="earliest, latest, an offset, or a time with a zone."),
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
-    route: Annotated[
-        str | None,
-        typer.Option("--route", help="Which route, when there are several.", show_default=False),
-    ] = None,
+    route: OneRoute = None,
     partition: Annotated[
         list[str] | None,
         typer.Option("--partition", metavar="TOPIC:N", help="Only this one; repeatable."),
@@ -149,9 +131,7 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it; without this it only says what it would do.")
     ] = False,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
-    ] = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Move committed ends of a stopped route; rows that are in the table stay there.
 
@@ -162,10 +142,8 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     $ sluiceway offsets reset orders.yaml --to earliest --accept-gap --reason 'ticket 7'
     """
     # Imported here to keep `--help` quick.
-    from sluiceway.job.offset_moves import ResetWish, refuse_unaccepted  # noqa: PLC0415
+    from sluiceway.operate.offset_moves import ResetWish, refuse_unaccepted  # noqa: PLC0415
 
-    if output not in ("table", "json"):
-        raise typer.BadParameter("expected table or json", param_hint="-o")
     if not reason.strip() or len(reason) > _MAX_REASON or not reason.isprintable():
         most = f"expected one line of 1 to {_MAX_REASON} characters"
         raise typer.BadParameter(most, param_hint="--reason")
@@ -181,18 +159,24 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
         raise typer.BadParameter("an offset needs --partition", param_hint="--to")
     moves, seq = _reset(job_file, route, wish, execute=execute)
     needs = _needs(moves, wish)
-    if output == "json":
-        shown = [{**asdict(move), "partition": _typed(move.partition)} for move in moves]
-        answer = {"executed": seq is not None, "seq": seq, "moves": shown, "needs": needs}
-        sys.stdout.write(json.dumps(answer) + "\n")
-    else:
+    if output is OutputFormat.TABLE:
         _print_moves(moves, seq, needs)
-    refuse_unaccepted(moves, wish.accepted)
+    refused = None
+    try:
+        refuse_unaccepted(moves, wish.accepted)
+    except ResetRefusedError as error:
+        refused = error
+    if output.is_document:
+        shown = [{**asdict(move), "partition": _typed(move.partition)} for move in moves]
+        answer = {"executed": seq is not None, "slot": seq, "moves": shown, "needs": needs}
+        print_document({**answer, "error": refused and error_fields(refused)}, output)
+    if refused is not None:
+        raise typer.Exit(tell_error(refused))
 
 
 def _needs(moves: "tuple[OffsetMove, ...]", wish: "ResetWish") -> list[str]:
     """The options that are missing for the moves to be done."""
-    from sluiceway.job.offset_moves import OPTIONS  # noqa: PLC0415
+    from sluiceway.operate.offset_moves import OPTIONS  # noqa: PLC0415
 
     missing = {move.accepts for move in moves} - wish.accepted
     return [option for name, option in OPTIONS.items() if name in missing]
@@ -205,9 +189,9 @@ def _reset(
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.job.reset_offsets import planned_moves, reset_route  # noqa: PLC0415
-    from sluiceway.job.run import open_source  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.operate.reset_offsets import planned_moves, reset_route  # noqa: PLC0415
+    from sluiceway.route.clients import open_source  # noqa: PLC0415
 
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
     config = pick_route(routes, route)
@@ -221,7 +205,7 @@ def _reset(
 
 
 def _target(text: str) -> "ResetTarget":
-    from sluiceway.job.offset_moves import ResetTarget  # noqa: PLC0415
+    from sluiceway.operate.offset_moves import ResetTarget  # noqa: PLC0415
     from sluiceway.spec.start import parse_start_time_ms  # noqa: PLC0415
 
     match text:
@@ -245,10 +229,11 @@ def _target(text: str) -> "ResetTarget":
 def _partition(text: str) -> "SourcePartition":
     from sluiceway.sources.contract import SourcePartition  # noqa: PLC0415
 
-    topic, _, number = text.rpartition(":")
-    if not topic or not re.fullmatch(r"[0-9]{1,9}", number):
-        raise typer.BadParameter("expected TOPIC:NUMBER", param_hint="--partition")
-    return SourcePartition(topic, int(number))
+    topic, _, written = text.partition(":")
+    key = read_log_key(written)
+    if not topic or key is None:
+        raise typer.BadParameter("expected TOPIC:PARTITION", param_hint="--partition")
+    return SourcePartition(topic, key)
 
 
 def _typed(one: "SourcePartition") -> str:
@@ -256,7 +241,7 @@ def _typed(one: "SourcePartition") -> str:
 
 
 def _print_moves(moves: "tuple[OffsetMove, ...]", seq: int | None, needs: list[str]) -> None:
-    from sluiceway.job.offset_moves import OPTIONS  # noqa: PLC0415
+    from sluiceway.operate.offset_moves import OPTIONS  # noqa: PLC0415
 
     write = sys.stdout.write
     for move in moves:
@@ -264,6 +249,8 @@ def _print_moves(moves: "tuple[OffsetMove, ...]", seq: int | None, needs: list[s
         log = f"the log runs from {move.log_start} to {move.log_end}"
         offsets = "1 offset is" if move.offsets == 1 else f"{move.offsets} offsets are"
         match move.accepts:
+            case "gap" if not move.offsets:
+                what = "the leader is another one; what came below when it was elected is not read"
             case "gap":
                 what = f"{offsets} never read"
             case "twice":

@@ -7,15 +7,20 @@ import sys
 from pathlib import Path
 
 
-def own_command() -> str:
-    """`sluiceway` when the PATH has this very installation, else how to reach it from here."""
+def own_command(*, anywhere: bool = False) -> str:
+    """`sluiceway` when the PATH has this very installation, else how to reach it from here.
+
+    Args:
+        anywhere: How to reach it from every folder, not from the current one alone.
+    """
     beside = Path(sys.executable).parent / "sluiceway"
     found = shutil.which("sluiceway")
     if found is not None and beside.exists() and Path(found).samefile(beside):
         return "sluiceway"
     if os.access(beside, os.X_OK):
-        return shlex.quote(from_here(beside))
-    return f"{shlex.quote(from_here(Path(sys.executable)))} -m sluiceway"
+        return shlex.quote(str(beside) if anywhere else from_here(beside))
+    python = Path(sys.executable)
+    return f"{shlex.quote(str(python) if anywhere else from_here(python))} -m sluiceway"
 
 
 def from_here(path: Path) -> str:

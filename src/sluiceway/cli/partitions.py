@@ -1,31 +1,31 @@
 """`sluiceway partitions`: how far the partitions of a table are, told from its ledger."""
 
 import getpass
-import json
 import socket
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
+from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.tables import print_table, printable
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sluiceway.audit.partition_states import SeenPrefix
     from sluiceway.audit.partition_wait import ReadyFacts
+    from sluiceway.audit.partition_why import Why
+    from sluiceway.config.config import RouteConfig
     from sluiceway.errors import SluicewayError
-    from sluiceway.job.config import RouteConfig
-    from sluiceway.job.forget import Foreseen
+    from sluiceway.operate.forget import Foreseen
 
 app = typer.Typer(no_args_is_help=True, help="Show partitions; wait for them; let go of them.")
 
-_JobFile = Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")]
-_Route = Annotated[str | None, typer.Option("--route", help="Only this route.", show_default=False)]
-_Output = Annotated[
-    str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
-]
 
 _HEADS = ("PARTITION", "STATE", "VERSION", "ROWS", "FILES", "BYTES", "LATE", "DELAY", "WHERE")
 _MAX_REASON = 500
@@ -38,19 +38,21 @@ def partitions() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
-    """What the ledger of a route says."""
+class Listed:
+    """What the ledger of a route says; `timezone` is that of its times."""
 
     config: "RouteConfig"
     as_of_slot: int
     forgotten_up_to: str
+    sealed: int
     prefixes: "Sequence[SeenPrefix]"
+    timezone: str
 
 
 @app.command("list")
 def list_partitions(
-    job_file: _JobFile,
-    route: _Route = None,
+    job_file: JobFile,
+    route: OnlyRoute = None,
     state: Annotated[
         str,
         typer.Option("--state", help="open, overdue, closed, ready, late, expired or all."),
@@ -63,52 +65,42 @@ def list_partitions(
         str | None,
         typer.Option("--to", help="A folder or a time: what begins before it."),
     ] = None,
-    output: _Output = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show state, rows, files and place of each time of each table, oldest first.
 
     States: open; overdue, open for longer than it should be; closed, rows that still come are
     late; ready, announced; late, rows have come since; expired, dropped by its owner. Asks the
     ledgers alone: no broker, and no metastore where the job file says where the table lies.
-    Exit with 1 when a ledger cannot be read.
+    A ledger that cannot be read gives the exit code of its error.
 
     $ sluiceway partitions list orders.yaml --state overdue
     $ sluiceway partitions list orders.yaml --from dt=20261120 --to dt=20261121
     """
     from sluiceway.audit.partition_states import Stand  # noqa: PLC0415
-    from sluiceway.errors import SluicewayError  # noqa: PLC0415
 
-    _check_output(output)
     known = [each.value for each in Stand]
     if state not in (*known, "all"):
         expected = f"expected {', '.join(known)} or all"
         raise typer.BadParameter(expected, param_hint="--state")
-    found: dict[str, _Listed | SluicewayError] = {}
-    configs = _routes(job_file, route)
-    for config in configs:
-        try:
-            found[config.route] = _list(config, state, start, stop)
-        except SluicewayError as error:
-            if len(configs) == 1:
-                raise
-            found[config.route] = error
-    if output == "json":
-        sys.stdout.write(json.dumps({"routes": {k: _as_json(v) for k, v in found.items()}}) + "\n")
+    chosen = _routes(job_file, route)
+    found = look_at_each(chosen, lambda config: list_route(config, state, start, stop), output)
+    if output.is_document:
+        print_document({"routes": route_answers(chosen, found, listed_document)}, output)
     else:
-        for name, each in found.items():
-            _print_route(name, each)
-    if any(isinstance(each, Exception) for each in found.values()):
-        raise typer.Exit(1)
+        for config, each in zip(chosen, found, strict=True):
+            _print_route(config.route, each, job_file)
+    raise_code(found)
 
 
 @app.command()
 def wait(
-    job_file: _JobFile,
+    job_file: JobFile,
     table: Annotated[str, typer.Argument(help="A route's name, or its table as ods.orders.")],
     partition: Annotated[str, typer.Argument(help="A time's folder, as dt=20261120/hr=08.")],
     timeout: Annotated[str, typer.Option("--timeout", help="Longest time, as 90s or 2h.")] = "1h",
     version: Annotated[int, typer.Option("--version", help="At least this one.", min=1)] = 1,
-    output: _Output = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Wait until a time of a table is complete and announced; for schedulers.
 
@@ -121,24 +113,30 @@ def wait(
     from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
     from sluiceway.audit.plain_times import moment  # noqa: PLC0415
 
-    _check_output(output)
     timeout_s = _seconds(timeout)
     waited = PartitionWatch(_of_table(job_file, table), partition).wait(version, timeout_s)
-    facts, why = waited.facts, waited.why
-    if output == "json":
+    facts, why = waited.facts, with_commands(waited.why, job_file)
+    if output.is_document:
         answer = {"ready": facts is not None, "why": asdict(why)}
         answer["announced"] = None if facts is None else _facts_json(facts)
-        sys.stdout.write(json.dumps(answer) + "\n")
+        print_document(answer, output)
     elif facts is not None:
         when = "" if facts.at_us is None else f" at {moment(facts.at_us)}"
         counts = f"{facts.rows:,} rows in {facts.files:,} files"
         sys.stdout.write(
-            f"{_printable(facts.prefix)}: ready{when}, version {facts.version}, {counts}\n"
+            f"{printable(facts.prefix)}: ready{when}, version {facts.version}, {counts}\n"
         )
     if facts is None:
-        if output == "table":
-            sys.stderr.write(f"not ready after {timeout}: {_printable(why.text)}\n")
+        if output is OutputFormat.TABLE:
+            sys.stderr.write(f"not ready after {timeout}: {printable(why.text)}\n")
         raise typer.Exit(1)
+
+
+def with_commands(why: "Why", job_file: Path) -> "Why":
+    """The same with the commands in its text as they can be typed here."""
+    from sluiceway.cli.typed_commands import typed_text  # noqa: PLC0415
+
+    return replace(why, text=typed_text(why.text, str(job_file)))
 
 
 def _facts_json(facts: "ReadyFacts") -> dict[str, Any]:
@@ -160,13 +158,10 @@ def _seconds(text: str) -> float:
 
 @app.command()
 def why(
-    job_file: _JobFile,
+    job_file: JobFile,
     partition: Annotated[str, typer.Argument(help="A time's folder, as dt=20261120/hr=08.")],
-    route: Annotated[
-        str | None,
-        typer.Option("--route", help="Which route, when there are several.", show_default=False),
-    ] = None,
-    output: _Output = "table",
+    route: OneRoute = None,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Say why a time of a table is announced or not: what holds it, since when, until when.
 
@@ -176,25 +171,21 @@ def why(
     $ sluiceway partitions why orders.yaml dt=20261120/hr=08
     """
     from sluiceway.audit.partition_wait import PartitionWatch  # noqa: PLC0415
-    from sluiceway.audit.partition_why import Reason  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
     from sluiceway.audit.plain_times import ago, moment  # noqa: PLC0415
 
-    _check_output(output)
-    found = PartitionWatch(pick_route(_routes(job_file, route), route), partition).look()
-    if output == "json":
-        sys.stdout.write(json.dumps(asdict(found)) + "\n")
+    watch = PartitionWatch(pick_route(_routes(job_file, route), route), partition)
+    found = with_commands(watch.look_until_known(), job_file)
+    if output.is_document:
+        print_document(asdict(found), output)
         return
     write, now_us = sys.stdout.write, time.time_ns() // 1000
-    if found.reason is Reason.NO_TIME:
-        # It has no state: what is told of is no folder that could ever be announced.
-        write(f"{_printable(found.text)}\n")
-        return
-    write(f"{_printable(found.prefix)}: {found.state.value}. {_printable(found.text)}\n")
+    state = "" if found.state is None else f"{found.state.value}. "
+    write(f"{printable(found.prefix)}: {state}{printable(found.text)}\n")
     if found.expected_us is not None:
         expected = f"expected at {moment(found.expected_us)} if all goes on as it does"
         if found.expected_us < now_us:
-            expected = f"it was expected at {moment(found.expected_us)}: does its driver run?"
+            expected = f"it was expected at {moment(found.expected_us)}; its driver is late"
         write(f"{expected}\n")
     if found.looked_at_us is not None and not found.version:
         looked = f"{moment(found.looked_at_us)}, {ago(now_us - found.looked_at_us)}"
@@ -203,23 +194,20 @@ def why(
 
 @app.command()
 def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many parts
-    job_file: _JobFile,
+    job_file: JobFile,
     names: Annotated[
         list[str],
         typer.Argument(help="Folders, as dt=20261120; all partitions below.", metavar="PARTITION"),
     ],
     reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
-    route: Annotated[
-        str | None,
-        typer.Option("--route", help="Which route, when there are several.", show_default=False),
-    ] = None,
+    route: OneRoute = None,
     drop: Annotated[
         bool,
         typer.Option("--drop", help="Remove their files too, an hour after readers lost them."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    output: _Output = "table",
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Let go of partitions that their owner has dropped, or will: they are no loss to `verify`.
 
@@ -229,22 +217,22 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
 
     $ sluiceway partitions forget orders.yaml dt=20261120 --reason 'wrong' --dry-run
     """
-    from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
+    from sluiceway.audit.open_table import find_ledger, read_ledger, refuse_lakes  # noqa: PLC0415
     from sluiceway.audit.pick_route import pick_route  # noqa: PLC0415
-    from sluiceway.job.forget import carry_out, foresee, request_of  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.operate.forget import carry_out, foresee, request_of  # noqa: PLC0415
 
-    _check_output(output)
     if not reason.strip() or len(reason) > _MAX_REASON or not reason.isprintable():
         most = f"expected one line of 1 to {_MAX_REASON} characters"
         raise typer.BadParameter(most, param_hint="--reason")
     config = pick_route(_routes(job_file, route), route)
+    refuse_lakes((config,), "partitions forget")
     ledger = read_ledger(find_ledger(config))
     wanted = sorted({name.strip("/") for name in names})
     found = foresee(ledger.fold, wanted, drop=drop)
     operator = f"{getpass.getuser()}@{socket.gethostname()}"
     request = request_of(ledger.fold, found, operator, reason.strip(), drop=drop)
-    if output == "table":
+    if output is OutputFormat.TABLE:
         _print_foreseen(found, drop=drop)
     if dry_run or not request.partitions:
         _tell_forgotten(found, None, output)
@@ -262,19 +250,19 @@ def _print_foreseen(found: "Sequence[Foreseen]", *, drop: bool) -> None:
         counts = f"{each.rows:,} rows in {each.files:,} files, {each.size_bytes:,} bytes"
         what = each.problem or f"{'are removed' if drop else 'stay'} in {each.location}"
         note = "; it is open: rows that still come begin it anew" if each.open else ""
-        sys.stdout.write(f"{_printable(each.partition)}: {counts}, {_printable(what)}{note}\n")
+        sys.stdout.write(f"{printable(each.partition)}: {counts}, {printable(what)}{note}\n")
 
 
 def _tell_forgotten(
-    found: "Sequence[Foreseen]", done: "dict[str, int] | None", output: str
+    found: "Sequence[Foreseen]", done: "dict[str, int] | None", output: OutputFormat
 ) -> None:
-    if output == "json":
+    if output.is_document:
         shown = [
             {**asdict(each), "slot": None if done is None else done.get(each.partition)}
             for each in found
         ]
         answer = {"executed": done is not None, "partitions": shown}
-        sys.stdout.write(json.dumps(answer) + "\n")
+        print_document(answer, output)
     elif done is None:
         sys.stdout.write("nothing was changed\n")
     else:
@@ -292,7 +280,10 @@ def _of_table(job_file: Path, name: str) -> "RouteConfig":
     return filling[0] if len(filling) == 1 else pick_route(routes, name)
 
 
-def _list(config: "RouteConfig", state: str, start: str | None, stop: str | None) -> _Listed:
+def list_route(
+    config: "RouteConfig", state: str = "all", start: str | None = None, stop: str | None = None
+) -> Listed:
+    """Look at the times of a route's table; the arguments are the options of `list`."""
     from sluiceway.audit.open_table import find_ledger, read_ledger  # noqa: PLC0415
     from sluiceway.audit.partition_range import is_within, parse_edge  # noqa: PLC0415
     from sluiceway.audit.partition_states import TimeRule, seen_prefixes  # noqa: PLC0415
@@ -305,38 +296,49 @@ def _list(config: "RouteConfig", state: str, start: str | None, stop: str | None
         for each in seen_prefixes(fold, rule, time.time_ns() // 1000)
         if state in (each.state.value, "all") and is_within(each, *edges)
     ]
-    return _Listed(config, fold.next_seq - 1, fold.forgotten_up_to, found)
+    sealed = len(fold.sealed)
+    return Listed(config, fold.next_seq - 1, fold.forgotten_up_to, sealed, found, rule.timezone)
 
 
-def _as_json(listed: "_Listed | SluicewayError") -> dict[str, Any]:
+def listed_document(listed: Listed) -> dict[str, Any]:
+    """The answer for programs; times are as they are inside."""
     from sluiceway.audit.pick_route import table_name  # noqa: PLC0415
 
-    if isinstance(listed, Exception):
-        return {"error": listed.code, "message": str(listed)}
     return {
         "table": table_name(listed.config),
+        "timezone": listed.timezone,
         "as_of_slot": listed.as_of_slot,
         "forgotten_up_to": listed.forgotten_up_to or None,
+        "sealed": listed.sealed,
         "prefixes": [asdict(each) for each in listed.prefixes],
     }
 
 
-def _print_route(name: str, listed: "_Listed | SluicewayError") -> None:
+def _print_route(name: str, listed: "Listed | SluicewayError", job_file: Path) -> None:
     from sluiceway.audit.pick_route import table_name  # noqa: PLC0415
+    from sluiceway.cli.typed_commands import typed, typed_text  # noqa: PLC0415
 
     write = sys.stdout.write
     if isinstance(listed, Exception):
-        write(f"{name}: NOT LOOKED AT [{listed.code}] {listed}\n")
+        told = typed_text(str(listed), str(job_file))
+        write(f"{name}: NOT LOOKED AT [{listed.code}] {told}\n")
         return
     write(f"{name} -> {table_name(listed.config)}\n")
     if listed.prefixes:
-        _print_table([_HEADS, *map(_cells, listed.prefixes)])
+        print_table([_HEADS, *map(_cells, listed.prefixes)], numbers=_NUMBERS)
     else:
         write("no partition: nothing is committed yet, or the options leave all of them out\n")
+    if listed.sealed:
+        files = typed("sluiceway files JOB", str(job_file))
+        write(
+            f"note: {listed.sealed:,} that were touched long ago are sealed: announced, and closed "
+            f"for ever; `{files}` lists what is in them\n"
+        )
     if listed.forgotten_up_to:
+        verify = typed("sluiceway verify JOB", str(job_file))
         write(
             f"note: of partitions up to {listed.forgotten_up_to}, those that were touched long ago "
-            "are in the log only; `sluiceway verify` looks at them too\n"
+            f"are in the log only; `{verify}` looks at them too\n"
         )
 
 
@@ -347,7 +349,7 @@ def _cells(each: "SeenPrefix") -> tuple[str, ...]:
     places = [one.location for one in each.partitions if not one.expired]
     where = places[0] if len(places) == 1 else f"{len(places):,} partitions"
     return (
-        _printable(each.prefix),
+        printable(each.prefix),
         each.state.value,
         str(each.version or "-"),
         f"{at_least}{each.rows:,}",
@@ -355,13 +357,8 @@ def _cells(each: "SeenPrefix") -> tuple[str, ...]:
         f"{at_least}{each.size_bytes:,}",
         f"{each.late_rows:,}",
         "-" if each.delay_us is None else span(each.delay_us),
-        _printable(where) if places else "-",
+        printable(where) if places else "-",
     )
-
-
-def _printable(text: str) -> str:
-    """One line without control characters: parts of it are values that others chose."""
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
 def _routes(job_file: Path, name: str | None, *, choose: bool = True) -> "Sequence[RouteConfig]":
@@ -373,18 +370,3 @@ def _routes(job_file: Path, name: str | None, *, choose: bool = True) -> "Sequen
     spec = load_checked_job(job_file).spec
     routes = routes_without_brokers(spec, stderr_log(level="warning"), name)
     return (pick_route(routes, name),) if choose and name is not None else routes
-
-
-def _check_output(output: str) -> None:
-    if output not in ("table", "json"):
-        raise typer.BadParameter("expected table or json", param_hint="-o")
-
-
-def _print_table(rows: Sequence[tuple[str, ...]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            cell.rjust(width) if column in _NUMBERS else cell.ljust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")

@@ -1,15 +1,13 @@
 """`sluiceway run`: fill the table until told to stop."""
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from sluiceway.observe.log import LogFormat, LogLevel, stderr_log
-
-if TYPE_CHECKING:
-    from sluiceway.job.stop import StopSignal
+from sluiceway.cli.options import JobFile
+from sluiceway.cli.typed_commands import typed_fields
+from sluiceway.observe.log import LogFormat, LogLevel
 
 app = typer.Typer()
 
@@ -23,27 +21,29 @@ _LogLevel = Annotated[
     ),
 ]
 
+_HealthPort = Annotated[
+    int | None,
+    typer.Option(
+        "--health-port",
+        help="Serve /healthz, /readyz and /metrics on this port; 0 takes a free one.",
+        min=0,
+        max=65535,
+        show_default=False,
+    ),
+]
+
 
 @app.command()
 def run(  # noqa: PLR0913, PLR0917 - the command's options
     context: typer.Context,
-    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
+    job_file: JobFile,
     until_caught_up: Annotated[
         bool, typer.Option("--until-caught-up", help="End at the log ends read at the start.")
     ] = False,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="10m", help="End gracefully after this time.")
     ] = None,
-    health_port: Annotated[
-        int | None,
-        typer.Option(
-            "--health-port",
-            help="Serve /healthz and /readyz on this loopback port; 0 takes a free one.",
-            min=0,
-            max=65535,
-            show_default=False,
-        ),
-    ] = None,
+    health_port: _HealthPort = None,
     takeover: Annotated[
         list[str] | None,
         typer.Option(
@@ -52,8 +52,14 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
             help="Replace this term without waiting for its lease; repeatable.",
         ),
     ] = None,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Wait while another driver runs; then take over.")
+    ] = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Tell at the end where the time went, by stage.")
+    ] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="One line on a terminal, not a whole screen.")
     ] = False,
     log_level: _LogLevel = None,
     log_format: Annotated[
@@ -63,35 +69,39 @@ def run(  # noqa: PLR0913, PLR0917 - the command's options
 ) -> None:
     """Run a job in the foreground: read, commit, publish, again and again.
 
-    A first SIGINT or SIGTERM ends the epoch early, commits it and exits with 0. A second one
-    ends the process at once; nothing is lost, the next start goes on from the ledger.
+    A first SIGINT or SIGTERM (or `q` on the screen) ends the epoch early, commits it and exits
+    with 0. A second one ends the process at once; nothing is lost, the next start goes on.
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.job.run import Eyes, RunOptions, run_job  # noqa: PLC0415
-    from sluiceway.observe.progress import Progress  # noqa: PLC0415
-    from sluiceway.service.health import health_served  # noqa: PLC0415
+    from sluiceway.cli.run_view import open_view  # noqa: PLC0415
+    from sluiceway.job.run import RunOptions, run_job  # noqa: PLC0415
+    from sluiceway.job.run_outcome import check_outcome  # noqa: PLC0415
+    from sluiceway.service.health import HttpAccess, health_served  # noqa: PLC0415
 
     seconds, terms = _seconds(for_), _terms(takeover or [])
     job = load_checked_job(job_file)
-    on_terminal = sys.stderr.isatty()
-    progress = Progress(sys.stderr if on_terminal else None)
-    # A person watching the line wants to hear of trouble only; a log collector wants everything.
-    level = log_level or ("warning" if on_terminal else "info")
-    log = stderr_log(level=level, log_format=log_format, before=progress.clear)
-    stop: StopSignal = context.obj
+    fill = typed_fields(job_file)
+    view = open_view(job.spec.name, fill, log_level, log_format, plain=plain)
+    eyes, stop = view.eyes, context.obj
     if log_format is not None:
         stop.speak(as_json=log_format is LogFormat.JSON)
     options = RunOptions(
-        until_caught_up=until_caught_up, for_s=seconds, takeover=terms, profile=profile
+        until_caught_up=until_caught_up,
+        for_s=seconds,
+        takeover=terms,
+        profile=profile,
+        standby=standby,
     )
-    eyes = Eyes(log, progress)
-    port = job.spec.run.health_port if health_port is None else health_port
-    with health_served(port, eyes.board, log) as served:
-        if on_terminal and served is not None:
-            sys.stderr.write(f"health: http://127.0.0.1:{served}/healthz\n")
+    port, access = job.spec.run.health_port, HttpAccess.of(job.spec)
+    port = port if health_port is None else health_port
+    with (
+        health_served(port, eyes.board, eyes.log, access) as served,
+        view.shown(stop, f"{access.url(served)}/metrics" if served is not None else ""),
+    ):
         run_job(job.spec, options, eyes, stop)
-    if on_terminal:
-        sys.stderr.write(progress.closing() + "\n")
+    if sys.stderr.isatty():
+        sys.stderr.write(eyes.progress.closing() + "\n")
+    check_outcome(options, eyes.board, stop)
 
 
 def _seconds(text: str | None) -> float | None:

@@ -1,33 +1,39 @@
 """`sluiceway status`: how each route of a job is, whether a driver runs or not."""
 
-import json
-import re
-import shlex
 import sys
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.cli.answers import error_fields, print_document
+from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.tables import printable, table_lines
+from sluiceway.cli.typed_commands import typed, typed_fields, typed_text
+from sluiceway.errors import WrongUsageError
+
 if TYPE_CHECKING:
     from sluiceway.audit.job_status import SeenJob, SeenRoute
+    from sluiceway.cli.typed_commands import Fill
 
 app = typer.Typer()
 
 _HEADS = ("ROUTE", "TABLE", "STATE", "LAG", "BEHIND", "ROWS/S", "READ", "DIRTY", "LAST COMMIT")
-_LEFT = 3
+_NUMBERS = range(3, len(_HEADS))
+_SHOWN = 20
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 
 
 @app.command()
 def status(
-    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
-    ] = "table",
+    job_file: JobFile,
+    route: OnlyRoute = None,
+    watched: Annotated[
+        bool, typer.Option("--watch", help="Look again every two seconds, until `q` or Ctrl-C.")
+    ] = False,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show state, lag, rate and last commit of each route; exit with 1 when one is not well.
 
@@ -39,49 +45,73 @@ def status(
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
-    if output not in ("table", "json"):
-        raise typer.BadParameter("expected table or json", param_hint="-o")
-    spec = load_checked_job(job_file).spec
-    seen = job_status(spec, stderr_log(level="warning"))
-    if output == "json":
-        sys.stdout.write(json.dumps(_as_json(spec.name, seen)) + "\n")
+    spec, log = load_checked_job(job_file).spec, stderr_log(level="warning")
+    if watched:
+        from sluiceway.cli.status_watch import watch  # noqa: PLC0415 - seldom needed
+
+        if output.is_document:
+            raise WrongUsageError("--watch shows a table", hint="leave out one of --watch and -o")
+        watch(lambda: _table(job_status(spec, log, route), str(job_file)))
+        return
+    seen = job_status(spec, log, route)
+    if output.is_document:
+        print_document(status_document(spec.name, seen, typed_fields(job_file)), output)
     else:
         sys.stdout.write(_table(seen, str(job_file)))
     if not seen.is_well:
         raise typer.Exit(1)
 
 
-def _as_json(job: str, seen: "SeenJob") -> dict[str, Any]:
+def status_document(job: str, seen: "SeenJob", fill: "Fill") -> dict[str, Any]:
+    """The answer for programs; times are as they are inside."""
     return {
         "job": job,
         "ok": seen.is_well,
-        "problem": str(seen.problem) if seen.problem else None,
-        "routes": [_route_as_json(route) for route in seen.routes],
+        "error": error_fields(seen.problem) if seen.problem else None,
+        "topics_refused": {each.topic: each.reason for each in seen.refused},
+        "topics_sharing": {each.topic: each.reason for each in seen.shared},
+        "routes": [_route_as_json(route, fill) for route in seen.routes],
     }
 
 
-def _route_as_json(route: "SeenRoute") -> dict[str, Any]:
+def _route_as_json(route: "SeenRoute", fill: "Fill") -> dict[str, Any]:
     first = {"route": route.status.route, "table": route.status.table, "state": route.status.state}
-    return {**first, **asdict(route.status), "driver": route.driver, "ok": route.is_well}
+    told = fill(asdict(route.status))
+    if route.status.report is not None:
+        told["report"] = fill(asdict(route.status.report))
+    return {**first, **told, "driver": route.driver, "ok": route.is_well}
 
 
 def _table(seen: "SeenJob", job_file: str) -> str:
-    rows = [_HEADS, *(_cells(route) for route in seen.routes)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
-    lines = [_aligned(rows[0], widths)]
-    for cells, route in zip(rows[1:], seen.routes, strict=True):
-        lines.append(_aligned(cells, widths))
+    head, *aligned = table_lines([_HEADS, *map(_cells, seen.routes)], numbers=_NUMBERS)
+    lines = [head]
+    for line, route in zip(aligned, seen.routes, strict=True):
+        lines.append(line)
         if route.status.message:
             code = f"[{route.status.code}] " if route.status.code else ""
-            lines.append(f"  {code}{_printable(route.status.message)}{_next_try(route)}")
+            message = _printable(typed_text(route.status.message, job_file))
+            lines.append(f"  {code}{message}{_next_try(route)}")
         lines += _late_lines(route)
-        lines += [f"  not told: {_printable(each)}" for each in route.status.untold]
+        lines += _unfilled_lines(route)
+        lines += _behind_lines(route)
         lines += _report_lines(route, job_file)
     if not seen.routes:
         lines.append("no routes: no topic matches the job's patterns")
+    lines += [f"topic {each.topic} is not read: {_printable(each.reason)}" for each in seen.refused]
+    lines += [f"topic {each.topic}: {_printable(each.reason)}" for each in seen.shared]
     if seen.problem is not None:
         lines.append(f"routes of patterns are missing: {_printable(str(seen.problem))}")
     return "\n".join([*lines, ""])
+
+
+def _behind_lines(route: "SeenRoute") -> list[str]:
+    """What follows the commits and waits for something."""
+    return [
+        f"  {each.name} is {each.behind_slots:,} records ({each.behind_s:,.0f} s) behind: "
+        f"{_printable(each.waits_for)}"
+        for each in route.status.followers
+        if each.waits_for
+    ]
 
 
 _FATES = {"side": "aside", "redirect": "redirected", "reopen": "reopened", "dirty": "dirty"}
@@ -94,6 +124,18 @@ def _late_lines(route: "SeenRoute") -> list[str]:
     return [f"  late rows: {told}"] if told else []
 
 
+def _unfilled_lines(route: "SeenRoute") -> list[str]:
+    """Columns that no row fills beside fields that no column reads, with what was meant."""
+    columns, fields = route.status.unfilled_columns, route.status.ignored_fields
+    if not columns:
+        return []
+    meant = (
+        f"{name} (did you mean {field}?)" if field else name for name, field in columns.items()
+    )
+    shown = f"no row fills {', '.join(meant)}; no column reads {', '.join(list(fields)[:_SHOWN])}"
+    return [f"  warning: {_printable(shown)}"]
+
+
 def _report_lines(route: "SeenRoute", job_file: str) -> list[str]:
     """Evidence and commands of a halt; the commands as they can be typed here."""
     report = route.status.report
@@ -101,8 +143,7 @@ def _report_lines(route: "SeenRoute", job_file: str) -> list[str]:
         return []
     found = [f"{name} {value}" for name, value in report.evidence.items()]
     lines = [f"  evidence: {_printable(', '.join(found))}"] if found else []
-    place = shlex.quote(job_file)
-    commands = (re.sub(r"\bJOB\b", lambda _: place, each, count=1) for each in report.commands)
+    commands = (typed(each, job_file) for each in report.commands)
     return [*lines, *(f"  $ {_printable(command)}" for command in commands)]
 
 
@@ -113,14 +154,6 @@ def _next_try(route: "SeenRoute") -> str:
     return f"; tried again in {_span(left_s)}"
 
 
-def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
-    placed = [
-        cell.ljust(width) if column < _LEFT else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  ".join(placed).rstrip()
-
-
 def _cells(route: "SeenRoute") -> tuple[str, ...]:
     shown = route.status
     measured = route.driver is not None and shown.rows_read is not None
@@ -129,7 +162,7 @@ def _cells(route: "SeenRoute") -> tuple[str, ...]:
         shown.table,
         shown.state.value,
         _count(shown.lag_records),
-        "-" if shown.lag_seconds is None else _span(shown.lag_seconds),
+        "-" if shown.lag_ms is None else _span(shown.lag_ms / 1000),
         f"{shown.rows_per_s:,.0f}" if measured else "-",
         _count(shown.rows_read),
         _count(shown.rows_dirty_open),
@@ -157,5 +190,4 @@ def _moment(at_ms: int) -> str:
 
 
 def _printable(text: str) -> str:
-    """One line without control characters: parts of it may be names that others chose."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return printable(" ".join(text.split()))

@@ -1,12 +1,14 @@
 """`sluiceway verify`: the ledger against files, metastore and broker."""
 
-import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
+from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
+from sluiceway.cli.typed_commands import typed
 
 if TYPE_CHECKING:
     from sluiceway.audit.verify import VerifyReport
@@ -20,16 +22,12 @@ _SHOWN = 20
 
 @app.command()
 def verify(
-    job_file: Annotated[Path, typer.Argument(help="The job file.", metavar="JOB")],
+    job_file: JobFile,
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every file whole and compare its checksum.")
     ] = False,
-    route: Annotated[
-        str | None, typer.Option("--route", help="Only this route.", show_default=False)
-    ] = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="table|json", help="How to answer.")
-    ] = "table",
+    route: OnlyRoute = None,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Check that the tables hold exactly what their ledgers say; exit with 7 when not.
 
@@ -39,31 +37,24 @@ def verify(
     $ sluiceway verify orders.yaml --deep
     """
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
-    from sluiceway.audit.run_verify import verify_route, verify_routes  # noqa: PLC0415
+    from sluiceway.audit.run_verify import verify_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
-    if output not in ("table", "json"):
-        raise typer.BadParameter("expected table or json", param_hint="-o")
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
-    if route is not None or len(routes) == 1:
-        report = verify_route(pick_route(routes, route), deep=deep)
-        if output == "json":
-            sys.stdout.write(json.dumps(_as_json(report)) + "\n")
-        else:
-            _print(report)
-        code = _code(report)
+    chosen = routes if route is None else (pick_route(routes, route),)
+    found = look_at_each(chosen, lambda config: verify_route(config, deep=deep), output)
+    if output.is_document:
+        verified = not any(map(_code, found))
+        print_document(
+            {"verified": verified, "routes": route_answers(chosen, found, _as_json)}, output
+        )
+    elif len(chosen) == 1 and not isinstance(found[0], Exception):
+        _print(found[0], str(job_file))
     else:
-        reports = verify_routes(routes, deep=deep)
-        if output == "json":
-            each = {name: _as_json(report) for name, report in reports.items()}
-            verified = all(one["verified"] for one in each.values())
-            sys.stdout.write(json.dumps({"routes": each, "verified": verified}) + "\n")
-        else:
-            _print_all(reports)
-        code = max(map(_code, reports.values()), default=0)
-    if code:
-        raise typer.Exit(code)
+        by_route = {one.route: each for one, each in zip(chosen, found, strict=True)}
+        _print_all(by_route, str(job_file))
+    raise_code(found, _code)
 
 
 def _code(report: "VerifyReport | SluicewayError") -> int:
@@ -72,26 +63,24 @@ def _code(report: "VerifyReport | SluicewayError") -> int:
     return 0 if report.verified else _NOT_AS_THE_LEDGER_SAYS
 
 
-def _as_json(report: "VerifyReport | SluicewayError") -> dict[str, Any]:
-    if isinstance(report, Exception):
-        return {"error": report.code, "message": str(report), "verified": False}
-    return {**asdict(report), "verified": report.verified}
+def _as_json(report: "VerifyReport") -> dict[str, Any]:
+    return {"verified": report.verified, **asdict(report)}
 
 
-def _print_all(reports: "dict[str, VerifyReport | SluicewayError]") -> None:
+def _print_all(reports: "dict[str, VerifyReport | SluicewayError]", job_file: str) -> None:
     for name, report in reports.items():
         sys.stdout.write(f"route {name}\n")
         if isinstance(report, Exception):
             sys.stdout.write(f"NOT LOOKED AT [{report.code}] {report}\n\n")
         else:
-            _print(report)
+            _print(report, job_file)
             sys.stdout.write("\n")
     good = sum(_code(report) == 0 for report in reports.values())
     routes = "route" if len(reports) == 1 else "routes"
     sys.stdout.write(f"{good} of {len(reports)} {routes} verified\n")
 
 
-def _print(report: "VerifyReport") -> None:
+def _print(report: "VerifyReport", job_file: str) -> None:
     write = sys.stdout.write
     write(f"records     {report.records:>12,}  chain {_word(report, 'chain')}\n")
     late = f"+ {report.late_rows:,} late " if report.late_rows else ""
@@ -114,6 +103,12 @@ def _print(report: "VerifyReport") -> None:
         word = _word(report, "late table")
         write(f"late rows   {report.late_rows:>12,}  shown by {report.late_table} {word}\n")
     write(f"source      {'':>12}  identities and log ends {_word(report, 'source')}\n")
+    if report.moved:
+        command = typed("sluiceway files JOB", job_file)
+        write(
+            f"note: a pattern of folders misses {report.moved:,} partitions, which were compacted: "
+            f"read by the metastore's partitions, or by `{command}`\n"
+        )
     for note in report.unchecked[:_SHOWN]:
         write(f"note: {note}\n")
     if report.foreign:

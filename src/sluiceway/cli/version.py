@@ -1,41 +1,34 @@
 """`sluiceway version`: what is installed."""
 
-import json
 import platform
-import sys
-from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
 
 import typer
 
 from sluiceway import __version__
+from sluiceway.cli.answers import print_document
+from sluiceway.cli.options import Output, OutputFormat
+from sluiceway.cli.tables import print_table
+from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.host.java import find_java
 
 app = typer.Typer()
 
 _SHOWN = ("pyspark", "pyarrow", "confluent-kafka", "pydantic")
 
 
-class VersionFormat(StrEnum):
-    """How `version` answers."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
 @app.command(name="version")
 def show_version(
-    output: Annotated[
-        VersionFormat, typer.Option("-o", "--output", help="How to answer.")
-    ] = VersionFormat.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show the versions of Sluiceway and of what decides how it behaves."""
     versions = {"sluiceway": __version__, "python": platform.python_version()}
     versions |= {name: _installed(name) for name in _SHOWN}
-    if output is VersionFormat.JSON:
-        sys.stdout.write(json.dumps(versions, indent=2) + "\n")
+    versions["java"] = _java()
+    if output.is_document:
+        print_document(versions, output)
     else:
-        sys.stdout.writelines(f"{name:<16}{found}\n" for name, found in versions.items())
+        print_table(list(versions.items()))
 
 
 def _installed(name: str) -> str:
@@ -43,3 +36,12 @@ def _installed(name: str) -> str:
         return version(name)
     except PackageNotFoundError:
         return "not installed"
+
+
+def _java() -> str:
+    """The Java that Spark would be started with now, or why there is none."""
+    try:
+        java = find_java()
+    except UnhealthyEnvironmentError as error:
+        return f"none: {error.message}"
+    return f"{java}; {java.passed_over}" if java.passed_over else str(java)

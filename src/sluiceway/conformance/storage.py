@@ -15,6 +15,7 @@ from sluiceway.storage.contract import PutResult, Storage
 
 _WRITERS = 8
 _ROUNDS = 20
+_LISTED_AT_ONCE = 30
 T = TypeVar("T")
 
 
@@ -30,6 +31,11 @@ def write_staged(storage: Storage, path: str, content: bytes) -> tuple[int, str]
     writer.handle().write(content)
     seal = writer.seal()
     return seal.size_bytes, seal.crc32c
+
+
+def _assert_staged_goes(storage: Storage, src: str) -> None:
+    """The staged name is gone where a publish moves; a copy leaves it to garbage collection."""
+    assert (storage.read(src) is None) == storage.has_folders
 
 
 class StorageConformance:
@@ -73,6 +79,8 @@ class StorageConformance:
     def test_put_creates_the_next_folder_only(self, storage: Storage, folder: str) -> None:
         put = storage.put_if_absent(f"{folder}/a/s", b"x", tmp_folder=folder)
         assert put is PutResult.CREATED
+        if not storage.has_folders:
+            return
         # An old driver must not bring a removed ledger back to life.
         with pytest.raises(StorageUnavailableError):
             storage.put_if_absent(f"{folder}/gone/a/s", b"x", tmp_folder=folder)
@@ -145,7 +153,10 @@ class StorageConformance:
         for _ in range(3):
             storage.publish(src, dst, size_bytes=size, crc32c=crc)
             assert storage.read(dst) == b"rows"
-            assert storage.status(src) is None
+            _assert_staged_goes(storage, src)
+        storage.remove(src)
+        storage.publish(src, dst, size_bytes=size, crc32c=crc)
+        assert storage.read(dst) == b"rows"
 
     def test_publish_with_both_names_of_one_file_drops_the_staged_one(
         self, storage: Storage, folder: str
@@ -154,7 +165,8 @@ class StorageConformance:
         size, crc = write_staged(storage, src, b"rows")
         write_staged(storage, dst, b"rows")
         storage.publish(src, dst, size_bytes=size, crc32c=crc)
-        assert (storage.status(src), storage.read(dst)) == (None, b"rows")
+        assert storage.read(dst) == b"rows"
+        _assert_staged_goes(storage, src)
 
     def test_publish_never_overwrites_another_file(self, storage: Storage, folder: str) -> None:
         src = f"{folder}/f"
@@ -187,14 +199,17 @@ class StorageConformance:
         assert any(together([publish] * _WRITERS))
         storage.publish(src, dst, size_bytes=size, crc32c=crc)
         assert storage.read(dst) == b"rows" * 1000
-        assert storage.status(src) is None
+        _assert_staged_goes(storage, src)
 
     # Looking
 
     def test_list_names_the_direct_children_in_order(self, storage: Storage, folder: str) -> None:
         names = [f"{number:04}" for number in range(300)]
-        for name in reversed(names):
-            storage.overwrite(f"{folder}/{name}", name.encode())
+        # At once: on some stores the end of each file is waited for.
+        with ThreadPoolExecutor(_LISTED_AT_ONCE) as pool:
+            list(
+                pool.map(lambda n: storage.overwrite(f"{folder}/{n}", n.encode()), reversed(names))
+            )
         storage.make_folders(f"{folder}/sub/below")
         write_staged(storage, f"{folder}/sub/file", b"x")
         found = [(s.path, s.size_bytes, s.is_dir) for s in storage.list(folder)]

@@ -8,6 +8,7 @@ from typing import TypeGuard
 import numpy as np
 import pyarrow as pa
 
+from sluiceway.eventtime.lake_transforms import LakeTransform
 from sluiceway.eventtime.partition_time import TimePattern
 from sluiceway.partitioners.contract import PartitionTexts
 from sluiceway.partitioners.registry import CheckedPartitioner
@@ -85,6 +86,15 @@ class ValueColumn:
 
 
 @dataclass(frozen=True, slots=True)
+class TransformColumn:
+    """A partition field of a lake table, by a transform of a column of the row."""
+
+    name: str
+    column: str
+    transform: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConstantColumn:
     """A partition column with one value for all rows."""
 
@@ -106,7 +116,7 @@ class PluginColumn:
     place: int
 
 
-PartitionColumn = TimeColumn | ValueColumn | ConstantColumn | PluginColumn
+PartitionColumn = TimeColumn | ValueColumn | TransformColumn | ConstantColumn | PluginColumn
 
 
 class PartitionAssigner:
@@ -133,6 +143,11 @@ class PartitionAssigner:
             column.column: _place(column, schema)
             for column in columns
             if isinstance(column, ValueColumn)
+        }
+        self._transforms = {
+            column.name: LakeTransform(column.transform, column.column, schema)
+            for column in columns
+            if isinstance(column, TransformColumn)
         }
 
     def assign(self, rows: pa.RecordBatch, times: RowTimes) -> PartitionAssignment:
@@ -192,6 +207,8 @@ class PartitionAssigner:
             if micros is None:
                 raise ValueError(f"partition column {column.name} needs {column.kind} times")
             encoded = column.pattern.format(micros)
+        elif isinstance(column, TransformColumn):
+            return _merged(*self._transforms[column.name].encode(rows))
         elif isinstance(column, PluginColumn):
             encoded = answers[column.partitioner].values[column.place].dictionary_encode()
         else:

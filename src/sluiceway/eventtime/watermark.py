@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-SourceKey = tuple[str, int]
-"""(topic, partition number)."""
+from sluiceway.spec.log_key import SourceKey
 
 ALL_IDLE = "all_idle"
 """How a watermark came about that no row has moved (commit rule 12)."""

@@ -21,6 +21,9 @@ class Decoded:
         dirty: The dirty ones, by rising index.
         skipped: Payloads that are no row by the format's rules (tombstones).
         notes: What else is worth a number in the log, by a short name: what was skipped, say.
+        kinds: int8, a `RowKind` for each clean row, of a decoder that was asked for changes of
+            keyed rows; None where every row is an image. Of a DELETE only the key is told, and
+            that is null where the message does not have it.
     """
 
     rows: pa.RecordBatch
@@ -28,6 +31,7 @@ class Decoded:
     dirty: tuple[DirtyRow, ...]
     skipped: int
     notes: Mapping[str, int] = field(default_factory=dict)
+    kinds: pa.Array | None = None
 
 
 class RowDecoder(ABC):

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.collected_rows import CollectedRows
-from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.tombstones import settle_tombstones
 
 Key = TypeVar("Key")

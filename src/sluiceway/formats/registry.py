@@ -2,24 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
 
-from sluiceway.formats.avro.decoder import open_avro
-from sluiceway.formats.changes.decoder import ChangeLogDecoder
-from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL
 from sluiceway.formats.contract import RowDecoder
-from sluiceway.formats.csv.decoder import CsvDecoder
-from sluiceway.formats.json.decoder import Engine, JsonDecoder
-from sluiceway.formats.json.framed import FramedJsonDecoder
-from sluiceway.formats.options import FREE, known_options
-from sluiceway.formats.protobuf.decoder import open_protobuf
-from sluiceway.formats.raw.decoder import RawDecoder
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.types.schema import Schema
-
-if TYPE_CHECKING:
-    from sluiceway.formats.json.extra_keys import ExtraRule
 
 OpenDecoder = Callable[[Schema, Mapping[str, str]], RowDecoder]
 """What an entry point of `sluiceway.formats` names: columns and the job file's options -> a
@@ -46,35 +32,16 @@ class FormatChoice:
 JSON = FormatChoice("json")
 
 
-def _open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
-    known = {
-        "extra": ("ignore", "dirty", "keep", "evolve"),
-        "extra_column": FREE,
-        "tombstones": ("dirty", "skip"),
-        "engine": ("auto", "native", "library"),
-        "frame": ("none", "confluent"),
-    }
-    chosen = known_options("json", options, known)
-    tombstones = cast("Literal['skip', 'dirty']", chosen["tombstones"])
-    decoder = JsonDecoder(
-        schema,
-        extra=cast("ExtraRule", chosen["extra"]),
-        extra_column=chosen["extra_column"],
-        tombstones=tombstones,
-        engine=cast("Engine", chosen["engine"]),
-    )
-    return decoder if chosen["frame"] == "none" else FramedJsonDecoder(decoder)
-
-
-_BUILT_IN: Mapping[str, OpenDecoder] = {
-    "avro": open_avro,
-    "protobuf": open_protobuf,
-    "json": _open_json,
-    "raw": RawDecoder,
-    "csv": CsvDecoder,
-    "debezium": partial(ChangeLogDecoder, DEBEZIUM),
-    "canal": partial(ChangeLogDecoder, CANAL),
-    "maxwell": partial(ChangeLogDecoder, MAXWELL),
+# Named, not imported: each of them takes long, and a job has one or two.
+_BUILT_IN = {
+    "avro": "sluiceway.formats.avro.decoder:open_avro",
+    "protobuf": "sluiceway.formats.protobuf.decoder:open_protobuf",
+    "json": "sluiceway.formats.json.choice:open_json",
+    "raw": "sluiceway.formats.raw.decoder:RawDecoder",
+    "csv": "sluiceway.formats.csv.decoder:CsvDecoder",
+    "debezium": "sluiceway.formats.changes.decoder:open_debezium",
+    "canal": "sluiceway.formats.changes.decoder:open_canal",
+    "maxwell": "sluiceway.formats.changes.decoder:open_maxwell",
 }
 
 

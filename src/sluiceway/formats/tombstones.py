@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.collected_rows import CollectedRows, Rows
-from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.types.dirty import DirtyReason
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from sluiceway.formats.json.exact_values import compile_field
+from sluiceway.convert.exact_values import compile_field
 from sluiceway.types.schema import Schema, inner_settings
 
 
@@ -26,7 +26,7 @@ class TypedRows:
         Called once a payload.
 
         Args:
-            record: Values by field: as JSON has them, or as in `formats.typed_values`.
+            record: Values by field: as JSON has them, or as in `convert.typed_values`.
 
         Raises:
             DirtyValueError: The row is dirty; says why and where.

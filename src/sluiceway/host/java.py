@@ -5,12 +5,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sluiceway.errors import UnhealthyEnvironmentError
 
 ACCEPTED_MAJORS = (17, 21)
+JAVA_HOME = "JAVA_HOME"
 USUAL_FOLDERS = (
     "/usr/lib/jvm/*",
     "/usr/java/*",
@@ -38,11 +39,17 @@ class JavaHome:
         path: Its home folder: the one that holds `bin/java`.
         major: Feature release, such as 17.
         vendor: Who built it, in its own words.
+        passed_over: What JAVA_HOME names, and why it is not this; empty when there is nothing
+            to tell.
     """
 
     path: Path
     major: int
     vendor: str
+    passed_over: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.major} ({self.vendor}) in {self.path}"
 
     @property
     def executable(self) -> Path:
@@ -63,18 +70,20 @@ def find_java(
         folders: Glob patterns of Java homes; `~` is the user's home.
 
     Returns:
-        The first one of an accepted release.
+        The first one of an accepted release; it says so when JAVA_HOME is not that.
 
     Raises:
         UnhealthyEnvironmentError: There is none; says what was found and how to install one.
     """
-    rejected = []
+    rejected, wrong_home = [], list[str]()
     for origin, executable in _candidates(environment or os.environ, folders):
         found = _ask(executable)
         if isinstance(found, JavaHome) and found.major in ACCEPTED_MAJORS:
-            return found
+            return replace(found, passed_over=next(iter(wrong_home), ""))
         what = f"Java {found.major}" if isinstance(found, JavaHome) else found
         rejected.append(f"{origin}: {executable} is {what}")
+        if origin == JAVA_HOME:
+            wrong_home.append(f"JAVA_HOME is not used: {executable} is {what}")
     needed = " or ".join(str(major) for major in ACCEPTED_MAJORS)
     found_text = "; ".join(rejected) or "no Java in JAVA_HOME, on the PATH or in the usual folders"
     raise UnhealthyEnvironmentError(
@@ -94,9 +103,9 @@ def _candidates(
 
 
 def _places(environment: Mapping[str, str], folders: Sequence[str]) -> Iterator[tuple[str, Path]]:
-    java_home = environment.get("JAVA_HOME", "")
+    java_home = environment.get(JAVA_HOME, "")
     if java_home:
-        yield "JAVA_HOME", Path(java_home) / "bin" / "java"
+        yield JAVA_HOME, Path(java_home) / "bin" / "java"
     on_path = shutil.which("java", path=environment.get("PATH", ""))
     if on_path is not None:
         yield "PATH", Path(on_path)

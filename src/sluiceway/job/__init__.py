@@ -1,1 +1,1 @@
-"""The driver: planner, epoch loop, recovery, lifecycle."""
+"""The process: run, loop, places of routes, stop, status, discovery, Spark."""

@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from sluiceway.config.config import CompiledJob, RefusedTopic, RouteConfig, RouteTemplate
 from sluiceway.errors import Fatal, SluicewayError
-from sluiceway.job.config import CompiledJob, RefusedTopic, RouteConfig, RouteTemplate
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import SourceClient
 from sluiceway.sources.registry import SourceAccess
@@ -23,11 +23,15 @@ class _Template:
 
     Attributes:
         expanded: Whether its topics have been seen once.
+        refused: Topics that get no table, when they were looked for last.
+        shared: Topics that share a table with others whose names differ in case only.
     """
 
     template: RouteTemplate
     routes: dict[str, RouteConfig] = field(default_factory=dict)
     expanded: bool = False
+    refused: list[RefusedTopic] = field(default_factory=list)
+    shared: tuple[RefusedTopic, ...] = ()
 
 
 class Discovery:
@@ -92,6 +96,16 @@ class Discovery:
                 self._expand(each, listed[each.template.route.source])
         return tuple(config for each in self._templates for config in each.routes.values())
 
+    @property
+    def refused(self) -> tuple[RefusedTopic, ...]:
+        """Topics that match and get no table, when they were looked for last."""
+        return tuple(one for each in self._templates for one in each.refused)
+
+    @property
+    def shared(self) -> tuple[RefusedTopic, ...]:
+        """Topics that fill a table together with one whose name differs in case only."""
+        return tuple(one for each in self._templates for one in each.shared)
+
     def siblings(self, route: str) -> frozenset[str]:
         """Names of all routes of the template that has made this one."""
         made = (each.routes.keys() for each in self._templates if route in each.routes)
@@ -99,7 +113,11 @@ class Discovery:
 
     def _expand(self, each: _Template, topics: tuple[str, ...]) -> None:
         expansion = each.template.expand(topics)
+        each.refused, each.shared = [], expansion.shared
         self._refuse(each, expansion.refused)
+        for one in expansion.shared:
+            if self._is_news(each, one):
+                self._log.warning("topics_share_table", topic=one.topic, reason=one.reason)
         found = set()
         for config in expansion.routes:
             known = each.routes.get(config.route)
@@ -131,16 +149,22 @@ class Discovery:
         return True
 
     def _refuse(self, each: _Template, refused: Sequence[RefusedTopic]) -> None:
+        each.refused += refused
         for one in refused:
-            key = (each.template.table, one.topic)
-            if key not in self._told:
-                self._told.add(key)
+            if self._is_news(each, one):
                 self._log.error(
                     "topic_refused",
                     topic=one.topic,
                     pattern=each.template.route.pattern,
                     reason=one.reason,
                 )
+
+    def _is_news(self, each: _Template, one: RefusedTopic) -> bool:
+        key = (each.template.table, one.topic)
+        if key in self._told:
+            return False
+        self._told.add(key)
+        return True
 
 
 def _tables(config: RouteConfig) -> tuple[tuple[str, str], ...]:

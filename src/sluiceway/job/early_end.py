@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.errors import Fatal, StorageUnavailableError
-from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.seat import Seat
 from sluiceway.observe.log import Log
+from sluiceway.schedule.planner import PlannedEpoch
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from sluiceway.job.route_pool import RoutePool
 from sluiceway.job.seat import Seat
-from sluiceway.job.status import RouteState
+from sluiceway.route.status import RouteState
 
 
 def turn_lanes(

@@ -13,33 +13,36 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+from sluiceway.config.config import RouteConfig
 from sluiceway.errors import (
     Fatal,
     InvariantError,
+    LeaseHeldError,
     SluicewayError,
     TaskDiedError,
     TaskFailedError,
 )
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.dealing import Dealer
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.early_end import EarlyEnd
-from sluiceway.job.halt_report import halt_report
 from sluiceway.job.lane_turns import turn_lanes
-from sluiceway.job.planner import PlannedEpoch
-from sluiceway.job.rate_limit import RateLimit
 from sluiceway.job.route_pool import RoutePool
-from sluiceway.job.route_session import RouteSession
-from sluiceway.job.runner import Bundle, TaskRunner
 from sluiceway.job.seat import Seat, StagedEpoch
-from sluiceway.job.source_view import SourceView, look
-from sluiceway.job.spread import Spread
-from sluiceway.job.status import RouteState, RouteStatus
 from sluiceway.job.status_board import StatusBoard, StatusFiles
 from sluiceway.job.stop import StopSignal
 from sluiceway.job.template_start import knows_start
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
+from sluiceway.route.halt_report import halt_report
+from sluiceway.route.route_session import RouteSession
+from sluiceway.route.status import RouteState, RouteStatus
+from sluiceway.schedule.dealing import Dealer
+from sluiceway.schedule.planner import PlannedEpoch
+from sluiceway.schedule.rate_limit import RateLimit
+from sluiceway.schedule.runner import Bundle, TaskRunner
+from sluiceway.schedule.slot_target import SlotTarget
+from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.schedule.spread import Spread
+from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import SourceClient
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.worker.plan import TaskPlan, TaskResult
@@ -60,6 +63,8 @@ class LoopParts:
         discovery: Makes routes of topics, as they come and go.
         open_session: Makes the session of a route.
         rates: Bounds what an epoch reads.
+        standby: A route that a live driver runs is waited for, not halted.
+        slot_target: Says how many slots to ask the cluster for; None takes those that there are.
     """
 
     sources: dict[SourceAccess, SourceClient]
@@ -71,6 +76,8 @@ class LoopParts:
     progress: Progress = field(default_factory=Progress)
     board: StatusBoard = field(default_factory=StatusBoard)
     rates: RateLimit = field(default_factory=RateLimit)
+    standby: bool = False
+    slot_target: SlotTarget | None = None
 
 
 class JobLoop:
@@ -101,6 +108,8 @@ class JobLoop:
             RunnerLostError: The runner is gone; a new process goes on.
         """
         self._status_files.start()
+        # The first look at log ends is compared with this one: no hour closes by a single look.
+        process_clock().now_us()
         try:
             while not self._parts.stop.asked() and self._some_left():
                 self._settle(0.0)
@@ -134,7 +143,10 @@ class JobLoop:
                 (error for error in halted if error is not None), key=lambda error: error.exit_code
             )
         failure = self._parts.discovery.failure
-        if not self._seats and isinstance(failure, Fatal):
+        if self._seats or failure is None:
+            return
+        if isinstance(failure, Fatal) or not self._parts.stop.by_request():
+            # The time may be over, and no broker has told the topics: nothing was done.
             raise failure
 
     def snapshot(self) -> tuple[RouteStatus, ...]:
@@ -289,14 +301,22 @@ class JobLoop:
         if staged is not None:
             seat.staged = None
             self._parts.log.info("epoch_thrown_away", route=config.route, epoch=staged.epoch)
+            seat.session.figures.thrown_away(staged.answers)
         pause_s = seat.session.pause_s(error)
+        if self._parts.standby and isinstance(error, LeaseHeldError):
+            # The look at the lease took its time; the next one begins where this one ended.
+            pause_s = 0.0
         if pause_s is None or seat.state is RouteState.HALTED:
             self._halt(seat, error)
             return
+        again = isinstance(error, LeaseHeldError) and isinstance(seat.error, LeaseHeldError)
         seat.error = error
         seat.state = RouteState.WAITING
         seat.due = time.monotonic() + pause_s
         self._parts.progress.waiting(str(error), route=config.route, for_s=pause_s)
+        if again:
+            # A standby driver would say it at every look, for weeks.
+            return
         self._parts.log.warning(
             "route_waits",
             job=config.job,
@@ -340,14 +360,14 @@ class JobLoop:
         if not planned:
             return False
         by_route = {s.session.config.route: s for s in ready if id(s) in planned}
-        dealt = self._dealer.deal(
-            {route: planned[id(seat)] for route, seat in by_route.items()},
-            self._parts.runner.slots(),
-        )
+        epochs = {route: planned[id(seat)] for route, seat in by_route.items()}
+        dealt = self._dealer.deal(epochs, self._slots(list(epochs.values())))
         planned = {id(by_route[route]): epoch for route, epoch in dealt.items()}
         answers = self._run_tasks(planned)
         if answers is None:
             return True
+        if self._parts.slot_target is not None:
+            self._parts.slot_target.note(dealt, answers)
         ledgers = {route: by_route[route].session.ledger for route in dealt}
         by_ledger = self._dealer.take(ledgers, dealt, answers)
         # Idle routes have no answer and nothing to finish; among many, most are idle.
@@ -361,6 +381,13 @@ class JobLoop:
         # Those that cannot be planned ahead come along into the next epoch, if that takes no time.
         self._settle(_COMMIT_GRACE_S, [seat for seat in answered if not seat.plannable()])
         return True
+
+    def _slots(self, epochs: Sequence[PlannedEpoch]) -> int:
+        """Slots for the tasks of these epochs; an elastic job asks for what it needs first."""
+        runner, target = self._parts.runner, self._parts.slot_target
+        if target is not None:
+            runner.ask_for(target.choose(epochs, runner.slots()))
+        return runner.slots()
 
     def _commit_staged(self) -> None:
         """Begin the commit of what the tasks have read, where none is under way."""
@@ -390,6 +417,8 @@ class JobLoop:
                     # Where a commit is under way, its outcome comes first.
                     if seat.work is None:
                         self._react(seat, error)
+        for news in process_clock().take_news():
+            self._parts.log.warning(news.event, step_s=round(news.step_s, 3))
         return views
 
     def _plan(
@@ -483,6 +512,7 @@ class JobLoop:
             self._dealer.note_lost(ledgers, ordered)
             self._settle(_COMMIT_GRACE_S, seats)
             for seat in seats:
+                seat.session.figures.died()
                 alone = planned[id(seat)].alone
                 # Of a route whose last commit failed, or is not known, more is not to be said.
                 if seat.work is None and seat.state is RouteState.RUNNING:

@@ -1,21 +1,23 @@
 """Reads a table as its users do: Spark SQL through the metastore."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from sluiceway.host.java import find_java
 from sluiceway.job.session import start_session
 
 
 def query_through_metastore(
-    metastore_uri: str, statements: Sequence[str]
+    metastore_uri: str, statements: Sequence[str], settings: Mapping[str, str] | None = None
 ) -> list[list[tuple[object, ...]]]:
     """Run SQL statements in a Spark session of their own. Called by the demo and by tests.
 
     Args:
         metastore_uri: `thrift://host:port`.
         statements: SQL, made by the caller from names that it knows.
+        settings: Of Spark, for tables on other stores.
 
     Returns:
         The rows of each statement.
@@ -23,7 +25,7 @@ def query_through_metastore(
     Raises:
         UnhealthyEnvironmentError: Spark does not start.
     """
-    session, log = _open_hive_session(metastore_uri)
+    session, log = _open_hive_session(metastore_uri, settings or {})
     try:
         found = [[tuple(row) for row in session.sql(text).collect()] for text in statements]
     finally:
@@ -32,7 +34,9 @@ def query_through_metastore(
     return found
 
 
-def _open_hive_session(metastore_uri: str) -> tuple[SparkSession, Path]:
+def _open_hive_session(
+    metastore_uri: str, settings: Mapping[str, str]
+) -> tuple[SparkSession, Path]:
     """A quiet local session whose tables are the metastore's, and the file of its log.
 
     Raises:
@@ -42,5 +46,6 @@ def _open_hive_session(metastore_uri: str) -> tuple[SparkSession, Path]:
         "spark.sql.catalogImplementation": "hive",
         "spark.hadoop.hive.metastore.uris": metastore_uri,
         "spark.sql.session.timeZone": "UTC",
+        **settings,
     }
-    return start_session("sluiceway-query", "local", conf)
+    return start_session("sluiceway-query", "local", conf, find_java())

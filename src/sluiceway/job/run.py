@@ -1,35 +1,40 @@
 """Runs a job: one process, one SparkSession, its routes."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from sluiceway.errors import WrongUsageError
+from sluiceway.config.compile import compile_routes, revealed
+from sluiceway.config.config import CompiledJob, RouteConfig
+from sluiceway.errors import SluicewayError, WrongUsageError
+from sluiceway.followers.offset_reports import OffsetReports
+from sluiceway.host.java import find_java
+from sluiceway.host.native_module import SWITCH, native_module
 from sluiceway.host.process_cpu import cpu_below
-from sluiceway.job.compile import compile_routes, revealed
-from sluiceway.job.config import CompiledJob, RouteConfig
+from sluiceway.job.counted_runner import CountedRunner
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
-from sluiceway.job.offset_reports import OffsetReports
-from sluiceway.job.rate_limit import RateLimit
-from sluiceway.job.route_parts import RouteParts
-from sluiceway.job.route_session import RouteSession
-from sluiceway.job.runner import TaskRunner
-from sluiceway.job.status import RunSummary
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.job.stop import StopSignal
-from sluiceway.observe.failpoints import VARIABLE, Role, arm, reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.profile import ProcessCpu
 from sluiceway.observe.progress import Progress
-from sluiceway.observe.steps import Observer, Step, ignore_step
-from sluiceway.sinks.contract import TableSink
-from sluiceway.sinks.registry import open_sink as open_catalog_sink
-from sluiceway.sources.contract import SourceClient
-from sluiceway.sources.registry import SourceAccess, open_client
+from sluiceway.observe.reaching import reaching
+from sluiceway.observe.steps import Observer, ignore_step
+from sluiceway.route.clients import open_sink, open_source
+from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_session import RouteSession
+from sluiceway.route.status import RunSummary
+from sluiceway.schedule.rate_limit import RateLimit
+from sluiceway.schedule.runner import TaskRunner
+from sluiceway.schedule.slot_target import SlotBounds, SlotTarget
 from sluiceway.spec.models import JobSpec
 
-_REQUEST_TIMEOUT_S = 10.0
+if TYPE_CHECKING:
+    from sluiceway.sources.contract import SourceClient
+    from sluiceway.sources.registry import SourceAccess
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +48,14 @@ class RunOptions:
             "" stands for the only route.
         borrow_session: Use the SparkSession that the process has, if any, and leave it running.
         profile: Tell at the end where the time went.
+        standby: Wait for each route that another driver runs, and take over when that one dies.
     """
 
     until_caught_up: bool = False
     for_s: float | None = None
     borrow_session: bool = False
     profile: bool = False
+    standby: bool = False
     takeover: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -63,6 +70,22 @@ class Eyes:
     log: Log
     progress: Progress
     board: StatusBoard = field(default_factory=StatusBoard)
+
+
+@dataclass(frozen=True, slots=True)
+class RunExtra:
+    """What a run may have beyond its routes.
+
+    Attributes:
+        standby: Wait for routes that another driver runs.
+        slot_target: Says how many slots to ask for; None takes those that there are.
+    """
+
+    standby: bool = False
+    slot_target: SlotTarget | None = None
+
+
+NO_EXTRA = RunExtra()
 
 
 def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) -> RunSummary:
@@ -83,18 +106,31 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
     job = compile_routes(spec)
     job = replace(job, takeover=_of_routes(job, options.takeover))
     # What a source's client refuses is told now, not after the seconds that Spark takes.
-    for access in dict.fromkeys(config.source for config in _all_routes(job)):
-        open_client(access, _REQUEST_TIMEOUT_S).close()
+    for config in {config.source: config for config in _all_routes(job)}.values():
+        open_source(config).close()
     if stop.asked():
         return eyes.board.summary()
+    _tell_engine(eyes.log)
     eyes.progress.waiting("starting Spark")
     runner, spark_log = _start_spark(spec, eyes.log, borrow=options.borrow_session)
+    if not spec.run.master.startswith("local"):
+        eyes.progress.waiting("waiting for executors")
+        try:
+            runner.warm_up(stop.asked)
+        except SluicewayError:
+            runner.close()
+            raise
+    if eyes.progress.watched:
+        runner = CountedRunner(runner, eyes.progress.reading)
     stop.listen_again()
     if options.for_s is not None:
         # Counted from here: a short time must not be over before anything was read.
         stop.stop_after(options.for_s)
     try:
-        run_routes(job, runner, stop, eyes, bounded=options.until_caught_up)
+        bounds = slot_bounds(spec)
+        target = None if bounds is None else SlotTarget(bounds)
+        extra = RunExtra(options.standby, target)
+        run_routes(job, runner, stop, eyes, bounded=options.until_caught_up, extra=extra)
     finally:
         eyes.progress.clear()
         if options.profile:
@@ -106,6 +142,16 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
         # Of a run that ended well nobody asks; every other one leaves it to be read.
         spark_log.unlink(missing_ok=True)
     return summary
+
+
+def _tell_engine(log: Log) -> None:
+    """Say once what it costs to run without the native module, unless that was asked for."""
+    if native_module() is None and os.environ.get(SWITCH) != "0":
+        log.info(
+            "native_module_absent",
+            price="JSON from Kafka takes about three times the CPU a record",
+            hint="install sluiceway-native, or `make native` in a checkout with Rust",
+        )
 
 
 def _tell_profile(eyes: Eyes) -> None:
@@ -140,13 +186,14 @@ def _of_routes(job: CompiledJob, takeover: Mapping[str, int]) -> dict[str, int]:
     return named
 
 
-def run_routes(
+def run_routes(  # noqa: PLR0913 - what tests change of a run
     job: CompiledJob,
     runner: TaskRunner,
     stop: StopSignal,
     eyes: Eyes,
     *,
     bounded: bool = False,
+    extra: RunExtra = NO_EXTRA,
     observe: Observer = ignore_step,
 ) -> None:
     """Run a job's routes on a runner that its caller owns.
@@ -174,7 +221,17 @@ def run_routes(
         discovery = Discovery(job, sources, log)
         rates = RateLimit(job.max_rate_per_s)
         parts = LoopParts(
-            sources, runner, stop, log, discovery, open_session, progress, eyes.board, rates
+            sources,
+            runner,
+            stop,
+            log,
+            discovery,
+            open_session,
+            progress,
+            eyes.board,
+            rates,
+            standby=extra.standby,
+            slot_target=extra.slot_target,
         )
         JobLoop(job.routes, parts, bounded=bounded).run()
     finally:
@@ -184,38 +241,13 @@ def run_routes(
             source.close()
 
 
-def reaching(observe: Observer, log: Log) -> Observer:
-    """An observer of a driver's steps that reaches their failpoints too.
-
-    Called once in each process that is a driver, before its first step.
-    """
-    armed = arm(Role.DRIVER)
-    if armed is not None:
-        log.warning("failpoint_armed", variable=VARIABLE, point=armed.point, action=armed.action)
-
-    def observe_and_reach(step: Step) -> None:
-        observe(step)
-        reach(f"step.{step}")
-
-    return observe_and_reach
-
-
-def open_source(config: RouteConfig) -> SourceClient:
-    """The driver's view of the route's source."""
-    return open_client(config.source, _REQUEST_TIMEOUT_S)
-
-
 def _all_routes(job: CompiledJob) -> tuple[RouteConfig, ...]:
     return (*job.routes, *(template.route for template in job.templates))
 
 
-def open_sink(config: RouteConfig) -> TableSink:
-    """The driver's view of the route's table."""
-    return open_catalog_sink(config.catalog, config.hive)
-
-
 def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, Path | None]:
     # Imported here: Spark costs a second to import, and tools never need it.
+    from sluiceway.job.elastic_slots import ElasticSlots, elastic_settings  # noqa: PLC0415
     from sluiceway.job.session import running_session, start_session  # noqa: PLC0415
     from sluiceway.job.spark_runner import SparkRunner  # noqa: PLC0415
 
@@ -224,6 +256,21 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, 
         log.info("spark_borrowed", master=running.sparkContext.master)
         return SparkRunner(running, log, owned=False), None
     conf = {key: revealed(value) for key, value in spec.run.spark_conf.items()}
-    session, log_path = start_session(f"sluiceway-{spec.name}", spec.run.master, conf)
-    log.info("spark_started", master=spec.run.master, log=str(log_path))
-    return SparkRunner(session, log), log_path
+    bounds = slot_bounds(spec)
+    if bounds is not None:
+        conf = {**elastic_settings(bounds, conf), **conf}
+    java = find_java()
+    if java.passed_over:
+        log.warning("java_home_not_used", problem=java.passed_over, used=str(java))
+    session, log_path = start_session(f"sluiceway-{spec.name}", spec.run.master, conf, java)
+    log.info("spark_started", master=spec.run.master, java=str(java), log=str(log_path))
+    if bounds is None:
+        return SparkRunner(session, log), log_path
+    elastic = ElasticSlots(session.sparkContext, bounds, log)
+    return SparkRunner(session, log, elastic=elastic), log_path
+
+
+def slot_bounds(spec: JobSpec) -> SlotBounds | None:
+    """What an elastic job may ask for; None of a job with the slots that it is given."""
+    slots = spec.run.slots
+    return None if slots is None else SlotBounds(slots.min, slots.max, slots.idle_ms / 1000)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sluiceway.errors import Fatal, SluicewayError
-from sluiceway.job.planner import PlannedEpoch
-from sluiceway.job.route_session import RouteSession
-from sluiceway.job.status import RouteState
 from sluiceway.ledger.fold import Fold
+from sluiceway.route.route_session import RouteSession
+from sluiceway.route.status import RouteState
+from sluiceway.schedule.planner import PlannedEpoch
 from sluiceway.worker.plan import TaskResult
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.host.java import find_java
+from sluiceway.host.java import JavaHome
 from sluiceway.job.spark_words import why_not_started
 from sluiceway.spec.values import is_secret_key
 
@@ -35,7 +35,8 @@ def running_session() -> SparkSession | None:
     """The SparkSession that this process has already; None when there is none.
 
     Raises:
-        UnhealthyEnvironmentError: It is a client of Spark Connect, which cannot run the tasks.
+        UnhealthyEnvironmentError: It is a client of Spark Connect, which cannot run the tasks, or
+            it speculates.
     """
     try:
         session = SparkSession.active()
@@ -46,36 +47,45 @@ def running_session() -> SparkSession | None:
             "the active SparkSession is a client of Spark Connect",
             hint="run in a process with a session of its own, or stop the client's first",
         )
+    if session.sparkContext.getConf().get("spark.speculation", "false").lower() == "true":
+        # A copy of a slow task looks like the retry of a dead one, and answers for it.
+        raise UnhealthyEnvironmentError(
+            "the active SparkSession starts copies of slow tasks (spark.speculation)",
+            hint="make it with spark.speculation=false; `run.straggler_timeout` cuts off slow "
+            "tasks. Or stop it: a session of its own is started then",
+        )
     return session
 
 
-def start_session(name: str, master: str, conf: Mapping[str, str]) -> tuple[SparkSession, Path]:
+def start_session(
+    name: str, master: str, conf: Mapping[str, str], java: JavaHome
+) -> tuple[SparkSession, Path]:
     """Start Spark quietly. Called once per process.
 
     Args:
         name: Application name.
         master: `run.master` of the job file.
         conf: `run.spark_conf`; wins over our defaults.
+        java: What the JVM is started with.
 
     Returns:
         The session, and the file that Spark's own log goes to.
 
     Raises:
-        UnhealthyEnvironmentError: No fit Java, the temporary folder is others', or Spark does not
-            start; with the log's end.
+        UnhealthyEnvironmentError: The temporary folder is others', or Spark does not start; with
+            the log's end.
     """
-    os.environ["JAVA_HOME"] = str(find_java().path)
+    os.environ["JAVA_HOME"] = str(java.path)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     url = spark_master(master)
     if url.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     descriptor, log_name = tempfile.mkstemp(".log", "sluiceway-spark-", private_folder())
-    # py4j logs the JVM's end as an error with a traceback; the runner reports it in one line.
-    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    leave_the_end_to_the_runner()
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = _leave_it_to_the_runner
     builder = SparkSession.builder.master(url).appName(name)
-    settings = {**_defaults(), **conf}
+    settings = {**default_settings(), **conf}
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
@@ -132,12 +142,30 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     SparkContext._ensure_initialized(conf=public)  # noqa: SLF001 - the only way to do it first
 
 
+def leave_the_end_to_the_runner() -> None:
+    """Keep py4j from logging the JVM's end with a traceback; the runner says it in one line.
+
+    It does so by its own logger and by the root's functions, which give the root a handler where
+    it has none: the one that would stand in is given instead. Called before Spark is started.
+    """
+    logging.getLogger("py4j").addHandler(logging.NullHandler())
+    root, stand_in = logging.getLogger(), logging.lastResort
+    root.addFilter(_is_not_py4js)
+    if stand_in is not None and not root.handlers:
+        root.addHandler(stand_in)
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
 def _leave_it_to_the_runner(server: object, request: object, client_address: object) -> None:
     """Spark would print a traceback when the JVM dies; the runner says it in one line."""
     del server, request, client_address
 
 
-def _defaults() -> dict[str, str]:
+def default_settings() -> dict[str, str]:
+    """What Spark is started with unless the job file says otherwise."""
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     # Java does not look at TMPDIR; a JVM that is killed leaves its folders where ours are.
     temporary = private_folder()

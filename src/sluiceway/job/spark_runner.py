@@ -11,11 +11,17 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from sluiceway.errors import RunnerLostError, StorageUnavailableError, TaskFailedError
-from sluiceway.job.runner import Bundle, TaskRunner, finished_results
-from sluiceway.job.spark_task import RESULT_SCHEMA, packed, run_spark_task
+from sluiceway.errors import (
+    RunnerLostError,
+    StorageUnavailableError,
+    TaskFailedError,
+    UnhealthyEnvironmentError,
+)
+from sluiceway.job.elastic_slots import ElasticSlots
+from sluiceway.job.spark_task import RESULT_SCHEMA, import_task, packed, run_spark_task
 from sluiceway.job.spark_words import without_stack
 from sluiceway.observe.log import Log
+from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.plan import TaskResult
 
@@ -33,10 +39,19 @@ class SparkRunner(TaskRunner):
         session: Used by this runner, from a thread of its own.
         log: Told of tasks that were given up.
         owned: Whether `close` stops it.
+        elastic: The executors of a job that asks for them; None takes what there is.
     """
 
-    def __init__(self, session: SparkSession, log: Log, *, owned: bool = True) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        log: Log,
+        *,
+        owned: bool = True,
+        elastic: ElasticSlots | None = None,
+    ) -> None:
         self._session = session
+        self._elastic = elastic
         self._log = log
         self._owned = owned
         self._jobs = ThreadPoolExecutor(1, thread_name_prefix="spark-job")
@@ -47,9 +62,60 @@ class SparkRunner(TaskRunner):
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
         try:
+            if self._elastic is not None:
+                return self._elastic.count()
             return int(self._session.sparkContext.defaultParallelism)
         except (Py4JError, OSError) as error:
             raise _lost(error) from error
+
+    def ask_for(self, slots: int) -> None:
+        """See `TaskRunner.ask_for`."""
+        if self._elastic is None:
+            return
+        try:
+            self._elastic.ask_for(slots)
+        except (Py4JError, OSError) as error:
+            raise _lost(error) from error
+
+    def warm_up(self, stopped: Callable[[], bool]) -> None:
+        """Wait until executors can run tasks of ours. Called once, before the first epoch.
+
+        A cluster may take minutes to give the first one, and that one to unpack its environment;
+        in an epoch's time it would look like tasks that hang.
+
+        Args:
+            stopped: Whether to wait no longer.
+
+        Raises:
+            UnhealthyEnvironmentError: They cannot.
+            RunnerLostError: Spark is gone.
+        """
+        began, group = time.monotonic(), f"{self._name}-warm-up"
+        future = self._jobs.submit(self._try_imports, group)
+        while True:
+            try:
+                future.result(_WAIT_S)
+            except NotDoneError:
+                if stopped():
+                    self._session.sparkContext.cancelJobGroup(group)
+                    return
+            except (Py4JJavaError, PySparkException) as error:
+                raise UnhealthyEnvironmentError(
+                    f"executors cannot run a task: {_cause(error)}",
+                    hint="do they have this program's Python packages? `sluiceway submit JOB` "
+                    "sends them along",
+                ) from error
+            except (Py4JNetworkError, Py4JError, OSError) as error:
+                raise _lost(error) from error
+            else:
+                self._log.info("executors_ready", waited_s=round(time.monotonic() - began, 1))
+                return
+
+    def _try_imports(self, group: str) -> None:
+        context, count = self._session.sparkContext, self.slots()
+        context.setJobGroup(group, f"{group}: {count} tasks", interruptOnCancel=True)
+        tasks = self._session.range(0, count, 1, numPartitions=count)
+        tasks.mapInArrow(import_task, "id long").collect()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float

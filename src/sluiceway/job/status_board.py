@@ -2,7 +2,8 @@
 
 import threading
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from sluiceway.errors import (
     FencedError,
@@ -11,16 +12,18 @@ from sluiceway.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
-from sluiceway.job.halt_report import HaltReport, halt_report
-from sluiceway.job.route_session import RouteSession
-from sluiceway.job.status import (
+from sluiceway.observe.figures import FiguresRead
+from sluiceway.observe.log import Log
+from sluiceway.observe.metrics import Metric
+from sluiceway.route.halt_report import HaltReport, halt_report
+from sluiceway.route.route_session import RouteSession
+from sluiceway.route.status import (
     RouteState,
     RouteStatus,
     RouteSummary,
     RunSummary,
     encode_status,
 )
-from sluiceway.observe.log import Log
 from sluiceway.storage.contract import Storage
 
 _WRITE_EVERY_S = 2.0
@@ -38,10 +41,13 @@ class _Entry:
     error: SluicewayError | None
     since_ms: int
     next_try_ms: int | None
+    last_error: SluicewayError | None = None
 
     def status(self, now_ms: int) -> RouteStatus:
+        numbers = self.session.meter.read()
         return RouteStatus(
-            **asdict(self.session.meter.read()),
+            # Not `asdict`, which would take apart what is inside, too.
+            **{each.name: getattr(numbers, each.name) for each in fields(numbers)},
             route=self.session.config.route,
             table=_table(self.session),
             state=self.state,
@@ -51,6 +57,8 @@ class _Entry:
             since_ms=self.since_ms,
             as_of_ms=now_ms,
             next_try_ms=self.next_try_ms,
+            watermark_us=self.session.figures.watermark_us,
+            epochs=tuple(self.session.figures.epochs),
         )
 
     def _report(self) -> HaltReport | None:
@@ -70,6 +78,25 @@ class _Entry:
             rows_written=int(meter.done.written),
             rows_dirty=int(meter.done.dirty),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRoute:
+    """A route at one moment.
+
+    Attributes:
+        announced: Prefixes that were announced last, and when, in seconds since 1970.
+        phases: Name -> seconds that it took in the last epoch that was committed.
+    """
+
+    status: RouteStatus
+    figures: FiguresRead
+    announced: tuple[tuple[str, float], ...] = ()
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+    def value(self, metric: Metric, *labels: str) -> float | None:
+        """What a counter or gauge says under these labels; None when it says nothing."""
+        return self.figures.numbers.get(metric.name, {}).get(labels)
 
 
 class StatusBoard:
@@ -113,8 +140,9 @@ class StatusBoard:
             return
         kept = before is not None and before.state is state
         since_ms = before.since_ms if before is not None and kept else _now_ms()
+        last = error or (before.last_error if before is not None else None)
         with self._lock:
-            self._entries[name] = _Entry(session, state, error, since_ms, next_try_ms)
+            self._entries[name] = _Entry(session, state, error, since_ms, next_try_ms, last)
         self.changed.set()
 
     def beat(self, limit_s: float | None = None) -> None:
@@ -147,6 +175,29 @@ class StatusBoard:
         """All routes as they are now, in the order in which they came."""
         now_ms = _now_ms()
         return tuple(entry.status(now_ms) for entry in self._copy())
+
+    def measured(self) -> tuple[MeasuredRoute, ...]:
+        """As `snapshot`, with all that metrics say of each route."""
+        now_ms = _now_ms()
+        return tuple(
+            MeasuredRoute(
+                entry.status(now_ms),
+                entry.session.figures.figures.read(),
+                tuple(entry.session.figures.announced),
+                {phase.value: s for phase, s in entry.session.figures.phases.items()},
+            )
+            for entry in self._copy()
+        )
+
+    def unfinished(self) -> tuple[tuple[RouteStatus, SluicewayError | None], ...]:
+        """Routes that have neither caught up nor halted, each with what it waited for last."""
+        now_ms = _now_ms()
+        ended = (RouteState.CAUGHT_UP, RouteState.HALTED)
+        return tuple(
+            (entry.status(now_ms), entry.last_error)
+            for entry in self._copy()
+            if entry.state not in ended
+        )
 
     def summary(self) -> RunSummary:
         """What the run has done so far."""

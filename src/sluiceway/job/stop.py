@@ -25,8 +25,10 @@ class StopSignal:
     def __init__(self) -> None:
         self._asked = threading.Event()
         self._deadline: float | None = None
+        self._time_is_up = False
         self._unlisten: Callable[[], None] | None = None
         self._as_json: bool | None = None
+        self._tell: Callable[[str], None] | None = None
 
     def listen(self) -> None:
         """Take SIGTERM and SIGINT over. Called once, from the main thread.
@@ -49,6 +51,14 @@ class StopSignal:
     def speak(self, *, as_json: bool) -> None:
         """Say what a signal does as a JSON line or in words; else a terminal gets words."""
         self._as_json = as_json
+
+    def tell_by(self, tell: Callable[[str], None] | None) -> None:
+        """Have what a signal does told by somebody who owns the terminal; None gives that back.
+
+        Args:
+            tell: Called from the thread of the signals, with one line.
+        """
+        self._tell = tell
 
     def listen_again(self) -> None:
         """Take the signals back from a library that took them: SparkContext takes SIGINT.
@@ -75,9 +85,15 @@ class StopSignal:
 
     def asked(self) -> bool:
         """Whether a graceful stop is wanted."""
-        if self._deadline is not None and time.monotonic() >= self._deadline:
+        over = self._deadline is not None and time.monotonic() >= self._deadline
+        if over and not self._asked.is_set():
+            self._time_is_up = True
             self._asked.set()
         return self._asked.is_set()
+
+    def by_request(self) -> bool:
+        """Whether a stop was asked for otherwise than by the time that was set."""
+        return self._asked.is_set() and not self._time_is_up
 
     def sleep(self, seconds: float) -> None:
         """Pause, at most until a stop is asked for."""
@@ -106,6 +122,9 @@ class StopSignal:
 
     def _say(self, descriptor: int, event: str, hint: str) -> None:
         """Straight to the descriptor, without a buffer."""
+        if self._tell is not None:
+            self._tell(f"{event.replace('_', ' ')}: {hint}")
+            return
         as_json = self._as_json if self._as_json is not None else not os.isatty(descriptor)
         if as_json:
             at = datetime.now(UTC).isoformat().replace("+00:00", "Z")

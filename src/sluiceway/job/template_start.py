@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.seat import Seat
-from sluiceway.job.status import RouteState
+from sluiceway.route.status import RouteState
 from sluiceway.spec.start import EARLIEST
 
 

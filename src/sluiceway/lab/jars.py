@@ -1,4 +1,4 @@
-"""Gets the broker's jars once, exactly as pinned, into a cache that all labs share."""
+"""Gets jars once, exactly as pinned, into a cache that all labs share."""
 
 import fcntl
 import hashlib
@@ -33,6 +33,7 @@ class PinnedJar:
         revision: Maven's version.
         size_bytes: Whole file.
         sha256: Of the whole file, hexadecimal.
+        classifier: Maven's, of one of several jars of an artifact; empty for its main one.
     """
 
     organisation: str
@@ -40,16 +41,22 @@ class PinnedJar:
     revision: str
     size_bytes: int
     sha256: str
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
         """Name in the cache."""
-        return f"{self.name}-{self.revision}.jar"
+        suffix = f"-{self.classifier}" if self.classifier else ""
+        return f"{self.name}-{self.revision}{suffix}.jar"
 
 
-def pinned_kafka_jars() -> tuple[PinnedJar, ...]:
-    """The jars of the broker, as this version of the package pins them."""
-    pins = json.loads(files("sluiceway.lab").joinpath("kafka_jars.json").read_text())
+def pinned_jars(name: str) -> tuple[PinnedJar, ...]:
+    """Jars as this version of the package pins them.
+
+    Args:
+        name: Of the file that holds the pins.
+    """
+    pins = json.loads(files("sluiceway.lab").joinpath(name).read_text())
     return tuple(PinnedJar(**pin) for pin in pins["jars"])
 
 
@@ -169,7 +176,7 @@ def _run_ivy(
     command = [
         *(str(java.executable), "-cp", f"{spark_jars_folder()}/*", "org.apache.ivy.Main"),
         *("-settings", str(scratch / "ivysettings.xml"), "-ivy", str(scratch / "ivy.xml")),
-        *("-retrieve", str(scratch / "jars" / "[artifact]-[revision].[ext]")),
+        *("-retrieve", str(scratch / "jars" / "[artifact]-[revision](-[classifier]).[ext]")),
     ]
     log_file = scratch / "ivy.log"
     total_bytes = sum(pin.size_bytes for pin in pins)
@@ -182,17 +189,16 @@ def _run_ivy(
         try:
             while ivy.poll() is None:
                 done_bytes = min(_downloaded_bytes(scratch / "ivy"), total_bytes)
-                on_progress(LabProgress("downloading Kafka", done_bytes, total_bytes))
+                on_progress(LabProgress(f"downloading {scratch.stem}", done_bytes, total_bytes))
                 time.sleep(_POLL_S)
         finally:
             ivy.kill()
     if ivy.returncode != 0:
         raise UnhealthyEnvironmentError(
-            f"the broker's jars could not be downloaded; the end of what Ivy said:\n"
-            f"{log_tail(log_file)}",
+            f"the jars could not be downloaded; the end of what Ivy said:\n{log_tail(log_file)}",
             hint="it needs Maven Central; behind a proxy, set JAVA_TOOL_OPTIONS=-Dhttps.proxyHost=",
         )
-    on_progress(LabProgress("downloading Kafka", total_bytes, total_bytes))
+    on_progress(LabProgress(f"downloading {scratch.stem}", total_bytes, total_bytes))
 
 
 def _downloaded_bytes(ivy_cache: Path) -> int:
@@ -216,14 +222,24 @@ def _ivy_settings(ivy_cache: Path) -> str:
     )
 
 
+def _artifact(pin: PinnedJar) -> str:
+    named = f" m:classifier={quoteattr(pin.classifier)}" if pin.classifier else ""
+    return f'<artifact name={quoteattr(pin.name)} type="jar" ext="jar"{named}/>'
+
+
 def _ivy_module(pins: Sequence[PinnedJar]) -> str:
+    modules: dict[tuple[str, str, str], list[PinnedJar]] = {}
+    for pin in pins:
+        modules.setdefault((pin.organisation, pin.name, pin.revision), []).append(pin)
     dependencies = "\n".join(
-        f"<dependency org={quoteattr(pin.organisation)} name={quoteattr(pin.name)} "
-        f'rev={quoteattr(pin.revision)} conf="default->default" transitive="false"/>'
-        for pin in pins
+        f"<dependency org={quoteattr(org)} name={quoteattr(name)} "
+        f'rev={quoteattr(revision)} conf="default->default" transitive="false">'
+        f"{''.join(map(_artifact, jars))}</dependency>"
+        for (org, name, revision), jars in modules.items()
     )
     return (
-        '<ivy-module version="2.0"><info organisation="sluiceway" module="lab"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="sluiceway" module="lab"/>'
         f'<configurations><conf name="default"/></configurations><dependencies>\n{dependencies}\n'
         "</dependencies></ivy-module>\n"
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
-from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_kafka_jars
+from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_jars
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
@@ -69,7 +69,7 @@ class KafkaServer(LabServer):
     grace_s = 20.0
 
     def __init__(self, cache: Path) -> None:
-        self._pins = pinned_kafka_jars()
+        self._pins = pinned_jars("kafka_jars.json")
         self._jars = jars_folder(cache, "kafka-4.1.1", self._pins)
 
     def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:

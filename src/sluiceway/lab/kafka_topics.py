@@ -13,7 +13,7 @@ def create_topic(bootstrap_servers: str, topic: str, partitions: int) -> bool:
     Raises:
         KafkaException: The broker does not answer or refuses the name.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 3})
     (created,) = admin.create_topics([NewTopic(topic, partitions, 1)]).values()
     try:
         created.result()

@@ -1,9 +1,10 @@
 """Runs real servers as plain processes, for the demo and for tests."""
 
 import os
+import shlex
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,11 +14,33 @@ from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome, find_java
 from sluiceway.host.process import is_alive
 from sluiceway.lab import daemon
-from sluiceway.lab.jars import default_cache_folder
+from sluiceway.lab.hdfs import (
+    NAME_NODE,
+    DataNodeServer,
+    HdfsEndpoint,
+    NameNodeServer,
+    hdfs_endpoint,
+)
+from sluiceway.lab.iceberg import (
+    ICEBERG_CATALOG,
+    IcebergCatalogServer,
+    IcebergEndpoint,
+    iceberg_endpoint,
+)
+from sluiceway.lab.jars import default_cache_folder, jars_folder, pinned_jars
 from sluiceway.lab.kafka import KafkaServer
-from sluiceway.lab.metastore import WAREHOUSE_FOLDER, MetastoreServer
+from sluiceway.lab.metastore import WAREHOUSE_FOLDER, HadoopSide, MetastoreServer
 from sluiceway.lab.ports import LOOPBACK, is_free, pick_free_ports
 from sluiceway.lab.progress import LabProgress, OnProgress, ignore_progress
+from sluiceway.lab.rocketmq import (
+    BROKERS,
+    NAME_SERVER,
+    RocketMqBrokerA,
+    RocketMqBrokerB,
+    RocketMqEndpoint,
+    RocketMqNameServer,
+)
+from sluiceway.lab.s3 import S3Endpoint, S3Server, s3_endpoint
 from sluiceway.lab.server import LabServer, ServerSite
 from sluiceway.lab.state import (
     LabState,
@@ -26,6 +49,14 @@ from sluiceway.lab.state import (
     make_private_folder,
     remove_state,
     save_state,
+)
+from sluiceway.lab.yarn import (
+    RESOURCE_MANAGER,
+    NodeManagerA,
+    NodeManagerB,
+    ResourceManagerServer,
+    YarnEndpoint,
+    yarn_endpoint,
 )
 
 _LOGS_FOLDER = "logs"
@@ -49,13 +80,23 @@ class LabEndpoints:
 
     Attributes:
         bootstrap_servers: Of the broker: `host:port`.
-        metastore_uri: `thrift://host:port`.
+        metastore_uri: `thrift://host:port`; empty in a lab without one.
         warehouse: Absolute folder under which the metastore puts tables.
+        s3: Of a lab that has it.
+        hdfs: The same.
+        rocketmq: The same.
+        iceberg: The same, of a catalog of lake tables.
+        yarn: The same.
     """
 
     bootstrap_servers: str
     metastore_uri: str
     warehouse: Path
+    s3: S3Endpoint | None = None
+    hdfs: HdfsEndpoint | None = None
+    rocketmq: RocketMqEndpoint | None = None
+    iceberg: IcebergEndpoint | None = None
+    yarn: YarnEndpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +123,16 @@ class ServerStatus:
     log_end: str
 
 
+class StoreServer(StrEnum):
+    """What a lab can have besides: a store or catalog of tables, another queue, or a cluster."""
+
+    S3 = "s3"
+    HDFS = "hdfs"
+    ICEBERG = "iceberg"
+    ROCKETMQ = "rocketmq"
+    YARN = "yarn"
+
+
 class PortTakenError(UnhealthyEnvironmentError):
     """Another program listens on the port of a server that is to be started."""
 
@@ -95,14 +146,44 @@ class Lab:
     Args:
         folder: Settings, data, logs and the warehouse; made by `up`.
         cache: Where downloads are kept; `default_cache_folder` when left out.
+        stores: Beside the local folder and Kafka; those of an earlier `up` are there anyway.
+        metastore: Whether there is one; without it `LabEndpoints.metastore_uri` is empty.
     """
 
-    def __init__(self, folder: Path, *, cache: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        cache: Path | None = None,
+        stores: Iterable[StoreServer] = (),
+        metastore: bool = True,
+    ) -> None:
         self.folder = folder.absolute()
-        servers = (
-            MetastoreServer(),
-            KafkaServer(cache or default_cache_folder(os.environ)),
-        )
+        cache = cache or default_cache_folder(os.environ)
+        self._s3_jars = pinned_jars("s3_jars.json")
+        self._s3_jars_folder = jars_folder(cache, "s3a-3.4.2", self._s3_jars)
+        servers: list[LabServer] = [KafkaServer(cache)]
+        if metastore:
+            servers.insert(0, MetastoreServer(self._hadoop_side))
+        known = {*stores, *self._known_stores()}
+        if StoreServer.YARN in known:
+            # Applications are handed over in files of HDFS.
+            known.add(StoreServer.HDFS)
+        if StoreServer.S3 in known:
+            servers.insert(0, S3Server(cache))
+        if StoreServer.HDFS in known:
+            servers += [NameNodeServer(cache), DataNodeServer(cache, self._hdfs)]
+        if StoreServer.YARN in known:
+            servers.append(ResourceManagerServer(cache, self._hdfs))
+            for kind in (NodeManagerA, NodeManagerB):
+                servers.append(kind(cache, self._hdfs, self._manager))
+        if StoreServer.ROCKETMQ in known:
+            names = RocketMqNameServer(cache)
+            self._rocketmq_jars = names.jars
+            servers.append(names)
+            servers += [kind(cache, self._names) for kind in (RocketMqBrokerA, RocketMqBrokerB)]
+        if StoreServer.ICEBERG in known:
+            servers.append(IcebergCatalogServer(cache))
         self._servers: dict[str, LabServer] = {server.name: server for server in servers}
 
     def up(self, on_progress: OnProgress = ignore_progress) -> LabEndpoints:
@@ -123,6 +204,9 @@ class Lab:
         with exclusive(self.folder):
             for name in (_LOGS_FOLDER, WAREHOUSE_FOLDER, *self._servers):
                 make_private_folder(self.folder / name)
+            if not self._servers.keys() <= {*self._state().ports}:
+                # A metastore learns of a store at its start only.
+                self._stop(["metastore"])
             self._start(self._missing(), on_progress)
             return self.endpoints()
 
@@ -158,16 +242,25 @@ class Lab:
             UnhealthyEnvironmentError: There was no `up` in this folder yet.
         """
         state = self._state()
-        if not {"kafka", "metastore"} <= state.ports.keys():
+        if not {"kafka", "metastore"} & self._servers.keys() <= state.ports.keys():
             raise UnhealthyEnvironmentError(
                 "the lab was never up in this folder",
                 where=str(self.folder),
-                hint="start it: sluiceway lab up",
+                hint=f"start it: `sluiceway lab up --dir {shlex.quote(str(self.folder))}`",
             )
         return LabEndpoints(
             bootstrap_servers=f"{LOOPBACK}:{state.ports['kafka']}",
-            metastore_uri=f"thrift://{LOOPBACK}:{state.ports['metastore']}",
+            metastore_uri=f"thrift://{LOOPBACK}:{state.ports['metastore']}"
+            if "metastore" in self._servers
+            else "",
             warehouse=self.folder / WAREHOUSE_FOLDER,
+            s3=s3_endpoint(self._site("s3")) if "s3" in self._servers else None,
+            hdfs=self._hdfs() if NAME_NODE in self._servers else None,
+            rocketmq=self._rocketmq() if NAME_SERVER in self._servers else None,
+            iceberg=iceberg_endpoint(self._site(ICEBERG_CATALOG))
+            if ICEBERG_CATALOG in self._servers
+            else None,
+            yarn=yarn_endpoint(self._manager()) if RESOURCE_MANAGER in self._servers else None,
         )
 
     def start_server(self, name: str) -> None:
@@ -214,6 +307,44 @@ class Lab:
     def log_file(self, name: str) -> Path:
         """The log of one server; it goes on over restarts."""
         return self.folder / _LOGS_FOLDER / f"{name}.log"
+
+    def s3_jars(self) -> Path:
+        """Folder of the jars by which Hadoop's client, in Spark too, reaches the lab's S3."""
+        return self._s3_jars_folder
+
+    def _known_stores(self) -> Iterator[StoreServer]:
+        ports = self._state().ports
+        if "s3" in ports:
+            yield StoreServer.S3
+        if NAME_NODE in ports:
+            yield StoreServer.HDFS
+        if NAME_SERVER in ports:
+            yield StoreServer.ROCKETMQ
+        if ICEBERG_CATALOG in ports:
+            yield StoreServer.ICEBERG
+        if RESOURCE_MANAGER in ports:
+            yield StoreServer.YARN
+
+    def _hadoop_side(self) -> HadoopSide:
+        if "s3" not in self._servers:
+            return HadoopSide()
+        settings = s3_endpoint(self._site("s3")).hadoop_settings()
+        return HadoopSide(settings, self._s3_jars_folder, self._s3_jars)
+
+    def _hdfs(self) -> HdfsEndpoint:
+        return hdfs_endpoint(self._site(NAME_NODE))
+
+    def _manager(self) -> ServerSite:
+        return self._site(RESOURCE_MANAGER)
+
+    def _names(self) -> ServerSite:
+        return self._site(NAME_SERVER)
+
+    def _rocketmq(self) -> RocketMqEndpoint:
+        address = f"{LOOPBACK}:{self._names().ports[NAME_SERVER]}"
+        ports = {name: self._site(name).ports[name] for name in BROKERS}
+        brokers = {name: f"{LOOPBACK}:{port}" for name, port in ports.items()}
+        return RocketMqEndpoint(address, brokers, self._rocketmq_jars)
 
     def _state(self) -> LabState:
         return load_state(self.folder) or LabState()
@@ -268,6 +399,8 @@ class Lab:
         if not names:
             return
         java = find_java()
+        if java.passed_over:
+            on_progress(LabProgress(f"{java.passed_over}; used is Java {java}"))
         with ExitStack() as undo:
             for name in names:
                 undo.callback(self._stop, [name])
@@ -325,7 +458,8 @@ class Lab:
                 raise UnhealthyEnvironmentError(
                     f"{name} was started on host {identity.host}, in another boot or container, "
                     "and runs there",
-                    hint="end it there: sluiceway lab down",
+                    hint="end it there: "
+                    f"`sluiceway lab down --dir {shlex.quote(str(self.folder))}`",
                 )
             daemon.stop(identity, grace_s=self._servers[name].grace_s)
             save_state(self.folder, self._state().without_server(name))

@@ -1,10 +1,13 @@
 """A Hive Metastore 2.3: the one in pyspark's own jars, on embedded Derby."""
 
-from xml.sax.saxutils import escape
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
-from sluiceway.lab.jars import spark_jars_folder
+from sluiceway.lab.hdfs import hadoop_xml
+from sluiceway.lab.jars import PinnedJar, ensure_jars, spark_jars_folder
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
@@ -30,11 +33,29 @@ appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
 """
 
 
+@dataclass(frozen=True, slots=True)
+class HadoopSide:
+    """What Hadoop's clients in the metastore need to look at stores.
+
+    Attributes:
+        settings: Of Hadoop.
+        jars: Folder of further jars; None when pyspark's own are enough.
+        pins: What it must hold.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    jars: Path | None = None
+    pins: tuple[PinnedJar, ...] = ()
+
+
 class MetastoreServer(LabServer):
     """The metastore of the lab.
 
     It listens on all addresses of the machine: this release of the server cannot be bound to
     loopback.
+
+    Args:
+        hadoop: What it has to know of stores of tables; asked at each start.
     """
 
     name = "metastore"
@@ -43,10 +64,15 @@ class MetastoreServer(LabServer):
     # It has nothing to flush that its database does not recover: no use in waiting long.
     grace_s = 10.0
 
+    def __init__(self, hadoop: Callable[[], HadoopSide] = HadoopSide) -> None:
+        self._hadoop = hadoop
+
     def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
-        """Check that pyspark's jars are there; nothing is downloaded."""
-        del java, on_progress
+        """Check that pyspark's jars are there; only a store's own are downloaded."""
         spark_jars_folder()
+        side = self._hadoop()
+        if side.jars is not None:
+            ensure_jars(side.jars, side.pins, java=java, on_progress=on_progress)
 
     def prepare(self, site: ServerSite, java: JavaHome) -> None:
         """Write its settings; the database makes itself at the first start."""
@@ -63,8 +89,9 @@ class MetastoreServer(LabServer):
             # Else it lets no struct have a further field.
             "hive.metastore.disallow.incompatible.col.type.changes": "false",
             "hive.async.log.enabled": "false",
+            **self._hadoop().settings,
         }
-        write_private_file(site.folder / "conf" / "hive-site.xml", _hive_site(settings))
+        write_private_file(site.folder / "conf" / "hive-site.xml", hadoop_xml(settings))
         write_private_file(site.folder / "conf" / "hive-log4j2.properties", _LOG_SETTINGS)
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
@@ -74,11 +101,15 @@ class MetastoreServer(LabServer):
             *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS, *opened),
             f"-Djava.io.tmpdir={site.folder / 'tmp'}",
             f"-Dderby.stream.error.file={site.folder / 'derby.log'}",
-            *("-cp", f"conf:{spark_jars_folder()}/*"),
+            *("-cp", f"conf:{spark_jars_folder()}/*{self._further_jars()}"),
             *("org.apache.hadoop.hive.metastore.HiveMetaStore", "-p"),
             str(site.ports["metastore"]),
         ]
         return Launch(command, site.folder, server_environment(java))
+
+    def _further_jars(self) -> str:
+        jars = self._hadoop().jars
+        return "" if jars is None else f":{jars}/*"
 
     def answers(self, site: ServerSite) -> bool:
         """Whether it describes its default database, and that lies in our warehouse."""
@@ -107,11 +138,3 @@ class MetastoreServer(LabServer):
 
 def _warehouse(site: ServerSite) -> str:
     return str(site.folder.parent / WAREHOUSE_FOLDER)
-
-
-def _hive_site(settings: dict[str, str]) -> str:
-    properties = "\n".join(
-        f"<property><name>{name}</name><value>{escape(value)}</value></property>"
-        for name, value in settings.items()
-    )
-    return f'<?xml version="1.0"?>\n<configuration>\n{properties}\n</configuration>\n'

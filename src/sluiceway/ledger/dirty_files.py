@@ -1,9 +1,11 @@
 """Dirty files by the slots that committed them."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import EpochRecord, Record
 
@@ -69,3 +71,33 @@ def _records(log: LedgerLog, seqs: list[int]) -> Iterable[Record]:
             yield record
         if record.seq >= seqs[-1]:
             return
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedDirty:
+    """A dirty file at its final name.
+
+    Attributes:
+        source: Its name as a source of lanes.
+        record: That committed it.
+        path: Where it lies; purged rows may be gone (`upkeep.dirty_keeping`).
+    """
+
+    source: DirtySource
+    file: FileRecord
+    record: Record
+    path: str
+
+
+def committed_dirty(layout: LedgerLayout, ledger: str, record: Record) -> list[CommittedDirty]:
+    """The dirty files that a record commits, in its order.
+
+    Args:
+        layout: Of the route.
+        ledger: Its uuid.
+        record: Of any kind.
+    """
+    return [
+        CommittedDirty(source, file, record, layout.final(file.final))
+        for source, file in dirty_sources(ledger, record).items()
+    ]

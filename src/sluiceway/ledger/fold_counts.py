@@ -26,7 +26,7 @@ def check_counts(fold: FoldState, body: CountsRecord, record: Record) -> None:
     for each in body.counts:
         where = f"{slot}: {each.prefix}"
         require(is_contained(each.prefix) and each.rows >= 0, "counts", f"{where} has {each.rows}")
-        require(each.prefix not in fold.closed, "counts", f"{where} is closed")
+        require(not fold.is_closed(each.prefix), "counts", f"{where} is closed")
 
 
 def take_counts(fold: FoldState, body: CountsRecord, record: Record) -> None:

@@ -7,7 +7,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold_rules import is_contained, require
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.ledger.layout import is_late_place
-from sluiceway.ledger.records import DataRecord, RangeRecord, Record
+from sluiceway.ledger.records import DataRecord, EpochRecord, RangeRecord, Record
 
 
 def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
@@ -25,15 +25,20 @@ def check_data(fold: FoldState, body: DataRecord, record: Record) -> None:
     _check_sums(body, slot)
     written = (*body.files, *body.dirty_files, *body.late_files)
     check_own_files(written, record.term, body.epoch, slot)
-    for file in body.files:
-        require(not is_late_place(file.final), "I4", f"{slot} hides rows in {file.final}")
-    for file in body.late_files:
-        require(is_late_place(file.final), "I4", f"{slot} has late rows in {file.final}")
+    check_late_places(body, slot)
     kept = body.clock_us == 0 or body.clock_us >= fold.clock_us
     require(kept, "rule 23", f"{slot} has clock {body.clock_us} after {fold.clock_us}")
     fold_partitions.check_places(fold, body, record)
     fold_counts.check_counted(fold, body, record)
     fold_watermark.check_watermark(fold, body, record)
+
+
+def check_late_places(body: EpochRecord, slot: str) -> None:
+    """Refuse rows in the late place that are not called late, or late ones elsewhere."""
+    for file in body.files:
+        require(not is_late_place(file.final), "I4", f"{slot} hides rows in {file.final}")
+    for file in body.late_files:
+        require(is_late_place(file.final), "I4", f"{slot} has late rows in {file.final}")
 
 
 def check_own_files(files: Iterable[FileRecord], term: int, epoch: int, slot: str) -> None:

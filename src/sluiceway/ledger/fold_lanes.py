@@ -2,7 +2,7 @@
 
 from sluiceway.ledger import fold_partitions
 from sluiceway.ledger.dirty_sources import DirtySource
-from sluiceway.ledger.fold_data import check_own_files
+from sluiceway.ledger.fold_data import check_late_places, check_own_files
 from sluiceway.ledger.fold_rules import require
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.ledger.lane_records import (
@@ -89,7 +89,9 @@ def check_lane_data(fold: FoldState, body: LaneDataRecord, record: Record) -> No
         places.add(place)
     require(bool(places), _RULE, f"{slot} consumes nothing of lane {body.lane}")
     _check_sums(lane, body, slot)
-    check_own_files((*body.files, *body.dirty_files), record.term, body.epoch, slot)
+    written = (*body.files, *body.dirty_files, *body.late_files)
+    check_own_files(written, record.term, body.epoch, slot)
+    check_late_places(body, slot)
     fold_partitions.check_places(fold, body, record)
 
 
@@ -102,6 +104,8 @@ def _check_sums(lane: LaneState, body: LaneDataRecord, slot: str) -> None:
     require(written == counts.written, "P6", f"{slot} wrote {counts.written}, files {written}")
     dirty = sum(file.rows for file in body.dirty_files)
     require(dirty == counts.dirty, "P6", f"{slot} has {counts.dirty} dirty, files {dirty}")
+    late = sum(file.rows for file in body.late_files)
+    require(late == counts.late, "P6", f"{slot} has {counts.late} late, files {late}")
     purged = counts.read if lane.kind == PURGE else 0
     require(counts.purged == purged, "P6", f"{slot} purges {counts.purged} in a {lane.kind}")
 

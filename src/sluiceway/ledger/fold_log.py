@@ -4,9 +4,7 @@ from sluiceway.ledger.fold_rules import is_contained, require
 from sluiceway.ledger.fold_state import FoldState
 from sluiceway.ledger.forgetting import forget
 from sluiceway.ledger.records import FORMAT, FenceRecord, Record, SnapshotRecord
-
-_FORGETS = 3
-"""Format from which on a SNAPSHOT stands behind all that it holds."""
+from sluiceway.ledger.sealing import check_sealed, seal
 
 
 def check_fence(fold: FoldState, body: FenceRecord, record: Record) -> None:
@@ -57,13 +55,14 @@ def check_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> Non
         f"{slot} has a snapshot of unpublished slots, to {body.through}",
     )
     # What is forgotten is forgotten in its own slot, by all who read on from there.
-    at_once = record.format < _FORGETS or body.through == record.seq
-    require(at_once, "rule 19", f"{slot} has a snapshot of slot {body.through}")
+    require(body.through == record.seq, "rule 19", f"{slot} has a snapshot of slot {body.through}")
     require(is_contained(body.side) and "/" not in body.side, "I4", f"{slot} names {body.side}")
+    check_sealed(fold, body, record)
 
 
 def take_snapshot(fold: FoldState, body: SnapshotRecord, record: Record) -> None:
     """What is below it need not be read again, and what nobody needs is forgotten."""
     fold.snapshot_through = body.through
     fold.bytes_since_snapshot = 0
+    seal(fold, body.sealed)
     forget(fold)

@@ -34,6 +34,7 @@ from sluiceway.ledger.places import (
     is_uuid,
     moved_folder,
     moved_prefix,
+    partition_in,
     prefixes,
 )
 from sluiceway.ledger.records import EpochRecord, Record
@@ -50,14 +51,17 @@ def name_of(fold: FoldState, folder: str) -> str:
 def check_places(fold: FoldState, body: EpochRecord, record: Record) -> None:
     """Refuse rows for a folder that their partition has left, or unmarked ones for a closed one."""
     slot = f"slot {record.seq}"
-    closed = {*fold.closed, *body.closed}
-    require(len(closed) == len(fold.closed) + len(body.closed), "rule 6", f"{slot} closes again")
+    newly = set(body.closed)
+    again = len(newly) < len(body.closed) or any(map(fold.is_closed, newly))
+    require(not again, "rule 6", f"{slot} closes again")
     require(all(map(is_contained, body.closed)), "rule 6", f"{slot} closes {body.closed}")
     reached = set[str]()
     for folder in {file.final.rpartition("/")[0] for file in body.files}:
         name = name_of(fold, folder)
         check_location(fold, name, folder, slot)
-        reached.update(prefix for prefix in prefixes(name) if prefix in closed)
+        reached.update(
+            prefix for prefix in prefixes(name) if prefix in fold.closed or prefix in newly
+        )
     check_late(reached, body, slot)
 
 
@@ -65,6 +69,8 @@ def check_location(fold: FoldState, name: str, folder: str, slot: str) -> None:
     """Refuse a folder that is not where the partition is (commit rule 4)."""
     known = fold.partitions.get(name)
     if known is None:
+        sealed = fold.sealed_above(partition_in(folder))
+        require(sealed is None, "rule 4", f"{slot} writes to {folder}, {sealed} is sealed")
         require(not is_moved_folder(folder), "rule 4", f"{slot} writes to {folder}, which was left")
         return
     where = f"{slot} writes to {folder}, {name} is at {known.location}"

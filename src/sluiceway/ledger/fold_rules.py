@@ -23,5 +23,5 @@ def violation(rule: str, message: str) -> InvariantError:
     """The error for a rule that does not hold."""
     return InvariantError(
         f"{rule} does not hold: {message}",
-        hint="keep the table and its _sluiceway folder as they are and run `sluiceway verify`",
+        hint="keep the table and its _sluiceway folder as they are and run `sluiceway verify JOB`",
     )

@@ -14,7 +14,8 @@ from sluiceway.ledger.records import PinnedPartition, Record, SourcesRecord
 
 
 def check_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
-    """Refuse a source partition that has its pin already."""
+    """Refuse a source partition that has its pin already, or a key of another kind."""
+    kinds = {topic: type(key) for topic, key in fold.sources}
     for pin in body.partitions:
         known = fold.sources.get((pin.topic, pin.partition))
         where = f"slot {record.seq}: {pin.topic}[{pin.partition}]"
@@ -24,6 +25,8 @@ def check_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
             goes_on = known.retired and pin.start == known.end and pin.how == "resumed"
             require(goes_on, "rule 5", f"{where} is pinned already")
         require(pin.start >= 0, "rule 5", f"{where} starts at {pin.start}")
+        kind = kinds.setdefault(pin.topic, type(pin.partition))
+        require(kind is type(pin.partition), "rule 5", f"{where} has a key of another kind")
 
 
 def take_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
@@ -53,9 +56,11 @@ def check_reset(fold: FoldState, body: ResetRecord, record: Record) -> None:
     check_operator_record(fold, body, record)
     for each in body.partitions:
         where, known = moved(fold, each, record)
-        wanted = GAP if each.new_end > each.old_end else TWICE
+        wanted = GAP if each.new_end >= each.old_end else TWICE
+        # The same offset is a move where the log was held against a leader epoch.
+        moves = each.new_end != each.old_end or known.end_epoch is not None
         require(
-            each.new_end != each.old_end and each.accepted == wanted,
+            moves and each.accepted == wanted,
             "rule 22",
             f"{where} goes from {each.old_end} to {each.new_end} as `{each.accepted}`",
         )
@@ -141,4 +146,4 @@ def _begin_generation(fold: FoldState, each: ResetPartition | ChangedSource, how
     known.has_data = known.idle = False
     known.quiet_since_us = None
     # The log may have been truncated or be another: what led there says nothing now.
-    known.leader_epoch = None
+    known.end_epoch = None

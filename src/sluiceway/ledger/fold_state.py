@@ -15,9 +15,10 @@ from sluiceway.ledger.records import (
     RowCounts,
 )
 from sluiceway.ledger.watermark_records import HeldByRecord
+from sluiceway.spec.log_key import SourceKey
 
-PartitionKey = tuple[str, int]
-"""(topic, partition number)."""
+PartitionKey = SourceKey
+"""(topic, key of the source partition in it)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +42,8 @@ class ReadSpan(Protocol):
         """Records that were read."""
 
     @property
-    def leader_epoch(self) -> int | None:
-        """Of the last record; None when unknown."""
+    def end_epoch(self) -> int | None:
+        """Leader epoch that belongs to `end`; None when unknown."""
 
     @property
     def max_event_time_us(self) -> int | None:
@@ -62,6 +63,8 @@ class SourceState:
         quiet_since_us: When log ends were read for the last epoch with a row of it, else for the
             first one that knew it; None before.
         idle: Whether it does not hold the route's watermark.
+        end_epoch: Leader epoch that belongs to `end`, by which a truncation is seen; None when it
+            is not known.
     """
 
     cluster_id: str
@@ -72,7 +75,7 @@ class SourceState:
     generation: int = 0
     has_data: bool = False
     retired: bool = False
-    leader_epoch: int | None = None
+    end_epoch: int | None = None
     max_event_time_us: int | None = None
     quiet_since_us: int | None = None
     idle: bool = False
@@ -85,10 +88,10 @@ class SourceState:
             read_at_us: When log ends were read afterwards: no event time counts for more (commit
                 rule 23). None without a watermark.
         """
-        self.end = int(span.end)
+        if int(span.end) != self.end:
+            # One of an offset before says nothing about this one.
+            self.end, self.end_epoch = int(span.end), span.end_epoch
         self.has_data = self.has_data or span.rows > 0
-        if span.leader_epoch is not None:
-            self.leader_epoch = span.leader_epoch
         if span.max_event_time_us is not None:
             newest = int(span.max_event_time_us)
             if read_at_us is not None:
@@ -228,6 +231,8 @@ class FoldState:
         moved: Location -> name, of partitions that have moved.
         intents: By slot.
         closed: By prefix.
+        sealed: Name of what is closed for ever -> slot of its last READY; -1 without one. Prefixes,
+            and of tables that close nothing partitions. No row goes there any more.
         left: Folders that may be there still. Nothing is decided by them but what may be removed.
         bytes_since_snapshot: Of the records behind the last SNAPSHOT, as a start reads them.
     """
@@ -257,6 +262,7 @@ class FoldState:
     moved: dict[str, str] = field(default_factory=dict)
     intents: dict[int, OpenIntent] = field(default_factory=dict)
     closed: dict[str, ClosedPrefix] = field(default_factory=dict)
+    sealed: dict[str, int] = field(default_factory=dict)
     left: dict[str, LeftFolder] = field(default_factory=dict)
     bytes_since_snapshot: int = field(default=0, compare=False)
     lanes: LaneBook = field(default_factory=LaneBook)
@@ -271,6 +277,16 @@ class FoldState:
     def closed_above(self, partition: str) -> str | None:
         """The closed prefix that stands for a partition; None when it is open."""
         return next((prefix for prefix in prefixes(partition) if prefix in self.closed), None)
+
+    def is_closed(self, prefix: str) -> bool:
+        """Whether rows reach it by the late policy only, or not at all."""
+        return prefix in self.closed or prefix in self.sealed
+
+    def sealed_above(self, partition: str) -> str | None:
+        """What is sealed and stands for a partition; None when rows may still go there."""
+        if not self.sealed:
+            return None
+        return next((prefix for prefix in prefixes(partition) if prefix in self.sealed), None)
 
     def knows_all_below(self, prefix: str) -> bool:
         """Whether no partition that a prefix stands for may have been forgotten."""
@@ -297,7 +313,10 @@ class FoldState:
     def is_announced(self, state: PartitionState) -> bool:
         """Whether a READY has spoken of a partition since it had rows first."""
         prefix = self.closed_above(state.folder)
-        return prefix is not None and self.closed[prefix].ready_seq > state.first_seq
+        if prefix is not None:
+            return self.closed[prefix].ready_seq > state.first_seq
+        sealed = self.sealed_above(state.folder)
+        return sealed is not None and self.sealed[sealed] > state.first_seq
 
     def drop_published(self, through: int) -> None:
         """All files of all records below slot `through` are published."""

@@ -7,7 +7,8 @@ from sluiceway.ledger.fold_state import FoldState, PartitionState
 
 MAX_PARTITIONS = 10_000
 """Table partitions that are kept in any case: those touched last. One that is forgotten and comes
-again is asked of the catalog again, which finds it there; it is never moved."""
+again is asked of the catalog again, which finds it there; it is never moved. Nobody could tell
+where one that has moved is: such a one is kept until it is sealed (`ledger.sealing`)."""
 
 
 def kept_partitions(fold: FoldState) -> list[PartitionState]:

@@ -1,6 +1,7 @@
 """Records of lanes: dirty rows that are read once more, or given up (commit rule 14)."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.types.strict_json import BigInt
@@ -8,6 +9,8 @@ from sluiceway.types.strict_json import BigInt
 REPLAY = "replay"
 PURGE = "purge"
 LANE_KINDS = (REPLAY, PURGE)
+
+_NONE = BigInt(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +55,25 @@ class LaneSpan:
 
 @dataclass(frozen=True, slots=True)
 class LaneCounts:
-    """Where a lane's rows went: `read = written + dirty + filtered + skipped + purged` (P6)."""
+    """Where a lane's rows went, all of them (P6).
 
+    Attributes:
+        late: In the late place, as their partition is sealed; left out at zero.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"late"})
     read: BigInt
     written: BigInt
     dirty: BigInt
     filtered: BigInt
     skipped: BigInt
     purged: BigInt
+    late: BigInt = _NONE
 
     def balanced(self) -> bool:
         """Whether every row read is accounted for."""
-        return self.read == (self.written + self.dirty + self.filtered + self.skipped + self.purged)
+        outcome = self.written + self.dirty + self.filtered + self.skipped + self.purged
+        return self.read == outcome + self.late
 
     def plus(self, other: "LaneCounts") -> "LaneCounts":
         """Sum by class."""
@@ -74,6 +84,7 @@ class LaneCounts:
             BigInt(self.filtered + other.filtered),
             BigInt(self.skipped + other.skipped),
             BigInt(self.purged + other.purged),
+            BigInt(self.late + other.late),
         )
 
 
@@ -90,7 +101,10 @@ class LaneDataRecord:
     Attributes:
         dirty_files: Rows that are dirty again; a later lane may replay them.
         late_in: Closed prefixes that rows have reached by the late policy.
+        late_files: Rows of sealed partitions; all others go to their own (commit rule 14).
     """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"late_files"})
 
     lane: str
     epoch: int
@@ -102,11 +116,7 @@ class LaneDataRecord:
     dirty_reasons: dict[str, int]
     timings_ms: dict[str, int]
     late_in: tuple[str, ...]
-
-    @property
-    def late_files(self) -> tuple[FileRecord, ...]:
-        """Rows of a lane are never late: they go to their own partitions (commit rule 14)."""
-        return ()
+    late_files: tuple[FileRecord, ...] = ()
 
     @property
     def closed(self) -> tuple[str, ...]:

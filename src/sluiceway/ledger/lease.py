@@ -8,6 +8,7 @@ monotonic clock (commit rule 25). No wall clock takes part.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
 from sluiceway.errors import LeaseHeldError, StorageUnavailableError
 from sluiceway.host.process import ProcessIdentity, is_alive
@@ -88,9 +89,9 @@ def _held_by(lease: Lease, path: str) -> LeaseHeldError:
         hint="stop it first; one route has one driver. If it hangs, name its term to replace it",
     )
     evidence = {"host": lease.host, "pid": lease.pid, "term": lease.term}
-    error.with_report(
-        evidence, ("sluiceway status JOB", f"sluiceway run JOB --takeover {lease.term}")
-    )
+    # Each route of a job has terms of its own, so its name goes with the term.
+    named = f"{PurePosixPath(path).parent.name}={lease.term}"
+    error.with_report(evidence, ("sluiceway status JOB", f"sluiceway run JOB --takeover {named}"))
     return error
 
 
@@ -99,6 +100,9 @@ class LeaseKeeper:
 
     The threads are those of the process (`lease_renewal`). Leases whose volumes differ do not
     wait for each other.
+
+    Attributes:
+        successor: The lease of a higher term that was found in its place; any thread may look.
     """
 
     def __init__(self, storage: Storage, path: str, lease: Lease) -> None:
@@ -108,6 +112,7 @@ class LeaseKeeper:
         self._written: bytes | None = None
         self._renewal: Renewal | None = None
         self._released = False
+        self.successor: Lease | None = None
 
     def start(self) -> None:
         """Write the lease and keep it. Called once, after fencing."""
@@ -159,7 +164,10 @@ class LeaseKeeper:
 
     def _is_successors(self, raw: bytes) -> bool:
         held = _decoded(raw)
-        return held is not None and held.term > self._lease.term
+        if held is None or held.term <= self._lease.term:
+            return False
+        self.successor = held
+        return True
 
     def _write(self) -> None:
         content = encode(self._lease)

@@ -47,7 +47,7 @@ class LiveFiles:
             raise InvariantError(
                 f"{state.folder} has {len(found)} files in the log, and {state.files} in the fold",
                 hint="keep the table and its _sluiceway folder as they are and run "
-                "`sluiceway verify`",
+                "`sluiceway verify JOB`",
             )
         return tuple(found)
 

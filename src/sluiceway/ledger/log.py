@@ -1,6 +1,6 @@
 """Reading the log: slots and packs, tail, fold."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.fold import Fold
@@ -11,17 +11,24 @@ from sluiceway.ledger.snapshot import load_snapshot, read_hint
 from sluiceway.storage.contract import Storage
 
 
+def _nobody_holds() -> None:
+    """Of a log that no driver has fenced here."""
+
+
 class LedgerLog:
     """Read side of one route's log; used by drivers and tools alike.
 
     Attributes:
         packs: Of this log.
+        check_held: Asked before anything outside is changed by what the log says, see
+            `ledger.tenure.Tenure.check`. Readers and tools hold nothing: theirs lets all pass.
     """
 
     def __init__(self, storage: Storage, layout: LedgerLayout) -> None:
         self.storage = storage
         self.layout = layout
         self.packs = Packs(storage, layout)
+        self.check_held: Callable[[], None] = _nobody_holds
 
     def read_slot(self, seq: int) -> tuple[Record, bytes] | None:
         """The record of a slot and its bytes; None when the slot is empty.

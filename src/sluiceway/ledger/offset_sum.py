@@ -5,8 +5,12 @@ both words, modulo 2^64 each, make 128 bits. Adding is commutative, so ranges, t
 can be summed in any order. It finds accidents, not forgery: only the broker is evidence.
 """
 
+from hashlib import sha256
+
 import numpy as np
 from numpy.typing import NDArray
+
+from sluiceway.spec.log_key import LogKey
 
 ZERO = "0" * 32
 _SEEDS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD1B54A32D192ED03))
@@ -20,23 +24,30 @@ def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return words ^ (words >> np.uint64(31))
 
 
-def offset_sum(partition: int, offsets: NDArray[np.int64]) -> str:
+def offset_sum(partition: LogKey, offsets: NDArray[np.int64]) -> str:
     """Sum of one source partition's rows.
 
     Args:
-        partition: Number of the source partition.
+        partition: Key of the source partition in its topic.
         offsets: Offsets of the rows, any order.
 
     Returns:
         32 lower-case hex digits.
     """
     words = offsets.astype(np.uint64)
-    number = np.full(1, partition, dtype=np.uint64)
+    number = np.full(1, _number(partition), dtype=np.uint64)
     sums = []
     for seed in _SEEDS:
         keyed = words + _mix(number + seed)
         sums.append(int(_mix(_mix(keyed) + seed).sum(dtype=np.uint64)))
     return f"{sums[0]:016x}{sums[1]:016x}"
+
+
+def _number(partition: LogKey) -> int:
+    """A number itself; of a text 64 bits, with the highest set, which no number has."""
+    if isinstance(partition, int):
+        return partition
+    return int.from_bytes(sha256(partition.encode()).digest()[:8]) | 1 << 63
 
 
 def add_sums(left: str, right: str) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sluiceway.spec.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 
 GAP = "gap"
@@ -23,7 +24,7 @@ class ResetPartition:
     """
 
     topic: str
-    partition: int
+    partition: LogKey
     old_end: BigInt
     new_end: BigInt
     generation: int
@@ -57,7 +58,7 @@ class ChangedSource:
     """
 
     topic: str
-    partition: int
+    partition: LogKey
     old_cluster_id: str
     old_topic_id: str
     new_cluster_id: str

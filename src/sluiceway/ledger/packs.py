@@ -105,7 +105,7 @@ class Packs:
         return folder
 
     def _exists(self, folder: int) -> bool:
-        return self._storage.status(self._layout.pack(folder)) is not None
+        return self._storage.has_file(self._layout.pack(folder))
 
     def _write(self, folder: int) -> None:
         staged = f"{self._layout.stage}/pack-{folder:016d}-{uuid4().hex}"
@@ -142,7 +142,7 @@ class Packs:
             raise LedgerCorruptError(
                 f"slot {seq} cannot be packed",
                 where=path,
-                hint="run `sluiceway verify`; nothing was removed",
+                hint="run `sluiceway verify JOB`; nothing was removed",
             )
         return raw
 

@@ -1,34 +1,19 @@
 """The part of a SNAPSHOT's side file that tells of the table's partitions."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from sluiceway.ledger.fold_state import (
     ClosedPrefix,
     FoldState,
     LeftFolder,
     OpenIntent,
-    PartitionState,
 )
 from sluiceway.ledger.forgetting import forget
+from sluiceway.ledger.name_list import packed_names, unpacked_names
+from sluiceway.ledger.partition_columns import packed_states, unpacked_states
+from sluiceway.ledger.sealing import after_sealing
 from sluiceway.types.strict_json import BigInt
-
-
-@dataclass(frozen=True, slots=True)
-class _Partition:
-    values: tuple[str | None, ...]
-    folder: str
-    first_seq: int
-    last_seq: int
-    location: str
-    moved_seq: int
-    placed_seq: int
-    rows: BigInt
-    files: BigInt
-    size_bytes: BigInt
-    file_sum: BigInt
-    version: int
-    whole: bool
-    expired: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +45,38 @@ class _Left:
 class PartitionsImage:
     """What a fold knows of partitions, as strict JSON holds it."""
 
-    kept: tuple[_Partition, ...]
+    kept: str
     forgotten_up_to: str
     intents: tuple[_Intent, ...]
     closed: tuple[_Closed, ...]
+    sealed: str
     left: tuple[_Left, ...]
 
 
-def partitions_image(fold: FoldState) -> PartitionsImage:
-    """Of a fold as it will be behind the SNAPSHOT; the fold itself stays as it is."""
-    after = replace(fold, partitions=dict(fold.partitions), forgotten=None)
+def partitions_image(fold: FoldState, sealed: Iterable[str] = ()) -> PartitionsImage:
+    """Of a fold without what the SNAPSHOT makes it forget; the fold itself stays as it is.
+
+    Args:
+        fold: Up to the SNAPSHOT's slot.
+        sealed: What the SNAPSHOT seals. It is in the image still: whoever reads that takes the
+            SNAPSHOT in next, and tests whether it may be sealed.
+    """
+    after = after_sealing(fold, sealed)
     forget(after)
+    kept = [
+        state
+        for name, state in fold.partitions.items()
+        if name in after.partitions or after.sealed_above(name) is not None
+    ]
     return PartitionsImage(
-        kept=tuple(map(_partition, after.partitions.values())),
+        kept=packed_states(kept),
         forgotten_up_to=after.forgotten_up_to,
         intents=tuple(
             _Intent(seq, each.partition, each.uuid, each.version)
             for seq, each in sorted(fold.intents.items())
         ),
         closed=tuple(_closed(prefix, each) for prefix, each in sorted(fold.closed.items())),
+        sealed=packed_names(fold.sealed),
         left=tuple(
             _Left(folder, each.partition, each.seq) for folder, each in sorted(fold.left.items())
         ),
@@ -87,9 +85,10 @@ def partitions_image(fold: FoldState) -> PartitionsImage:
 
 def restore_partitions(fold: FoldState, image: PartitionsImage) -> None:
     """Give a fold what the image says; called while it has no partitions yet."""
-    fold.partitions = {each.folder: _state(each) for each in image.kept}
+    kept = unpacked_states(image.kept)
+    fold.partitions = {each.folder: each for each in kept}
     fold.forgotten_up_to = image.forgotten_up_to
-    fold.moved = {each.location: each.folder for each in image.kept if each.version}
+    fold.moved = {each.location: each.folder for each in kept if each.version}
     fold.intents = {
         each.seq: OpenIntent(each.partition, each.uuid, each.version) for each in image.intents
     }
@@ -103,6 +102,7 @@ def restore_partitions(fold: FoldState, image: PartitionsImage) -> None:
         )
         for each in image.closed
     }
+    fold.sealed = unpacked_names(image.sealed)
     fold.left = {each.folder: LeftFolder(each.partition, each.seq) for each in image.left}
 
 
@@ -110,41 +110,3 @@ def _closed(prefix: str, each: ClosedPrefix) -> _Closed:
     at_us = None if each.ready_at_us is None else BigInt(each.ready_at_us)
     late_rows = BigInt(each.late_rows)
     return _Closed(prefix, each.closed_seq, each.version, each.ready_seq, at_us, late_rows)
-
-
-def _partition(state: PartitionState) -> _Partition:
-    return _Partition(
-        values=state.values,
-        folder=state.folder,
-        first_seq=state.first_seq,
-        last_seq=state.last_seq,
-        location=state.location,
-        moved_seq=state.moved_seq,
-        placed_seq=state.placed_seq,
-        rows=BigInt(state.rows),
-        files=BigInt(state.files),
-        size_bytes=BigInt(state.size_bytes),
-        file_sum=BigInt(state.file_sum),
-        version=state.version,
-        whole=state.whole,
-        expired=state.expired,
-    )
-
-
-def _state(each: _Partition) -> PartitionState:
-    return PartitionState(
-        values=each.values,
-        folder=each.folder,
-        first_seq=each.first_seq,
-        last_seq=each.last_seq,
-        location=each.location,
-        moved_seq=each.moved_seq,
-        placed_seq=each.placed_seq,
-        rows=int(each.rows),
-        files=int(each.files),
-        size_bytes=int(each.size_bytes),
-        file_sum=int(each.file_sum),
-        version=each.version,
-        whole=each.whole,
-        expired=each.expired,
-    )

@@ -23,6 +23,7 @@ from sluiceway.ledger.partition_records import (
     ReplaceRecord,
 )
 from sluiceway.ledger.watermark_records import WatermarkRecord
+from sluiceway.spec.log_key import LogKey
 from sluiceway.types.strict_json import (
     BigInt,
     StrictJsonError,
@@ -32,15 +33,10 @@ from sluiceway.types.strict_json import (
     to_plain,
 )
 
-FORMAT = 3
-"""Format of the records that this version writes and the newest that it reads.
+FORMAT = 1
+"""Format of the records that this version writes and the newest that it reads."""
 
-1: FENCE, SOURCES, DATA. 2: SNAPSHOT, RESET and SOURCE_CHANGE besides. 3: INTENT, REPLACE,
-ABANDON, READY, EXPIRE, COUNTS, LANE and LANE_DATA besides, and in DATA what is closed, what is
-late, and the watermark.
-"""
-
-MIN_READER = 3
+MIN_READER = 1
 """Oldest format whose readers understand what this version writes; each FENCE declares it."""
 
 MAX_RECORD_BYTES = 64 << 20
@@ -69,13 +65,20 @@ class RecordType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableIdentityRecord:
-    """The table that the ledger belongs to, as the catalog knew it."""
+    """The table that the ledger belongs to, as the catalog knew it.
+
+    Attributes:
+        uuid: Of a lake table, which tells it from another one of its name; empty elsewhere.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"uuid"})
 
     catalog: str
     database: str
     name: str
     created_at_s: BigInt
     location: str
+    uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class PinnedPartition:
     """
 
     topic: str
-    partition: int
+    partition: LogKey
     cluster_id: str
     topic_id: str
     start: BigInt
@@ -145,13 +148,19 @@ class RangeRecord:
     Attributes:
         rows: Records read; `end - start == rows + gaps`.
         gaps: Offsets that were no row.
+        leader_epoch: Versions before wrote that of the last row. It need not belong to `end`, so it
+            decides nothing; None now.
+        end_epoch: A leader epoch under which all below `end` was known to be committed; None when
+            none is known.
         max_event_time_us: Greatest event time among the rows that are not dirty; none counts for
             more than the time when it was read (commit rule 23).
         offset_sum: Sum over the rows, 32 hex digits (see `ledger.offset_sum`).
     """
 
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"end_epoch"})
+
     topic: str
-    partition: int
+    partition: LogKey
     cluster_id: str
     topic_id: str
     start: BigInt
@@ -161,6 +170,7 @@ class RangeRecord:
     leader_epoch: int | None
     max_event_time_us: BigInt | None
     offset_sum: str
+    end_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,13 +247,17 @@ class SnapshotRecord:
         through: The side file holds the fold up to and without this slot.
         side: Name of the side file. One that is missing, altered or of another version is ignored.
         version: Of the fold's content; any other reader ignores the side file.
+        sealed: What is closed for ever from here on (`ledger.sealing`).
     """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"sealed"})
 
     through: int
     side: str
     size_bytes: BigInt
     sha256: str
     version: int
+    sealed: tuple[str, ...] = ()
 
 
 Body = (
@@ -281,32 +295,6 @@ _BODIES: dict[RecordType, type] = {
     RecordType.LANE: LaneRecord,
     RecordType.LANE_DATA: LaneDataRecord,
 }
-_SINCE_FORMAT = {
-    RecordType.SNAPSHOT: 2,
-    RecordType.RESET: 2,
-    RecordType.SOURCE_CHANGE: 2,
-    RecordType.INTENT: 3,
-    RecordType.REPLACE: 3,
-    RecordType.ABANDON: 3,
-    RecordType.READY: 3,
-    RecordType.EXPIRE: 3,
-    RecordType.COUNTS: 3,
-    RecordType.LANE: 3,
-    RecordType.LANE_DATA: 3,
-}
-_FIELDS_SINCE: dict[RecordType, dict[str, int]] = {
-    RecordType.DATA: {
-        "closed": 3,
-        "late_in": 3,
-        "watermark": 3,
-        "late_files": 3,
-        "late_rows": 3,
-        "clock_us": 3,
-        "counted": 3,
-    }
-}
-"""Fields of bodies that earlier formats do not have; they are at their defaults there."""
-
 _TYPES = {kind: name for name, kind in _BODIES.items()}
 
 
@@ -353,22 +341,9 @@ def encode_record(record: Record) -> bytes:
             "published_through": record.published_through,
             "effects_through": record.effects_through,
             "type": record.type.value,
-            "body": _plain_body(record),
+            "body": to_plain(record.body, type(record.body)),
         }
     )
-
-
-def _plain_body(record: Record) -> dict[str, object]:
-    plain: dict[str, object] = to_plain(record.body, type(record.body))
-    for name in _later_fields(record.type, record.format):
-        if plain.pop(name, None):
-            raise ValueError(f"format {record.format} has no field {name} in {record.type}")
-    return plain
-
-
-def _later_fields(kind: RecordType, version: int) -> list[str]:
-    """Fields that records of this format are too old for."""
-    return [name for name, since in _FIELDS_SINCE.get(kind, {}).items() if version < since]
 
 
 def encode_plain(plain: dict[str, object]) -> bytes:
@@ -412,6 +387,8 @@ def _decode(raw: bytes, where: str) -> Record:
         raise LedgerCorruptError(f"record has {len(raw)} bytes", where=where)
     plain = from_plain(loads(raw), dict[str, object], "record")
     version = plain.get("format")
+    if isinstance(version, int) and version < 1:
+        raise StrictJsonError(f"record has format {version}, the first one is 1")
     if isinstance(version, int) and version > FORMAT:
         raise LedgerCorruptError(
             f"record has format {version}, this version reads up to {FORMAT}",
@@ -425,11 +402,6 @@ def _decode(raw: bytes, where: str) -> Record:
     if plain["type"] not in RecordType.__members__:
         raise StrictJsonError(f"unknown record type {plain['type']!r}")
     found = RecordType(plain["type"])
-    later = _later_fields(found, plain["format"])
-    if unknown := plain["body"].keys() & set(later):
-        raise StrictJsonError(f"format {plain['format']} has no fields {sorted(unknown)}")
-    sparse: frozenset[str] = getattr(_BODIES[found], "SPARSE", frozenset())
-    body = {**plain["body"], **{name: [] for name in later if name not in sparse}}
     record = Record(
         engine=plain["engine"],
         seq=plain["seq"],
@@ -438,11 +410,9 @@ def _decode(raw: bytes, where: str) -> Record:
         id=plain["id"],
         published_through=plain["published_through"],
         effects_through=plain["effects_through"],
-        body=from_plain(body, _BODIES[found], "body"),
+        body=from_plain(plain["body"], _BODIES[found], "body"),
         format=plain["format"],
     )
-    if record.format < _SINCE_FORMAT.get(record.type, 1):
-        raise StrictJsonError(f"format {record.format} has no {record.type}")
     if encode_record(record) != raw:
         raise StrictJsonError("bytes are not canonical")
     return record

@@ -23,10 +23,11 @@ from sluiceway.ledger.partition_image import (
 )
 from sluiceway.ledger.records import FenceRecord, Record, RowCounts, SnapshotRecord
 from sluiceway.ledger.watermark_records import HeldByRecord
+from sluiceway.spec.log_key import LogKey, SourceKey
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
-FOLD_VERSION = 4
+FOLD_VERSION = 5
 """Raised with every change to what a fold holds or means."""
 
 _LAST_SLOT = 10**20 - 1
@@ -42,7 +43,7 @@ class Hint:
 @dataclass(frozen=True, slots=True)
 class _Source:
     topic: str
-    partition: int
+    partition: LogKey
     cluster_id: str
     topic_id: str
     start: BigInt
@@ -51,7 +52,7 @@ class _Source:
     generation: int
     has_data: bool
     retired: bool
-    leader_epoch: int | None
+    end_epoch: int | None
     max_event_time_us: BigInt | None
     quiet_since_us: BigInt | None
     idle: bool
@@ -100,8 +101,16 @@ class _Image:
     counted: _Counted
 
 
-def write_side_file(storage: Storage, layout: LedgerLayout, fold: Fold) -> SnapshotRecord:
+def write_side_file(
+    storage: Storage, layout: LedgerLayout, fold: Fold, sealed: tuple[str, ...] = ()
+) -> SnapshotRecord:
     """Lay a fold beside the log. Called with everything published, before the record is put.
+
+    Args:
+        storage: Of the ledger.
+        layout: Of the ledger.
+        fold: Up to the record's slot.
+        sealed: What the record seals; the fold has it still.
 
     Returns:
         The record that names it.
@@ -110,12 +119,12 @@ def write_side_file(storage: Storage, layout: LedgerLayout, fold: Fold) -> Snaps
         InvariantError: Something is not published.
         StorageUnavailableError: The side file could not be written.
     """
-    raw = encode(_image(fold))
+    raw = encode(_image(fold, sealed))
     name = f"{fold.next_seq:020d}-{uuid4().hex}.json"
     storage.make_folders(layout.snapshots)
     storage.put_if_absent(layout.snapshot(name), raw, tmp_folder=layout.stage)
     digest = hashlib.sha256(raw).hexdigest()
-    return SnapshotRecord(fold.next_seq, name, BigInt(len(raw)), digest, FOLD_VERSION)
+    return SnapshotRecord(fold.next_seq, name, BigInt(len(raw)), digest, FOLD_VERSION, sealed)
 
 
 def write_hint(storage: Storage, layout: LedgerLayout, seq: int) -> None:
@@ -151,16 +160,16 @@ def load_snapshot(storage: Storage, layout: LedgerLayout, record: Record) -> Fol
         return None
     try:
         image = decode(raw, _Image)
+        return _fold(image) if image.next_seq == body.through else None
     except StrictJsonError as error:
         raise LedgerCorruptError(
             f"the side file of slot {record.seq} is what was written, but no fold: {error}",
             where=layout.snapshot(body.side),
             hint="remove the side file; the fold is then made from the log",
         ) from error
-    return _fold(image) if image.next_seq == body.through else None
 
 
-def _image(fold: Fold) -> _Image:
+def _image(fold: Fold, sealed: tuple[str, ...]) -> _Image:
     if fold.fence is None or fold.first_fence is None or fold.unpublished:
         raise InvariantError(f"a snapshot at slot {fold.next_seq} needs everything published")
     return _Image(
@@ -176,7 +185,7 @@ def _image(fold: Fold) -> _Image:
         data_seq=fold.data_seq,
         subscription=fold.subscription,
         sources=tuple(_source(key, state) for key, state in sorted(fold.sources.items())),
-        partitions=partitions_image(fold),
+        partitions=partitions_image(fold, sealed),
         counts=fold.counts,
         late_rows=fold.late_rows,
         clock_us=BigInt(fold.clock_us),
@@ -194,7 +203,7 @@ def _image(fold: Fold) -> _Image:
     )
 
 
-def _source(key: tuple[str, int], state: SourceState) -> _Source:
+def _source(key: SourceKey, state: SourceState) -> _Source:
     return _Source(
         *key,
         cluster_id=state.cluster_id,
@@ -205,7 +214,7 @@ def _source(key: tuple[str, int], state: SourceState) -> _Source:
         generation=state.generation,
         has_data=state.has_data,
         retired=state.retired,
-        leader_epoch=state.leader_epoch,
+        end_epoch=state.end_epoch,
         max_event_time_us=_big(state.max_event_time_us),
         quiet_since_us=_big(state.quiet_since_us),
         idle=state.idle,
@@ -276,7 +285,7 @@ def _source_state(each: _Source) -> SourceState:
         generation=each.generation,
         has_data=each.has_data,
         retired=each.retired,
-        leader_epoch=each.leader_epoch,
+        end_epoch=each.end_epoch,
         max_event_time_us=each.max_event_time_us,
         quiet_since_us=each.quiet_since_us,
         idle=each.idle,

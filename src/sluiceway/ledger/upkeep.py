@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.sealing import SealChoice, seal_everything, to_seal
 from sluiceway.ledger.snapshot import write_hint, write_side_file
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.contract import Storage
@@ -20,11 +21,13 @@ class Upkeep:
 
     Attributes:
         snapshot_seq: Slot of a new SNAPSHOT.
+        sealed: What it has sealed.
         packed: Number of a log folder that is a pack now.
         damage: Why old records cannot be packed; nothing was removed.
     """
 
     snapshot_seq: int | None = None
+    sealed: tuple[str, ...] = ()
     packed: int | None = None
     damage: LedgerCorruptError | None = None
 
@@ -34,10 +37,12 @@ class LogUpkeep:
 
     Args:
         writer: The driver's.
+        sealing: What the route does not need any more by its job file.
     """
 
-    def __init__(self, writer: LedgerWriter) -> None:
+    def __init__(self, writer: LedgerWriter, sealing: SealChoice = seal_everything) -> None:
         self._log = writer.log
+        self._sealing = sealing
         self._writer = writer
         # A folder may wait since an earlier driver's SNAPSHOT.
         self._may_pack = True
@@ -45,6 +50,12 @@ class LogUpkeep:
     def due(self) -> bool:
         """Whether `run` has something to do. Costs nothing."""
         return self._snapshot_due() or self._may_pack
+
+    @property
+    def starved(self) -> bool:
+        """Whether a SNAPSHOT waits for long for records that are not published. Costs nothing."""
+        fold = self._writer.fold
+        return fold.next_seq - fold.snapshot_through >= 2 * SNAPSHOT_EVERY
 
     def run(self) -> Upkeep:
         """Take a SNAPSHOT or pack one folder. Called between two commits of the route.
@@ -57,11 +68,12 @@ class LogUpkeep:
         fold, storage, layout = self._writer.fold, self._log.storage, self._log.layout
         if self._snapshot_due():
             before = fold.snapshot_through
-            committed = self._writer.commit(write_side_file(storage, layout, fold))
+            sealed = to_seal(fold, self._sealing)
+            committed = self._writer.commit(write_side_file(storage, layout, fold, sealed))
             write_hint(storage, layout, committed.seq)
             _drop_side_files(storage, layout, before)
             self._may_pack = True
-            return Upkeep(snapshot_seq=committed.seq)
+            return Upkeep(snapshot_seq=committed.seq, sealed=sealed)
         try:
             packed = self._log.packs.pack_next(fold.snapshot_through)
         except LedgerCorruptError as damage:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from sluiceway.spec.log_key import LogKey
 from sluiceway.types.strict_json import BigInt
 
 MAX_HELD_BY = 8
@@ -14,7 +15,7 @@ class SourceName:
     """A source partition."""
 
     topic: str
-    partition: int
+    partition: LogKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class HeldByRecord:
     """
 
     topic: str
-    partition: int
+    partition: LogKey
     log_end: BigInt | None
     high_watermark: BigInt | None
 

@@ -48,6 +48,7 @@ class LedgerWriter:
     Attributes:
         log: What it writes to.
         fold: State up to the tail as this writer knows it.
+        on_effects: Told of each `note_effects`, by the thread that notes it.
     """
 
     def __init__(self, log: LedgerLog, fold: Fold, on_wait: OnWait) -> None:
@@ -56,6 +57,7 @@ class LedgerWriter:
         self._reserve = Reserve(log.storage, log.layout)
         self._effects_through = fold.effects_through
         self._durable_through = 0
+        self.on_effects: Callable[[int], None] | None = None
         self.fold = fold
         self.term = fold.term
 
@@ -134,15 +136,21 @@ class LedgerWriter:
     def _refuse_if_fenced(self) -> None:
         # Asked of the fold, not of what was read now: a failed read may have come between.
         if self.fold.term != self.term and self.fold.fence is not None:
-            raise fenced_by(self.fold.term, self.fold.fence)
+            fence = self.fold.fence
+            raise fenced_by(self.fold.term, fence.host, fence.pid)
 
-    def note_published(self) -> None:
-        """All files of all records so far are at their final names."""
-        self.fold.check_published_through(self.fold.next_seq)
+    def note_published(self, through: int | None = None) -> None:
+        """All files of all records below `through` are at their final names; None: of all so far.
+
+        Called by the thread that puts the records; each one says so from then on.
+        """
+        self.fold.check_published_through(self.fold.next_seq if through is None else through)
 
     def note_effects(self, through: int) -> None:
         """The catalog has what all records below `through` ask for."""
         self._effects_through = max(self._effects_through, through)
+        if self.on_effects is not None:
+            self.on_effects(through)
 
     def _try_put(self, body: Body, term: int) -> Committed | None:
         """Put into the next slot; None when another record stands there."""
@@ -239,11 +247,11 @@ class LedgerWriter:
         return True
 
 
-def fenced_by(term: int, fence: FenceRecord) -> FencedError:
-    """The error for a driver that met another's fence."""
+def fenced_by(term: int, host: str, pid: int) -> FencedError:
+    """The error for a driver that met the fence of another, who has this term."""
     error = FencedError(
-        f"term {term} was taken over by {fence.host} pid {fence.pid}",
+        f"term {term} was taken over by {host} pid {pid}",
         hint="this driver has stopped and wrote nothing after that; the other one goes on",
     )
-    evidence = {"host": fence.host, "pid": fence.pid, "term": term}
+    evidence = {"host": host, "pid": pid, "term": term}
     return error.with_report(evidence, ("sluiceway status JOB",))

@@ -3,6 +3,7 @@
 import os
 import time
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -12,6 +13,7 @@ _CLEAR = "\r\033[K"
 _USUAL_COLUMNS = 80
 # A route that tries again may need so long to find out that nothing has changed.
 _ATTEMPT_S = 12.0
+_FIRST = "reading the first epoch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Progress:
 
     Attributes:
         profile: Where the time goes; told of every commit.
+        watched: Whether somebody looks on while tasks read.
+        reads: Route -> records that tasks have read, those of the running epoch too.
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
@@ -49,6 +53,8 @@ class Progress:
         self._seq = 0
         self._rate = 0.0
         self.profile = RunProfile()
+        self.watched = stream is not None
+        self.reads: Mapping[str, int] = {}
         self.commits = 0
         self.rows = 0
         self.dirty = 0
@@ -68,10 +74,26 @@ class Progress:
             # Nothing comes any more: the last epoch's rate is no rate of now.
             self._rate = 0.0
         if self.commits == 0:
-            self._text = "reading the first epoch" if records else "no rows yet"
+            self._text = self._first() if records or self.reads else "no rows yet"
         else:
             self._text = self._counts()
         self._show()
+
+    def reading(self, reads: Mapping[str, int]) -> None:
+        """Tasks have read so many records since the run began. Called a few times a second.
+
+        Args:
+            reads: By route.
+        """
+        self.reads = dict(reads)
+        if self.commits == 0 and any(self.reads.values()):
+            self._text = self._first()
+            self._show()
+
+    def lead(self) -> str:
+        """What the driver is at, in words; while it starts, that is all there is to tell."""
+        now = time.monotonic()
+        return _one_line(self._lead([w for w in tuple(self._waits.values()) if w.until > now]))
 
     def epoch(self, seq: int, rows: EpochRows, seconds: float, *, route: str = "") -> None:
         """An epoch of `route` was committed and published; the route waits for nothing."""
@@ -99,6 +121,10 @@ class Progress:
         else:
             self._waits[route] = _Wait(reason, time.monotonic() + for_s + _ATTEMPT_S)
         self._show()
+
+    def _first(self) -> str:
+        read = sum(self.reads.values())
+        return f"reading the first epoch: {read:,} records so far" if read else _FIRST
 
     def _counts(self) -> str:
         return (

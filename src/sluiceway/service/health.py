@@ -1,29 +1,39 @@
-"""Health endpoints of a running driver, on the loopback address only.
+"""Health endpoints and metrics of a running driver, on the loopback address unless told otherwise.
 
 `GET /healthz` answers 200 while the loop goes round, else 503. `GET /readyz` answers 200 when
-every route has started and none has halted, else 503. Both tell the state of all routes. A
-request is small, is read in a few seconds or not at all, and never waits for the loop or makes
-it wait.
+every route has started and none has halted, else 503. Both tell the state of all routes.
+`GET /metrics` is the page for Prometheus. A request is small, is read in a few seconds or not at
+all, and never waits for the loop or makes it wait. With a token each request has to bring it.
+Without one, a request that names another host than this machine is refused, as a browser would
+send it for a page that is not ours.
 """
 
+import hmac
 import json
+import re
+import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from socketserver import TCPServer
 from typing import Any
 
+from sluiceway.config.compile import figure_limits
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.job.status_board import StatusBoard
+from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
 from sluiceway.observe.log import Log
+from sluiceway.service.metrics_page import MetricsPage
+from sluiceway.spec.models import JobSpec
 
 LOOPBACK = "127.0.0.1"
+OWN_NAMES = frozenset({LOOPBACK, "localhost", "[::1]"})
 MAX_HEAD_BYTES = 8192
 MAX_CONNECTIONS = 16
 REQUEST_TIMEOUT_S = 5.0
@@ -73,17 +83,31 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer by path; a query is not expected."""
+        token = self.server.access.token
+        if token is not None:
+            if not _brings(token, self.headers.get_all("Authorization", [])):
+                self._answer(HTTPStatus.UNAUTHORIZED, {"error": "the token is missing or wrong"})
+                return
+        elif not _is_loopback(self.headers.get_all("Host", [])):
+            self._answer(HTTPStatus.MISDIRECTED_REQUEST, {"error": "the header Host is not ours"})
+            return
         board = self.server.board
+        if self.path == "/metrics":
+            accepted = ", ".join(self.headers.get_all("Accept", []))
+            content, content_type = self.server.page.render(accepted)
+            self._send(HTTPStatus.OK, content, content_type)
+            return
         if self.path == "/healthz":
             good = board.is_alive()
         elif self.path == "/readyz":
             good = board.is_ready()
         else:
-            self._answer(HTTPStatus.NOT_FOUND, {"error": "only /healthz and /readyz are here"})
+            told = "only /healthz, /readyz and /metrics are here"
+            self._answer(HTTPStatus.NOT_FOUND, {"error": told})
             return
         body = {
             "ok": good,
-            "beat_age_s": round(board.beat_age_s(), 1),
+            "beat_age_ms": round(1000 * board.beat_age_s()),
             "routes": [asdict(status) for status in board.snapshot()],
         }
         self._answer(HTTPStatus.OK if good else HTTPStatus.SERVICE_UNAVAILABLE, body)
@@ -94,9 +118,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(HTTPStatus(code), {"error": HTTPStatus(code).phrase})
 
     def _answer(self, status: HTTPStatus, body: dict[str, Any]) -> None:
-        content = json.dumps(body).encode() + b"\n"
+        self._send(status, json.dumps(body).encode() + b"\n", "application/json")
+
+    def _send(self, status: HTTPStatus, content: bytes, content_type: str) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        if status is HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Cache-Control", "no-store")
         self.end_headers()
@@ -110,6 +138,54 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing: a probe comes every few seconds."""
 
 
+def _is_loopback(hosts: list[str]) -> bool:
+    """Whether a request asks this machine by a name of its own; probes that name none do.
+
+    A page in a browser may have its own name point here (DNS rebinding); it then asks by that.
+    """
+    if len(hosts) > 1:
+        return False
+    name = re.sub(r":[0-9]*\Z", "", hosts[0].strip()) if hosts else LOOPBACK
+    return name.lower() in OWN_NAMES
+
+
+def _brings(token: str, headers: list[str]) -> bool:
+    """Whether a request has the token, and it alone; compared in constant time."""
+    scheme, _, given = headers[0].strip().partition(" ") if len(headers) == 1 else ("", "", "")
+    return scheme.lower() == "bearer" and hmac.compare_digest(
+        given.strip().encode(errors="replace"), token.encode()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAccess:
+    """Who may ask, and what of the metrics is told.
+
+    Attributes:
+        job: The job's name.
+        address: IP address that is listened on.
+        token: Each request has to bring it; None asks for none, on a loopback address only.
+        limits: How many routes have series of their own.
+    """
+
+    job: str = ""
+    address: str = LOOPBACK
+    token: str | None = field(default=None, repr=False)
+    limits: FigureLimits = PLAIN_LIMITS
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> "HttpAccess":
+        """As a job file says."""
+        told = spec.metrics
+        token = None if told.token is None else told.token.reveal()
+        return cls(spec.name, told.address, token, figure_limits(told))
+
+    def url(self, port: int) -> str:
+        """Where the endpoints are."""
+        host = f"[{self.address}]" if ":" in self.address else self.address
+        return f"http://{host}:{port}"
+
+
 class _Server(ThreadingHTTPServer):
     """One thread a connection, and few of them."""
 
@@ -117,16 +193,20 @@ class _Server(ThreadingHTTPServer):
     allow_reuse_port = False
     request_queue_size = MAX_CONNECTIONS
 
-    def __init__(self, port: int, board: StatusBoard, log: Log) -> None:
+    def __init__(self, port: int, board: StatusBoard, log: Log, access: HttpAccess) -> None:
         self.board = board
+        self.access = access
+        self.page = MetricsPage(access.job, board, access.limits)
         self._log = log
         self._free = threading.BoundedSemaphore(MAX_CONNECTIONS)
-        super().__init__((LOOPBACK, port), _Handler)
+        if ":" in access.address:
+            self.address_family = socket.AF_INET6
+        super().__init__((access.address, port), _Handler)
 
     def server_bind(self) -> None:
         # The base class asks the resolver for a name, which can take seconds.
         TCPServer.server_bind(self)
-        self.server_name, self.server_port = LOOPBACK, self.server_address[1]
+        self.server_name, self.server_port = self.access.address, self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self._free.acquire(blocking=False):
@@ -154,22 +234,27 @@ class HealthServer:
     """Serves the health endpoints from threads of its own.
 
     Args:
-        port: Of the loopback address; 0 takes a free one.
+        port: Of the address; 0 takes a free one.
         board: What it tells.
         log: Told where it listens.
+        access: Address, and who may ask.
 
     Raises:
         UnhealthyEnvironmentError: The port cannot be had.
     """
 
-    def __init__(self, port: int, board: StatusBoard, log: Log) -> None:
+    def __init__(
+        self, port: int, board: StatusBoard, log: Log, access: HttpAccess | None = None
+    ) -> None:
+        access = access or HttpAccess()
         try:
-            self._server = _Server(port, board, log)
+            self._server = _Server(port, board, log, access)
         except OSError as error:
             raise UnhealthyEnvironmentError(
                 f"the health endpoints cannot listen: {error.strerror or error}",
-                where=f"{LOOPBACK}:{port}",
-                hint="another driver may have the port; choose another run.health_port",
+                where=f"{access.address}:{port}",
+                hint="another driver may have the port, or metrics.address may be none of this "
+                "machine; choose another run.health_port or address",
             ) from error
         self._log = log
         self._thread = threading.Thread(
@@ -184,7 +269,8 @@ class HealthServer:
     def start(self) -> None:
         """Begin to answer. Called once."""
         self._thread.start()
-        self._log.info("health_listening", host=LOOPBACK, port=self.port)
+        host = self._server.access.address
+        self._log.info("health_listening", host=host, port=self.port)
 
     def close(self) -> None:
         """Stop answering; requests that are being read are left to end by themselves."""
@@ -195,8 +281,10 @@ class HealthServer:
 
 
 @contextmanager
-def health_served(port: int | None, board: StatusBoard, log: Log) -> Iterator[int | None]:
-    """Serve the health endpoints inside the block; the port, or None when nobody wants them.
+def health_served(
+    port: int | None, board: StatusBoard, log: Log, access: HttpAccess | None = None
+) -> Iterator[int | None]:
+    """Serve health and metrics inside the block; the port, or None when nobody wants them.
 
     Raises:
         UnhealthyEnvironmentError: The port cannot be had.
@@ -204,7 +292,7 @@ def health_served(port: int | None, board: StatusBoard, log: Log) -> Iterator[in
     if port is None:
         yield None
         return
-    server = HealthServer(port, board, log)
+    server = HealthServer(port, board, log, access)
     server.start()
     try:
         yield server.port

@@ -1,10 +1,13 @@
 """What every sink provides: on the driver a table to fill, inside a task a writer of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sluiceway.errors import TableMismatchError
+from sluiceway.ledger.follower import Follower
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.observe.log import Log
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.types.evolution import Columns
 from sluiceway.types.schema import Field, Schema
@@ -20,6 +23,9 @@ class TableIdentity:
         name: Its name.
         created_at_s: The catalog's creation time of the table, seconds since the epoch.
         location: Root folder, as an absolute path or URI.
+        uuid: Of the table, where its format has one; empty elsewhere.
+        ledger_place: Folder of the ledger and of committed files that are not in the table yet,
+            where that is not the table's own; empty is `location`.
     """
 
     catalog: str
@@ -27,6 +33,13 @@ class TableIdentity:
     name: str
     created_at_s: int
     location: str
+    uuid: str = ""
+    ledger_place: str = ""
+
+    @property
+    def home(self) -> str:
+        """Folder below which the ledger lies, and final names of committed files."""
+        return self.ledger_place or self.location
 
     def __str__(self) -> str:
         return f"{self.database}.{self.name}"
@@ -112,6 +125,32 @@ class ParkedPartition:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class FollowedRoute:
+    """What a route lends the followers of its table, from START until it is left.
+
+    Attributes:
+        name: Of the route.
+        ledger: The ledger's uuid.
+        log: Of the route; its `storage` and `layout` are where staged and final files are.
+        state: The table as START found it.
+        events: To tell a person.
+        published_through: As the fold has it at START: where one that publishes goes on.
+        effects_through: As the fold has it at START.
+        note_effects: Told of the slot below which the catalog has what the records ask for; it is
+            written into each record from then on. Any thread may call.
+    """
+
+    name: str
+    ledger: str
+    log: LedgerLog
+    state: TableState
+    events: Log
+    published_through: int
+    effects_through: int
+    note_effects: Callable[[int], None]
+
+
 class TableSink(ABC):
     """The driver's view of a table. Calls block at most the client's own time-out."""
 
@@ -136,6 +175,21 @@ class TableSink(ABC):
             LedgerMismatchError: It holds another value.
             MetastoreUnavailableError: The catalog does not answer.
         """
+
+    def followers(self, route: FollowedRoute) -> tuple[Follower, ...]:
+        """What makes the table equal to the log, as followers of their own.
+
+        Called once at each START of the route, when its ledger is held and before anything is
+        recovered; they are closed before the sink is. They may use the sink's own client.
+
+        Returns:
+            None of them: the driver itself links staged files to their final names below the
+            table's location, and shows partitions by `apply`. Else, where none of them
+            `publishes`, the driver puts one before them that links staged files to their final
+            names below `TableIdentity.home`; its name is `files`.
+        """
+        del route
+        return ()
 
     @abstractmethod
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sinks.hive.options import HiveTableOptions
-from sluiceway.sinks.hive.table import HiveTableSink
 
 METASTORE = "metastore"
+ICEBERG = "iceberg"
 
 OpenSink = Callable[[HiveTableOptions, Mapping[str, str]], TableSink]
 """What an entry point of `sluiceway.sinks` names: the table that the job file describes and the
@@ -32,12 +32,10 @@ class CatalogAccess:
         return f"CatalogAccess({self.kind!r}, <{len(self.options)} options>)"
 
 
-def _open_metastore(table: HiveTableOptions, options: Mapping[str, str]) -> TableSink:
-    del options
-    return HiveTableSink(table)
-
-
-_BUILT_IN: Mapping[str, OpenSink] = {METASTORE: _open_metastore}
+_BUILT_IN = {
+    METASTORE: "sluiceway.sinks.hive.table:open_hive_table",
+    ICEBERG: "sluiceway.sinks.iceberg.table:open_iceberg_table",
+}
 
 
 def open_sink(access: CatalogAccess, table: HiveTableOptions) -> TableSink:

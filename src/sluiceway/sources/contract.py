@@ -8,20 +8,40 @@ reads.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from sluiceway.errors import InvariantError
+from sluiceway.spec.log_key import LogKey
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourcePartition:
-    """One ordered log."""
+    """One ordered log.
+
+    Attributes:
+        partition: Its key in the topic: a number, or a text that the source makes of its own
+            parts (`Source.text_keys`). The source gives it to the same log for ever.
+    """
 
     topic: str
-    partition: int
+    partition: LogKey
 
     def __str__(self) -> str:
         return f"{self.topic}[{self.partition}]"
+
+    @property
+    def number(self) -> int:
+        """The key, for a source that numbers its partitions.
+
+        Raises:
+            InvariantError: It is a text; the partition is another source's.
+        """
+        if isinstance(self.partition, str):
+            raise InvariantError(f"{self}: expected a number")
+        return self.partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +169,16 @@ class Split:
         partition: The log.
         start_offset: First offset to read.
         stop_offset: Offset that is not read any more; None reads until the deadline.
-        leader_epoch: Epoch of the last committed record, for truncation checks; None unknown.
+        leader_epoch: One that everything below `start_offset` was known to be of at most, for
+            truncation checks; None unknown.
+        new_leader: Whether another leader epoch has begun since, so that the check has to be made.
     """
 
     partition: SourcePartition
     start_offset: int
     stop_offset: int | None = None
     leader_epoch: int | None = None
+    new_leader: bool = False
 
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -170,7 +193,7 @@ class RawRecords:
 
     Attributes:
         topics: Of the logs that the records are of.
-        partitions: Numbers of those logs.
+        partitions: Keys of those logs in their topics.
         offsets: In their logs.
         timestamps_ms: The queue's record times, since the epoch; None where it has none.
         keys: None is no key.
@@ -179,7 +202,7 @@ class RawRecords:
     """
 
     topics: Sequence[str]
-    partitions: Sequence[int]
+    partitions: Sequence[LogKey]
     offsets: Sequence[int] | npt.NDArray[np.int64]
     timestamps_ms: Sequence[int | None]
     keys: Sequence[bytes | None]
@@ -192,7 +215,7 @@ class Origins:
     """Where rows first came from, one value a row."""
 
     topics: Sequence[str]
-    partitions: Sequence[int]
+    partitions: Sequence[LogKey]
     offsets: Sequence[int]
 
 
@@ -213,6 +236,24 @@ class SourceBatch(ABC):
     @abstractmethod
     def timestamps_ms(self) -> Sequence[int | None]:
         """Record times in row order. Called only when a route uses them."""
+
+    def sampled_times_ms(self, step: int) -> Sequence[int | None]:
+        """Record times of every so manieth row, from the first on. Called with every batch.
+
+        Figures of how fresh rows are go by them, and by nothing else.
+
+        Args:
+            step: At least 1.
+        """
+        return self.timestamps_ms()[::step]
+
+    def value_bytes(self) -> int:
+        """Bytes of all payloads. Called with every batch."""
+        try:
+            return sum(map(len, self.values))  # type: ignore[arg-type]
+        except TypeError:
+            # There are tombstones among them.
+            return sum(map(len, filter(None, self.values)))
 
     @abstractmethod
     def records(self, rows: Sequence[int]) -> RawRecords:
@@ -249,7 +290,8 @@ class SplitEnd:
         rows: Records returned for this split.
         gaps: Offsets in [start, end) that were no row: compacted away, transaction markers,
             aborted transactions.
-        leader_epoch: Of the last record read; None when unknown.
+        leader_epoch: Of the record just below `end_offset`; None when it is not known, and where
+            markers or holes lie there.
     """
 
     end_offset: int
@@ -300,7 +342,13 @@ class Source(ABC):
 
     An entry point of `sluiceway.sources` names the class, which is made without arguments, on the
     driver and in every worker process.
+
+    Attributes:
+        text_keys: Whether keys of its source partitions are texts; else they are numbers. The
+            table's column of them and dirty files follow it.
     """
+
+    text_keys: ClassVar[bool] = False
 
     def check(self, options: Mapping[str, str]) -> None:  # noqa: B027 - nothing to check is fine
         """Refuse options that cannot be. Called when a job is compiled; without I/O.

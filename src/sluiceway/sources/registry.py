@@ -1,13 +1,14 @@
 """Which source serves a connection: this package's own, or a plug-in's by its name."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
-from sluiceway.sources.kafka.source import KafkaSource
 
-_BUILT_IN: Mapping[str, Callable[[], Source]] = {"kafka": KafkaSource}
+_BUILT_IN = {
+    "kafka": "sluiceway.sources.kafka.source:KafkaSource",
+    "rocketmq": "sluiceway.sources.rocketmq.source:RocketMqSource",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ def check_access(access: SourceAccess) -> None:
         lambda: source.check(options),
         told=(ValueError,),
     )
+
+
+def has_text_keys(access: SourceAccess) -> bool:
+    """Whether keys of its source partitions are texts. Called when a job is compiled."""
+    return _source(access).text_keys
 
 
 def open_client(access: SourceAccess, request_timeout_s: float) -> SourceClient:

@@ -12,7 +12,9 @@ from pydantic_core import PydanticCustomError
 
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.spec.event_time import OWN_FIELDS
-from sluiceway.spec.models import META_NAMES, takes_from_registry
+from sluiceway.spec.key_checks import check_key
+from sluiceway.spec.lake import RESERVED_COLUMNS, meta_name
+from sluiceway.spec.lake_checks import check_lake
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Mark, Problem, quoted
@@ -20,6 +22,8 @@ from sluiceway.spec.ready import check_ready
 from sluiceway.spec.retention import check_retention
 from sluiceway.spec.side_topics import check_side_topics
 from sluiceway.spec.subject_checks import check_subject
+from sluiceway.spec.table import META_NAMES, takes_from_registry
+from sluiceway.spec.table_paths import HIVE, ICEBERG, table_kind, table_path
 from sluiceway.spec.topic_pattern import (
     MAX_TOPIC_NAME,
     groups_in,
@@ -68,10 +72,12 @@ OWN_KAFKA_OPTIONS = frozenset(
         "transactional.id",
     ]
 )
-_WANTED: tuple[tuple[tuple[str, ...], str, PluginGroup], ...] = (
-    (("source",), "kafka", PluginGroup.SOURCES),
-    (("table", "hive"), "metastore", PluginGroup.SINKS),
+_WANTED: tuple[tuple[tuple[str, ...], tuple[str, ...], PluginGroup | None], ...] = (
+    (("source",), ("kafka", "rocketmq"), PluginGroup.SOURCES),
+    (("table", HIVE), ("metastore", "folder"), PluginGroup.SINKS),
+    (("table", ICEBERG), (ICEBERG,), None),
 )
+_STORE_KINDS = ("s3", "hdfs")
 _SCHEMA_FORMATS = frozenset({"avro", "protobuf"})
 _WITH_REGISTRY = _SCHEMA_FORMATS | {"json"}
 _ZONED = frozenset({"processing_time", "record_time"})
@@ -106,6 +112,8 @@ def cross_check(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     yield from check_ready(data, positions)
     yield from check_side_topics(data, positions)
     yield from check_retention(data, positions)
+    yield from check_lake(data, positions)
+    yield from check_key(data, positions)
 
 
 def _items(data: object, *path: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -122,13 +130,21 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
         if not _CONNECTION_NAME.fullmatch(name):
             text = f"expected 1 to 64 letters, digits, `_`, `-`, got {quoted(name)}"
             yield Problem(positions.key(("connections", name)), text, "rename the connection")
+    wanted = mapping(data, "table", table_kind(data)).get("storage")
+    if isinstance(wanted, str):
+        kinds = {*_STORE_KINDS, *plugin_names(PluginGroup.STORAGE)}
+        if not _is_reported(connections.get(wanted), kinds):
+            text = f"expected the name of a connection to a store, got {quoted(wanted)}"
+            todo = f"add one of the kinds {', '.join(sorted(kinds))}, or remove the key"
+            yield Problem(positions.value(table_path(positions, "storage")), text, todo)
     for parent, built_in, group in _WANTED:
-        kinds = {built_in, *plugin_names(group)}
+        others = () if group is None else plugin_names(group)
+        kinds = {*built_in, *others}
         wanted = mapping(data, *parent).get("connection")
         if not isinstance(wanted, str) or _is_reported(connections.get(wanted), kinds):
             continue
         fitting = [name for name, found in connections.items() if kinds & mapping(found).keys()]
-        kind = " or ".join([built_in, *plugin_names(group)])
+        kind = " or ".join([*built_in, *others])
         text = f"expected the name of a {kind} connection, got {quoted(wanted)}"
         todo = f"write one of: {', '.join(fitting)}" if fitting else f"add a {kind} connection"
         yield Problem(positions.value((*parent, "connection")), text, todo)
@@ -200,7 +216,7 @@ def _names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     """All names that end up in the table, in the order in which they claim them."""
     # A partition by the column of its own name moves that column out of the files: one name.
     moved = {
-        str(partition["name"]).lower()
+        str(partition.get("name", "")).lower()
         for _, partition in _items(data, "table", "partition_by")
         if str(partition.get("column")).lower() == str(partition.get("name", "")).lower()
     }
@@ -222,7 +238,8 @@ def _meta_names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
     if isinstance(meta, tuple):
         for index, field in enumerate(meta):
             if isinstance(field, str) and field in META_NAMES:
-                yield META_NAMES[field], ("table", "meta", index)
+                lake = table_kind(data) == ICEBERG
+                yield meta_name(field) if lake else META_NAMES[field], ("table", "meta", index)
     for field, name in mapping(meta).items():
         if isinstance(name, str):
             yield name, ("table", "meta", field)
@@ -230,7 +247,12 @@ def _meta_names(data: Mapping[str, Any]) -> Iterator[tuple[str, Path]]:
 
 def _check_names(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     taken: dict[str, Path] = {}
+    reserved = RESERVED_COLUMNS if table_kind(data) == ICEBERG else frozenset[str]()
     for name, path in _names(data):
+        if name.lower() in reserved:
+            text = f"expected names that Iceberg does not keep for itself, got {quoted(name)}"
+            todo = "take another name: Spark refuses to read a table with this one"
+            yield Problem(_name_mark(positions, path), text, todo)
         first = taken.setdefault(name.lower(), path)
         if first is not path:
             line = _name_mark(positions, first).line
@@ -296,11 +318,11 @@ def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
 def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """A table's name takes groups from the topic pattern, and is then no single table."""
     topics = mapping(data, "source").get("topics")
-    hive = mapping(data, "table", "hive")
-    name = hive.get("name")
+    table = mapping(data, "table", table_kind(data))
+    name = table.get("name")
     if not isinstance(name, str) or not groups_in(name):
         return
-    path = ("table", "hive", "name")
+    path = table_path(positions, "name")
     pattern = pattern_of(topics)
     if isinstance(topics, tuple):
         text = f"expected a plain name for topics that are listed, got {quoted(name)}"
@@ -309,9 +331,9 @@ def _check_template(data: Mapping[str, Any], positions: Positions) -> Iterator[P
         text = f"expected groups of the pattern, got {quoted('{' + group + '}')}"
         todo = f"{quoted(str(topics))} has {pattern.groups if pattern else 0}; {{0}} is all of it"
         yield Problem(positions.value(path), text, todo)
-    if "location" in hive:
+    if "location" in table:
         text = f"expected no location for the tables of {quoted(name)}"
-        yield Problem(positions.key(("table", "hive", "location")), text, "remove it")
+        yield Problem(positions.key(table_path(positions, "location")), text, "remove it")
 
 
 def _check_start(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
@@ -430,6 +452,7 @@ def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[
             yield Problem(positions.key(("format", "json", "extra")), text, "remove it")
     store = mapping(data, "table", "hive").get("connection")
     found = mapping(mapping(data, "connections").get(store) if isinstance(store, str) else None)
-    if evolution in ("follow_table", "add_columns") and found and "metastore" not in found:
+    hive = table_kind(data) == HIVE
+    if evolution in ("follow_table", "add_columns") and hive and found and "metastore" not in found:
         text = f"expected a metastore connection beside {quoted(evolution)}"
         yield Problem(positions.value(path), text, "write fail or quarantine")

@@ -25,6 +25,8 @@ REASONS = (
         "bad_text",
         "bad_time",
         "not_a_change",
+        "key_mismatch",
+        "key_changed",
         "unrepresentable",
         "unexpected_field",
         "too_deep",

@@ -80,7 +80,7 @@ class EventTimeSpec(Block):
     """Event time of a row.
 
     Attributes:
-        field: Dotted path that begins with a column, or one of `OWN_FIELDS`.
+        field: Dotted path that begins with a column, `$record_time` or `$processing_time`.
         unit: Of a number, which needs one; text with an offset is `iso8601` by itself.
         format: How texts are written, instead of a unit: a pattern, or `iso8601` with the offset
             left out at will.

@@ -106,6 +106,11 @@ class FormatSpec(PluginBlock):
     protobuf: ProtobufFormat | None = None
 
     @property
+    def is_change_log(self) -> bool:
+        """Whether records are changes of rows, which mean something only from the first one on."""
+        return any((self.debezium, self.canal, self.maxwell))
+
+    @property
     def built_in(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Name and options of the format, as texts in the order of its keys.
 

@@ -160,7 +160,7 @@ def inspect_job(
         return InspectedJob(None, problems)
     first = routes[0].spec
     specs = tuple(_with_places(route, path) for route in routes)
-    spec = JobSpec(first.name, first.owner, first.run, specs)
+    spec = JobSpec(first.name, first.owner, first.run, specs, first.metrics)
     positions = tuple(route.positions for route in routes)
     return InspectedJob(LoadedJob(spec, positions, path), problems)
 
@@ -193,7 +193,7 @@ def _read_one(
     found.extend(check_table_names([positions]))
     if spec is None:
         return [], found
-    name = "" if spec.table.hive.is_template else spec.name
+    name = "" if spec.table.target.is_template else spec.name
     return [_ReadRoute(spec.model_copy(update={"route": name}), positions)], found
 
 
@@ -221,9 +221,9 @@ def _read_routes(
 
 
 def _named(spec: RouteSpec, tree: RouteTree) -> RouteSpec:
-    if spec.table.hive.is_template:
+    if spec.table.target.is_template:
         return spec
-    name = tree.name or default_route_name(spec.table.hive.name)
+    name = tree.name or default_route_name(spec.table.target.name)
     return spec.model_copy(update={"route": name})
 
 
@@ -246,13 +246,12 @@ def read_job_file(path: FilePath) -> bytes:
     """
     where = str(path)
     try:
-        if not path.is_file():
-            found = "something that is no file" if path.exists() else "nothing"
-            raise JobFileError(
-                f"expected a job file, got {found}", where=where, hint="check the path"
-            )
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES + 1)
+        if path.is_file():
+            with path.open("rb") as file:
+                return file.read(MAX_BYTES + 1)
+        found = "expected a job file, got something that is no file"
+        message = found if path.exists() else "no such file"
+        raise JobFileError(message, where=where, hint="check the path")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "a path that cannot be"
         message = f"expected a readable job file, got: {reason}"

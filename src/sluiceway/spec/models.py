@@ -1,11 +1,10 @@
 """The job file as frozen values. Built by the loader only, which also checks across blocks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
 from pydantic import (
-    AfterValidator,
     BeforeValidator,
     ConfigDict,
     Field,
@@ -14,18 +13,17 @@ from pydantic import (
 )
 
 from sluiceway.errors import JobFileError
-from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
-from sluiceway.spec.columns import ColumnsFrom, ColumnSpec, SubjectColumns
+from sluiceway.spec.connections import ConnectionSpec, KafkaConnection
 from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
-from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.log_key import LogKey
+from sluiceway.spec.metrics import MetricsSpec
 from sluiceway.spec.positions import Places
 from sluiceway.spec.ready import ReadySpec
 from sluiceway.spec.retention import RetentionSpec
-from sluiceway.spec.schema_formats import SchemaRegistryConnection
 from sluiceway.spec.start import (
     EARLIEST,
     LATEST,
@@ -33,74 +31,36 @@ from sluiceway.spec.start import (
     parse_start_offsets,
     parse_start_time_ms,
 )
-from sluiceway.spec.time_pattern import check_time_pattern
-from sluiceway.spec.topic_pattern import compile_topic_pattern, groups_in
+from sluiceway.spec.table import TableSpec
+from sluiceway.spec.topic_pattern import compile_topic_pattern
 from sluiceway.spec.values import (
-    BootstrapServers,
-    ColumnName,
     ExpressionText,
-    FolderText,
     JobName,
     Line,
-    Location,
     Master,
     Option,
     Port,
     Rate,
-    TableName,
-    ThriftUri,
-    TimeZone,
     TopicName,
     duration,
     size,
     wrong,
 )
 
-MetaField = Literal[
-    "topic", "partition", "offset", "timestamp", "key", "key_text", "headers", "headers_text"
-]
-FROM_REGISTRY = "from_registry"
-META_NAMES: Mapping[str, str] = {field: f"_{field}" for field in get_args(MetaField)}
-_META_WORDS = ", ".join(META_NAMES)
-
-
-class KafkaConnection(Block):
-    """How to reach a Kafka cluster.
-
-    Attributes:
-        bootstrap_servers: `host:port` with commas between.
-        properties: Further options of librdkafka.
-    """
-
-    LATER = frozenset({"schema_registry"})
-    bootstrap_servers: BootstrapServers
-    properties: Mapping[str, Option] = Field(default_factory=dict)
-
-
-class MetastoreConnection(Block):
-    """How to reach a Hive Metastore: `thrift://host:port`."""
-
-    uri: ThriftUri
-
-
-class ConnectionSpec(PluginBlock):
-    """One named connection; exactly one kind is given."""
-
-    LATER = frozenset({"rocketmq", "hdfs", "s3"})
-    ONE_OF = ("kafka", "metastore", "schema_registry")
-    PLUGINS = (PluginGroup.SOURCES, PluginGroup.SINKS)
-    kafka: KafkaConnection | None = None
-    metastore: MetastoreConnection | None = None
-    schema_registry: SchemaRegistryConnection | None = None
-
 
 class StartSpec(Block):
-    """A start that is no word; exactly one of the keys is given."""
+    """A start that is no word; exactly one of the keys is given.
+
+    Attributes:
+        timestamp: The first record whose time is not before it, as `2026-11-20T08:00:00Z`.
+        offsets: Topic -> source partition -> first offset.
+        group: A consumer group, whose committed offsets are taken over.
+    """
 
     ONE_OF = ("timestamp", "offsets", "group")
     timestamp: Annotated[int | None, BeforeValidator(parse_start_time_ms)] = None
     offsets: Annotated[
-        tuple[tuple[str, int, int], ...] | None, BeforeValidator(parse_start_offsets)
+        tuple[tuple[str, LogKey, int], ...] | None, BeforeValidator(parse_start_offsets)
     ] = None
     group: Line | None = None
 
@@ -141,21 +101,17 @@ class SourceSpec(Block):
     """What is read.
 
     Attributes:
-        connection: Name of a Kafka connection.
+        connection: Name of a Kafka or RocketMQ connection.
         topics: Literal names, or one pattern that has to match a whole name.
-        start: Where source partitions begin that the ledger does not know.
+        start: Where source partitions begin that the ledger does not know; None: what the format
+            says, `RouteSpec.start_at`.
         max_rate_per_s: Records that the route may read a second; None sets no bound of its own.
     """
 
     connection: str
     topics: Annotated[tuple[str, ...] | str, BeforeValidator(_topics)]
-    start: Annotated[StartAt | StartSpec, BeforeValidator(_start)] = LATEST
+    start: Annotated[StartAt | StartSpec, BeforeValidator(_start)] | None = None
     max_rate_per_s: Rate | None = Field(default=None, alias="max_rate")
-
-    @property
-    def start_at(self) -> StartAt:
-        """The start; the other half of the annotation only tells which keys it has."""
-        return self.start.start() if isinstance(self.start, StartSpec) else self.start
 
     @property
     def pattern(self) -> str:
@@ -168,183 +124,24 @@ class SourceSpec(Block):
         return () if isinstance(self.topics, str) else self.topics
 
 
-class HiveTable(Block):
-    """Where rows go.
+class SlotsSpec(Block):
+    """How many slots of a cluster the job asks for.
 
     Attributes:
-        connection: Name of a metastore connection.
-        name: `database.table`; may hold groups of the topic pattern, as `ods.app_{1}`.
-        create: Whether a missing table is created.
-        location: Root folder of a table that is created.
-        file_format: Of a table that is created; one that exists must have it.
-        compression: Where the table's own properties name none.
-        parquet_timestamps: How Parquet files keep timestamps; None: by the metastore's version.
+        min: Kept also when there is nothing to read.
+        max: Asked for while it lags.
+        idle_ms: How long fewer must have been enough before some are given back.
     """
 
-    connection: str
-    name: TableName
-    create: Literal["if_missing", "never"] = "if_missing"
-    location: Location | None = None
-    file_format: Literal["parquet", "orc", "text", "json", "csv", "avro"] | None = None
-    compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] | None = None
-    parquet_timestamps: Literal["int96", "micros"] | None = None
+    min: Annotated[int, Field(ge=1, le=10_000)] = 1
+    max: Annotated[int, Field(ge=1, le=10_000)]
+    idle_ms: Annotated[int, *duration("1s", "1d")] = Field(default=60_000, alias="idle")
 
-    @property
-    def is_template(self) -> bool:
-        """Whether the name is made from a topic's."""
-        return bool(groups_in(self.name))
-
-    @property
-    def database(self) -> str:
-        """Database as Hive stores it: in lower case."""
-        return self.name.partition(".")[0].lower()
-
-    @property
-    def table(self) -> str:
-        """Table as Hive stores it: in lower case."""
-        return self.name.partition(".")[2].lower()
-
-
-class PartitionerSpec(PluginBlock):
-    """Who gives a partition column its values: a plug-in by its name, and its options."""
-
-    PLUGINS = (PluginGroup.PARTITIONERS,)
-
-
-class PartitionSpec(Block):
-    """A partition column; exactly one of the kinds is given.
-
-    Attributes:
-        event_time: Pattern for the event time, in the zone of the block `event_time`.
-        column: A column of the row.
-        constant: One value for all rows.
-        processing_time: Pattern for the time at which the row is read.
-        record_time: Pattern for the record's own time in the queue.
-        partitioner: A plug-in that looks at whole rows.
-        timezone: Of the last two; None is that of the block `event_time`, or UTC without one.
-    """
-
-    ONE_OF = (
-        *("event_time", "column", "constant", "processing_time", "record_time"),
-        "partitioner",
-    )
-    name: ColumnName
-    event_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
-    column: ColumnName | None = None
-    constant: FolderText | None = None
-    processing_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
-    record_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
-    timezone: TimeZone | None = None
-    partitioner: PartitionerSpec | None = None
-
-
-class MetaColumn(Block):
-    """A column of what the queue has beside the payload."""
-
-    field: MetaField
-    name: ColumnName
-
-
-_DECLARED = TypeAdapter(tuple[ColumnSpec, ...], config=ConfigDict(strict=True))
-
-
-def _columns(value: object) -> tuple[ColumnSpec, ...] | ColumnsFrom | None:
-    if value == "from_table":
-        return None
-    if value == FROM_REGISTRY:
-        return ColumnsFrom(from_registry=SubjectColumns())
-    if isinstance(value, dict):
-        return ColumnsFrom.model_validate(value)
-    if isinstance(value, tuple) and value:
-        return _DECLARED.validate_python(value)
-    choices = "`from_table`, `from_registry`, a list of columns, or {from_registry: changes}"
-    raise wrong(choices, "write one of them")
-
-
-def takes_from_registry(table: Mapping[str, Any]) -> bool:
-    """Whether a registry's schema says the columns of a table, which may be of the wrong shape."""
-    columns = table.get("columns")
-    return columns == FROM_REGISTRY or (isinstance(columns, Mapping) and FROM_REGISTRY in columns)
-
-
-def _version(value: object) -> object:
-    if value == "latest":
-        return None
-    if type(value) is not int or value < 1:
-        raise wrong("`latest` or a version from 1 up", "write one of the two")
-    return value
-
-
-def _meta(value: object) -> object:
-    """Both shapes of `meta` as a tuple: a list of fields, or a mapping of fields to names."""
-    if isinstance(value, tuple):
-        if not all(isinstance(field, str) for field in value):
-            raise wrong(f"a list of {_META_WORDS}", "list their names")
-        return tuple({"field": field, "name": META_NAMES.get(field, "_")} for field in value)
-    if isinstance(value, dict):
-        return tuple({"field": field, "name": name} for field, name in value.items())
-    raise wrong(f"a list of {_META_WORDS}, or a mapping to names", "list them")
-
-
-class SubjectSpec(Block):
-    """Which schema of a registry says the columns.
-
-    Attributes:
-        name: Of the subject; None is that of the values of the one topic.
-        version: From 1 up; None is the newest at each start of the route.
-        message: Full name of the message, in a Protobuf schema that declares several.
-    """
-
-    name: Line | None = None
-    version: Annotated[int | None, BeforeValidator(_version)] = None
-    message: Line | None = None
-
-
-class TableSpec(Block):
-    """The table and what its columns hold.
-
-    Attributes:
-        told_columns: Declared columns, or what is different from those of `subject`; None takes
-            them from the table. `columns` and `changes` are the two.
-        subject: The schema that says the columns; None where none does.
-        partition_by: Partition columns in path order.
-        meta: Columns of what the queue has beside the payload, after the others.
-        evolution: What happens when columns of the table come, go or change while the route runs,
-            and to fields of payloads that no column reads.
-    """
-
-    LATER = frozenset({"iceberg"})
-    hive: HiveTable
-    subject: SubjectSpec | None = None
-    told_columns: Annotated[
-        tuple[ColumnSpec, ...] | ColumnsFrom | None, BeforeValidator(_columns)
-    ] = Field(default=None, alias="columns")
-    partition_by: tuple[PartitionSpec, ...]
-    meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
-    evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
-
-    @model_validator(mode="before")
-    @classmethod
-    def _name_subject(cls, data: Any) -> Any:
-        """`from_registry` alone means the subject of the topic."""
-        if isinstance(data, Mapping) and takes_from_registry(data):
-            return {"subject": {}, **data}
-        return data
-
-    @property
-    def columns(self) -> tuple[ColumnSpec, ...] | None:
-        """Declared columns; None takes them from the table, or from `subject`."""
-        return self.told_columns if isinstance(self.told_columns, tuple) else None
-
-    @property
-    def changes(self) -> SubjectColumns:
-        """What is different from the columns of `subject`; nothing where none says them."""
-        told = self.told_columns
-        return told.from_registry if isinstance(told, ColumnsFrom) else SubjectColumns()
-
-    def with_columns(self, columns: tuple[ColumnSpec, ...]) -> "TableSpec":
-        """The same table with these columns declared."""
-        return self.model_copy(update={"told_columns": columns})
+    @model_validator(mode="after")
+    def _in_order(self) -> "SlotsSpec":
+        if self.min > self.max:
+            raise wrong(f"a `min` of at most `max`, which is {self.max}", "change one of them")
+        return self
 
 
 class RunSpec(Block):
@@ -359,6 +156,8 @@ class RunSpec(Block):
         max_rate_per_s: Records that all routes together may read a second; None sets no bound.
         memory_per_task_bytes: What a task may hold of the rows that it reads and writes.
         health_port: Port of the health endpoints on the loopback address; 0 takes a free one.
+        max_unpublished: Records that a route may have committed and not published.
+        slots: Of an elastic job on a cluster; None takes what Spark is given.
     """
 
     interval_ms: Annotated[int, *duration("0.5s", "10m")] = Field(default=10_000, alias="interval")
@@ -375,10 +174,35 @@ class RunSpec(Block):
         default=512 << 20, alias="memory_per_task"
     )
     health_port: Port | None = None
+    max_unpublished: Annotated[int, Field(ge=1, le=100_000)] = 100
+    slots: SlotsSpec | None = None
+
+    @model_validator(mode="after")
+    def _slots_of_a_cluster(self) -> "RunSpec":
+        if self.slots is not None and self.master.startswith("local"):
+            raise wrong("`slots` for a cluster only", "remove it: `local[N]` says how many")
+        return self
 
 
 class JobBlocks(Block):
-    """The blocks of a job file, but for its routes."""
+    """The blocks of a job file, but for its routes.
+
+    Attributes:
+        version: Of this format; 1.
+        name: Of the job; ledgers are known by it.
+        owner: Who answers for it.
+        connections: Name -> how a cluster, metastore, registry or store is reached.
+        source: What is read.
+        format: How payloads are read.
+        table: Where rows go, and what its columns hold.
+        where: Condition that a row has to meet to be written.
+        event_time: When a row happened, and what is too late.
+        files: How rows become files.
+        dirty: What happens about rows that do not fit.
+        run: How the job runs.
+        ready: When an hour is complete, and who is told.
+        retention: How long partitions are kept; None for ever.
+    """
 
     LATER = frozenset({"transform"})
     version: Literal[1]
@@ -395,10 +219,18 @@ class JobBlocks(Block):
     run: RunSpec = Field(default_factory=RunSpec)
     ready: ReadySpec | None = None
     retention: RetentionSpec | None = None
+    metrics: MetricsSpec = Field(default_factory=MetricsSpec)
 
 
 class RouteEntry(Block):
-    """A route as it is written: its topics, its table, and the blocks that it changes."""
+    """A route as it is written: its topics, its table, and the blocks that it changes.
+
+    Attributes:
+        name: Of the route; None is the table's.
+        topics: Literal names, or one pattern that has to match a whole name.
+        table: `database.table`, or what is different from the file's block.
+        where: Instead of the file's.
+    """
 
     LATER = JobBlocks.LATER
     name: JobName | None = None
@@ -415,7 +247,11 @@ class RouteEntry(Block):
 
 
 class JobFileBlocks(JobBlocks):
-    """All keys of a job file."""
+    """All keys of a job file.
+
+    Attributes:
+        routes: Topics and tables; the file's other blocks hold for all of them.
+    """
 
     routes: tuple[RouteEntry, ...] = ()
 
@@ -430,6 +266,26 @@ class RouteSpec(JobBlocks):
 
     route: str = ""
     places: Places | None = None
+
+    @property
+    def start_at(self) -> StartAt:
+        """Where source partitions begin that the ledger does not know.
+
+        Without a `start` a change log begins at its first record, since a row whose insert was
+        not read is wrong in the table; all else begins at the end.
+        """
+        given = self.source.start
+        if given is None:
+            return EARLIEST if self.format.is_change_log else LATEST
+        # The other half of the annotation only tells which keys a start has.
+        return given.start() if isinstance(given, StartSpec) else given
+
+    @property
+    def start_reason(self) -> str:
+        """Why a start that the file does not give is what it is; empty when it is given."""
+        if self.source.start is not None:
+            return ""
+        return "change logs begin there" if self.format.is_change_log else "not given"
 
     @property
     def kafka(self) -> KafkaConnection:
@@ -459,7 +315,8 @@ class RouteSpec(JobBlocks):
         Raises:
             JobFileError: The spec was not made by the loader and names no such connection.
         """
-        return self._connection(self.table.hive.connection, "table.hive.connection")
+        key = "table.hive" if self.table.hive is not None else "table.iceberg"
+        return self._connection(self.table.target.connection, f"{key}.connection")
 
     def _connection(self, name: str, key: str) -> ConnectionSpec:
         connection = self.connections.get(name)
@@ -480,3 +337,4 @@ class JobSpec:
     owner: str | None
     run: RunSpec
     routes: tuple[RouteSpec, ...]
+    metrics: MetricsSpec = field(default_factory=MetricsSpec)

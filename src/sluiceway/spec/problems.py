@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sluiceway.errors import Fatal, JobFileError, NotInThisVersionError
+from sluiceway.errors import Fatal, JobFileError, NotInThisVersionError, PlacedProblem
 
 MAX_SHOWN = 100
 _MAX_QUOTED = 60
@@ -69,6 +69,7 @@ def job_file_error(source: str, problems: Iterable[Problem]) -> Fatal:
         lines.append(f"and {len(ordered) - MAX_SHOWN} more")
     count = "1 problem" if len(ordered) == 1 else f"{len(ordered)} problems"
     message = "\n  ".join([count, *lines])
-    if all(problem.not_yet for problem in ordered):
-        return NotInThisVersionError(message, where=source)
-    return JobFileError(message, where=source)
+    not_yet = all(problem.not_yet for problem in ordered)
+    kind = NotInThisVersionError if not_yet else JobFileError
+    placed = (PlacedProblem(p.mark.line, p.mark.column, p.text, p.todo) for p in ordered)
+    return kind(message, where=source).with_problems(placed)

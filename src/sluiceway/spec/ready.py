@@ -118,6 +118,8 @@ class ReadySpec(Block):
             file.
         success_file: Whether announced folders get a file `_SUCCESS`.
         table_property: Whether the table's property says how far it is complete.
+        tag_ms: How long a lake table keeps a tag of the snapshot that has a complete partition;
+            None makes none.
         on_all_idle: Whether the watermark goes on when no source partition has anything to read.
         webhook: Who is told over HTTP.
         kafka: Who is told through Kafka.
@@ -128,6 +130,7 @@ class ReadySpec(Block):
     visible: Literal["on_ready", "on_commit"] = "on_ready"
     success_file: bool = False
     table_property: bool = Field(default=True, alias="property")
+    tag_ms: Annotated[int, *duration("1h", "365d")] | None = Field(default=None, alias="tag")
     on_all_idle: Literal["advance", "hold"] = "advance"
     webhook: WebhookSpec | None = None
     kafka: ReadyTopicSpec | None = None

@@ -17,7 +17,7 @@ _Keys = tuple[str, ...]
 _SCHEMAS: frozenset[_Keys] = frozenset(
     {("format", "avro", "schema"), ("format", "avro", "schemas"), ("format", "protobuf", "schema")}
 )
-_REFERENCE = re.compile(r"\$\{([^{}]*)\}")
+REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -43,7 +43,7 @@ class _Resolver:
     def _resolve_scalar(self, scalar: Scalar, most_bytes: int) -> Scalar:
         if not isinstance(scalar.value, str) or "${" not in scalar.value:
             return scalar
-        literal = _REFERENCE.sub("", scalar.value)
+        literal = REFERENCE.sub("", scalar.value)
         if "${" in literal:
             text = f"expected `${{env:NAME}}` or `${{file:/path}}`, got {quoted(scalar.text)}"
             self.problems.append(Problem(scalar.mark, text, "close the reference with `}`"))
@@ -53,7 +53,7 @@ class _Resolver:
 
     def _pieces(self, scalar: Scalar, most_bytes: int) -> Iterator[str]:
         text, end = str(scalar.value), 0
-        for match in _REFERENCE.finditer(text):
+        for match in REFERENCE.finditer(text):
             yield text[end : match.start()]
             yield self._lookup(match[1], scalar, most_bytes)
             end = match.end()

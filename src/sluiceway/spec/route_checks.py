@@ -6,11 +6,9 @@ from sluiceway.spec.document import Scalar
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.routes import RouteTree, default_route_name, is_route_name
+from sluiceway.spec.table_paths import table_path
 from sluiceway.spec.topic_pattern import groups_in
 from sluiceway.spec.values import is_table_name
-
-_NAME: Path = ("table", "hive", "name")
-_LOCATION: Path = ("table", "hive", "location")
 
 
 def check_routes(trees: Sequence[RouteTree]) -> Iterator[Problem]:
@@ -26,20 +24,22 @@ def check_routes(trees: Sequence[RouteTree]) -> Iterator[Problem]:
     locations: dict[str, Positions] = {}
     for tree in trees:
         positions = Positions(tree.root)
-        table = _text(positions, _NAME)
+        table = _text(positions, table_path(positions, "name"))
         yield from _check_name(tree, table)
         if table:
-            store = _text(positions, ("table", "hive", "connection"))
+            store = _text(positions, table_path(positions, "connection"))
             first = tables.setdefault((store, table.lower()), positions)
             if first is not positions:
                 yield _again(
-                    positions, _NAME, first, "list all its topics in one route, or a pattern"
+                    positions, "name", first, "list all its topics in one route, or a pattern"
                 )
                 continue
         yield from _check_unique_name(tree, table, names)
-        location = _text(positions, _LOCATION).rstrip("/").removeprefix("file:")
+        location = (
+            _text(positions, table_path(positions, "location")).rstrip("/").removeprefix("file:")
+        )
         if location and (first := locations.setdefault(location, positions)) is not positions:
-            yield _again(positions, _LOCATION, first, "give each table a folder of its own")
+            yield _again(positions, "location", first, "give each table a folder of its own")
 
 
 def _check_name(tree: RouteTree, table: str) -> Iterator[Problem]:
@@ -69,10 +69,11 @@ def _check_unique_name(
         yield Problem(written.root.mark, text, f"name one of them; the other is on line {line}")
 
 
-def _again(positions: Positions, path: Path, first: Positions, todo: str) -> Problem:
-    what = "table" if path == _NAME else "location"
+def _again(positions: Positions, key: str, first: Positions, todo: str) -> Problem:
+    what = "table" if key == "name" else "location"
+    path = table_path(positions, key)
     text = f"expected each {what} in one route, got {positions.came(path)} again"
-    line = first.value(path).line
+    line = first.value(table_path(first, key)).line
     return Problem(positions.value(path), text, f"{todo} (line {line})")
 
 

@@ -13,6 +13,7 @@ from sluiceway.spec.document import Entry, Mapping, Node, Scalar, Sequence
 from sluiceway.spec.models import JobBlocks, RouteEntry
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.table_paths import HIVE, ICEBERG, table_path
 
 MAX_ROUTES = 2500
 
@@ -27,9 +28,13 @@ _OWN: tuple[tuple[Path, str], ...] = (
     (("source", "topics"), "topics"),
     (("table", "hive", "name"), "table"),
     (("table", "hive", "location"), "table.hive.location"),
+    (("table", "iceberg", "name"), "table"),
+    (("table", "iceberg", "location"), "table.iceberg.location"),
     (("source", "start", "offsets"), "source.start.offsets"),
 )
-OWN_PATHS: frozenset[Path] = frozenset({("source", "topics"), ("table", "hive", "name")})
+OWN_PATHS: frozenset[Path] = frozenset(
+    {("source", "topics"), ("table", HIVE, "name"), ("table", ICEBERG, "name")}
+)
 """What a route says with its keys `topics` and `table`, as the blocks have it."""
 
 
@@ -113,7 +118,7 @@ def _key_problems(route: Mapping) -> Iterator[Problem]:
 
 
 def _tree(defaults: Mapping, route: Mapping) -> RouteTree:
-    lowered = _lowered(route)
+    lowered = _lowered(route, table_path(Positions(defaults), "name"))
     root = _merged(defaults, lowered, ())
     if not _uses_event_time(root) and not Positions(lowered).has(("event_time",)):
         kept = tuple(entry for entry in root.entries if entry.key != "event_time")
@@ -121,14 +126,19 @@ def _tree(defaults: Mapping, route: Mapping) -> RouteTree:
     return RouteTree(root, route)
 
 
-def _lowered(route: Mapping) -> Mapping:
-    """A route as written -> the blocks of a job file, each where the file has it."""
+def _lowered(route: Mapping, name: Path) -> Mapping:
+    """A route as written -> the blocks of a job file, each where the file has it.
+
+    Args:
+        route: As written.
+        name: Where the file has the name of a table.
+    """
     parts: list[Entry] = []
     for entry in route.entries:
         if entry.key == "topics":
             parts.append(_wrapped(entry, "source", "topics"))
         elif entry.key == "table" and not isinstance(entry.value, Mapping):
-            parts.append(_wrapped(entry, "table", "hive", "name"))
+            parts.append(_wrapped(entry, *map(str, name)))
         elif entry.key in _KNOWN_IN_ROUTE and entry.key != "name":
             parts.append(entry)
     merged = Mapping((), route.mark)

@@ -50,9 +50,11 @@ class SchemaRegistryConnection(Block):
     Attributes:
         url: Its address; several with commas between, the first that answers counts.
         username: For HTTP basic authentication, with `password`.
+        password: From a reference, as `${env:NAME}`.
         token: For bearer authentication.
         ca_file: PEM file of the authorities to trust, on every worker.
         certificate_file: PEM file of the client's certificate, with `key_file`.
+        key_file: PEM file of its key.
     """
 
     url: RegistryUrl

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
+from sluiceway.spec.log_key import LogKey, read_log_key
 from sluiceway.spec.values import instant_us, wrong
 
 StartKind = Literal["earliest", "latest", "timestamp", "offsets", "group"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MAX_OFFSET = 2**63 - 1
-_MAX_PARTITION = 2**31 - 1
 _MAX_DIGITS = 19
 
 
@@ -28,7 +28,7 @@ class StartAt:
 
     kind: StartKind
     timestamp_ms: int = 0
-    offsets: tuple[tuple[str, int, int], ...] = ()
+    offsets: tuple[tuple[str, LogKey, int], ...] = ()
     group: str = ""
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ def parse_start_time_ms(text: object) -> int:
     return -(-at_us // 1000)
 
 
-def parse_start_offsets(value: object) -> tuple[tuple[str, int, int], ...]:
+def parse_start_offsets(value: object) -> tuple[tuple[str, LogKey, int], ...]:
     """`{orders: {0: 12, 1: 5}}` as (topic, partition, offset), in order.
 
     Raises:
@@ -71,10 +71,12 @@ def parse_start_offsets(value: object) -> tuple[tuple[str, int, int], ...]:
         if not isinstance(places, Mapping) or not places:
             todo = "write {orders: {0: 12, 1: 5}}"
             raise wrong("topics, each with its partitions and their offsets", todo)
-        for number, offset in places.items():
-            partition = _whole(number, _MAX_PARTITION, "a partition's number")
-            found.append((str(topic), partition, _whole(offset, _MAX_OFFSET, "an offset")))
-    return tuple(sorted(found))
+        for written, offset in places.items():
+            key = read_log_key(str(written))
+            if key is None:
+                raise wrong("a partition's number, or its name", "write it as `offsets` shows it")
+            found.append((str(topic), key, _whole(offset, _MAX_OFFSET, "an offset")))
+    return tuple(sorted(found, key=lambda each: (each[0], str(each[1]).zfill(10))))
 
 
 def _whole(text: object, most: int, what: str) -> int:

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sluiceway.spec.models import FROM_REGISTRY, takes_from_registry
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.table import FROM_REGISTRY, takes_from_registry
 from sluiceway.spec.written_columns import (
     CHANGES,
     changes_of,
@@ -37,7 +37,7 @@ def check_subject(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
         return
     if formats and not any("registry" in mapping(block) for block in formats.values()):
         text = f"expected a format with a `registry` beside {quoted(FROM_REGISTRY)}"
-        todo = "name one, or list the columns: `sluiceway infer` prints them"
+        todo = "name one, or list the columns: the command `infer` prints them"
         yield Problem(positions.value(_COLUMNS), text, todo)
     topics = mapping(data.get("source")).get("topics")
     if "name" not in subject and not (isinstance(topics, tuple) and len(topics) == 1):

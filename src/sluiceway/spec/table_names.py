@@ -9,10 +9,10 @@ from sluiceway.spec.document import Scalar
 from sluiceway.spec.event_time import TABLE_IN_NAME, late_table_name
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Mark, Problem, quoted
+from sluiceway.spec.table_paths import table_path
 from sluiceway.spec.topic_pattern import groups_in
 from sluiceway.spec.values import is_table_name
 
-_OWN: Path = ("table", "hive", "name")
 _LATE: Path = ("event_time", "late_table")
 _DIRTY: Path = ("dirty", "store", "table")
 
@@ -41,7 +41,7 @@ def _problems(routes: Sequence[Positions]) -> Iterator[Problem]:
     own: dict[Table, Mark] = {}
     for positions in routes:
         if (table := _own(positions)) is not None:
-            own.setdefault(table, positions.value(_OWN))
+            own.setdefault(table, positions.value(_own_name(positions)))
     late: dict[Table, Mark] = {}
     for positions in routes:
         problem = _late_problem(positions, own, late)
@@ -60,13 +60,13 @@ def _late_problem(
     positions: Positions, own: Mapping[Table, Mark], late: Mapping[Table, Mark]
 ) -> Problem | None:
     """What is wrong with a route's table of late rows, given those of the routes before it."""
-    name, filled = _text(positions, _LATE), _text(positions, _OWN)
+    name, filled = _text(positions, _LATE), _text(positions, _own_name(positions))
     if name and TABLE_IN_NAME not in name and groups_in(filled):
         text = f"expected {quoted(TABLE_IN_NAME)} in the name: a pattern makes several routes"
         todo = f"write for example 'late.{TABLE_IN_NAME}', in quotes"
         return Problem(positions.value(_LATE), text, todo)
     if filled and _late_name(positions) == filled.lower():
-        mark = positions.value(_OWN)
+        mark = positions.value(_own_name(positions))
         return _taken(positions, _LATE, "late rows", mark, "the route's own table")
     table = _late(positions)
     if table is not None and table in own:
@@ -83,8 +83,12 @@ def _taken(positions: Positions, path: Path, rows: str, first: Mark, what: str) 
     return Problem(positions.value(path), text, f"name another one (line {first.line})")
 
 
+def _own_name(positions: Positions) -> Path:
+    return table_path(positions, "name")
+
+
 def _own(positions: Positions) -> Table | None:
-    return _named(positions, _text(positions, _OWN))
+    return _named(positions, _text(positions, _own_name(positions)))
 
 
 def _late(positions: Positions) -> Table | None:
@@ -92,13 +96,13 @@ def _late(positions: Positions) -> Table | None:
 
 
 def _late_name(positions: Positions) -> str:
-    table = _text(positions, _OWN).partition(".")[2]
+    table = _text(positions, _own_name(positions)).partition(".")[2]
     return late_table_name(_text(positions, _LATE), table)
 
 
 def _named(positions: Positions, name: str) -> Table | None:
     """The table of a name; None for no name, and for one that only topics tell."""
-    connection = _text(positions, ("table", "hive", "connection"))
+    connection = _text(positions, table_path(positions, "connection"))
     return (connection, name.lower()) if is_table_name(name) else None
 
 

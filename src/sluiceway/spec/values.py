@@ -30,7 +30,9 @@ _SECRET_KEY = re.compile(
 _TABLE_NAME = re.compile(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", re.ASCII)
 _GROUP = re.compile(r"\{\w{1,64}\}", re.ASCII)
 _PUBLIC_KEYS = frozenset({"sasl.oauthbearer.token.endpoint.url"})
-_LATER_STORES = frozenset({"hdfs", "s3", "s3a", "s3n", "abfs", "abfss", "gs", "viewfs"})
+_STORES = frozenset({"hdfs", "viewfs", "s3", "s3a", "s3n", "oss"})
+_LATER_STORES = frozenset({"abfs", "abfss", "gs"})
+_REMOTE = re.compile(r"(?:hdfs|viewfs)://[A-Za-z0-9._:-]*/(.+)|(?:s3[an]?|oss)://[a-z0-9.-]+/(.+)")
 LOSSY_RULES = (
     *("dirty", "null", "truncate", "text"),
     *(
@@ -233,20 +235,24 @@ def _check_plain_table_name(text: str) -> str:
     return text.lower()
 
 
+def _check_remote(text: str) -> str:
+    """`hdfs://service/folder` or `s3a://bucket/folder`: never the root, which others share."""
+    match = _REMOTE.fullmatch(text)
+    path = match and (match[1] or match[2])
+    if not path or not text.isprintable() or {"", ".", ".."} & {*path.rstrip("/").split("/")}:
+        raise wrong(
+            "hdfs://service/folder or s3a://bucket/folder", "write the scheme in small letters"
+        )
+    return text
+
+
 def _check_location(text: str) -> str:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):", text)
     if scheme and scheme[1].lower() in plugin_names(PluginGroup.STORAGE):
         return text
-    if scheme and scheme[1].lower() in {
-        "hdfs",
-        "s3",
-        "s3a",
-        "s3n",
-        "abfs",
-        "abfss",
-        "gs",
-        "viewfs",
-    }:
+    if scheme and scheme[1].lower() in _STORES:
+        return _check_remote(text)
+    if scheme and scheme[1].lower() in _LATER_STORES:
         raise not_yet(f"a table on {scheme[1]}", "use a folder of a local or mounted file system")
     path = re.sub(r"^file:(//)?(?=/)", "", text)
     plain = path.isprintable() and not (path != text and re.search("[%?#]", path))
@@ -286,14 +292,15 @@ def _check_type_text(text: str) -> str:
 
 
 def _check_master(text: str) -> str:
-    if text.startswith("k8s://"):
-        raise not_yet("Kubernetes as master", "use local, spark:// or yarn")
+    if re.fullmatch(r"k8s://https?://[A-Za-z0-9.:\[\]-]+", text):
+        return text
     local = re.fullmatch(r"local(\[[1-9][0-9]{0,3}\])?", text)
     servers = text.removeprefix("spark://").split(",")
     standalone = text.startswith("spark://") and all(is_host_port(server) for server in servers)
     if not (local or standalone or text == "yarn"):
         todo = "write `local` for all cores of this machine"
-        raise wrong("`local`, `local[N]`, `spark://host:port` or `yarn`", todo)
+        expected = "`local`, `local[N]`, `spark://host:port`, `yarn` or `k8s://https://host`"
+        raise wrong(expected, todo)
     return text
 
 

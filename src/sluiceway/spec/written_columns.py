@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sluiceway.spec.models import FROM_REGISTRY
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path
+from sluiceway.spec.table import FROM_REGISTRY
 
 COLUMNS: Path = ("table", "columns")
 CHANGES: Path = (*COLUMNS, FROM_REGISTRY)

@@ -5,10 +5,16 @@ store that cannot do it is refused. An error code never decides what happened: i
 look (stat or read) before they answer.
 """
 
+import shutil
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import BinaryIO
+from typing import BinaryIO, ClassVar
+from uuid import uuid4
+
+from sluiceway.errors import FileLostError
+
+_COPIED_BYTES = 4 << 20
 
 
 class PutResult(StrEnum):
@@ -27,12 +33,15 @@ class FileStatus:
         size_bytes: 0 for a folder.
         is_dir: True for a folder.
         is_link: In a listing: it only leads there, perhaps to another place.
+        unfit: In a listing: why the file could not be published by this process; empty when
+            nothing speaks against it.
     """
 
     path: str
     size_bytes: int
     is_dir: bool
     is_link: bool = False
+    unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +51,32 @@ class FileSeal:
     Attributes:
         size_bytes: Whole file.
         crc32c: Castagnoli checksum of the whole file, eight hex digits.
+        attested: The store has compared what it keeps with the checksum (commit rule 28).
     """
 
     size_bytes: int
     crc32c: str
+    attested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCount:
+    """Requests to a store that is paid for by them.
+
+    Attributes:
+        reads: That only look.
+        writes: That change something, copies too.
+    """
+
+    reads: int = 0
+    writes: int = 0
+
+    def __add__(self, other: "RequestCount") -> "RequestCount":
+        return RequestCount(self.reads + other.reads, self.writes + other.writes)
+
+
+NO_REQUESTS = RequestCount()
+"""Nothing is paid by the request."""
 
 
 class StagedWriter(ABC):
@@ -56,6 +87,11 @@ class StagedWriter(ABC):
     @abstractmethod
     def handle(self) -> BinaryIO:
         """The object to write to; position rises only."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory that only the end of the file frees, a flush does not."""
+        return 0
 
     @abstractmethod
     def seal(self) -> FileSeal:
@@ -71,7 +107,18 @@ class StagedWriter(ABC):
 
 
 class Storage(ABC):
-    """A file system that can hold a ledger and a table."""
+    """A file system that can hold a ledger and a table.
+
+    Attributes:
+        has_folders: A folder is a thing of its own, which can be gone, and a publish moves a file.
+            Else folders are parts of names; a put needs none, and a staged file stays where it is
+            after its publish, until garbage collection takes it.
+        looks_are_cheap: To look for a file again and again costs next to nothing; else each look
+            is a request that is paid for.
+    """
+
+    has_folders: ClassVar[bool] = True
+    looks_are_cheap: ClassVar[bool] = True
 
     def volume(self, path: str) -> str:
         """Name the part of the store that answers, fails and hangs as one, and that holds `path`.
@@ -102,7 +149,8 @@ class Storage(ABC):
 
         The bytes are made once by the caller. After any doubtful answer the slot is read:
         `CREATED` when it holds `content`, `EXISTS` when it holds something else. Creates the
-        parent folder of `path` (that one only) when its own parent exists.
+        parent folder of `path` (that one only) when its own parent exists; without folders the
+        writer of the log is what refuses to go on behind a record that is gone.
 
         Args:
             path: Final name.
@@ -137,6 +185,15 @@ class Storage(ABC):
             StorageUnavailableError: The store failed.
         """
 
+    def has_file(self, path: str) -> bool:
+        """Whether a file is there: what `status` tells, for less where folders cost a look too.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+        """
+        found = self.status(path)
+        return found is not None and not found.is_dir
+
     @abstractmethod
     def list(self, folder: str) -> list[FileStatus]:
         """Direct children in name order; empty when the folder does not exist.
@@ -145,6 +202,18 @@ class Storage(ABC):
             StorageUnavailableError: The store failed.
         """
 
+    def missing_parent(self, folder: str) -> str | None:
+        """The folder above, when it does not exist: its disk may not be mounted.
+
+        Called before a table's folder is made. Without an implementation nothing is missing, as on
+        stores without folders.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+        """
+        del folder
+        return None
+
     @abstractmethod
     def make_folders(self, folder: str) -> None:
         """Create the folder and its missing parents, durably. Safe to repeat.
@@ -152,6 +221,14 @@ class Storage(ABC):
         Raises:
             StorageUnavailableError: The store failed.
         """
+
+    def expect_files(self, folder: str) -> None:
+        """Make a folder that files are put into next; nothing where their names make it.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+        """
+        self.make_folders(folder)
 
     @abstractmethod
     def create_staged(self, path: str) -> StagedWriter:
@@ -174,12 +251,49 @@ class Storage(ABC):
         """Give a staged file its final name: exclusive, idempotent, durable.
 
         Creates missing folders of `dst`. Done already (`src` gone, `dst` of that size) is done.
+        `src` is gone afterwards, where there are folders.
 
         Raises:
             FileLostError: Neither `src` nor a right `dst` exists, or `dst` is another file.
             UnhealthyEnvironmentError: It can never work: another file system, a file in the way.
             StorageUnavailableError: The store failed; repeat the same call.
         """
+
+    def share(self, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
+        """Put a committed file under a second name, with a new time of change; `src` stays.
+
+        Creates missing folders of `dst`. Idempotent and durable; `dst` is a name that only this
+        file ever has. Here the bytes are copied; stores do it for less.
+
+        Raises:
+            FileLostError: `src` is not there, and neither is a right `dst`; or `dst` is another.
+            StorageUnavailableError: The store failed; repeat the same call.
+        """
+        found = self.status(dst)
+        if found is not None and found.size_bytes == size_bytes:
+            return
+        if self.status(src) is None:
+            raise FileLostError(
+                "a committed file is neither where it was published nor in the table",
+                where=src,
+                hint="run `sluiceway verify JOB` and restore the file from a backup",
+            )
+        self.expect_files(dst.rpartition("/")[0])
+        # A copy of its own: two publishers may write at one time, and one of them gives the name.
+        copied = f"{dst}.{uuid4().hex}.copying"
+        writer = self.create_staged(copied)
+        try:
+            with self.open_read(src) as source:
+                shutil.copyfileobj(source, writer.handle(), _COPIED_BYTES)
+            seal = writer.seal()
+        except BaseException:
+            writer.abort()
+            raise
+        if (seal.size_bytes, seal.crc32c) != (size_bytes, crc32c):
+            self.remove(copied)
+            raise FileLostError("a committed file is not as it was written", where=src)
+        self.publish(copied, dst, size_bytes=size_bytes, crc32c=crc32c)
+        self.sync_folder(dst.rpartition("/")[0])
 
     @abstractmethod
     def open_read(self, path: str) -> BinaryIO:
@@ -188,6 +302,10 @@ class Storage(ABC):
         Raises:
             StorageUnavailableError: The store failed or the file is gone.
         """
+
+    def take_requests(self) -> RequestCount:
+        """Requests that this process has sent since this was asked last; each is told once."""
+        return NO_REQUESTS
 
     @abstractmethod
     def remove(self, path: str) -> None:

@@ -4,18 +4,13 @@ import errno
 import os
 import posixpath
 import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cached_property
-from io import RawIOBase
+from functools import cache, cached_property
 from pathlib import Path
-from stat import S_ISDIR
+from stat import S_ISDIR, S_ISGID, S_ISUID
 from typing import BinaryIO, cast
 from urllib.parse import urlsplit
 from uuid import uuid4
-
-import google_crc32c
 
 from sluiceway.errors import (
     FileLostError,
@@ -26,11 +21,11 @@ from sluiceway.errors import (
 )
 from sluiceway.observe.failpoints import edge
 from sluiceway.storage.checksum import stream_crc32c
+from sluiceway.storage.checksummed import ChecksummedStream
 from sluiceway.storage.contract import FileSeal, FileStatus, PutResult, StagedWriter, Storage
+from sluiceway.storage.probing import probe_exclusive_put, probe_publish
 
-_PROBE_WRITERS = 8
-# Formats write small pieces, a Parquet file of a few rows sixty of them.
-_WRITTEN_AT_ONCE = 32 << 10
+_EXCLUSIVE_LINKS = "use a file system with exclusive hard links (ext4, xfs, NFSv4)"
 _MOST_NAMED = 10_000
 # Repeating does not help: another file system, or a file where a folder has to be.
 _NEVER = (errno.EXDEV, errno.ENOTDIR, errno.EEXIST)
@@ -66,73 +61,6 @@ def file_crc32c(path: Path) -> str:
         return stream_crc32c(stream)
 
 
-class _ChecksummedStream:
-    """Binary stream that counts, gathers and sums what passes; what pyarrow needs of a file object.
-
-    Args:
-        stream: Without a buffer of its own.
-        path: Where the file will be.
-    """
-
-    def __init__(self, stream: RawIOBase, path: str) -> None:
-        self._stream = stream
-        self._path = path
-        self._checksum = google_crc32c.Checksum()
-        self._gathered: list[bytes] = []
-        self._gathered_bytes = 0
-        self._failed = False
-        self.size_bytes = 0
-        self.closed = False
-
-    def write(self, data: bytes | memoryview) -> int:
-        # What a memoryview shows is the writer's again once this returns.
-        chunk = bytes(data)
-        self._gathered.append(chunk)
-        self._gathered_bytes += len(chunk)
-        self.size_bytes += len(chunk)
-        if self._gathered_bytes >= _WRITTEN_AT_ONCE:
-            self.flush()
-        return len(chunk)
-
-    def tell(self) -> int:
-        return self.size_bytes
-
-    def flush(self) -> None:
-        if self._failed:
-            raise OSError(errno.EIO, "an earlier write has failed", self._path)
-        if not self._gathered:
-            return
-        content = b"".join(self._gathered)
-        self._gathered, self._gathered_bytes = [], 0
-        self._failed = True
-        with edge("storage.staged.write", self._path):
-            written = 0
-            while written < len(content):
-                # A disk that is nearly full takes a part, and refuses the next.
-                taken = self._stream.write(memoryview(content)[written:])
-                if not taken:
-                    raise OSError(errno.EIO, "the system takes nothing more", self._path)
-                written += taken
-        self._failed = False
-        self._checksum.update(content)
-
-    def close(self) -> None:
-        # The writer of a format closes its stream; the staged writer still has to fsync it.
-        self.closed = True
-
-    def readable(self) -> bool:
-        return False
-
-    def writable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return False
-
-    def crc32c(self) -> str:
-        return cast("bytes", self._checksum.hexdigest()).decode()
-
-
 class _LocalStagedWriter(StagedWriter):
     def __init__(self, path: str) -> None:
         self.path = path
@@ -142,7 +70,7 @@ class _LocalStagedWriter(StagedWriter):
                 self._file = self._open_path.open("xb", buffering=0)
         except OSError as error:
             raise _failure("cannot begin a staged file", error) from error
-        self._stream = _ChecksummedStream(self._file, path)
+        self._stream = ChecksummedStream(self._file, path)
         self._sealed = False
 
     def handle(self) -> BinaryIO:
@@ -196,41 +124,10 @@ class LocalStorage(Storage):
         place = local_path(folder) / f"probe-{uuid4().hex}"
         self.make_folders(str(place))
         try:
-            self._probe_exclusive_put(place)
-            self._probe_publish(place)
-        except OSError as error:
-            raise _failure(f"probe of {folder} failed", error) from error
+            probe_exclusive_put(self, str(place), hint=_EXCLUSIVE_LINKS)
+            probe_publish(self, str(place))
         finally:
             self.remove(str(place))
-
-    def _probe_exclusive_put(self, place: Path) -> None:
-        gate = threading.Barrier(_PROBE_WRITERS)
-        slot = str(place / "slot")
-
-        def compete(number: int) -> PutResult:
-            gate.wait()
-            return self.put_if_absent(slot, b"%d" % number, tmp_folder=str(place))
-
-        with ThreadPoolExecutor(_PROBE_WRITERS) as pool:
-            outcomes = list(pool.map(compete, range(_PROBE_WRITERS)))
-        if outcomes.count(PutResult.CREATED) != 1:
-            raise UnhealthyEnvironmentError(
-                f"{place.parent} let {outcomes.count(PutResult.CREATED)} of {_PROBE_WRITERS} "
-                "writers create the same file",
-                hint="use a file system with exclusive hard links (ext4, xfs, NFSv4)",
-            )
-
-    def _probe_publish(self, place: Path) -> None:
-        writer = self.create_staged(str(place / "staged"))
-        writer.handle().write(b"probe")
-        seal = writer.seal()
-        target = str(place / "p=1" / "final")
-        for _ in range(2):
-            self.publish(
-                str(place / "staged"), target, size_bytes=seal.size_bytes, crc32c=seal.crc32c
-            )
-        if self.read(target) != b"probe":
-            raise UnhealthyEnvironmentError(f"{place.parent} lost a published file")
 
     def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
         """See `Storage.put_if_absent`."""
@@ -296,6 +193,11 @@ class LocalStorage(Storage):
             raise _failure(f"cannot look at {path}", error) from error
         is_dir = S_ISDIR(found.st_mode)
         return FileStatus(str(target), 0 if is_dir else found.st_size, is_dir)
+
+    def missing_parent(self, folder: str) -> str | None:
+        """See `Storage.missing_parent`."""
+        parent = str(local_path(folder).parent)
+        return parent if self.status(parent) is None else None
 
     def list(self, folder: str) -> list[FileStatus]:
         """See `Storage.list`."""
@@ -368,7 +270,7 @@ class LocalStorage(Storage):
                 raise FileLostError(
                     "a committed file is neither staged nor published",
                     where=dst,
-                    hint="run `sluiceway verify` and restore the file from a backup",
+                    hint="run `sluiceway verify JOB` and restore the file from a backup",
                 )
             # The new name must be durable before the old one goes.
             with edge("storage.publish.fsync_folder", target):
@@ -387,6 +289,26 @@ class LocalStorage(Storage):
                     "mend that and start again, nothing is lost",
                 ) from error
             raise _failure(f"cannot publish {dst}", error) from error
+
+    def share(self, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
+        """See `Storage.share`: a hard link, which would keep the old time of change."""
+        source, target = local_path(src), local_path(dst)
+        try:
+            self._make_folders(target.parent)
+            if source.exists():
+                with edge("storage.publish.link", target):
+                    _link_or_recognise(source, target, size_bytes, crc32c)
+            elif not _has_size(target, size_bytes):
+                raise FileLostError(
+                    "a committed file is neither where it was published nor in the table",
+                    where=src,
+                    hint="run `sluiceway verify JOB` and restore the file from a backup",
+                )
+            os.utime(target)
+            with edge("storage.publish.fsync_folder", target):
+                _sync_folder(target.parent)
+        except OSError as error:
+            raise _failure(f"cannot link {dst}", error) from error
 
     def open_read(self, path: str) -> BinaryIO:
         """See `Storage.open_read`."""
@@ -433,15 +355,44 @@ def _reason(what: str, error: OSError) -> str:
 def _status_of(entry: os.DirEntry[str]) -> FileStatus | None:
     """One entry of a listing; None when it went meanwhile, or is a link that leads nowhere."""
     try:
-        is_dir = entry.is_dir()
-        size_bytes = 0 if is_dir else entry.stat().st_size
-        return FileStatus(entry.path, size_bytes, is_dir, entry.is_symlink())
+        if entry.is_dir():
+            return FileStatus(entry.path, 0, is_dir=True, is_link=entry.is_symlink())
+        found = entry.stat()
+        unfit = _why_no_link(entry.path, found)
+        return FileStatus(
+            entry.path, found.st_size, is_dir=False, is_link=entry.is_symlink(), unfit=unfit
+        )
     except FileNotFoundError:
         return None
     except OSError as error:
         if error.errno == errno.ELOOP:
             return None
         raise
+
+
+def _why_no_link(path: str, found: os.stat_result) -> str:
+    """Why the kernel refuses this process a hard link to a file; empty when it does not.
+
+    Source: proc(5), /proc/sys/fs/protected_hardlinks; `may_linkat` in the kernel's fs/namei.c.
+    """
+    user = os.geteuid()
+    if user in (found.st_uid, 0) or not _protects_links():
+        return ""
+    special = found.st_mode & (S_ISUID | S_ISGID)
+    if not special and os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+        return ""
+    return (
+        f"it belongs to user {found.st_uid}, this process is user {user} and may not write it: "
+        "the kernel refuses a hard link to it (fs.protected_hardlinks)"
+    )
+
+
+@cache
+def _protects_links() -> bool:
+    # Other systems than Linux have no such file, and no such rule.
+    with suppress(OSError):
+        return Path("/proc/sys/fs/protected_hardlinks").read_text().strip() != "0"
+    return False
 
 
 def _write_durably(path: Path, content: bytes, *, for_: Path) -> None:

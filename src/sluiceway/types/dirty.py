@@ -33,6 +33,8 @@ class DirtyReason(StrEnum):
     BAD_TEXT = "bad_text"
     BAD_TIME = "bad_time"
     NOT_A_CHANGE = "not_a_change"
+    KEY_MISMATCH = "key_mismatch"
+    KEY_CHANGED = "key_changed"
     UNEXPECTED_FIELD = "unexpected_field"
     TOO_DEEP = "too_deep"
     BAD_PARTITION_VALUE = "bad_partition_value"

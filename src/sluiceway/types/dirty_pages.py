@@ -132,6 +132,19 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         '`{"type":"table-alter",...}` of Maxwell; `op: c` of Debezium without `after`',
         "`other: skip` skips and counts messages of known kinds: DDL, heartbeats, transactions",
     ),
+    DirtyReason.KEY_MISMATCH: ReasonPage(
+        "decode",
+        "a change of a keyed table whose record has another key than the row, or none",
+        'the record key `{"id":8}` beside `"after":{"id":7}`; no record key at all',
+        "have the producer write the primary key as the record's key (`message.key.columns` of "
+        "Debezium), or read a topic of one partition with `key_order: one_partition`",
+    ),
+    DirtyReason.KEY_CHANGED: ReasonPage(
+        "decode",
+        "an update of a keyed table's key, told as one change, which cannot be kept in order",
+        '`{"type":"update","data":{"id":8},"old":{"id":7}}` of Maxwell',
+        "delete and insert the row in the database instead; Debezium tells such a change as both",
+    ),
     DirtyReason.UNEXPECTED_FIELD: ReasonPage(
         "decode, convert",
         "a key that no column reads, with `extra: dirty`; a line with more fields than columns",

@@ -1,6 +1,7 @@
 """Hive type texts <-> column types."""
 
 import re
+from difflib import get_close_matches
 
 from sluiceway.types.schema import (
     BinaryType,
@@ -42,6 +43,35 @@ _SIMPLE: dict[str, DataType] = {
     "date": DateType(),
     "timestamp": TimestampType(),
 }
+_ELSEWHERE = {
+    "bigint": ("long", "int64", "uint32", "bigserial", "int8"),
+    "int": ("int32", "uint16", "mediumint", "int4", "serial"),
+    "smallint": ("short", "int16", "uint8", "int2"),
+    "tinyint": ("byte",),
+    "decimal(20,0)": ("uint64", "ulong"),
+    "decimal(18,2)": ("number", "money", "bigdecimal", "bignumeric"),
+    "double": ("float64", "float8"),
+    "float": ("real", "float32", "float4"),
+    "boolean": ("bool", "bit"),
+    "string": (
+        *("text", "str", "varchar2", "nvarchar", "nchar", "clob", "keyword", "enum", "uuid"),
+        *("longtext", "mediumtext", "tinytext", "character", "json", "jsonb", "variant"),
+        *("utf8", "large_string", "time", "fixedstring"),
+    ),
+    "binary": ("bytes", "bytea", "blob", "varbinary", "fixed", "longblob", "image"),
+    "date": ("date32", "localdate"),
+    "timestamp": (
+        *("datetime", "datetime2", "datetime64", "timestamp_ntz", "instant"),
+        *("smalldatetime", "localdatetime", "timestamp_millis"),
+    ),
+    "timestamp with local time zone": ("timestamp_ltz", "timestamptz", "timestamp_tz"),
+    "array<...>": ("list", "repeated", "set"),
+    "struct<...>": ("record", "row", "object", "nested", "tuple"),
+    "map<string,...>": ("dict",),
+}
+_MEANT = {other: name for name, others in _ELSEWHERE.items() for other in others}
+"""What types of other systems are called here: Spark, Flink, Avro, SQL databases, Python."""
+_OWN = (*_SIMPLE, "decimal", "numeric", "varchar", "char", "array", "map", "struct")
 _LATER = frozenset({"interval_year_month", "interval_day_time", "uniontype", "void"})
 _LOCAL_ZONE = ("with", "local", "time", "zone")
 _NAMES = {of: name for name, of in _SIMPLE.items() if name != "integer"}
@@ -101,6 +131,14 @@ def format_hive_type(data_type: DataType) -> str:
             return _NAMES[data_type]
 
 
+def _meant(word: str) -> str | None:
+    """The type that a word stands for elsewhere, or is nearly the name of."""
+    found = _MEANT.get(word)
+    if found is None:
+        found = next(iter(get_close_matches(word, _OWN, n=1, cutoff=0.75)), None)
+    return found
+
+
 def _format_name(name: str) -> str:
     if _PLAIN_NAME.fullmatch(name):
         return name
@@ -126,9 +164,11 @@ class _TypeParser:
         found = self._read_with_numbers(word) or self._read_nested(word, depth)
         if found is not None:
             return found
-        if word in _LATER or word.startswith("timestamp"):
+        if word in _LATER:
             raise ValueError(f"the Hive type {word} is not in this version")
-        raise ValueError(f"{word!r} is not a Hive type{self._place()}")
+        meant = _meant(word)
+        todo = f"; did you mean `{meant}`?" if meant else ""
+        raise ValueError(f"{word!r} is not a Hive type{self._place()}{todo}")
 
     def expect_end(self) -> None:
         if self._next != len(self._tokens):

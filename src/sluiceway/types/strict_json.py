@@ -6,6 +6,8 @@ import types
 from functools import cache
 from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from sluiceway.spec.log_key import LogKey, is_key_text
+
 BigInt = NewType("BigInt", int)
 """An integer that can pass 2^53; a decimal string in JSON."""
 
@@ -84,6 +86,8 @@ def to_plain(value: Any, kind: Any) -> Any:
     if kind is BigInt:
         return str(value)
     origin = get_origin(kind)
+    if kind == LogKey:
+        return value
     if origin in (Union, types.UnionType):
         (inner,) = [arg for arg in get_args(kind) if arg is not type(None)]
         return to_plain(value, inner)
@@ -111,6 +115,8 @@ def from_plain(plain: Any, kind: Any, where: str) -> Any:
         StrictJsonError: Names the field that does not fit.
     """
     origin = get_origin(kind)
+    if kind == LogKey:
+        return _log_key(plain, where)
     if origin in (Union, types.UnionType):
         if plain is None:
             return None
@@ -148,6 +154,16 @@ def _dataclass_from_plain(plain: Any, kind: type, where: str) -> Any:
             if name in plain
         }
     )
+
+
+def _log_key(plain: Any, where: str) -> LogKey:
+    """A number, or a text that stands for no number: so that equal keys are equal bytes."""
+    if isinstance(plain, str):
+        if not is_key_text(plain):
+            raise StrictJsonError(f"{where}: not a key of a source partition: {plain[:40]!r}")
+        return plain
+    _expect(plain, int, where)
+    return int(plain)
 
 
 def _big_int(plain: Any, where: str) -> int:

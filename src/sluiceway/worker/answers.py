@@ -4,7 +4,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sluiceway.errors import SluicewayError, StorageUnavailableError, TaskFailedError
+from sluiceway.errors import (
+    SluicewayError,
+    StorageRefusedError,
+    StorageUnavailableError,
+    TaskFailedError,
+)
+from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.offset_sum import ZERO
 from sluiceway.ledger.records import NO_ROWS
 from sluiceway.sources.contract import Split, SplitEnd
@@ -12,6 +18,7 @@ from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt, decode, encode
 from sluiceway.worker.pipeline import RowPipeline, SplitTotals
 from sluiceway.worker.plan import SplitResult, TaskFailure, TaskPlan, TaskResult
+from sluiceway.worker.task_figures import NO_FIGURES, TaskFigures
 
 
 @dataclass(slots=True)
@@ -60,6 +67,8 @@ def finished_result(
         unknown_fields=written.unknown_fields,
         late_files=written.late_files,
         late_rows=written.late_rows,
+        unfilled=written.unfilled,
+        figures=written.figures,
     )
 
 
@@ -76,7 +85,7 @@ def _split_result(split: Split, end: SplitEnd, totals: SplitTotals) -> SplitResu
         end=BigInt(end.end_offset),
         rows=BigInt(end.rows),
         gaps=BigInt(end.gaps),
-        leader_epoch=end.leader_epoch,
+        end_epoch=end.leader_epoch,
         max_event_time_us=(
             None if totals.max_event_time_us is None else BigInt(totals.max_event_time_us)
         ),
@@ -96,7 +105,7 @@ def put_result(plan: TaskPlan, storage: Storage, result: TaskResult) -> TaskResu
     layout = plan.route.layout
     # The temporary file lies there too: its own name does not say which epoch it is garbage of.
     folder = layout.results(plan.route.term, plan.epoch)
-    storage.make_folders(folder)
+    storage.expect_files(folder)
     storage.put_if_absent(plan.result_path, encode(result), tmp_folder=folder)
     raw = storage.read(plan.result_path)
     if raw is None:
@@ -104,8 +113,16 @@ def put_result(plan: TaskPlan, storage: Storage, result: TaskResult) -> TaskResu
     return decode(raw, TaskResult)
 
 
-def failed_result(plan: TaskPlan, error: SluicewayError) -> TaskResult:
-    """Nothing was read for this route; why."""
+def failed_result(
+    plan: TaskPlan, error: SluicewayError, figures: TaskFigures = NO_FIGURES
+) -> TaskResult:
+    """Nothing that counts was read for this route; why.
+
+    Args:
+        plan: Of the task.
+        error: Why.
+        figures: What the attempt had read all the same.
+    """
     return TaskResult(
         ledger=plan.route.ledger,
         term=plan.route.term,
@@ -120,7 +137,7 @@ def failed_result(plan: TaskPlan, error: SluicewayError) -> TaskResult:
                 end=BigInt(split.start_offset),
                 rows=BigInt(0),
                 gaps=BigInt(0),
-                leader_epoch=None,
+                end_epoch=None,
                 max_event_time_us=None,
                 offset_sum=ZERO,
             )
@@ -133,4 +150,41 @@ def failed_result(plan: TaskPlan, error: SluicewayError) -> TaskResult:
         timings_ms={},
         consumer_reused=False,
         failure=TaskFailure.of(error),
+        figures=figures,
     )
+
+
+def check_staged_files(
+    storage: Storage, layout: LedgerLayout, results: Sequence[TaskResult]
+) -> None:
+    """Look once into each attempt's folder: the files named are there, whole, and no others.
+
+    The listing decides nothing about what is committed; it only refuses.
+
+    Raises:
+        TaskFailedError: A file is missing, of another size, or unknown.
+        StorageRefusedError: This process could not give one its final name.
+        StorageUnavailableError: The store failed.
+    """
+    for result in results:
+        named = {
+            layout.attempt(file.staged): int(file.size_bytes)
+            for file in (*result.files, *result.dirty_files, *result.late_files)
+        }
+        if not named:
+            continue
+        found = storage.list(layout.attempt(result.attempt))
+        listed = {status.path: status.size_bytes for status in found}
+        if listed != named:
+            raise TaskFailedError(
+                f"task {result.task} named {sorted(named)}, its folder has {sorted(listed)}",
+                where=layout.attempt(result.attempt),
+            )
+        unfit = next((status for status in found if status.unfit), None)
+        if unfit is not None:
+            # Once it is committed, it would wait for its final name for ever.
+            raise StorageRefusedError(
+                f"a staged file cannot be published: {unfit.unfit}",
+                where=unfit.path,
+                hint="run driver and workers as one user, or give them one group and the umask 002",
+            )

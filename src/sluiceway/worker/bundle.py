@@ -5,7 +5,7 @@ One route's failure is a value in that route's answer; the others of the bundle 
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluiceway.errors import (
     SluicewayError,
@@ -23,11 +23,14 @@ from sluiceway.types.strict_json import decode
 from sluiceway.worker.answers import TaskTimes, failed_result, finished_result, put_result
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import TaskPlan, TaskResult
+from sluiceway.worker.read_tally import ReadTally
+from sluiceway.worker.task_figures import NO_FIGURES
 from sluiceway.worker.task_memory import DEFAULT_BYTES, TaskMemory
 from sluiceway.worker.write_behind import WriteBehind
 
 _READ_TIMEOUT_S = 0.2
 _STOP_POLL_S = 0.2
+_PAID_STOP_POLL_S = 1.0
 
 
 @dataclass(slots=True)
@@ -89,7 +92,7 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     deadline = time.monotonic() + max((plan.deadline_s for plan in plans), default=0.0)
     readings = _open_readings(open_parts)
     try:
-        _read_all(readings, open_parts, deadline)
+        _read_all(readings, open_parts, deadline, ReadTally(plans))
         for reading in readings:
             _take_ends(reading)
         for part in open_parts:
@@ -115,7 +118,7 @@ def _task_memory(plans: Sequence[TaskPlan]) -> TaskMemory:
 
 
 def _begin(plan: TaskPlan, writes: WriteBehind) -> _Part:
-    storage, _ = open_storage(plan.route.layout.table_root)
+    storage, _ = open_storage(plan.route.layout.table_root, plan.route.stores)
     part = _Part(plan, storage, TaskTimes(), writes)
     try:
         # A retry after an attempt that had finished: the first one to finish has won.
@@ -164,25 +167,31 @@ def _open_reading(source: SourceAccess, owners: list[tuple[_Part, int]]) -> _Rea
     return _Reading(reader, owners)
 
 
-def _read_all(readings: Sequence[_Reading], parts: Sequence[_Part], deadline: float) -> None:
+def _read_all(
+    readings: Sequence[_Reading], parts: Sequence[_Part], deadline: float, tally: ReadTally
+) -> None:
     next_look = 0.0
     live = [reading for reading in readings if not reading.reader.finished()]
     while live and (left := deadline - time.monotonic()) > 0:
         if time.monotonic() >= next_look:
-            next_look = time.monotonic() + _STOP_POLL_S
+            storage = live[0].owners[0][0].storage
+            next_look = time.monotonic() + (
+                _STOP_POLL_S if storage.looks_are_cheap else _PAID_STOP_POLL_S
+            )
             if _stop_asked(live[0]):
                 return
             for part in parts:
                 _tend(part)
         for reading in live:
             _read_once(reading, min(left, _READ_TIMEOUT_S / len(live)))
+        tally.tell({p.plan.route.layout.route: p.pipeline.rows_read for p in parts if p.pipeline})
         live = [r for r in live if not r.spoilt and not r.reader.finished()]
 
 
 def _stop_asked(reading: _Reading) -> bool:
     part, _ = reading.owners[0]
     try:
-        return part.storage.status(part.plan.stop_path) is not None
+        return part.storage.has_file(part.plan.stop_path)
     except StorageUnavailableError:
         # The deadline ends the reading all the same.
         return False
@@ -276,6 +285,7 @@ def _close(part: _Part) -> None:
         reach("task.close", part.plan.task)
         result = finished_result(part.plan, part.opened(), ends, part.times)
         part.described = True
+        result = replace(result, store_requests=part.storage.take_requests())
         reach("task.put", part.plan.task)
         part.answer = put_result(part.plan, part.storage, result)
     except SluicewayError as error:
@@ -293,5 +303,6 @@ def _unexpected(error: Exception) -> TaskFailedError:
 
 def _answer(part: _Part) -> TaskResult | None:
     if part.failure is not None:
-        return failed_result(part.plan, part.failure)
+        lost = NO_FIGURES if part.pipeline is None else part.pipeline.figures.lost()
+        return failed_result(part.plan, part.failure, lost)
     return part.answer

@@ -1,6 +1,7 @@
 """Dirty rows, kept whole, as a staged Parquet file of the same commit."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,11 +29,18 @@ DIRTY_SCHEMA = pa.schema(
     ]
 )
 
+_KEY: Final = DIRTY_SCHEMA.get_field_index("partition")
+_TEXT_KEY_SCHEMA: Final = DIRTY_SCHEMA.set(_KEY, pa.field("partition", pa.string(), nullable=False))
 _HEADERS: pa.DataType = DIRTY_SCHEMA.field("headers").type
 
 
+def dirty_schema(*, text_keys: bool) -> pa.Schema:
+    """Columns of a route's dirty files: `DIRTY_SCHEMA`, or with texts as keys of partitions."""
+    return _TEXT_KEY_SCHEMA if text_keys else DIRTY_SCHEMA
+
+
 def dirty_batch(
-    rows: Sequence[DirtyRow], records: RawRecords, schema_version: str
+    rows: Sequence[DirtyRow], records: RawRecords, schema_version: str, *, text_keys: bool = False
 ) -> pa.RecordBatch:
     """Dirty rows with all that the queue had for them.
 
@@ -40,10 +48,12 @@ def dirty_batch(
         rows: Why.
         records: Of each of them.
         schema_version: Fingerprint of the schema they did not fit.
+        text_keys: As in `dirty_schema`.
 
     Returns:
-        Columns of `DIRTY_SCHEMA`, in the order given.
+        Columns of `dirty_schema`, in the order given.
     """
+    schema = dirty_schema(text_keys=text_keys)
     columns = [
         records.topics,
         records.partitions,
@@ -60,9 +70,9 @@ def dirty_batch(
     ]
     arrays = [
         column if isinstance(column, pa.Array) else pa.array(column, type=field.type)
-        for column, field in zip(columns, DIRTY_SCHEMA, strict=True)
+        for column, field in zip(columns, schema, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=DIRTY_SCHEMA)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _header_lists(headers: Sequence[Headers]) -> pa.Array:

@@ -97,7 +97,7 @@ def read_dirty_rows(
             raise StorageUnavailableError(
                 f"the dirty file cannot be read: {error}",
                 where=path,
-                hint="`sluiceway verify --deep` says whether it is what was committed",
+                hint="`sluiceway verify JOB --deep` says whether it is what was committed",
             ) from error
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Literal
 
-from sluiceway.formats.json.infer_types import UntypedError, common_type, type_of
-from sluiceway.formats.json.json_values import NumberText
-from sluiceway.formats.json.unknown_fields import UnknownFields
-from sluiceway.formats.typed_values import Day, Instant, LocalTime
+from sluiceway.convert.infer_types import UntypedError, common_type, type_of
+from sluiceway.convert.json_values import NumberText
+from sluiceway.convert.typed_values import Day, Instant, LocalTime
+from sluiceway.convert.unknown_fields import UnknownFields
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.hive_types import MAX_PRECISION, format_hive_type
 from sluiceway.types.schema import (

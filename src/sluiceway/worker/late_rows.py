@@ -23,7 +23,7 @@ from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.iso_time import shown_instant
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.places import LatePlace, Place, Values
-from sluiceway.worker.plan import LatePolicy, TaskPlan
+from sluiceway.worker.plan import LatePolicy, RoutePlan, TaskPlan
 
 Codes = NDArray[np.int32]
 Mask = NDArray[np.bool_]
@@ -190,21 +190,27 @@ class _Named:
         return any(prefix in self._closed for prefix in prefixes(partition))
 
 
-def _closed_of(plan: TaskPlan) -> ClosedPrefixes | _Named | None:
-    """What is closed for a task; None when nothing is."""
-    closed, rule = plan.times.closed, plan.route.event_time
-    if not closed:
-        return None
+def closing_periods(route: RoutePlan) -> PrefixPeriods | None:
+    """Times that a table's leading columns stand for; None when they are none."""
     by_event = (
-        each.pattern is not None and each.kind is TimeKind.EVENT for each in plan.route.partitions
+        each.pattern is not None and each.kind is TimeKind.EVENT for each in route.partitions
     )
     leading = sum(1 for _ in takewhile(bool, by_event))
-    columns = [(each.name, each.pattern or "") for each in plan.route.partitions[:leading]]
+    columns = [(each.name, each.pattern or "") for each in route.partitions[:leading]]
     try:
-        periods = PrefixPeriods(columns, rule.timezone if rule is not None else "UTC")
+        return PrefixPeriods(columns, route.event_time.timezone if route.event_time else "UTC")
     except ValueError:
-        return _Named(closed)
-    return ClosedPrefixes(periods, closed)
+        return None
+
+
+def _closed_of(plan: TaskPlan) -> ClosedPrefixes | _Named | None:
+    """What is closed for a task; None when nothing is."""
+    if not plan.times.closed:
+        return None
+    periods = closing_periods(plan.route)
+    if periods is None:
+        return _Named(plan.times.closed)
+    return ClosedPrefixes(periods, plan.times.closed)
 
 
 def _either(one: Mask | None, other: Mask | None) -> Mask:

@@ -23,6 +23,11 @@ class LateWriter(StagedWriter):
         """Whether there is an open file."""
         return self._writer is not None
 
+    @property
+    def held_bytes(self) -> int:
+        """See `StagedWriter.held_bytes`."""
+        return 0 if self._writer is None else self._writer.held_bytes
+
     def handle(self) -> BinaryIO:
         """See `StagedWriter.handle`; begins the file.
 

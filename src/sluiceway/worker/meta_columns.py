@@ -25,6 +25,7 @@ def _headers_type(value: pa.DataType) -> pa.DataType:
 META_TYPES: dict[str, pa.DataType] = {
     "topic": pa.dictionary(pa.int32(), pa.string()),
     "partition": pa.int32(),
+    "partition_text": pa.string(),
     "offset": pa.int64(),
     "timestamp": pa.timestamp("us"),
     "key": pa.binary(),
@@ -68,6 +69,7 @@ def meta_values(
     makers: dict[str, Callable[[Sequence[SourceBatch], Sequence[SourcePartition]], pa.Array]] = {
         "topic": _topics,
         "partition": _partitions,
+        "partition_text": _partition_texts,
         "offset": _offsets,
         "timestamp": _timestamps,
     }
@@ -98,8 +100,16 @@ def _topics(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) -
 def _partitions(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) -> pa.Array:
     if (origins := _origins(batches)) is not None:
         return pa.array([number for each in origins for number in each.partitions], pa.int32())
-    numbers = np.array([splits[batch.split_index].partition for batch in batches], dtype=np.int32)
+    numbers = np.array([splits[batch.split_index].number for batch in batches], dtype=np.int32)
     return pa.array(np.repeat(numbers, _lengths(batches)))
+
+
+def _partition_texts(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) -> pa.Array:
+    if (origins := _origins(batches)) is not None:
+        return pa.array([str(key) for each in origins for key in each.partitions], pa.string())
+    names = pa.array([str(split.partition) for split in splits], pa.string())
+    codes = np.array([batch.split_index for batch in batches], dtype=np.int64)
+    return names.take(pa.array(np.repeat(codes, _lengths(batches))))
 
 
 def _offsets(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) -> pa.Array:

@@ -54,6 +54,7 @@ class OpenFiles:
 
     Attributes:
         held_bytes: Memory of all their buffers, shared memory counted until it is free.
+        most_begun: The most that had an open file at once.
     """
 
     def __init__(self) -> None:
@@ -61,6 +62,7 @@ class OpenFiles:
         # Of those, the ones with an open file, the one written longest ago first.
         self._begun: OrderedDict[Place, OpenFile] = OrderedDict()
         self.held_bytes = 0
+        self.most_begun = 0
 
     def __len__(self) -> int:
         return len(self._by_place)
@@ -132,7 +134,7 @@ class OpenFiles:
         self._release(of)
 
     def _count(self, of: OpenFile) -> None:
-        now_bytes = of.file.buffered_bytes
+        now_bytes = of.file.buffered_bytes + of.writer.held_bytes
         self.held_bytes += now_bytes - of.counted_bytes
         of.counted_bytes = now_bytes
         if of.pieces and of.file.flushable_bytes == 0:
@@ -157,4 +159,5 @@ class OpenFiles:
     def _note_begun(self, of: OpenFile) -> None:
         if of.place is not None and of.writer.begun:
             self._begun[of.place] = of
+            self.most_begun = max(self.most_begun, len(self._begun))
             self._begun.move_to_end(of.place)

@@ -24,20 +24,24 @@ from sluiceway.sinks.files.registry import open_format
 from sluiceway.sources.contract import RawRecords, SourceBatch
 from sluiceway.storage.contract import Storage
 from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.field_samples import open_samples
+from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition
 from sluiceway.worker.late_rows import LateBatch, LateJudge
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.places import Values
 from sluiceway.worker.plan import NO_CHOICES, DirtySample, SeenField, TaskPlan
-from sluiceway.worker.row_choices import RowChooser
+from sluiceway.worker.row_choices import ChosenRows, RowChooser
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
 from sluiceway.worker.row_writer import RowWriter
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.task_clock import TaskClock
+from sluiceway.worker.task_figures import NO_FIGURES, FigureTally, TaskFigures
+from sluiceway.worker.unfilled_columns import UnfilledColumns
 from sluiceway.worker.write_behind import WriteLane
 
 
@@ -66,6 +70,8 @@ class Written:
     unknown_fields: tuple[SeenField, ...]
     late_files: tuple[FileRecord, ...] = ()
     late_rows: LateRows = NO_LATE_ROWS
+    unfilled: tuple[str, ...] | None = None
+    figures: TaskFigures = NO_FIGURES
 
 
 @dataclass(slots=True)
@@ -75,6 +81,7 @@ class _Rows:
     columns: pa.RecordBatch
     indices: pa.Array
     times: RowTimes = NO_TIMES
+    kinds: pa.Array | None = None
 
 
 @dataclass(slots=True)
@@ -99,6 +106,9 @@ class RowPipeline:
             counts what was written runs there, until `close` or `abort` has waited for it.
         files: Takes the rows; None stages files.
         started: When the task was, on the monotonic clock; None is now.
+
+    Attributes:
+        figures: What is counted for metrics alone.
     """
 
     def __init__(
@@ -115,6 +125,7 @@ class RowPipeline:
         self._splits = [split.partition for split in plan.splits]
         self._decoder: RowDecoder = open_decoder(route.format, route.schema)
         self._samples = open_samples(route.schema, route.samples, self._decoder.fields_of)
+        self._unfilled = UnfilledColumns() if route.samples == "few" else None
         self._chooser: RowChooser | None = None
         row_schema = self._decoder.arrow_schema
         if route.choices != NO_CHOICES:
@@ -126,12 +137,18 @@ class RowPipeline:
         self._times = RowTimesReader(route.event_time, route.partitions, row_schema)
         self._assigner = partition_assigner(route.partitions, route.event_time, row_schema)
         # What a partition column says is said by the folder alone, as Hive has it.
-        left_out = {rule.name.lower() for rule in route.partitions}
+        left_out = {rule.name.lower() for rule in route.partitions if not rule.in_files}
         left_out |= {of.field.name.lower() for of in route.choices.columns if not of.written}
         names = row_schema.names
         self._kept = [i for i, name in enumerate(names) if name.lower() not in left_out]
         kept_fields = [row_schema.field(i) for i in self._kept]
-        self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta)])
+        self._keyed: KeyedRows | None = None
+        kind_fields: list[pa.Field] = []
+        if route.key is not None:
+            self._keyed = KeyedRows(route.key, route.schema)
+            check_one_partition(route.key, self._splits)
+            kind_fields.append(pa.field(KIND_COLUMN, pa.int32()))
+        self._file_schema = pa.schema([*kept_fields, *meta_fields(route.meta), *kind_fields])
         self._format = open_format(self._file_schema, route.files)
         self._files = files or StagedFiles(storage, plan, self._file_schema)
         self._late = LateJudge(plan, self._assigner)
@@ -144,6 +161,12 @@ class RowPipeline:
         self._next_tend_s = time.monotonic() + self._tend_every_s
         self._counted = _Counted()
         self._totals = [SplitTotals() for _ in plan.splits]
+        self.figures = FigureTally(self._splits)
+
+    @property
+    def rows_read(self) -> int:
+        """Rows that were handed over so far."""
+        return self._counted.read
 
     def take(self, batches: Sequence[SourceBatch]) -> None:
         """Decode, convert and route what one read returned, and have it written.
@@ -161,14 +184,21 @@ class RowPipeline:
         started, now_us = time.monotonic(), self._clock.now_us()
         bounds = self._count_rows(batches)
         self._counted.read += bounds[-1]
+        self.figures.take(batches)
         payloads = self._payloads(batches)
         decoded = self._decoder.decode(payloads)
         self._counted.skipped += decoded.skipped
         self._counted.notes.update(decoded.notes)
         if self._samples is not None:
             self._samples.take(payloads, decoded.dirty)
+        if self._unfilled is not None:
+            self._unfilled.take(decoded.rows)
         dirty = list(decoded.dirty)
-        rows = _Rows(decoded.rows, decoded.indices)
+        rows = _Rows(decoded.rows, decoded.indices, kinds=decoded.kinds)
+        if self._keyed is not None and rows.kinds is not None:
+            settled = self._keyed.settle(rows.columns, rows.kinds, batches, rows.indices)
+            rows.columns = settled[0]
+            _drop(rows, settled[1], dirty)
         meta = meta_values(self._route.meta, batches, self._splits)
         _drop_fetched(rows, meta.dirty, dirty)
         decoded_at = time.monotonic()
@@ -253,6 +283,8 @@ class RowPipeline:
             unknown_fields=() if self._samples is None else self._samples.fields(),
             late_files=late_files,
             late_rows=late,
+            unfilled=None if self._unfilled is None else self._unfilled.names(),
+            figures=self.figures.finished(self._files.most_open),
         )
 
     def abort(self) -> None:
@@ -266,12 +298,26 @@ class RowPipeline:
             return
         chosen = self._chooser.apply(rows.columns)
         rows.columns = chosen.columns
+        if rows.kinds is not None:
+            self._choose_changes(rows, chosen, dirty)
+            return
         kept = _drop(rows, chosen.dirty, dirty)
         if chosen.matching is None:
             return
         matching = chosen.matching if kept is None else chosen.matching[kept]
         self._counted.filtered += int(np.count_nonzero(~matching))
         _keep(rows, matching)
+
+    def _choose_changes(self, rows: _Rows, chosen: ChosenRows, dirty: list[DirtyRow]) -> None:
+        """A row that `where` does not let through any more leaves the table; no delete is dirty."""
+        deletes = np.asarray(rows.kinds) == RowKind.DELETE
+        if chosen.matching is not None:
+            leaving = ~chosen.matching & ~deletes
+            leaving[[row.index for row in chosen.dirty]] = False
+            deletes |= leaving
+            kinds = np.where(deletes, RowKind.DELETE, np.asarray(rows.kinds))
+            rows.kinds = pa.array(kinds.astype(np.int8))
+        _drop(rows, [row for row in chosen.dirty if not deletes[row.index]], dirty)
 
     def _find_places(
         self,
@@ -301,6 +347,7 @@ class RowPipeline:
         times = rows.times.event
         if times is None or len(times) == 0:
             return
+        self.figures.happened(times)
         for split, begin, end in _spans(rows, bounds, batches):
             if end > begin:
                 newest = pc.max(times.slice(begin, end - begin)).as_py()
@@ -313,6 +360,8 @@ class RowPipeline:
         columns = [rows.columns.column(i) for i in self._kept]
         everything = fetched == len(rows.indices)
         columns += [array if everything else array.take(rows.indices) for array in meta.arrays]
+        if rows.kinds is not None:
+            columns.append(rows.kinds.cast(pa.int32()))
         return pa.RecordBatch.from_arrays(columns, schema=self._file_schema)
 
     def _fit_for_files(
@@ -335,7 +384,8 @@ class RowPipeline:
         dirty.sort(key=lambda row: row.index)
         records = _records([row.index for row in dirty], bounds, batches)
         self._counted.reasons.add(dirty, records)
-        return dirty_batch(dirty, records, self._route.schema_version)
+        route = self._route
+        return dirty_batch(dirty, records, route.schema_version, text_keys=route.text_keys)
 
 
 def _spans(
@@ -399,3 +449,5 @@ def _keep(rows: _Rows, kept: NDArray[np.bool_]) -> None:
     rows.columns = rows.columns.filter(mask)
     rows.indices = rows.indices.filter(mask)
     rows.times = times_of(rows.times, kept)
+    if rows.kinds is not None:
+        rows.kinds = rows.kinds.filter(mask)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from sluiceway import errors
 from sluiceway.eventtime.partition_values import TimeKind
@@ -15,8 +15,12 @@ from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sources.contract import Split
 from sluiceway.sources.registry import SourceAccess
+from sluiceway.spec.log_key import LogKey
+from sluiceway.storage.access import NO_STORES, Stores
+from sluiceway.storage.contract import NO_REQUESTS, RequestCount
 from sluiceway.types.schema import Field, Schema
 from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.task_figures import NO_FIGURES, TaskFigures
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class PartitionRule:
         kind: Which time.
         timezone: Of a time that is no event time; None is that of the event time, or UTC.
         partitioner: Columns with an equal one get their values from one partitioner.
+        transform: Of `column`, as lake tables have them; None is the column's own value.
+        in_files: Files hold the column too: that of the rows, or one that is made of the values.
     """
 
     name: str
@@ -67,6 +73,13 @@ class PartitionRule:
     kind: TimeKind = TimeKind.EVENT
     timezone: str | None = None
     partitioner: PartitionerChoice | None = None
+    transform: str | None = None
+    in_files: bool = False
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether files hold a column of text that is made of the partition's value."""
+        return self.in_files and self.column is None
 
 
 class LatePolicy(StrEnum):
@@ -105,7 +118,8 @@ class EpochTimes:
     Attributes:
         clock_us: The driver's clock, never before that of an epoch that is committed (commit
             rule 23). 0 is the clock of the task's machine.
-        closed: Prefixes that rows reach by the late policy only.
+        closed: Prefixes that rows reach by the late policy only, and what ends before one of them
+            does: no more than it takes to say so.
         late_before_us: By split: a row before it is late; None bounds nothing. One for each split,
             or none at all.
         watermark_us: Of the route; None before there is one.
@@ -186,6 +200,32 @@ NO_CHOICES = RowChoices()
 """Rows are as the payload has them."""
 
 
+class KeyForm(StrEnum):
+    """How the records' own keys tell the columns of a row's key, as JSON."""
+
+    CONNECT = "connect"
+    """By name; with its schema, under `payload`."""
+    PREFIXED = "prefixed"
+    """By name behind `pk.`."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRule:
+    """By what changes find their rows.
+
+    Attributes:
+        columns: Of the rows.
+        form: Of the records' keys, which have to hold the same values; None where the topic's one
+            partition keeps the order, and keys are not looked at.
+        drain_s: How long a new source partition waits before the ends of the others are looked at
+            up to which they are read first.
+    """
+
+    columns: tuple[str, ...]
+    form: KeyForm | None
+    drain_s: float = 600.0
+
+
 @dataclass(frozen=True, slots=True)
 class RoutePlan:
     """What is the same for all tasks of a route while its driver lives.
@@ -200,6 +240,9 @@ class RoutePlan:
         rolling: How their rows are cut into files.
         memory_bytes: What a task may hold of rows; the same for all routes of a job.
         late: When rows are late and what becomes of them.
+        stores: How the table's store is reached.
+        text_keys: Whether keys of source partitions are texts; else numbers.
+        key: By what changes find their rows; None where all rows are appended.
     """
 
     ledger: str
@@ -218,6 +261,9 @@ class RoutePlan:
     rolling: FileRules = PLAIN_FILES
     memory_bytes: int = 512 << 20
     late: LateRule = IN_TIME_ALWAYS
+    stores: Stores = NO_STORES
+    text_keys: bool = False
+    key: KeyRule | None = None
 
     @property
     def owner_token(self) -> str:
@@ -232,6 +278,8 @@ class TaskPlan:
     Attributes:
         deadline_s: Reading time from the task's start, on its own monotonic clock.
         times: What is late, and by which clock rows are read.
+        tally: File of the driver's machine in which the task tells how far it is; empty when
+            nobody watches.
     """
 
     route: RoutePlan
@@ -240,6 +288,7 @@ class TaskPlan:
     splits: tuple[Split, ...]
     deadline_s: float
     times: EpochTimes = EpochTimes()
+    tally: str = ""
 
     @property
     def result_path(self) -> str:
@@ -260,15 +309,19 @@ def stop_path(layout: LedgerLayout, term: int, epoch: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SplitResult:
-    """How far one split was read."""
+    """How far one split was read.
+
+    Attributes:
+        end_epoch: Leader epoch of the record just below `end`; None when it is not known.
+    """
 
     topic: str
-    partition: int
+    partition: LogKey
     start: BigInt
     end: BigInt
     rows: BigInt
     gaps: BigInt
-    leader_epoch: int | None
+    end_epoch: int | None
     max_event_time_us: BigInt | None
     offset_sum: str
 
@@ -304,7 +357,7 @@ class DirtySample:
     """A dirty row to show to a person: where it is and why, without its payload."""
 
     topic: str
-    partition: int
+    partition: LogKey
     offset: BigInt
     stage: str
     reason: str
@@ -316,21 +369,24 @@ class DirtySample:
 class TaskFailure:
     """An error of our tree that ended a task, as a value."""
 
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"evidence"})
+
     kind: str
     message: str
     where: str
     hint: str
+    evidence: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, error: errors.SluicewayError) -> "TaskFailure":
         """Describe an error."""
-        return cls(type(error).__name__, error.message, error.where, error.hint)
+        return cls(type(error).__name__, error.message, error.where, error.hint, error.evidence)
 
     def to_error(self) -> errors.SluicewayError:
         """The error again, on the driver."""
         kind = getattr(errors, self.kind, errors.TaskFailedError)
         failure: errors.SluicewayError = kind(self.message, where=self.where, hint=self.hint)
-        return failure
+        return failure.with_report(self.evidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +403,10 @@ class TaskResult:
         unknown_fields: Fields that no column reads, when the route samples them.
         late_files: Late rows in their own place.
         late_rows: All late rows, by what became of them.
+        unfilled: Payload columns that no row has filled; None when no row was decoded, or the route
+            does not sample.
+        store_requests: That its process has sent since it told the last time.
+        figures: For metrics alone.
     """
 
     ledger: str
@@ -367,6 +427,9 @@ class TaskResult:
     unknown_fields: tuple[SeenField, ...] = ()
     late_files: tuple[FileRecord, ...] = ()
     late_rows: LateRows = NO_LATE_ROWS
+    unfilled: tuple[str, ...] | None = None
+    store_requests: RequestCount = NO_REQUESTS
+    figures: TaskFigures = NO_FIGURES
 
     def moved(self) -> bool:
         """Whether any end moved."""

@@ -21,6 +21,7 @@ from sluiceway.sinks.files.column_bounds import widest_bounds
 from sluiceway.sinks.files.contract import FileChoice, WrittenFile
 from sluiceway.sinks.files.merging import ClosedFile, MergedFile, open_closed
 from sluiceway.sinks.files.reading import count_rows, file_ending, has_footer
+from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
@@ -36,6 +37,7 @@ class RewritePlan:
         files: To be read, in the order that their rows keep.
         choice: How the table's files are written.
         rules: Size at which a new file is ended and another one begun, and how they are named.
+        stores: How the table's store is reached.
     """
 
     layout: LedgerLayout
@@ -43,6 +45,7 @@ class RewritePlan:
     files: tuple[FileRecord, ...]
     choice: FileChoice
     rules: FileRules
+    stores: Stores = NO_STORES
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def _carry_out(plan: "RewritePlan", told_s: float) -> "RewriteAnswer":
     from sluiceway.worker.rewrite import RewriteAnswer, rewrite_files  # noqa: PLC0415
 
     try:
-        storage, _ = open_storage(plan.layout.table_root)
+        storage, _ = open_storage(plan.layout.table_root, plan.stores)
         files = rewrite_files(plan, storage)
         reach("rewrite.done", plan.folder)
     except SluicewayError as error:

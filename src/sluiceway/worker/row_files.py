@@ -23,6 +23,10 @@ class RowFiles(Protocol):
     def held_bytes(self) -> int:
         """Memory of what was written and is in no file yet."""
 
+    @property
+    def most_open(self) -> int:
+        """Most files that were open at once."""
+
     def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
         """Take clean rows of one partition, in time or late, and what others lie beside them."""
 
@@ -47,6 +51,7 @@ class NoFiles:
 
     attempt = ""
     held_bytes = 0
+    most_open = 0
 
     def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
         """See `RowFiles`."""

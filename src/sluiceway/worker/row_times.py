@@ -17,6 +17,7 @@ from sluiceway.eventtime.partition_values import (
     RowTimes,
     TimeColumn,
     TimeKind,
+    TransformColumn,
     ValueColumn,
 )
 from sluiceway.eventtime.time_bounds import TimeBounds
@@ -147,6 +148,8 @@ def _column(rule: PartitionRule, zone: str, partitioners: _Partitioners) -> Part
     if rule.pattern is not None:
         pattern = TimePattern(rule.pattern, rule.timezone or zone)
         return TimeColumn(rule.name, pattern, rule.kind)
+    if rule.transform is not None:
+        return TransformColumn(rule.name, rule.column or rule.name, rule.transform)
     return ValueColumn(rule.name, rule.column or rule.name)
 
 

@@ -15,7 +15,7 @@ from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
-from sluiceway.worker.dirty_file import DIRTY_SCHEMA
+from sluiceway.worker.dirty_file import dirty_schema
 from sluiceway.worker.late_writer import LateWriter
 from sluiceway.worker.open_files import OpenFile, OpenFiles, SharedRows
 from sluiceway.worker.places import LatePlace, Place, Values
@@ -60,8 +60,13 @@ class StagedFiles:
         self._plan = plan
         self._rules = route.rolling
         self._clock = clock
+        self._stored = tuple(
+            (index, rule.name) for index, rule in enumerate(route.partitions) if rule.is_stored
+        )
+        for _, name in self._stored:
+            schema = schema.append(pa.field(name, pa.string()))
         self._rows_format = open_format(schema, route.files)
-        self._dirty_format = open_format(DIRTY_SCHEMA, PARQUET_FILES)
+        self._dirty_format = open_format(dirty_schema(text_keys=route.text_keys), PARQUET_FILES)
         self._names = tuple(rule.name for rule in route.partitions)
         # Made inside the attempt, so that two attempts at one task never share a folder.
         self.attempt = f"{route.term}-{plan.epoch}-{uuid4().hex}"
@@ -71,6 +76,11 @@ class StagedFiles:
         self._dirty: OpenFile | None = None
         self._records: list[FileRecord] = []
         self._next_due_s = clock()
+
+    @property
+    def most_open(self) -> int:
+        """See `RowFiles`."""
+        return self._files.most_begun
 
     @property
     def held_bytes(self) -> int:
@@ -96,10 +106,18 @@ class StagedFiles:
             if self._files.begun < min(EARLY_FILES, self._rules.max_open):
                 of.writer.handle()
         of.written_s = self._clock()
-        self._files.write(of, rows, shared)
+        self._files.write(of, self._with_stored(place, rows), shared)
         self._roll(of)
         self.close_due()
         self._keep_open(self._rules.max_open)
+
+    def _with_stored(self, place: Place, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows with the columns that say their partition, where files hold them."""
+        for index, name in self._stored:
+            value = pa.scalar(_values(place)[index], pa.string())
+            field = pa.field(name, pa.string())
+            rows = rows.append_column(field, pa.repeat(value, rows.num_rows))
+        return rows
 
     def write_dirty(self, rows: pa.RecordBatch) -> None:
         """Append dirty rows to the attempt's dirty file.
@@ -227,7 +245,7 @@ class StagedFiles:
 
     def _new_file(self, place: Place | None) -> OpenFile:
         if not self._made_folder:
-            self._storage.make_folders(self._folder)
+            self._storage.expect_files(self._folder)
             self._made_folder = True
         plan, rules = self._plan, self._rules
         route = plan.route
@@ -251,7 +269,8 @@ class StagedFiles:
             of.file.abort()
             raise
         size = written.seal.size_bytes
-        table_format.check(self._storage, written.path, size_bytes=size, rows=written.rows)
+        if not written.seal.attested:
+            table_format.check(self._storage, written.path, size_bytes=size, rows=written.rows)
         name = written.path.rpartition("/")[2]
         return FileRecord(
             staged=f"{self.attempt}/{name}",

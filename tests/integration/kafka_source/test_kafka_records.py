@@ -83,7 +83,7 @@ def test_several_topics_and_partitions_in_one_reader(
     topics = [new_topic(partitions=3), new_topic(partitions=3)]
     logs = [log_of(topic, partition) for topic in topics for partition in (2, 0, 1)]
     for number, log in enumerate(logs):
-        writer.write(log.topic, row_values(1_000 + number, f"{number}"), partition=log.partition)
+        writer.write(log.topic, row_values(1_000 + number, f"{number}"), partition=log.number)
     reader = make_reader(*(Split(log, number) for number, log in enumerate(logs)))
     rows = read_rows(reader, 6_000)
     for number in range(6):

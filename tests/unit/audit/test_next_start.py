@@ -11,16 +11,16 @@ from sluiceway.audit.open_table import OpenTable
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.source_offsets import RouteOffsets, route_offsets
 from sluiceway.catalog.hive_table import HiveColumn
-from sluiceway.cli.offsets import _is_well, _print_route
+from sluiceway.cli.offsets import _code, _print_route
+from sluiceway.config.config import RouteConfig
 from sluiceway.errors import (
     Fatal,
     LedgerMismatchError,
     SourceUnavailableError,
     TopicNotFoundError,
 )
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.ownership import Owner
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.sinks.hive.table_check import table_to_create
 from sluiceway.sources.contract import (
     DiscoveredPartition,
@@ -121,7 +121,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def test_route_that_can_start_has_no_problem(place: Place) -> None:
     shown = place.show()
     assert (shown.problems, shown.broker_error, shown.partitions) == ((), None, ())
-    assert _is_well(shown)
+    assert _code(shown) == 0
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_topic_that_halts_the_next_start_is_a_problem(
     shown = place.show()
     (problem,) = shown.problems
     assert problem.startswith(code)
-    assert not _is_well(shown)
+    assert _code(shown) == 1
     _print_route("orders", shown)
     assert f"PROBLEM {problem}\n" in capsys.readouterr().out
 

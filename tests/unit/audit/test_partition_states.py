@@ -9,9 +9,9 @@ from sluiceway.audit.partition_range import is_within, parse_edge
 from sluiceway.audit.partition_states import SeenPrefix, Stand, TimeRule, seen_prefixes
 from sluiceway.errors import WrongUsageError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
-from sluiceway.job.partition_bodies import expire_body, ready_body
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.partition_bodies import expire_body, ready_body
 from tools.ledger_records import data, span
 from tools.table_on_disk import TableOnDisk, table_on_disk
 

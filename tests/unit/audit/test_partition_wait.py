@@ -9,16 +9,16 @@ import pytest
 
 from sluiceway.audit import partition_wait
 from sluiceway.audit.partition_wait import PartitionWatch
+from sluiceway.config.compile import compile_route
+from sluiceway.config.config import RouteConfig
+from sluiceway.config.ready_rule import ReadyRule, WebhookRule
 from sluiceway.errors import RequestRefusedError, StorageUnavailableError, WrongUsageError
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.job.compile import compile_route
-from sluiceway.job.config import RouteConfig
-from sluiceway.job.partition_bodies import expire_body, ready_body
-from sluiceway.job.ready_rule import ReadyRule, WebhookRule
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.spec.loader import load_job
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.partition_bodies import expire_body, ready_body
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 COLUMNS = (("dt", "yyyyMMdd"), ("hr", "HH"))

@@ -7,14 +7,14 @@ import pytest
 
 from sluiceway.audit.partition_counts import CountsSeen
 from sluiceway.audit.partition_states import TimeRule, seen_prefixes
-from sluiceway.audit.partition_why import Reason, Why, explain
+from sluiceway.audit.partition_why import NEVER, Reason, Why, explain, with_driver
+from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule
-from sluiceway.job.partition_bodies import counts_body, expire_body, intent_body, ready_body
-from sluiceway.job.ready_rule import CountsRule, ReadyRule, TopicRule
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.watermark_records import HeldByRecord, SourceName, WatermarkRecord
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.partition_bodies import counts_body, expire_body, intent_body, ready_body
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 S = 1_000_000
@@ -304,3 +304,68 @@ def test_counted_hour_without_a_row_is_listed(table: TableOnDisk) -> None:
     five = next(each for each in found if each.prefix == FIVE)
     assert (five.state, five.rows, five.expected_rows) == ("overdue", 0, 7)
     assert [each.expected_rows for each in found if each.prefix == SIX] == [None]
+
+
+def test_source_partition_that_never_had_a_row_is_named_with_when_it_counts_as_idle(
+    table: TableOnDisk,
+) -> None:
+    seen_us = EIGHT_US + 300 * S
+    table.rows(SEVEN, newest_us=seen_us, mark=mark(seen_us))
+    found = why(table, SEVEN)
+    assert (found.reason, found.watermark_us, found.rows) == (Reason.HELD, None, 10)
+    (holder,) = found.holders
+    assert (holder.topic, holder.partition, holder.at_us) == ("orders", 1, None)
+    assert (holder.since_us, holder.expected_us) == (seen_us, seen_us + 300 * S)
+    assert found.expected_us == seen_us + 300 * S
+    assert found.text == (
+        "orders[1] holds it: it has never had a row, was seen first 25m ago (2026-11-20T08:05:00Z),"
+        " and counts as idle from 2026-11-20T08:10:00Z on (`idle_after`). "
+        "There is no watermark yet, it is closed at 2026-11-20T08:02:00Z"
+    )
+
+
+def test_source_partition_without_a_row_is_named_where_the_time_is_not_over(
+    table: TableOnDisk,
+) -> None:
+    table.rows(EIGHT, newest_us=NOW - S, mark=mark(NOW))
+    found = why(table, EIGHT)
+    assert (found.reason, [each.partition for each in found.holders]) == (Reason.NOT_OVER, [1, 0])
+    assert "orders[1] holds it: it has never had a row" in found.text
+
+
+def test_time_before_the_first_row_is_not_open_and_not_given_up_before_the_watermark(
+    table: TableOnDisk,
+) -> None:
+    table.rows(SEVEN, newest_us=EIGHT_US - S, mark=mark(EIGHT_US))
+    early = why(table, FIVE)
+    assert (early.reason, early.state) == (Reason.EARLIER_THAN_ROWS, None)
+    assert early.reason not in NEVER
+    table.rows(SEVEN, source=1, newest_us=EIGHT_US - S, mark=mark(NOW, EIGHT_US - 61 * S))
+    passed = why(table, FIVE)
+    assert (passed.reason, passed.state) == (Reason.BEFORE_FIRST_ROW, None)
+    assert passed.reason in NEVER
+
+
+def test_rows_that_are_all_dirty_are_told_of_a_table_without_rows(table: TableOnDisk) -> None:
+    fold = table.log.fold()
+    fold.counts = replace(fold.counts, read=BigInt(7), dirty=BigInt(7))
+    found = explain(fold, READY, RULE, SEVEN, NOW)
+    assert found.reason is Reason.NO_ROWS_YET
+    assert "7 were read, and 7 of them are dirty (`sluiceway dirty list" in found.text
+
+
+def test_ledger_from_before_the_block_ready_names_nobody(table: TableOnDisk) -> None:
+    table.rows(SEVEN, newest_us=EIGHT_US - S)
+    found = why(table, SEVEN)
+    assert (found.reason, found.holders) == (Reason.NOT_LOOKED_AT, ())
+
+
+def test_without_a_driver_nothing_is_expected(table: TableOnDisk) -> None:
+    table.rows(SEVEN, newest_us=EIGHT_US - S, mark=mark(EIGHT_US))
+    alone = with_driver(why(table, SEVEN), runs=False)
+    assert (alone.driver_runs, alone.expected_us) == (False, None)
+    assert alone.text.endswith("until one does: `sluiceway status JOB`, `sluiceway run JOB`")
+    assert alone.holders[0].expected_us == EIGHT_US + 300 * S
+    driven = with_driver(why(table, SEVEN), runs=True)
+    assert (driven.text, driven.driver_runs) == (why(table, SEVEN).text, True)
+    assert driven.expected_us == EIGHT_US + 300 * S

@@ -11,11 +11,11 @@ from typing import Any
 import fastavro
 import pytest
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.decoder import AvroDecoder
 from sluiceway.formats.avro.schema import fingerprint, parse_schema
 from sluiceway.formats.avro.writer_schemas import WriterSchema, unknown_schema
 from sluiceway.formats.contract import RowDecoder
-from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.types.dirty import DirtyReason as Why

@@ -173,8 +173,8 @@ def test_job_text_is_the_job_that_is_meant(bench: Any, name: str, tmp_path: Path
     shape = bench.standard_events.SHAPES[workload.shape].columns
     assert {column.name: column.type for column in columns} == shape
     assert [column.name for column in columns if column.required] == ["id", "ts"]
-    assert (spec.table.hive.table, spec.source.topics) == ("ours_1_0", ("events",))
-    assert spec.source.start_at == EARLIEST
+    assert (spec.table.target.table, spec.source.topics) == ("ours_1_0", ("events",))
+    assert spec.start_at == EARLIEST
     assert spec.run.interval_ms == 5_000
 
 

@@ -10,7 +10,7 @@ import typer
 
 from sluiceway import __version__
 from sluiceway.cli import app as cli
-from sluiceway.cli.app import LATER_VERBS, VERBS, Verb, run_command
+from sluiceway.cli.app import VERBS, Verb, run_command
 from sluiceway.errors import FencedError, SluicewayError
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "orders.yaml"
@@ -64,7 +64,8 @@ def test_help_of_each_verb_is_shown_without_completion_options(
     assert run_command([verb.name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"sluiceway {verb.name}" in shown
-    assert "completion" not in shown
+    assert "install-completion" not in shown
+    assert "show-completion" not in shown
 
 
 def test_no_arguments_show_help_as_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,17 +73,11 @@ def test_no_arguments_show_help_as_a_usage_error(capsys: pytest.CaptureFixture[s
     assert "Commands:" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", sorted(LATER_VERBS))
-def test_later_verb_is_refused_as_such(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command([name, "--any", "x"]) == 2
-    assert f"error[SW402]: the command `{name}` is not in this version" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("name", "todo"),
     [
         ("validat", "no command `validat`; did you mean `validate`?"),
-        ("zzz", "no command `zzz`; known: run, validate"),
+        ("zzz", "no command `zzz`; known: run, init, validate"),
         ("--versoin", "no option `--versoin`"),
     ],
 )
@@ -168,6 +163,7 @@ def test_validate_as_json_is_one_document(capsys: pytest.CaptureFixture[str]) ->
     assert run_command(["validate", str(EXAMPLE), "-o", "json"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["ok"] is True
+    (summary,) = summary["routes"]
     assert summary["table"] == "ods.orders"
     assert summary["partitions"][1]["name"] == "hr"
     assert summary["partitions"][1]["event_time"] == "HH"
@@ -224,3 +220,29 @@ def test_version_names_what_is_installed(capsys: pytest.CaptureFixture[str]) -> 
     versions = json.loads(capsys.readouterr().out)
     assert versions["sluiceway"] == __version__
     assert versions["pyspark"].startswith("4.1.")
+
+
+def _java(folder: Path) -> Path:
+    command = folder / "bin" / "java"
+    command.parent.mkdir(parents=True)
+    command.write_text(
+        f"#!/bin/sh\necho '    java.home = {folder}' >&2\n"
+        "echo '    java.specification.version = 17' >&2\necho '    java.vendor = Test' >&2\n"
+    )
+    command.chmod(0o755)
+    return folder
+
+
+def test_version_names_the_java_that_is_used_and_a_java_home_that_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = _java(tmp_path / "jdk")
+    monkeypatch.setenv("PATH", str(home / "bin"), prepend=os.pathsep)
+    monkeypatch.setenv("JAVA_HOME", "/bogus")
+    assert run_command(["version", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["java"] == (
+        f"17 (Test) in {home}; JAVA_HOME is not used: /bogus/bin/java is not there"
+    )
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    assert run_command(["version"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"java             17 (Test) in {home}"

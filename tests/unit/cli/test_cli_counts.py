@@ -33,7 +33,7 @@ def test_verify_counts_files_and_problems(
     report = VerifyReport(foreign=[f"/data/{n}" for n in range(number)])
     for n in range(number):
         report.add("chain", f"slot {n}", "is missing")
-    verify._print(report)
+    verify._print(report, "job.yaml")
     shown = capsys.readouterr().out
     assert f"note: {foreign} of this job's making" in shown
     assert f"chain {problems}" in shown
@@ -41,10 +41,10 @@ def test_verify_counts_files_and_problems(
 
 def test_verify_tells_of_the_table_of_late_rows(capsys: pytest.CaptureFixture[str]) -> None:
     report = VerifyReport(late_rows=1200, late_table="ods.orders_late")
-    verify._print(report)
+    verify._print(report, "job.yaml")
     assert "late rows          1,200  shown by ods.orders_late ok\n" in capsys.readouterr().out
     report.add("late table", "ods.orders_late", "shows another place")
-    verify._print(report)
+    verify._print(report, "job.yaml")
     assert "shown by ods.orders_late 1 PROBLEM\n" in capsys.readouterr().out
 
 

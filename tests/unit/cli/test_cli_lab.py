@@ -21,7 +21,7 @@ def test_status_of_lab_never_up_shows_stopped(tmp_path: Path) -> None:
 
 def test_status_json_has_each_server(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["status", "--dir", str(tmp_path), "-o", "json"])
-    servers = {server["name"]: server for server in json.loads(shown.stdout)}
+    servers = {server["name"]: server for server in json.loads(shown.stdout)["servers"]}
     assert set(servers) == {"kafka", "metastore"}
     assert servers["kafka"]["state"] == "stopped"
     assert servers["kafka"]["pid"] is None

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.job.offset_moves import OffsetMove
+from sluiceway.operate.offset_moves import OffsetMove
 from sluiceway.sources.contract import SourceIdentity, SourcePartition
 
 _ZERO, _ONE = SourcePartition("orders", 0), SourcePartition("orders", 1)

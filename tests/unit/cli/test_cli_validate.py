@@ -1,6 +1,8 @@
 """What `validate` says of job files that are wrong in several ways, in words and as JSON."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -88,7 +90,7 @@ def test_all_expressions_are_told_beside_whatever_else_is_wrong(
     text = changed((tags, tags + bad), also_wrong) + 'where: "tags >"\n'
     job.write_text(text)
     assert run_command(["validate", str(job), "-o", "json"]) == 3
-    problems = json.loads(capsys.readouterr().out)["problems"]
+    problems = json.loads(capsys.readouterr().out)["error"]["problems"]
     lines = text.splitlines()
     told = {lines[one["line"] - 1].strip()[:15]: one for one in problems if one["line"]}
     for name in ("syntax", "types", "unknown", "value"):
@@ -142,7 +144,7 @@ def test_expression_over_a_column_that_is_wrong_is_not_blamed_for_it(
         + 'where: "user_id > 1"\n'
     )
     assert run_command(["validate", str(job), "-o", "json"]) == 3
-    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    (problem,) = json.loads(capsys.readouterr().out)["error"]["problems"]
     assert problem["problem"] == "expected a Hive type, got `bigin`"
 
 
@@ -154,12 +156,12 @@ def test_problems_as_json_are_one_document_with_every_place(
     )
     assert run_command(["validate", str(job), "-o", "json"]) == 3
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["ok"], shown["file"]) == (False, str(job))
-    assert [(p["line"], p["column"], p["problem"]) for p in shown["problems"]] == [
+    assert (shown["ok"], shown["error"]["where"]) == (False, str(job))
+    assert [(p["line"], p["column"], p["problem"]) for p in shown["error"]["problems"]] == [
         (5, 1, "unknown key `onwer`"),
         (18, 29, "expected a Hive type, got `bigin`"),
     ]
-    assert shown["problems"][0]["todo"] == "did you mean `owner`?"
+    assert shown["error"]["problems"][0]["todo"] == "did you mean `owner`?"
 
 
 def test_file_that_cannot_be_read_is_a_problem_in_json_too(
@@ -168,7 +170,7 @@ def test_file_that_cannot_be_read_is_a_problem_in_json_too(
     assert run_command(["validate", str(tmp_path / "none.yaml"), "-o", "json"]) == 3
     shown = json.loads(capsys.readouterr().out)
     assert shown["ok"] is False
-    assert shown["problems"][0]["problem"] == "expected a job file, got nothing"
+    assert (shown["error"]["code"], shown["error"]["message"]) == ("SW401", "no such file")
 
 
 @pytest.mark.parametrize("verb", ["validate", "run", "status", "verify"])
@@ -268,7 +270,7 @@ READY = "\nready: {}\n"
         ),
         ((), "", "up to 1,800 an hour from each task; merged by", 1),
         ((), READY, "merged into 1 for each 128 MiB of a partition before it is ready", 0),
-        ((), READY + "files: {compact: never}\n", "merged by `sluiceway compact` only", 1),
+        ((), READY + "files: {compact: never}\n", "merged by the command `compact` only", 1),
         ((("interval: 2s", 'interval: 10s, master: "local[3]"'),), "", "1,080 an hour from 3 t", 1),
         (
             (("name: hr, event_time: HH", "name: app, column: app"), ("2s", "10s")),
@@ -293,7 +295,7 @@ def test_files_of_an_hour_are_foretold_and_warned_of(
     assert words in line
     assert shown.count("more than 1,000 files an hour stay") == warned
     assert run_command(["validate", str(job), "-o", "json"]) == 0
-    files = json.loads(capsys.readouterr().out)["files"]
+    files = json.loads(capsys.readouterr().out)["routes"][0]["files"]
     assert (files["warning"] is not None) == bool(warned)
     assert files["compacted_before_ready"] == ("before it is ready" in line)
 
@@ -392,7 +394,7 @@ def test_summary_as_json_names_the_kind_of_each_partition_column(
 ) -> None:
     job.write_text(changed(("  meta: [", "    - {name: src, constant: web}\n  meta: [")))
     assert run_command(["validate", str(job), "-o", "json"]) == 0
-    day, _, source = json.loads(capsys.readouterr().out)["partitions"]
+    day, _, source = json.loads(capsys.readouterr().out)["routes"][0]["partitions"]
     assert (day["event_time"], day["constant"]) == ("yyyyMMdd", None)
     assert (source["name"], source["constant"], source["event_time"]) == ("src", "web", None)
 
@@ -409,4 +411,21 @@ def test_summary_names_the_table_over_late_rows(
         "orders_late.orders, made if missing"
     )
     assert run_command(["validate", str(job), "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out)["late_table"] == "orders_late.orders"
+    assert json.loads(capsys.readouterr().out)["routes"][0]["late_table"] == "orders_late.orders"
+
+
+@pytest.mark.parametrize("verb", ["validate", "run", "status", "verify", "compact", "gc"])
+def test_file_without_permission_exits_with_3_from_every_command(
+    verb: str, job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Nothing is forbidden to root, who runs tests in containers.
+    def refuse(path: Path, *args: object, **more: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    job.write_text(EXAMPLE.read_text())
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr(Path, "open", refuse)
+    options = ["--all-closed"] if verb == "compact" else []
+    assert run_command([verb, str(job), *options]) == 3
+    shown = capsys.readouterr().err
+    assert "expected a readable job file, got: Permission denied" in shown

@@ -7,16 +7,17 @@ import pytest
 
 from sluiceway.cli.app import run_command
 from sluiceway.cli.dirty_lanes import carry_out_and_tell
+from sluiceway.cli.options import OutputFormat
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("list", "-o", "yaml"), "table or json"),
+        (("list", "-o", "xml"), "'table', 'json', 'yaml'"),
         (("show", "--reason", "ugly"), "no reason `ugly`"),
         (("show", "--state", "gone"), "open, under_way"),
-        (("show", "--partition", "orders"), "TOPIC:NUMBER"),
-        (("show", "--partition", ":1"), "TOPIC:NUMBER"),
+        (("show", "--partition", "orders"), "TOPIC:PARTITION"),
+        (("show", "--partition", ":1"), "TOPIC:PARTITION"),
         (("show", "--limit", "0"), "--limit"),
         (("replay", "--slots", "7-x"), "a slot"),
         (("show", "--slots", "9-2"), "A not behind B"),
@@ -52,19 +53,19 @@ def test_rows_that_a_running_driver_found_dirty_again_are_told_with_its_job_file
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     became = {"read": 5, "written": 5 - dirty, "dirty": dirty}
-    counts = SimpleNamespace(**became, purged=0, filtered=0, skipped=0)
+    counts = SimpleNamespace(**became, purged=0, filtered=0, skipped=0, late=0)
     lane = SimpleNamespace(kind="replay", lane="a" * 32, counts=counts, rows=5, seq=3)
 
     def done(config: Any, log: Any, request: Any, watch: Any, stderr: Any) -> Any:
         watch(None, by_driver)
         return lane
 
-    monkeypatch.setattr("sluiceway.job.replay.carry_out", done)
+    monkeypatch.setattr("sluiceway.operate.replay.carry_out", done)
     lanes = SimpleNamespace(open_lanes=lambda: ())
     rows: Any = SimpleNamespace(log=None, fold=SimpleNamespace(lanes=lanes))
     choice: Any = SimpleNamespace(rows=5, left_out=0)
     request: Any = SimpleNamespace(kind="replay")
-    carry_out_and_tell(cast("Any", None), rows, choice, request, "table")
+    carry_out_and_tell(cast("Any", None), rows, choice, request, OutputFormat.TABLE)
     shown = capsys.readouterr().out
     assert shown.startswith(f"done: lane aaaaaaaa, 5 rows: {5 - dirty} written, {dirty} dirty")
     assert shown.count("the job file that it was started with") == hints

@@ -165,6 +165,6 @@ def test_validate_says_which_subject_and_asks_nobody(
     assert run_command(["validate", job(tmp_path, "{avro: {registry: reg}}", named)]) == 0
     assert "from the registry's subject o, version 3" in capsys.readouterr().out
     assert run_command(["validate", "-o", "json", path]) == 0
-    found = json.loads(capsys.readouterr().out)
+    (found,) = json.loads(capsys.readouterr().out)["routes"]
     assert found["subject"] == {"name": "o", "version": 3, "message": None}
     assert found["columns"] is None

@@ -1,10 +1,15 @@
 """What `ledger show` says of an epoch adds up, and says nothing twice."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from sluiceway.cli.ledger import _describe_data
+from sluiceway.cli.ledger import _describe_data, _describe_lane_data, describe
+from sluiceway.ledger.lane_records import LaneCounts, LaneDataRecord, LaneSpan
+from sluiceway.ledger.records import SnapshotRecord
+from sluiceway.types.strict_json import BigInt
+from tools.ledger_records import fence, fold_of, record
 
 
 def epoch(**changes: Any) -> Any:
@@ -39,3 +44,20 @@ def test_what_is_not_there_leaves_no_mark(held: int, end: str) -> None:
 def test_prefix_that_its_count_has_closed_is_told() -> None:
     told = _describe_data(epoch(closed=("dt=1", "dt=2"), counted=("dt=2",)))
     assert "; closes dt=1, dt=2; by its count dt=2" in told
+
+
+def test_what_a_snapshot_seals_is_told() -> None:
+    body = SnapshotRecord(7, "7-x.json", BigInt(2048), "0" * 64, 5)
+    plain = describe(record(fold_of(fence()), body))
+    assert plain == "the fold of slots below 7, 2,048 bytes in 7-x.json"
+    sealing = replace(body, sealed=("dt=1/hr=07", "dt=1/hr=08"))
+    assert describe(record(fold_of(fence()), sealing)) == (f"{plain}; seals dt=1/hr=07, dt=1/hr=08")
+
+
+def test_rows_of_a_replay_that_are_put_aside_are_told() -> None:
+    numbers = [BigInt(count) for count in (9, 4, 2, 0, 0, 0, 3)]
+    span = LaneSpan("dirty:x/5/a.parquet", BigInt(0), BigInt(9))
+    body = LaneDataRecord("lane", 3, (span,), (), (), LaneCounts(*numbers), "", {}, {}, ())
+    assert _describe_lane_data(body).endswith(
+        "9 rows of slot 5, 4 written, 2 dirty again in 0 files, 3 of sealed times put aside"
+    )

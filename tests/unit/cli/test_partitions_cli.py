@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.job.partition_bodies import ready_body
+from sluiceway.ledger import sealing
+from sluiceway.ledger.sealing import to_seal
+from sluiceway.ledger.snapshot import write_hint, write_side_file
+from sluiceway.upkeep.partition_bodies import ready_body
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"
@@ -29,7 +32,7 @@ def listed(
     capsys.readouterr()
     assert run_command(["partitions", "list", str(table.job), "-o", "json", *options]) == 0
     answer = json.loads(capsys.readouterr().out)
-    (route,) = answer["routes"].values()
+    (route,) = answer["routes"]
     assert (route["table"], route["as_of_slot"]) == ("ods.orders", table.writer.fold.next_seq - 1)
     found: list[dict[str, Any]] = route["prefixes"]
     return found
@@ -113,7 +116,7 @@ def test_wait_for_what_is_announced_tells_it_at_once(
         "prefix": SEVEN,
         "version": 1,
         "seq": table.writer.fold.closed[SEVEN].ready_seq,
-        "at_us": None,
+        "at_ms": None,
         "rows": 10,
         "files": 1,
         "whole": True,
@@ -149,13 +152,67 @@ def test_why_answers_in_words_and_as_json(
     assert (answer["state"], answer["reason"]) == ("open", "not_announced")
 
 
-def test_why_of_what_is_no_time_tells_no_state(
+def test_why_of_what_is_no_time_is_a_wrong_usage_as_it_is_for_wait(
     table: TableOnDisk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     table.job.write_text(table.job.read_text() + "ready: {}\n")
     no_time = "is no time of this table; times are written dt=yyyyMMdd/hr=HH"
-    assert run_command(["partitions", "why", str(table.job), "dt=20261120"]) == 0
+    assert run_command(["partitions", "why", str(table.job), "dt=20261120"]) == 2
     in_order = "they are announced in order, so for all of it look at the last one"
-    assert capsys.readouterr().out == f"dt=20261120 {no_time}; {in_order}\n"
-    assert run_command(["partitions", "why", str(table.job), "dt=20261120/h=8"]) == 0
-    assert capsys.readouterr().out == f"dt=20261120/h=8 {no_time}\n"
+    told = capsys.readouterr()
+    assert f"dt=20261120 {no_time}; {in_order}\n" in told.err
+    assert f"partitions list {table.job}` shows which times there are" in told.err
+    assert run_command(["partitions", "why", str(table.job), "dt=20261120/h=8"]) == 2
+    assert run_command(["partitions", "wait", str(table.job), "orders", "dt=20261120/h=8"]) == 2
+    assert f"dt=20261120/h=8 {no_time}\n" in capsys.readouterr().err
+
+
+def test_why_says_that_no_driver_works_and_names_the_command_with_the_job(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.job.write_text(table.job.read_text() + "ready: {}\n")
+    assert run_command(["partitions", "why", str(table.job), EIGHT]) == 0
+    told = capsys.readouterr().out
+    assert "No driver works for it now, so this stays until one does: " in told
+    assert f"run {table.job}`" in told
+    assert run_command(["partitions", "why", str(table.job), EIGHT, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["driver_runs"], answer["expected_ms"]) == (False, None)
+
+
+@pytest.fixture
+def sealed(table: TableOnDisk, monkeypatch: pytest.MonkeyPatch) -> TableOnDisk:
+    """Seven is sealed; what is told of it stands in its READY record alone."""
+    writer, log = table.writer, table.log
+    monkeypatch.setattr(sealing, "MAX_UNSEALED", 0)
+    writer.note_effects(writer.fold.next_seq)
+    table.rows(EIGHT)
+    names = to_seal(writer.fold)
+    assert names == (SEVEN,)
+    slot = writer.commit(write_side_file(log.storage, log.layout, writer.fold, names)).seq
+    write_hint(log.storage, log.layout, slot)
+    return table
+
+
+def test_sealed_time_is_waited_for_and_told_of_as_it_was_announced(
+    sealed: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = str(sealed.job)
+    assert run_command(["partitions", "wait", job, "orders", SEVEN, "-o", "json"]) == 0
+    announced = json.loads(capsys.readouterr().out)["announced"]
+    assert (announced["prefix"], announced["version"], announced["rows"]) == (SEVEN, 1, 10)
+    again = ["partitions", "wait", job, "orders", SEVEN, "--version", "2", "--timeout", "1s"]
+    assert run_command(again) == 1
+    capsys.readouterr()
+    assert run_command(["partitions", "why", job, SEVEN, "-o", "json"]) == 0
+    why = json.loads(capsys.readouterr().out)
+    assert (why["state"], why["reason"]) == ("ready", "ready")
+    assert "closed for ever" in why["text"]
+
+
+def test_list_says_how_many_times_are_sealed(
+    sealed: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [each["prefix"] for each in listed(capsys, sealed)] == [EIGHT]
+    assert run_command(["partitions", "list", str(sealed.job)]) == 0
+    assert "note: 1 that were touched long ago are sealed" in capsys.readouterr().out

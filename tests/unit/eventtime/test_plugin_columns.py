@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from sluiceway.config.compile import compile_route
 from sluiceway.errors import SourceUnavailableError, UnhealthyEnvironmentError
 from sluiceway.eventtime.partition_values import NO_TIMES
-from sluiceway.job.compile import compile_route
 from sluiceway.partitioners import registry
 from sluiceway.partitioners.contract import Partitioner, PartitionTexts
 from sluiceway.partitioners.registry import PartitionerChoice

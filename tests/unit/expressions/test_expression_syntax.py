@@ -8,7 +8,7 @@ import pytest
 from sluiceway.errors import JobFileError
 from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.expressions.syntax import parse_expression
-from sluiceway.expressions.tree import Call, Cast, Column, Like, Literal, Node, Operator
+from sluiceway.expressions.tree import Call, Cast, Column, Like, Literal, Node, Operator, children
 from sluiceway.types.schema import DecimalType
 
 
@@ -126,7 +126,13 @@ def test_parser_bounds_depth_nodes_and_text(text: str, message: str) -> None:
 
 def test_parser_takes_long_chains_of_and_or_and_concat() -> None:
     for operator in (" and ", " or ", " || "):
-        parse_expression(operator.join("a" * 150))
+        nodes = [parse_expression(operator.join("a" * 150))]
+        columns = 0
+        while nodes:
+            node = nodes.pop()
+            columns += isinstance(node, Column)
+            nodes.extend(children(node))
+        assert columns == 150
 
 
 def test_expression_error_survives_pickling_with_its_place() -> None:

@@ -11,12 +11,12 @@ import pytest
 from sluiceway.errors import SourceUnavailableError, TableMismatchError
 from sluiceway.job import loop as loop_module
 from sluiceway.job.loop import JobLoop, LoopParts
-from sluiceway.job.planner import PlannedEpoch
 from sluiceway.job.seat import Seat
-from sluiceway.job.status import RouteState
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import LogFormat, stderr_log
+from sluiceway.route.status import RouteState
+from sluiceway.schedule.planner import PlannedEpoch
 from tools.board_sessions import placed_session
 
 DROPPED = TableMismatchError("the table was dropped")

@@ -10,7 +10,7 @@ from sluiceway.errors import (
     TableMismatchError,
 )
 from sluiceway.job.seat import Seat
-from sluiceway.job.status import RouteState
+from sluiceway.route.status import RouteState
 from tools.board_sessions import placed_session
 
 DROPPED = TableMismatchError("the table was dropped")

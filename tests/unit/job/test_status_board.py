@@ -12,9 +12,9 @@ from sluiceway.errors import (
     TableMismatchError,
 )
 from sluiceway.job import status_board
-from sluiceway.job.status import RouteState, RouteStatus, decode_status, encode_status
 from sluiceway.job.status_board import StatusBoard, StatusFiles
 from sluiceway.observe.log import stderr_log
+from sluiceway.route.status import RouteState, RouteStatus, decode_status, encode_status
 from sluiceway.storage.local import LocalStorage
 from tools.board_sessions import placed_session
 from tools.ledger_records import data, fence, fold_of, sources, span

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from sluiceway.convert.extra_keys import ExtraRule
 from sluiceway.formats.contract import Decoded
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
-from sluiceway.formats.json.extra_keys import ExtraRule
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
 

@@ -1,6 +1,6 @@
 """JSON behind the header of Confluent's wire format."""
 
-from sluiceway.formats.json.unknown_fields import UnknownFields
+from sluiceway.convert.unknown_fields import UnknownFields
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema

@@ -8,8 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from sluiceway.convert.native_blocks import NativeReader
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
-from sluiceway.formats.json.native_blocks import NativeReader
 from sluiceway.host import native_module as host
 from sluiceway.host.native_module import INTERFACE, SWITCH, native_module
 from sluiceway.types.hive_types import parse_hive_type

@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
-from sluiceway.formats.json import parse_forms
-from sluiceway.formats.json.arrow_blocks import BLOCK_ROWS, SLOW_BLOCKS, BlockReader
-from sluiceway.formats.json.failure_signs import SIGN_BLOCKS, Sign, Signs, rare
+from sluiceway.convert import parse_forms
+from sluiceway.convert.arrow_blocks import BLOCK_ROWS, SLOW_BLOCKS, BlockReader
+from sluiceway.convert.failure_signs import SIGN_BLOCKS, Sign, Signs, rare
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from sluiceway.cli.infer import columns_block
+from sluiceway.cli.proposed_columns import contents_block
+from sluiceway.config.choices import row_columns
 from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
-from sluiceway.job.choices import row_columns
+from sluiceway.formats.recognise import TopicContents
 from sluiceway.spec.loader import parse_job
 from sluiceway.types.schema import Schema
 from sluiceway.worker.row_choices import payload_fields
@@ -26,6 +27,10 @@ table:
   hive: {connection: hms, name: ods.small}
   partition_by: []
 """
+
+
+def of_json(survey: JsonSurvey) -> TopicContents:
+    return TopicContents(records=1, plain=survey)
 
 
 def survey_of(*rows: Any) -> JsonSurvey:
@@ -119,7 +124,7 @@ def test_block_is_one_that_a_job_file_takes_and_reads_what_was_seen() -> None:
     survey = survey_of(*rows)
     survey.add(None)
     survey.add(b"no json")
-    block = columns_block(survey, ["a", "b", "c", "d"])
+    block = contents_block(of_json(survey), ["a", "b", "c", "d"])
     assert block.splitlines()[:3] == [
         "# 3 JSON objects of a, b, c, ...",
         "# DOUBT: 1 records were empty, 1 no object",
@@ -141,7 +146,7 @@ def test_block_is_one_that_a_job_file_takes_and_reads_what_was_seen() -> None:
 
 
 def test_block_without_any_column_is_a_comment() -> None:
-    assert columns_block(survey_of({"x": None}), ["a"]).splitlines() == [
+    assert contents_block(of_json(survey_of({"x": None})), ["a"]).splitlines() == [
         "# 1 JSON objects of a",
         "# columns:",
         "  # - {name: 'x'} # in 0 of 1, null in 1, not in 0; DOUBT: only null, or empty",
@@ -152,4 +157,4 @@ def test_payload_of_many_keys_is_told_as_such() -> None:
     survey = survey_of({f"k{n}": 1 for n in range(500)})
     assert survey.keys_are_data
     assert len(survey.columns()) == 101
-    assert "are they data?" in columns_block(survey, ["a"])
+    assert "are they data?" in contents_block(of_json(survey), ["a"])

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from sluiceway.convert.infer_types import UntypedError, common_type, is_field_name, type_of
+from sluiceway.convert.json_values import NonFiniteText, NumberText
+from sluiceway.convert.unknown_fields import UnknownFields
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
-from sluiceway.formats.json.infer_types import UntypedError, common_type, is_field_name, type_of
-from sluiceway.formats.json.json_values import NonFiniteText, NumberText
-from sluiceway.formats.json.unknown_fields import UnknownFields
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
 

@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 
 from sluiceway.errors import InvariantError
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import Body, DataRecord, encode_record
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, fence, fold_of, record, sources, span
@@ -88,6 +89,37 @@ def test_fold_refuses_a_slot_out_of_order_an_old_term_and_a_broken_chain() -> No
         with pytest.raises(InvariantError):
             fold.apply(bad, encode_record(bad))
     fold.apply(good, encode_record(good))
+
+
+@pytest.mark.parametrize("body", [sources(1), sources(0, start=3, retired=True)])
+def test_fold_refuses_a_record_of_another_term_than_its_fence_whatever_it_says(
+    body: Body,
+) -> None:
+    # Nothing in these bodies names the term, so nothing else of the fold can refuse them.
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 3)), fence(driver="d2"))
+    for term in (1, 3):
+        late = replace(record(fold, body), term=term)
+        with pytest.raises(InvariantError, match=f"I3.*has term {term}, the fence has 2"):
+            fold.apply(late, encode_record(late))
+    good = record(fold, body)
+    fold.apply(good, encode_record(good))
+
+
+def test_fold_refuses_a_record_before_any_fence() -> None:
+    fold = Fold()
+    first = record(fold, sources(0))
+    assert first.term == fold.term
+    with pytest.raises(InvariantError, match="I3"):
+        fold.apply(first, encode_record(first))
+
+
+def test_fold_refuses_a_record_of_another_format_than_its_fence_declares() -> None:
+    fold = fold_of(fence())
+    good = record(fold, sources(0))
+    for number in (good.format - 1, good.format + 1):
+        with pytest.raises(InvariantError, match=f"rule 26.*has format {number}"):
+            fold.check(replace(good, format=number))
+    fold.check(good)
 
 
 def test_retired_partition_goes_on_only_at_its_committed_end() -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.job.partition_bodies import counts_body, expire_body
 from sluiceway.ledger import fold_counts
 from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd, CountsRecord
 from sluiceway.ledger.fold import Fold
@@ -16,6 +15,7 @@ from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.ledger.watermark_records import WatermarkRecord
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.partition_bodies import counts_body, expire_body
 from tools.ledger_records import data, fence, fold_of, record, sources, span
 
 SEVEN, EIGHT = "dt=20261120/hr=07", "dt=20261120/hr=08"

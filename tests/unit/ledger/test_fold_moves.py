@@ -43,11 +43,11 @@ def _apply(fold: Fold, body: Body) -> None:
 
 def test_reset_with_a_gap_moves_the_end_and_begins_a_generation() -> None:
     fold = _ended()
-    fold.sources["orders", 0].leader_epoch = 7
+    fold.sources["orders", 0].end_epoch = 7
     _apply(fold, _reset())
     known = fold.sources["orders", 0]
     assert (known.start, known.end, known.how, known.generation) == (25, 25, "reset", 1)
-    assert (known.has_data, known.leader_epoch) == (False, None)
+    assert (known.has_data, known.end_epoch) == (False, None)
     assert fold.sources["orders", 1].generation == 0
     _apply(fold, data(2, 0, span(0, 25, 30)))
     assert known.end == 30
@@ -58,6 +58,29 @@ def test_reset_backwards_lets_the_offsets_be_read_again() -> None:
     _apply(fold, _reset(_move(new_end=BigInt(4), accepted="twice")))
     _apply(fold, data(2, 0, span(0, 4, 12)))
     assert fold.sources["orders", 0].end == 12
+
+
+def test_reset_to_the_same_offset_forgets_the_leader_epoch_and_begins_a_generation() -> None:
+    fold = _ended()
+    fold.sources["orders", 0].end_epoch = 7
+    _apply(fold, _reset(_move(new_end=BigInt(10))))
+    known = fold.sources["orders", 0]
+    assert (known.end, known.generation, known.end_epoch) == (10, 1, None)
+
+
+@pytest.mark.parametrize("accepted", ["gap", "twice"])
+def test_reset_to_the_same_offset_without_a_leader_epoch_is_refused(accepted: str) -> None:
+    with pytest.raises(InvariantError, match="rule 22"):
+        _apply(_ended(), _reset(_move(new_end=BigInt(10), accepted=accepted)))
+
+
+def test_epoch_of_an_end_is_gone_with_the_end_that_moves_on() -> None:
+    fold = _ended()
+    _apply(fold, data(2, 0, replace(span(0, 10, 12), end_epoch=4)))
+    known = replace(fold.sources["orders", 0])
+    assert known.end_epoch == 4
+    _apply(fold, data(2, 1, replace(span(0, 12, 14), leader_epoch=4)))
+    assert fold.sources["orders", 0].end_epoch is None
 
 
 def test_data_that_follows_the_old_end_is_refused_after_a_reset() -> None:

@@ -7,14 +7,6 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.job.partition_bodies import (
-    abandon_body,
-    expire_body,
-    intent_body,
-    ready_body,
-    replace_body,
-)
-from sluiceway.job.prepare import placed
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
@@ -26,10 +18,18 @@ from sluiceway.ledger.partition_records import (
     ReplaceRecord,
 )
 from sluiceway.ledger.places import folder_to_remove, moved_folder, partition_in
+from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import Body, DataRecord, decode_record, encode_record
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.partition_bodies import (
+    abandon_body,
+    expire_body,
+    intent_body,
+    ready_body,
+    replace_body,
+)
 from tools.ledger_records import data, fence, fold_of, record, sources, span, staged
 
 HOUR = "dt=20261120/hr=08"
@@ -163,7 +163,32 @@ REPLACES: dict[str, tuple[str, Callable[[ReplaceRecord], ReplaceRecord]]] = {
         "I9",
         lambda body: replace(body, added=(replace(body.added[0], staged="1-0-x/x.parquet"),)),
     ),
+    "a staged file below its folder": ("I9", lambda body: _staged_as(body, "below/x.parquet")),
+    "a staged name that leaves its folder": ("I9", lambda body: _staged_as(body, "..")),
+    "a final name that leaves its folder": (
+        "I4",
+        lambda body: replace(body, added=(replace(body.added[0], final=f"{body.folder}/.."),)),
+    ),
+    "rows of another partition": (
+        "I4",
+        lambda body: replace(body, added=(replace(body.added[0], values=("1", "1")),)),
+    ),
+    "one name for two files": (
+        "I4",
+        lambda body: replace(
+            body,
+            added=(
+                replace(body.added[0], rows=BigInt(body.added[0].rows - 1)),
+                replace(body.added[0], rows=BigInt(1)),
+            ),
+        ),
+    ),
 }
+
+
+def _staged_as(body: ReplaceRecord, name: str) -> ReplaceRecord:
+    folder = body.added[0].staged.partition("/")[0]
+    return replace(body, added=(replace(body.added[0], staged=f"{folder}/{name}"),))
 
 
 @pytest.mark.parametrize(("rule", "spoil"), REPLACES.values(), ids=list(REPLACES))
@@ -176,6 +201,30 @@ def test_unlawful_replace_is_refused_and_changes_nothing(
         put(fold, spoil(body))
     assert fold.partitions[HOUR] == before
     put(fold, body)
+
+
+def test_intent_for_one_partition_moves_no_other() -> None:
+    fold, body = replacing()
+    other = "dt=20261120/hr=09"
+    fold.partitions[other] = replace(fold.partitions[HOUR], folder=other, location=other)
+    folder = moved_folder(other, body.intent, fold.intents[body.intent].uuid)
+    added = tuple(
+        replace(file, final=f"{folder}/{file.final.rpartition('/')[2]}") for file in body.added
+    )
+    with pytest.raises(InvariantError, match=f"is not open for {other}"):
+        put(fold, replace(body, partition=other, folder=folder, added=added))
+    put(fold, body)
+
+
+def test_partition_that_is_new_begins_in_its_own_folder_only() -> None:
+    fold, _ = hour_of_rows()
+    elsewhere = moved_folder("dt=20261120/hr=09", 3, "0" * 32)
+    first = data(fold.term, fold.last_epoch + 1, span(0, 7, 9))
+    files = tuple(
+        replace(file, final=f"{elsewhere}/{file.final.rpartition('/')[2]}") for file in first.files
+    )
+    with pytest.raises(InvariantError, match="which was left"):
+        put(fold, replace(first, files=files))
 
 
 def test_nothing_speaks_of_files_that_are_not_published() -> None:
@@ -221,7 +270,8 @@ def test_closed_partition_takes_rows_only_when_they_are_called_late() -> None:
     fold = closed()
     late = rows(fold, 7, 9)
     assert late.late_in == (HOUR,)
-    for spoilt in (replace(late, late_in=()), replace(late, late_in=("dt=20261120",))):
+    spoilt_ones = ((), ("dt=20261120",), (HOUR, HOUR))
+    for spoilt in (replace(late, late_in=names) for names in spoilt_ones):
         with pytest.raises(InvariantError, match="I7"):
             put(fold, spoilt)
     put(fold, late)
@@ -269,6 +319,7 @@ READIES: dict[str, Callable[[ReadyRecord], ReadyRecord]] = {
     "a version left out": lambda body: replace(body, version=2),
     "rows of its own": lambda body: replace(body, rows=BigInt(8)),
     "a partition left out": lambda body: replace(body, partitions=()),
+    "more than is known": lambda body: replace(body, whole=not body.whole),
     "an earlier state": lambda body: replace(body, as_of_seq=body.as_of_seq - 1),
 }
 

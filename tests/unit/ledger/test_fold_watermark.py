@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import InvariantError
-from sluiceway.job.prepare import placed
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.forgetting import forget
 from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.placing import placed
 from sluiceway.ledger.records import (
     Body,
     DataRecord,

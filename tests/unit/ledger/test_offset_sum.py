@@ -1,3 +1,5 @@
+from hashlib import sha256
+
 import numpy as np
 
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
@@ -25,3 +27,11 @@ def test_offset_sum_tells_pairs_with_the_same_plain_sum_apart() -> None:
     right = offset_sum(0, np.array([6, 7], dtype=np.int64))
     assert left != right
     assert offset_sum(1, np.array([5, 8], dtype=np.int64)) != left
+
+
+def test_offset_sum_of_a_text_key_is_of_its_hash() -> None:
+    offsets = np.array([5, 8], dtype=np.int64)
+    hashed = int.from_bytes(sha256(b"broker-a/3").digest()[:8]) | 1 << 63
+    assert offset_sum("broker-a/3", offsets) == offset_sum(hashed, offsets)
+    assert offset_sum("broker-a/3", offsets) == "aed7506692e0ab4bdfea4693d47f24c3"
+    assert offset_sum("broker-a/3", offsets) != offset_sum("broker-b/3", offsets)

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from sluiceway.errors import (
     LedgerCorruptError,
     StorageUnavailableError,
 )
-from sluiceway.job.housekeeping import keep_log_short
 from sluiceway.ledger import forgetting, snapshot, upkeep
 from sluiceway.ledger import layout as layouts
 from sluiceway.ledger.fold import Fold
@@ -28,6 +28,7 @@ from sluiceway.observe.log import stderr_log
 from sluiceway.storage import local
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
+from sluiceway.upkeep.housekeeping import keep_log_short
 from tools.ledger_records import data, sources, span
 from tools.small_log import EVERY, kept_folders, open_log, take_over, tend, whole_fold, write_rows
 
@@ -124,6 +125,20 @@ def test_hint_that_misleads_costs_time_only(tmp_path: Path, hint: bytes) -> None
     tend(writer)
     Path(log.layout.hint).write_bytes(hint)
     assert log.fold().next_seq == writer.fold.next_seq
+
+
+def test_snapshot_of_another_version_of_the_fold_is_ignored_whatever_its_side_file_says(
+    tmp_path: Path,
+) -> None:
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, EVERY)
+    tend(writer)
+    (put,) = [found for found, _ in log.records() if isinstance(found.body, SnapshotRecord)][-1:]
+    assert snapshot.load_snapshot(log.storage, log.layout, put) is not None
+    assert isinstance(put.body, SnapshotRecord)
+    newer = replace(put, body=replace(put.body, version=put.body.version + 1))
+    assert snapshot.load_snapshot(log.storage, log.layout, newer) is None
 
 
 def test_snapshot_of_what_is_not_published_is_refused(tmp_path: Path) -> None:

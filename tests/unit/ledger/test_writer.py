@@ -1,4 +1,6 @@
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,6 +11,7 @@ from sluiceway.errors import (
     StorageFullError,
     StorageUnavailableError,
 )
+from sluiceway.ledger import writer as ledger_writer
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.reserve import SIZE_BYTES
@@ -16,6 +19,9 @@ from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
 from tools.ledger_records import data, fence, sources, span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def no_wait(attempts: int, error: StorageUnavailableError) -> None:
@@ -156,6 +162,120 @@ def test_record_in_the_wrong_slot_is_refused(tmp_path: Path) -> None:
     Path(log.layout.record(1)).write_bytes(Path(log.layout.record(0)).read_bytes())
     with pytest.raises(LedgerCorruptError, match="slot 1 holds the record of slot 0"):
         log.fold()
+
+
+def _made_anew(tmp_path: Path) -> LedgerLog:
+    """Another log of the same length, as if the table had been dropped and loaded again."""
+    log = ledger(tmp_path / "another")
+    other = writer(log, driver="d9")
+    other.commit(sources(0))
+    other.commit(data(1, 0, span(0, 0, 7)))
+    return log
+
+
+def _swap(log: LedgerLog, other: LedgerLog) -> None:
+    """The folder of one log gets the records of another."""
+    for path in Path(log.layout.log).rglob("*.json"):
+        path.unlink()
+    for path in Path(other.layout.log).rglob("*.json"):
+        target = Path(log.layout.log) / path.relative_to(other.layout.log)
+        target.write_bytes(path.read_bytes())
+
+
+def test_writer_puts_nothing_into_a_log_of_equal_length_that_was_made_anew(tmp_path: Path) -> None:
+    log = ledger(tmp_path)
+    made = writer(log)
+    made.commit(sources(0))
+    made.commit(data(1, 0, span(0, 0, 4)))
+    _swap(log, _made_anew(tmp_path))
+    with pytest.raises(LedgerCorruptError, match=r"slot 2 holds another record.*made anew"):
+        made.commit(data(1, 1, span(0, 4, 9)))
+    assert not Path(log.layout.record(3)).exists()
+    assert log.fold().sources["orders", 0].end == 7
+
+
+def test_writer_puts_nothing_behind_a_record_that_is_gone(tmp_path: Path) -> None:
+    log = ledger(tmp_path)
+    made = writer(log)
+    made.commit(sources(0))
+    Path(log.layout.record(1)).unlink()
+    with pytest.raises(LedgerCorruptError, match="slot 1 was there and is gone"):
+        made.commit(data(1, 0, span(0, 0, 4)))
+    assert not Path(log.layout.record(2)).exists()
+
+
+class FailsOnce(LocalStorage):
+    """The next put fails without an effect, and something happens meanwhile."""
+
+    def __init__(self) -> None:
+        self.meanwhile: list[Callable[[], None]] = []
+
+    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        if self.meanwhile:
+            self.meanwhile.pop()()
+            raise StorageUnavailableError("no reply")
+        return super().put_if_absent(path, content, tmp_folder=tmp_folder)
+
+
+@pytest.mark.parametrize("change", ["made anew", "gone"])
+def test_put_that_is_repeated_reads_what_it_follows_again(tmp_path: Path, change: str) -> None:
+    storage = FailsOnce()
+    log = ledger(tmp_path, storage)
+    waits: list[int] = []
+    made = LedgerWriter(log, log.fold(), lambda attempts, _: waits.append(attempts))
+    made.fence(fence(), lambda: None)
+    made.commit(sources(0))
+    made.commit(data(1, 0, span(0, 0, 4)))
+    other = _made_anew(tmp_path)
+    before = Path(log.layout.record(2))
+    storage.meanwhile.append(before.unlink if change == "gone" else lambda: _swap(log, other))
+    with pytest.raises(LedgerCorruptError, match=change):
+        made.commit(data(1, 1, span(0, 4, 9)))
+    assert waits == [1]
+    assert not Path(log.layout.record(3)).exists()
+
+
+class NotesCalls(LocalStorage):
+    """Notes which folders are synced and which slots are put, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def sync_folder(self, folder: str) -> None:
+        self.calls.append("sync")
+        super().sync_folder(folder)
+
+    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        self.calls.append(Path(path).stem.lstrip("0") or "0")
+        return super().put_if_absent(path, content, tmp_folder=tmp_folder)
+
+
+def test_record_of_another_is_made_durable_before_one_is_put_behind_it(tmp_path: Path) -> None:
+    first = writer(ledger(tmp_path))
+    first.commit(sources(0))
+    storage = NotesCalls()
+    second = writer(ledger(tmp_path, storage), driver="d2")
+    second.commit(data(2, 0, span(0, 0, 4)))
+    slots = [call for call in storage.calls if call in {"sync", "2", "3"}]
+    # Slot 1 is the other's; slot 2 is the writer's own, and was made durable by its put.
+    assert slots == ["sync", "2", "3"]
+
+
+def test_put_that_fails_again_and_again_is_repeated_with_pauses_that_grow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LostReplies(0, land=False)
+    log = ledger(tmp_path, storage)
+    events: list[float | str] = []
+    made = LedgerWriter(log, log.fold(), lambda attempts, _: events.append(f"told {attempts}"))
+    made.fence(fence(), lambda: None)
+    clock = SimpleNamespace(sleep=events.append)
+    monkeypatch.setattr(ledger_writer, "time", clock)
+    storage.failures = 7
+    assert made.commit(sources(0)).attempts == 8
+    pauses = [0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]
+    told = [each for n, pause in enumerate(pauses, 1) for each in (f"told {n}", pause)]
+    assert [round(each, 3) if isinstance(each, float) else each for each in events] == told
 
 
 class FullDisk(LocalStorage):

@@ -102,3 +102,12 @@ def test_halt_in_words_shows_evidence_and_commands_without_the_marks_of_a_progra
         "no evidence=end 7, log start 9; tries again in 30 s; `sluiceway verify JOB`; "
         "`sluiceway run JOB`"
     )
+
+
+def test_line_for_a_watcher_is_a_sentence() -> None:
+    out = io.StringIO()
+    log = stderr_log(log_format=LogFormat.TEXT, stream=out, sentences=True)
+    log.warning("rows_dirty", route="a", reason="broken 3", rows=8, first_seen=2)
+    assert out.getvalue().split(" ", 1)[1] == (
+        "warning a: Rows dirty: broken 3 (rows 8, first seen 2); see docs/runbook.md, rows_dirty\n"
+    )

@@ -117,3 +117,13 @@ def test_closing_line_counts_in_words_and_names_filtered_rows_when_there_are_any
 )
 def test_text_is_cut_to_columns_of_the_terminal(text: str, columns: int, cut: str) -> None:
     assert cut_to_columns(text, columns) == cut
+
+
+def test_records_are_told_while_the_first_epoch_reads(terminal: Terminal) -> None:
+    progress = Progress(terminal.stream)
+    progress.lag(5000)
+    assert terminal.last().endswith("reading the first epoch")
+    progress.reading({"a": 1200, "b": 34})
+    assert terminal.last().endswith("reading the first epoch: 1,234 records so far")
+    progress.lag(5000)
+    assert progress.lead() == "reading the first epoch: 1,234 records so far"

@@ -235,6 +235,10 @@ class Store:
     def schemas(self, ids: Collection[int]) -> dict[int, RegisteredSchema | None]:
         return {number: self._schemas.get(number) for number in ids}
 
+    @staticmethod
+    def why_unknown(number: int) -> str:
+        return f"the registry does not know the schema id {number}"
+
 
 def test_messages_of_a_registry_are_found_by_id_and_indexes() -> None:
     imported = 'syntax = "proto3"; package base; message Money { int64 cents = 1; }'

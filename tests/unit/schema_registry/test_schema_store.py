@@ -1,6 +1,8 @@
 """Schemas by id: kept, waited for, and never guessed."""
 
 import pickle
+import time
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +13,13 @@ from sluiceway.formats.schema_registry.client import (
     SubjectVersion,
 )
 from sluiceway.formats.schema_registry.settings import RegistrySettings, registry_settings
-from sluiceway.formats.schema_registry.store import Patience, SchemaStore, process_store
+from sluiceway.formats.schema_registry.shared_unknown import SharedUnknown
+from sluiceway.formats.schema_registry.store import (
+    MAX_UNKNOWN,
+    Patience,
+    SchemaStore,
+    process_store,
+)
 from tools.registry_server import Registry, registry_server
 
 QUICK = Patience(unknown_s=0.2, outage_s=0.2, poll_s=0.01, remembered_s=60)
@@ -198,3 +206,96 @@ def test_store_is_shared_by_the_tasks_of_a_process() -> None:
     assert process_store(RegistrySettings("http://h:1")) is process_store(
         RegistrySettings("http://h:1")
     )
+
+
+def test_ten_thousand_unknown_ids_of_one_fetch_are_asked_for_over_one_session() -> None:
+    """Payloads that are no payloads name any id; those of known ones go on."""
+    garbage = set(range(1_000_000, 1_010_000))
+    with registry_server() as registry:
+        number = registry.add("a", '"int"')
+        store = store_of(registry, Patience(unknown_s=0.05, poll_s=0.01))
+        found = store.schemas({number, *garbage})
+        assert found[number] is not None
+        assert [n for n, schema in found.items() if schema is None] == sorted(garbage)
+        looks = 4
+        assert len(registry.asked) <= 1 + MAX_UNKNOWN * looks
+        assert registry.sessions == 1
+        asked = len(registry.asked)
+        # Nor in any later fetch, as long as they are remembered.
+        store.schemas(set(range(2_000_000, 2_000_100)))
+        assert len(registry.asked) == asked
+        later = registry.add("b", '"int"')
+        assert store.schemas({later}) == {later: None}
+        assert "was not asked for" in store.why_unknown(later)
+        assert store.why_unknown(min(garbage)).endswith(f"does not know the schema id {10**6}")
+
+
+def test_ids_above_the_bound_are_asked_for_when_it_is_over() -> None:
+    with registry_server() as registry:
+        store = store_of(registry, Patience(unknown_s=0.0, remembered_s=2.0))
+        store.schemas(set(range(1_000_000, 1_000_000 + MAX_UNKNOWN)))
+        number = registry.add("a", '"int"')
+        assert store.schemas({number})[number] is None
+        time.sleep(2.0)
+        assert store.schemas({number})[number] is not None
+
+
+def test_ids_that_come_one_by_one_are_not_waited_for_one_by_one() -> None:
+    with registry_server() as registry:
+        store = store_of(registry, Patience(unknown_s=0.2, poll_s=0.01))
+        store.schemas({7})
+        asked = len(registry.asked)
+        for number in (8, 9, 10):
+            store.schemas({number})
+        assert len(registry.asked) == asked + 3
+
+
+def test_session_that_the_registry_has_closed_is_begun_anew() -> None:
+    with registry_server() as registry:
+        number, other = registry.add("a", '"int"'), registry.add("b", '"long"')
+        store = store_of(registry)
+        registry.closes_after = 1
+        assert store.schemas({number})[number] is not None
+        time.sleep(0.05)
+        assert store.schemas({other})[other] is not None
+        assert registry.sessions == 2
+
+
+def test_what_one_worker_has_not_found_the_others_do_not_ask_for(tmp_path: Path) -> None:
+    with registry_server() as registry:
+        settings = RegistrySettings(registry.url)
+        one, other = (
+            SchemaStore(RegistryClient(settings), QUICK, SharedUnknown(settings, tmp_path / "own"))
+            for _ in range(2)
+        )
+        assert one.schemas({98, 99}) == {98: None, 99: None}
+        asked = len(registry.asked)
+        assert other.schemas({98, 99}) == {98: None, 99: None}
+        assert len(registry.asked) == asked
+        assert other.why_unknown(98) == "the registry does not know the schema id 98"
+        # Another login may see other schemas.
+        login = RegistrySettings(registry.url, username="me")
+        assert SharedUnknown(login, tmp_path / "own").read() == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b'{"a": 1}', b'{"7": null}', b"\xff", b'{"7": 1e300}', b'{"7": 0}'],
+)
+def test_shared_file_that_is_damaged_or_old_says_nothing(tmp_path: Path, content: bytes) -> None:
+    shared = SharedUnknown(RegistrySettings("http://r"), tmp_path / "own")
+    shared.add({7}, 60.0)
+    assert 59 < shared.read()[7] <= 60
+    (file,) = (tmp_path / "own").iterdir()
+    file.write_bytes(content)
+    assert shared.read() == {}
+
+
+def test_folder_that_others_can_write_to_is_not_believed(tmp_path: Path) -> None:
+    shared = SharedUnknown(RegistrySettings("http://r"), tmp_path / "own")
+    shared.add({7}, 60.0)
+    (tmp_path / "own").chmod(0o777)
+    assert shared.read() == {}
+    shared.add({8}, 60.0)
+    (tmp_path / "own").chmod(0o700)
+    assert list(shared.read()) == [7]

@@ -11,11 +11,11 @@ import pytest
 
 from sluiceway.cli.app import run_command
 from sluiceway.errors import JobFileError, TableMismatchError, UnhealthyEnvironmentError
-from sluiceway.job.status import RouteState
 from sluiceway.job.status_board import StatusBoard
 from sluiceway.observe.log import stderr_log
+from sluiceway.route.status import RouteState
 from sluiceway.service import health
-from sluiceway.service.health import HealthServer, health_served
+from sluiceway.service.health import HealthServer, HttpAccess, health_served
 from sluiceway.spec.loader import parse_job
 from tools.board_sessions import placed_session
 from tools.ledger_records import fence, fold_of
@@ -86,7 +86,7 @@ def test_readyz_is_unavailable_when_a_route_has_halted(port: int, board: StatusB
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/healthz/", "/healthz?x=1", "/../healthz", "/metrics", "/HEALTHZ"]
+    "path", ["/", "/healthz/", "/healthz?x=1", "/../healthz", "/metrics/", "/HEALTHZ"]
 )
 def test_other_paths_are_not_found(port: int, path: str) -> None:
     code, body = get(port, path)
@@ -121,11 +121,41 @@ def test_hostile_request_is_refused_without_an_echo(
     assert get(port, "/healthz")[0] == 200
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        b"Host: rebound.example\r\n",
+        b"Host: rebound.example:8089\r\n",
+        b"Host: 10.0.0.7\r\n",
+        b"Host: localhost.rebound.example\r\n",
+        b"Host: 127.0.0.1@rebound.example\r\n",
+        b"Host: localhost:8089:8089\r\n",
+        b"Host:\r\n",
+        b"Host: localhost\r\nHost: rebound.example\r\n",
+    ],
+)
+@pytest.mark.parametrize("path", [b"/healthz", b"/readyz"])
+def test_request_for_another_host_is_told_nothing(port: int, host: bytes, path: bytes) -> None:
+    answer = send(port, b"GET " + path + b" HTTP/1.1\r\n" + host + b"\r\n")
+    assert answer.split(b" ")[1] == b"421"
+    assert b"routes" not in answer
+    assert b"rebound" not in answer
+
+
+@pytest.mark.parametrize(
+    "host",
+    [b"", b"Host: LOCALHOST\r\n", b"Host: 127.0.0.1:%d\r\n", b"Host: [::1]:%d\r\n"],
+)
+def test_request_by_a_name_of_this_machine_or_none_is_answered(port: int, host: bytes) -> None:
+    named = host % port if b"%d" in host else host
+    assert send(port, GET + named + b"\r\n").split(b" ")[1] == b"200"
+
+
 def test_request_in_small_pieces_is_answered_once_and_the_connection_closed(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
         for piece in (
             b"GET /hea",
-            b"lthz HTTP/1.1\r\nHost: x\r\n",
+            b"lthz HTTP/1.1\r\nHost: localhost\r\n",
             b"Connection: keep-alive\r\n\r",
         ):
             client.sendall(piece)
@@ -159,11 +189,14 @@ def test_slow_client_is_left_after_the_time_out(port: int, monkeypatch: pytest.M
 def test_idle_clients_use_up_no_threads_and_the_board_is_not_held(
     port: int, board: StatusBoard
 ) -> None:
+    before = set(threading.enumerate())
     idle = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(40)]
     try:
         time.sleep(0.2)
-        serving = [t for t in threading.enumerate() if "process_request_thread" in t.name]
-        assert len(serving) <= health.MAX_CONNECTIONS
+        # Another test's server may still be at its last answers.
+        new = [t for t in threading.enumerate() if t not in before]
+        serving = [t for t in new if "process_request_thread" in t.name]
+        assert 0 < len(serving) <= health.MAX_CONNECTIONS
         began = time.monotonic()
         board.note(placed_session("more"), RouteState.RUNNING, None)
         board.beat()
@@ -218,3 +251,83 @@ def test_nothing_is_served_unless_asked_for(board: StatusBoard) -> None:
     with health_served(None, board, stderr_log()) as port:
         assert port is None
         assert threading.active_count() == before
+
+
+TOKEN = "0123456789abcdef"  # noqa: S105 - of these tests
+
+
+def fetch(port: int, path: str, **headers: str) -> tuple[int, str, str]:
+    """Code, content type and body."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        kind = answer.getheader("Content-Type") or ""
+        return answer.status, kind, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_metrics_are_served_beside_the_health_endpoints(port: int) -> None:
+    code, kind, body = fetch(port, "/metrics")
+    assert (code, kind.partition(";")[0]) == (200, "text/plain")
+    assert 'sluiceway_job_state{job_name="",route="orders"' in body
+    code, kind, body = fetch(port, "/metrics", Accept="application/openmetrics-text")
+    assert (code, kind.partition(";")[0]) == (200, "application/openmetrics-text")
+    assert body.endswith("# EOF\n")
+
+
+def test_with_a_token_every_request_has_to_bring_it(board: StatusBoard) -> None:
+    access = HttpAccess("job", token=TOKEN)
+    with health_served(0, board, stderr_log(), access) as port:
+        assert port is not None
+        for path in ("/healthz", "/readyz", "/metrics"):
+            for headers in (
+                {},
+                {"Authorization": f"Bearer {TOKEN}x"},
+                {"Authorization": f"Basic {TOKEN}"},
+                {"Authorization": TOKEN},
+                {"Authorization": "Bearer \u00e9"},
+            ):
+                code, _, body = fetch(port, path, **headers)
+                assert code == 401, (path, headers)
+                assert "orders" not in body
+            given = {"Authorization": f"Bearer {TOKEN}", "Host": "ingest-1:8089"}
+            assert fetch(port, path, **given)[0] == 200
+        request = GET + f"Authorization: Bearer {TOKEN}\r\n".encode() * 2 + b"\r\n"
+        assert b" 401 " in send(port, request)
+
+
+@pytest.mark.parametrize(
+    ("block", "problem"),
+    [
+        ("{address: 0.0.0.0}", "expected a token beside an address that others can reach"),
+        ('{address: "::"}', "expected a token beside an address that others can reach"),
+        ("{address: localhost}", "expected an IP address of this machine"),
+        ('{token: "${env:SHORT}"}', "expected 16 or more printable ASCII characters"),
+        ("{token: 0123456789abcdef}", "token"),
+        ("{max_topics: 0}", "expected a number from 1 to 10000"),
+        ("{max_partition: 3}", "did you mean `max_partitions`?"),
+    ],
+)
+def test_access_that_is_not_safe_is_refused_with_its_place(block: str, problem: str) -> None:
+    environ = {"SLUICEWAY_KAFKA": "k:1", "SLUICEWAY_METASTORE": "thrift://m:1", "SHORT": "abc"}
+    text = EXAMPLE.read_text() + f"metrics: {block}\n"
+    with pytest.raises(JobFileError) as caught:
+        parse_job(text.encode(), EXAMPLE, environ)
+    assert problem in str(caught.value)
+    assert "abc" not in str(caught.value).replace("abcdef", "")
+
+
+def test_access_of_a_job_file_is_what_it_says() -> None:
+    environ = {"SLUICEWAY_KAFKA": "k:1", "SLUICEWAY_METASTORE": "thrift://m:1", "T": TOKEN}
+    text = EXAMPLE.read_text() + (
+        'metrics: {address: 10.0.0.1, token: "${env:T}", max_routes: 3, max_topics: 2}\n'
+    )
+    spec = parse_job(text.encode(), EXAMPLE, environ).spec
+    access = HttpAccess.of(spec)
+    assert (access.job, access.address, access.token) == ("orders", "10.0.0.1", TOKEN)
+    assert (access.limits.routes, access.limits.topics, access.limits.partitions) == (3, 2, 20)
+    assert TOKEN not in repr(access)
+    plain = parse_job(EXAMPLE.read_bytes(), EXAMPLE, environ).spec
+    assert (HttpAccess.of(plain).address, HttpAccess.of(plain).token) == ("127.0.0.1", None)

@@ -142,3 +142,62 @@ def test_progress_jump_to_rows_behind_the_stop_ends_at_the_stop() -> None:
     progress = _progress(0, stop=2_000)
     progress.take([0, 5_000])
     assert progress.take_jumps() == [Jump(1, 2_000)]
+
+
+def _epoch_at_the_end(progress: SplitProgress) -> int | None:
+    return progress.end().leader_epoch
+
+
+def test_progress_epoch_of_the_last_row_stands_beside_the_offset_behind_it() -> None:
+    progress = _progress(10)
+    progress.take([10, 11])
+    progress.note_epoch(11, 4)
+    assert _epoch_at_the_end(progress) == 4
+    progress.take([12])
+    progress.note_epoch(12, 5)
+    assert _epoch_at_the_end(progress) == 5
+
+
+def test_progress_epoch_is_not_kept_past_markers() -> None:
+    progress = _progress(10)
+    progress.take([10, 11])
+    progress.note_epoch(11, 4)
+    progress.reach_end(13)
+    assert _epoch_at_the_end(progress) is None
+
+
+def test_progress_epoch_is_not_kept_for_a_stop_in_a_hole() -> None:
+    progress = _progress(0, stop=5)
+    progress.take([0, 1, 9])
+    progress.note_epoch(1, 4)
+    assert _epoch_at_the_end(progress) is None
+
+
+def test_progress_epoch_of_a_row_just_below_the_stop_is_kept() -> None:
+    progress = _progress(0, stop=2)
+    progress.take([0, 1, 2])
+    progress.note_epoch(1, 4)
+    assert _epoch_at_the_end(progress) == 4
+
+
+def test_progress_first_hole_of_a_log_without_holes_is_looked_at_again() -> None:
+    progress = SplitProgress(Split(LOG, 0), has_holes=False)
+    progress.take([0, 1, 2])
+    assert progress.take_jumps() == []
+    progress.take([4, 5, 9])
+    assert progress.take_jumps() == [Jump(3, 4)]
+    progress.take([12])
+    assert progress.take_jumps() == []
+
+
+def test_progress_hole_inside_the_first_fetch_of_a_log_without_holes_is_looked_at_again() -> None:
+    progress = SplitProgress(Split(LOG, 0), has_holes=False)
+    progress.take([0, 1, 3, 7, 9_000])
+    assert progress.take_jumps() == [Jump(2, 3), Jump(8, 9_000)]
+
+
+def test_progress_marker_at_the_end_of_a_log_without_holes_is_looked_at_again() -> None:
+    progress = SplitProgress(Split(LOG, 0), has_holes=False)
+    progress.take([0, 1])
+    progress.reach_end(3)
+    assert progress.take_jumps() == [Jump(2, 3)]

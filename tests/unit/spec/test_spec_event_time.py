@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.config.compile import compile_route, why_no_rows
 from sluiceway.errors import JobFileError, NotInThisVersionError
-from sluiceway.job.compile import compile_route, why_no_rows
 from sluiceway.spec.loader import parse_job
 from sluiceway.spec.models import RouteSpec
 

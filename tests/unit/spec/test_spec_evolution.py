@@ -2,8 +2,8 @@
 
 import pytest
 
+from sluiceway.config.compile import compile_route
 from sluiceway.errors import JobFileError
-from sluiceway.job.compile import compile_route
 from sluiceway.types.evolution import Evolution
 from tools.evolution_jobs import evolution_route
 

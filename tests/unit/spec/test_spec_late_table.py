@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.config.compile import compile_routes
+from sluiceway.config.config import CompiledJob
+from sluiceway.config.late_choices import late_rule
 from sluiceway.errors import JobFileError
-from sluiceway.job.compile import compile_routes
-from sluiceway.job.config import CompiledJob
-from sluiceway.job.late_choices import late_rule
 from sluiceway.spec.loader import parse_job
 from sluiceway.worker.plan import LatePolicy
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.config.compile import compile_route
+from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule, WebhookRule
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.readiness import CountRule
-from sluiceway.job.compile import compile_route
-from sluiceway.job.ready_rule import CountsRule, ReadyRule, TopicRule, WebhookRule
 from sluiceway.spec.loader import parse_job
 
 DAY, HOUR = "{name: dt, event_time: yyyyMMdd}", "{name: hr, event_time: HH}"

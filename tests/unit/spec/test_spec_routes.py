@@ -54,14 +54,16 @@ def test_routes_take_the_files_blocks_and_lay_their_own_over_them() -> None:
         " columns: [{name: id, type: int}], partition_by: [], meta: [offset]},"
         " source: {start: earliest}, format: {json: {tombstones: dirty}}}",
     )
-    assert (plain.route, plain.source.names, plain.table.hive.table) == ("ods-a", ("a", "b"), "a")
-    assert plain.source.start_at == StartAt("group", group="old")
+    assert (plain.route, plain.source.names, plain.table.target.table) == ("ods-a", ("a", "b"), "a")
+    assert plain.start_at == StartAt("group", group="old")
     assert plain.event_time is not None
-    assert (own.route, own.table.hive.location, own.table.hive.compression) == ("c", "/x", "snappy")
+    hive = own.table.hive
+    assert hive is not None
+    assert (own.route, hive.location, hive.compression) == ("c", "/x", "snappy")
     assert own.table.columns is not None
     assert [column.name for column in own.table.columns] == ["id"]
     assert (own.table.partition_by, own.event_time) == ((), None)
-    assert own.source.start_at == StartAt("earliest")
+    assert own.start_at == StartAt("earliest")
     assert own.format.json_ is not None
     assert own.format.json_.tombstones == "dirty"
 
@@ -71,10 +73,10 @@ def test_start_of_another_kind_takes_the_place_of_the_files() -> None:
         '{topics: [a], table: ods.a, source: {start: {timestamp: "1970-01-01T00:00:01.0005Z"}}}',
         "{topics: [b], table: ods.b, source: {start: {offsets: {b: {1: 7, 0: 5}}}}}",
     )
-    assert by_time.source.start_at == StartAt("timestamp", timestamp_ms=1001)
-    assert str(by_time.source.start_at) == "timestamp 1970-01-01T00:00:01.001+00:00"
-    assert by_offsets.source.start_at == StartAt("offsets", offsets=(("b", 0, 5), ("b", 1, 7)))
-    assert str(by_offsets.source.start_at) == "offsets b[0]=5 b[1]=7"
+    assert by_time.start_at == StartAt("timestamp", timestamp_ms=1001)
+    assert str(by_time.start_at) == "timestamp 1970-01-01T00:00:01.001+00:00"
+    assert by_offsets.start_at == StartAt("offsets", offsets=(("b", 0, 5), ("b", 1, 7)))
+    assert str(by_offsets.start_at) == "offsets b[0]=5 b[1]=7"
 
 
 def test_pattern_names_its_tables_and_its_routes() -> None:
@@ -83,7 +85,7 @@ def test_pattern_names_its_tables_and_its_routes() -> None:
         '{topics: "log_.*", table: ods.logs}',
     )
     assert (many.source.pattern, many.route) == ("app_(?P<app>.*)", "")
-    assert many.table.hive.is_template
+    assert many.table.target.is_template
     assert (one.source.pattern, one.route, one.source.names) == ("log_.*", "ods-logs", ())
 
 

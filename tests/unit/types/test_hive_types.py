@@ -1,6 +1,13 @@
 import pytest
 
-from sluiceway.types.hive_types import MAX_TEXT_LENGTH, format_hive_type, parse_hive_type
+from sluiceway.types.hive_types import (
+    _ELSEWHERE,
+    _MEANT,
+    _SIMPLE,
+    MAX_TEXT_LENGTH,
+    format_hive_type,
+    parse_hive_type,
+)
 from sluiceway.types.schema import (
     DecimalType,
     Field,
@@ -44,7 +51,7 @@ def test_hive_struct_field_with_odd_name_is_quoted() -> None:
     assert parse_hive_type(format_hive_type(kind)) == kind
 
 
-@pytest.mark.parametrize("text", ["uniontype<int,string>", "VOID", "timestamptz"])
+@pytest.mark.parametrize("text", ["uniontype<int,string>", "VOID"])
 def test_hive_type_of_a_later_version_says_so(text: str) -> None:
     with pytest.raises(ValueError, match="not in this version"):
         parse_hive_type(text)
@@ -75,3 +82,43 @@ def test_hive_type_at_the_depth_limit_is_read_and_beyond_refused() -> None:
 def test_hive_type_longer_than_the_limit_is_refused_at_once() -> None:
     with pytest.raises(ValueError, match="longer than"):
         parse_hive_type("array<" * MAX_TEXT_LENGTH)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("long", "bigint"),
+        ("LONG", "bigint"),
+        ("datetime", "timestamp"),
+        ("timestamptz", "timestamp with local time zone"),
+        ("text", "string"),
+        ("bool", "boolean"),
+        ("float64", "double"),
+        ("array<int64>", "bigint"),
+        ("struct<a:int,b:map<str,text>>", "string"),
+        ("list<int>", "array<...>"),
+        ("bigin", "bigint"),
+        ("strng", "string"),
+        ("timestmap", "timestamp"),
+        ("struc<a:int>", "struct"),
+    ],
+)
+def test_type_of_another_system_is_refused_with_what_it_is_called_here(
+    text: str, meant: str
+) -> None:
+    with pytest.raises(ValueError, match=r"is not a Hive type.*; did you mean") as caught:
+        parse_hive_type(text)
+    assert str(caught.value).endswith(f"; did you mean `{meant}`?")
+
+
+def test_type_that_is_like_none_is_refused_without_a_guess() -> None:
+    with pytest.raises(ValueError, match="'frobnicate' is not a Hive type") as caught:
+        parse_hive_type("frobnicate")
+    assert "did you mean" not in str(caught.value)
+
+
+def test_suggestions_are_types_or_their_beginnings() -> None:
+    for meant in _ELSEWHERE:
+        whole = meant.replace("struct<...>", "struct<a:int>").replace("...", "int")
+        assert parse_hive_type(whole) is not None
+    assert not {*_MEANT} & {*_SIMPLE}

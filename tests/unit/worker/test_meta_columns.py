@@ -62,6 +62,13 @@ def test_headers_that_are_no_texts_make_the_row_dirty() -> None:
     assert [row.index for row in read("headers", batch).dirty] == [1, 2]
 
 
+def test_key_of_the_source_partition_is_a_number_or_a_text() -> None:
+    logs = [SourcePartition("t", 3), SourcePartition("t", "a/0")]
+    for kind, log, wanted in (("partition", logs[0], 3), ("partition_text", logs[1], "a/0")):
+        (found,) = meta_values([MetaColumn(kind, kind)], [Batch([(None, ())] * 2)], [log]).arrays
+        assert found.to_pylist() == [wanted] * 2
+
+
 def test_fields_have_the_types_of_the_values() -> None:
     columns = [MetaColumn(kind, kind) for kind in META_TYPES]
     found = meta_values(columns, [Batch([(b"k", (("a", b"1"),))])], [LOG])

@@ -278,3 +278,17 @@ def _dirty_rows() -> pa.RecordBatch:
         ],
         schema=DIRTY_SCHEMA,
     )
+
+
+def test_memory_that_a_store_holds_is_counted_and_freed_by_ending_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StagedWriter, "held_bytes", property(lambda _: 1000))
+    files, storage = _files(tmp_path)
+    for number in range(3):
+        files.write((str(number),), _rows(number))
+    assert len(storage.begun) == 3
+    assert files.held_bytes >= 3 * 1000
+    files.shed(1500)
+    assert files.held_bytes <= 1500
+    assert _ids(tmp_path, files) == {str(n): [n] for n in range(3)}

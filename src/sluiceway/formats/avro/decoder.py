@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.fast_columns import BLOCK_BYTES, MIN_ROWS, FastColumns
 from sluiceway.formats.avro.frames import Frame, bare_frame, single_object_frame
 from sluiceway.formats.avro.reader import Cursor, broken
@@ -18,7 +19,7 @@ from sluiceway.formats.avro.writer_schemas import (
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
-from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.formats.schema_options import AVRO_SCHEMA, AVRO_SCHEMAS
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
@@ -26,9 +27,6 @@ from sluiceway.formats.typed_rows import TypedRows, check_columns
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import Schema, inner_settings
-
-SCHEMA_OPTION = "schema"
-SCHEMAS_OPTION = "schemas."
 
 
 class AvroDecoder(RowDecoder):
@@ -155,14 +153,14 @@ def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     Options: `tombstones`; and either `registry.*`, or `schema`, or `schemas.0`, `schemas.1` ...
     """
     registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
-    given = [value for name, value in options.items() if name.startswith(SCHEMAS_OPTION)]
+    given = [value for name, value in options.items() if name.startswith(AVRO_SCHEMAS)]
     tombstones = options.get("tombstones", "dirty")
     if tombstones not in ("skip", "dirty"):
         raise ValueError(f"the format avro has no option tombstones: {tombstones}")
-    left = options.keys() - {*registry, "tombstones", SCHEMA_OPTION}
-    if unknown := sorted(name for name in left if not name.startswith(SCHEMAS_OPTION)):
+    left = options.keys() - {*registry, "tombstones", AVRO_SCHEMA}
+    if unknown := sorted(name for name in left if not name.startswith(AVRO_SCHEMAS)):
         raise ValueError(f"the format avro has no option {unknown[0]}: {options[unknown[0]]}")
-    if bool(registry) + bool(given) + (SCHEMA_OPTION in options) != 1:
+    if bool(registry) + bool(given) + (AVRO_SCHEMA in options) != 1:
         raise ValueError("the format avro needs one of: a registry, schema, schemas")
     frame: Frame
     schemas: WriterSchemas
@@ -172,5 +170,5 @@ def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     elif given:
         frame, schemas = single_object_frame, GivenSchemas(given, by_fingerprint=True)
     else:
-        frame, schemas = bare_frame, GivenSchemas([options[SCHEMA_OPTION]], by_fingerprint=False)
+        frame, schemas = bare_frame, GivenSchemas([options[AVRO_SCHEMA]], by_fingerprint=False)
     return AvroDecoder(schema, frame, schemas, skips_tombstones=tombstones == "skip")

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sluiceway.convert.typed_values import MAX_DAY, MIN_DAY
 from sluiceway.formats.avro.column_scan import Ints, Scan
 from sluiceway.formats.avro.schema import Enum, Fixed, Logical, Node, Primitive, Record, Union
-from sluiceway.formats.typed_values import MAX_DAY, MIN_DAY
 from sluiceway.types.arrow_types import arrow_schema, arrow_type
 from sluiceway.types.iso_time import MAX_TIME_US, MIN_TIME_US
 from sluiceway.types.schema import (

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from uuid import UUID
 
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.json_values import object_of_pairs
+from sluiceway.convert.typed_values import Day, Float32, Instant, LocalTime, TimeOfDay
 from sluiceway.formats.avro.schema import (
     Array,
     Enum,
@@ -19,9 +22,6 @@ from sluiceway.formats.avro.schema import (
     Record,
     Union,
 )
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.json_values import object_of_pairs
-from sluiceway.formats.typed_values import Day, Float32, Instant, LocalTime, TimeOfDay
 from sluiceway.types.dirty import DirtyReason
 
 MAX_DEPTH = 100
@@ -111,7 +111,7 @@ def compile_reader(node: Node) -> Read:
 
     Returns:
         A function from a cursor to the value, of which the cursor then stands behind: numbers,
-        text, bytes, lists, dictionaries, and times as in `formats.typed_values`. It raises
+        text, bytes, lists, dictionaries, and times as in `convert.typed_values`. It raises
         DirtyValueError. Text that is no UTF-8 holds lone surrogates.
     """
     return _Compiler().compile(node)

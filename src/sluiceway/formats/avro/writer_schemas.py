@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.reader import Read, compile_reader
 from sluiceway.formats.avro.schema import AvroSchemaError, Node, fingerprint, parse_schema
-from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.schema_registry.client import RegisteredSchema
 from sluiceway.formats.schema_registry.store import SchemaStore
 from sluiceway.types.dirty import DirtyReason
@@ -94,7 +94,7 @@ class RegistrySchemas:
         found: dict[int, WriterSchema | DirtyValueError] = {}
         for key, registered in self._store.schemas(missing).items() if missing else ():
             if registered is None:
-                found[key] = unknown_schema(f"the registry does not know the schema id {key}")
+                found[key] = unknown_schema(self._store.why_unknown(key))
             else:
                 self._read[key] = _parsed(key, registered)
         return {key: found.get(key) or self._read[key] for key in keys}

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.json_values import JsonObject, NumberText
-from sluiceway.formats.typed_values import Day, Instant, LocalTime, TypedTime
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.json_values import JsonObject, NumberText
+from sluiceway.convert.typed_values import Day, Instant, LocalTime, TypedTime
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import (
     BinaryType,

@@ -1,31 +1,41 @@
 """Change-log messages -> typed columns: plain changes by columns, all others one by one."""
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.convert.arrow_blocks import BlockReader
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_text_anywhere
+from sluiceway.convert.fast_rows import FastPath
+from sluiceway.convert.json_values import JsonObject
+from sluiceway.convert.native_blocks import NativeReader
+from sluiceway.errors import SourceEmptiedError
 from sluiceway.formats.changes.connect_values import DECIMAL
-from sluiceway.formats.changes.envelopes import Envelope
+from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
 from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.json.arrow_blocks import BlockReader
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.exact_rows import check_bytes, parse_object, reads_bad_text_anywhere
-from sluiceway.formats.json.fast_rows import FastPath
-from sluiceway.formats.json.json_values import JsonObject
-from sluiceway.formats.json.native_blocks import NativeReader
-from sluiceway.formats.options import known_options
+from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.tombstones import settle_tombstones
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import Field, Schema, StringType, inner_settings
 
 # With fewer of a batch's messages in the form that was tried, the next one begins with the other.
 _HALF = 2
 TOMBSTONE = "tombstone"
+TRUNCATE = "truncate"
+_IMAGE = pa.scalar(int(RowKind.IMAGE), pa.int8())
+_FIRST = pa.scalar(int(RowKind.FIRST), pa.int8())
+_DELETE = pa.scalar(int(RowKind.DELETE), pa.int8())
+_KIND = pa.field(KIND_COLUMN, pa.int8())
 _MARK = DECIMAL.encode("ascii")
 _WRAPPED = Field("$unwrapped", StringType())
 
@@ -37,7 +47,8 @@ class ChangeLogDecoder(RowDecoder):
         envelope: The kind of change log.
         schema: The table's columns. A path that begins with `$` starts at the message, any other
             at the row that was changed.
-        options: `other`: what happens to messages that change no row; `tombstones`.
+        options: `other`: what happens to messages that change no row; `tombstones`; `key`: as
+            JSON, columns by which changes find their rows, which then have kinds.
         exact_only: Decide every message on its own; the outcome is the same.
 
     Raises:
@@ -52,22 +63,25 @@ class ChangeLogDecoder(RowDecoder):
         *,
         exact_only: bool = False,
     ) -> None:
-        known = {"other": ("dirty", "skip"), "tombstones": envelope.tombstones}
+        known = {"other": ("dirty", "skip"), "tombstones": envelope.tombstones, "key": FREE}
         chosen = known_options(envelope.name, options, known)
         if not schema.fields:
             raise ValueError("the table has no column to read")
         self._skips_other = chosen["other"] == "skip"
         self._skips_tombstones = chosen["tombstones"] == "skip"
+        key = tuple(json.loads(chosen["key"] or "[]"))
+        self._keyed = bool(key)
         self._schema = arrow_schema(schema)
+        self._collected = self._schema.append(_KIND) if key else self._schema
         schema = Schema(tuple(inner_settings(field) for field in schema.fields))
         check_bytes(schema)
         wrappers: list[tuple[str, ...]] = [()]
         if envelope.wrapper:
             wrappers.append((envelope.wrapper,))
         self._envelope = envelope
-        self._forms = [MessageForm(schema, envelope, wrapper) for wrapper in wrappers]
+        self._forms = [MessageForm(schema, envelope, wrapper, key) for wrapper in wrappers]
         self._lenient = reads_bad_text_anywhere(schema)
-        fast = [_fast_form(form, schema, envelope) for form in self._forms]
+        fast = [_fast_form(form, schema, envelope, self._collected) for form in self._forms]
         self._fast = [] if exact_only else [one for one in fast if one is not None]
 
     @property
@@ -77,7 +91,7 @@ class ChangeLogDecoder(RowDecoder):
 
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """See `RowDecoder.decode`."""
-        collected = CollectedRows(self._schema)
+        collected = CollectedRows(self._collected)
         rows = settle_tombstones(payloads, collected, skipped=self._skips_tombstones)
         held = [payload for payload in payloads if payload]
         if collected.skipped:
@@ -93,7 +107,25 @@ class ChangeLogDecoder(RowDecoder):
                 left = np.delete(left, found)
         left = np.concatenate([told, left])
         self._decode_exactly([held[row] for row in left.tolist()], rows[left].tolist(), collected)
-        return collected.decoded()
+        decoded = collected.decoded()
+        if not self._keyed:
+            return decoded
+        *columns, kinds = decoded.rows.columns
+        kinds = self._with_firsts(payloads, decoded.indices, kinds)
+        rows_alone = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+        return replace(decoded, rows=rows_alone, kinds=kinds)
+
+    def _with_firsts(
+        self, payloads: Sequence[bytes | None], indices: pa.Array, kinds: pa.Array
+    ) -> pa.Array:
+        """Mark the images with which a snapshot begins."""
+        mark = self._envelope.first
+        if not mark:
+            return kinds
+        began = [mark in (payloads[row] or b"") for row in indices.to_pylist()]
+        if not any(began):
+            return kinds
+        return pc.if_else(pc.and_(pa.array(began), pc.equal(kinds, _IMAGE)), _FIRST, kinds)
 
     def _decode_exactly(
         self, payloads: list[bytes], rows: list[int], collected: CollectedRows
@@ -113,6 +145,12 @@ class ChangeLogDecoder(RowDecoder):
 
     def _settle_other(self, kind: str, collected: CollectedRows) -> None:
         """Skip and count a message that changes no row, or make it dirty."""
+        if kind == TRUNCATE and self._keyed:
+            raise SourceEmptiedError(
+                "the source's table was emptied by a TRUNCATE, which tells no keys",
+                hint="empty the lake table and go on behind it, or fill a new one from a new "
+                "snapshot: docs/cdc.md, A table that was truncated",
+            )
         if kind == TOMBSTONE:
             if not self._skips_tombstones:
                 raise DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
@@ -149,14 +187,19 @@ class _FastForm:
         path: Reads the columns, then the marker, and then what may not be there.
         form: Which columns are of the row.
         envelope: Which markers are plain.
-        schema: Of the table.
+        schema: Of the rows, with their kind where they have one.
     """
 
     def __init__(
         self, path: FastPath, form: MessageForm, envelope: Envelope, schema: pa.Schema
     ) -> None:
         self._path = path
-        self._plain = pa.array(sorted(envelope.plain), pa.string())
+        self._keyed = KIND_COLUMN in schema.names
+        # Which values a change of a key had before is for the slow path to see.
+        plain = envelope.plain - (envelope.old.keys() if self._keyed else frozenset())
+        self._plain = pa.array(sorted(plain), pa.string())
+        self._deletes = pa.array(sorted(envelope.deletes), pa.string())
+        self._width = len(schema) - self._keyed
         self._row_columns = [place for place, of_row in enumerate(form.reads_rows) if of_row]
         if all(path == () for path in envelope.images.values()):
             self._row_columns = []
@@ -168,7 +211,10 @@ class _FastForm:
         for block in self._path.read(payloads):
             for batch, places in zip(block.batches, block.rows, strict=True):
                 sound = self._plain_changes(batch)
-                columns = batch.columns[: len(self._schema)]
+                columns = batch.columns[: self._width]
+                if self._keyed:
+                    deleted = pc.is_in(batch.column(self._width), self._deletes)
+                    columns.append(pc.if_else(deleted, _DELETE, _IMAGE))
                 found = pa.RecordBatch.from_arrays(columns, schema=self._schema).filter(sound)
                 kept = places[sound.to_numpy(zero_copy_only=False)]
                 collected.add(found, rows[kept])
@@ -177,7 +223,7 @@ class _FastForm:
 
     def _plain_changes(self, batch: pa.RecordBatch) -> pa.Array:
         """Which rows of a batch are what they look like."""
-        width = len(self._schema)
+        width = self._width
         sound = pc.is_in(batch.column(width), self._plain)
         if batch.num_columns > width + 1:
             sound = pc.and_(sound, batch.column(width + 1).is_null())
@@ -190,7 +236,9 @@ class _FastForm:
         return sound
 
 
-def _fast_form(form: MessageForm, schema: Schema, envelope: Envelope) -> _FastForm | None:
+def _fast_form(
+    form: MessageForm, schema: Schema, envelope: Envelope, collected: pa.Schema
+) -> _FastForm | None:
     (image,) = {envelope.images[marker] for marker in envelope.plain}
     fields = [*form.fields(schema, image), form.marker_field]
     if form.wrapper:
@@ -203,4 +251,9 @@ def _fast_form(form: MessageForm, schema: Schema, envelope: Envelope) -> _FastFo
         )
     )
     path: FastPath | None = NativeReader.for_schema(numbered) or BlockReader.for_schema(numbered)
-    return None if path is None else _FastForm(path, form, envelope, arrow_schema(schema))
+    return None if path is None else _FastForm(path, form, envelope, collected)
+
+
+open_debezium = partial(ChangeLogDecoder, DEBEZIUM)
+open_canal = partial(ChangeLogDecoder, CANAL)
+open_maxwell = partial(ChangeLogDecoder, MAXWELL)

@@ -1,7 +1,7 @@
 """What Debezium, Maxwell and Canal put around rows; data, and how to tell other messages."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Message = Mapping[str, object]
 
@@ -19,6 +19,11 @@ class Envelope:
         wrapper: Key around a message that comes with its schema; empty when none does.
         other_kind: From a message that changes no row to its kind; None when it is none known.
         tombstones: What happens to records without a payload, unless the job file says so.
+        deletes: Markers of changes after which the row is gone.
+        old: For each marker of a change that may be of the key: path to the values before it.
+            Others tell such a change as a delete and an insert.
+        first: Bytes of every message with which a snapshot of a table begins, and of no other;
+            none where the log does not tell.
     """
 
     name: str
@@ -29,6 +34,9 @@ class Envelope:
     may_lack_image: frozenset[str] = frozenset()
     wrapper: str = ""
     tombstones: tuple[str, str] = ("dirty", "skip")
+    deletes: frozenset[str] = frozenset()
+    old: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    first: bytes = b""
 
 
 def _debezium_kind(message: Message) -> str | None:
@@ -80,6 +88,10 @@ DEBEZIUM = Envelope(
     wrapper="payload",
     # Debezium writes one behind each delete, so that compaction can drop the row's key.
     tombstones=("skip", "dirty"),
+    deletes=frozenset("d"),
+    # `first`, or `first_in_data_collection`; an incremental snapshot has neither. In a text of
+    # the row quotes come with a backslash before them.
+    first=b'"snapshot":"first',
 )
 MAXWELL = Envelope(
     name="maxwell",
@@ -87,6 +99,8 @@ MAXWELL = Envelope(
     images=dict.fromkeys(("insert", "update", "delete", "bootstrap-insert"), ("data",)),
     plain=frozenset({"insert", "update", "delete", "bootstrap-insert"}),
     other_kind=_maxwell_kind,
+    deletes=frozenset({"delete"}),
+    old={"update": ("old",)},
 )
 CANAL = Envelope(
     name="canal",

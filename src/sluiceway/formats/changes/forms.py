@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_values import compile_field
 from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.changes.envelopes import Envelope, Message
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.exact_values import compile_field
 from sluiceway.types.dirty import DirtyReason, shown
+from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema, StringType
 
 ENVELOPE_PREFIX = "$"
@@ -47,13 +48,26 @@ class MessageForm:
         schema: The table's columns.
         envelope: The kind of change log.
         wrapper: Keys around the message.
+        key: Columns by which changes find their rows; with some, each row ends with its kind.
 
     Raises:
         ValueError: JSON cannot carry a column's type, or a path leads nowhere.
     """
 
-    def __init__(self, schema: Schema, envelope: Envelope, wrapper: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        envelope: Envelope,
+        wrapper: tuple[str, ...],
+        key: tuple[str, ...] = (),
+    ) -> None:
         self._envelope = envelope
+        self._key = frozenset(name.lower() for name in key)
+        self._key_steps = [
+            (field.path or (field.name,))[-1]
+            for field in schema.fields
+            if field.name.lower() in self._key
+        ]
         self.wrapper = wrapper
         self.reads_rows = [not _from_message(field) for field in schema.fields]
         self._marker_path = (*wrapper, *envelope.marker)
@@ -63,7 +77,7 @@ class MessageForm:
             marker: _Image(
                 (*wrapper, *path),
                 tuple(fields[path]),
-                tuple(compile_field(field, field.path) for field in fields[path]),
+                tuple(self._reader(field, marker) for field in fields[path]),
             )
             for marker, path in envelope.images.items()
         }
@@ -71,6 +85,15 @@ class MessageForm:
     def fields(self, schema: Schema, image: tuple[str, ...]) -> list[Field]:
         """The columns with their paths from the payload's top, rows being under `image`."""
         return [replace(field, path=self._path(field, image)) for field in schema.fields]
+
+    def _reader(self, field: Field, marker: str) -> _Read:
+        """Of a change that deletes a keyed row nothing but the key counts, if it is there."""
+        if not self._key or marker not in self._envelope.deletes:
+            return compile_field(field, field.path)
+        if field.name.lower() not in self._key:
+            return _nothing
+        field = replace(field, required=False)
+        return compile_field(field, field.path)
 
     @property
     def marker_field(self) -> Field:
@@ -104,11 +127,28 @@ class MessageForm:
         if any(self.reads_rows) and image.path:
             self._check_image(payload, image, str(marker))
         if not self.wrapper:
-            return [read(payload) for read in image.readers]
-        seen = SchemaView(payload)
-        return [
-            read(seen.of(field)) for field, read in zip(image.fields, image.readers, strict=True)
-        ]
+            values = [read(payload) for read in image.readers]
+        else:
+            seen = SchemaView(payload)
+            values = [
+                read(seen.of(field))
+                for field, read in zip(image.fields, image.readers, strict=True)
+            ]
+        if self._key:
+            self._check_key_kept(payload, str(marker))
+            deleted = marker in self._envelope.deletes
+            values.append(RowKind.DELETE if deleted else RowKind.IMAGE)
+        return values
+
+    def _check_key_kept(self, payload: Mapping[str, object], marker: str) -> None:
+        """A change of the key is two changes, which one message of another's key cannot bring."""
+        found: object = payload
+        for step in (*self.wrapper, *self._envelope.old.get(marker, (ENVELOPE_PREFIX,))):
+            found = found.get(step) if isinstance(found, dict) else None
+        changed = [step for step in self._key_steps if isinstance(found, dict) and step in found]
+        if changed:
+            message = f"the change is one of the row's key {changed[0]}: the old row would stay"
+            raise DirtyValueError(DirtyReason.KEY_CHANGED, message, stage="decode").under("old")
 
     def _check_image(self, payload: Mapping[str, object], image: _Image, marker: str) -> None:
         found: object = payload
@@ -137,6 +177,10 @@ class MessageForm:
 
 def _message(found: object) -> Message:
     return found if isinstance(found, dict) else {}
+
+
+def _nothing(payload: Mapping[str, object]) -> None:
+    del payload
 
 
 def _from_message(field: Field) -> bool:

@@ -6,16 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.convert.arrow_columns import RowMarks
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_rows import check_bytes
+from sluiceway.convert.exact_values import compile_field
+from sluiceway.convert.text_values import reads_bad_text
 from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.csv.layout import Layout, read_layout
 from sluiceway.formats.csv.lines import BYTE_ORDER_MARK, LineReader
 from sluiceway.formats.csv.text_columns import compile_texts
-from sluiceway.formats.json.arrow_columns import RowMarks
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.exact_rows import check_bytes
-from sluiceway.formats.json.exact_values import compile_field
-from sluiceway.formats.json.text_values import reads_bad_text
 from sluiceway.formats.tombstones import settle_tombstones
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason

@@ -2,8 +2,8 @@
 
 import re
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.csv.layout import Layout
-from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.types.dirty import DirtyReason
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

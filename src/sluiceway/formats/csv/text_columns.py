@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluiceway.formats.json.arrow_columns import Marks, compile_column
+from sluiceway.convert.arrow_columns import Marks, compile_column
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.schema import (
     BooleanType,

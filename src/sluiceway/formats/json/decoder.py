@@ -6,14 +6,14 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
+from sluiceway.convert.arrow_blocks import BlockReader
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_rows import ExactReader, parse_object
+from sluiceway.convert.extra_keys import ExtraKeys, ExtraRule, kept_column
+from sluiceway.convert.fast_rows import FastPath, Rows
+from sluiceway.convert.native_blocks import NativeReader
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.json.arrow_blocks import BlockReader
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.exact_rows import ExactReader, parse_object
-from sluiceway.formats.json.extra_keys import ExtraKeys, ExtraRule, kept_column
-from sluiceway.formats.json.fast_rows import FastPath, Rows
-from sluiceway.formats.json.native_blocks import NativeReader
 from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.json.decoder import JsonDecoder
-from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 

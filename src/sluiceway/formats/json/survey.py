@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.exact_rows import parse_object
-from sluiceway.formats.json.infer_types import is_field_name
-from sluiceway.formats.json.json_values import NonFiniteText, NumberText
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_rows import parse_object
+from sluiceway.convert.infer_types import is_field_name
+from sluiceway.convert.json_values import NonFiniteText, NumberText
 from sluiceway.types.dirty import shown
 from sluiceway.types.hive_types import MAX_PRECISION
 from sluiceway.types.iso_time import parse_iso_date, parse_iso_wall_time
@@ -137,6 +137,10 @@ class JsonSurvey:
         except DirtyValueError:
             self.broken += 1
             return
+        self.add_object(found)
+
+    def add_object(self, found: dict[str, object]) -> None:
+        """Take in an object that was read already, numbers as texts."""
         self.rows += 1
         self._top.add(found)
 

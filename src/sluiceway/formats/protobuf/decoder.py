@@ -7,10 +7,10 @@ from functools import partial
 
 import pyarrow as pa
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
-from sluiceway.formats.json.dirty_value import DirtyValueError
 from sluiceway.formats.protobuf.descriptor_set import read_descriptor_set
 from sluiceway.formats.protobuf.message_schemas import (
     GivenMessage,
@@ -23,14 +23,18 @@ from sluiceway.formats.protobuf.schema import Schema as MessageSchema
 from sluiceway.formats.protobuf.schema import link
 from sluiceway.formats.protobuf.well_known import well_known_files
 from sluiceway.formats.protobuf.wire import Wire
+from sluiceway.formats.schema_options import (
+    PROTOBUF_DESCRIPTOR_SET,
+    PROTOBUF_MESSAGE,
+    PROTOBUF_SCHEMA,
+)
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
 from sluiceway.formats.typed_rows import TypedRows, check_columns
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.schema import Schema
 
-DESCRIPTOR_SET_OPTION, SCHEMA_OPTION, MESSAGE_OPTION = "descriptor_set", "schema", "message"
-_OPTIONS = {DESCRIPTOR_SET_OPTION, SCHEMA_OPTION, MESSAGE_OPTION, "tombstones"}
+_OPTIONS = {PROTOBUF_DESCRIPTOR_SET, PROTOBUF_SCHEMA, PROTOBUF_MESSAGE, "tombstones"}
 
 
 class ProtobufDecoder(RowDecoder):
@@ -106,8 +110,8 @@ def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     tombstones = options.get("tombstones", "dirty")
     if tombstones not in ("skip", "dirty"):
         raise ValueError(f"the format protobuf has no option tombstones: {tombstones}")
-    given = options.keys() & {DESCRIPTOR_SET_OPTION, SCHEMA_OPTION}
-    if bool(registry) + len(given) != 1 or bool(given) != (MESSAGE_OPTION in options):
+    given = options.keys() & {PROTOBUF_DESCRIPTOR_SET, PROTOBUF_SCHEMA}
+    if bool(registry) + len(given) != 1 or bool(given) != (PROTOBUF_MESSAGE in options):
         raise ValueError(
             "the format protobuf needs a registry, or one of descriptor_set and schema with message"
         )
@@ -115,7 +119,7 @@ def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     if registry:
         messages = RegistryMessages(process_store(registry_settings(registry)))
     else:
-        messages = GivenMessage(given_schema(options), options[MESSAGE_OPTION])
+        messages = GivenMessage(given_schema(options), options[PROTOBUF_MESSAGE])
     return ProtobufDecoder(schema, messages, skips_tombstones=tombstones == "skip")
 
 
@@ -125,10 +129,10 @@ def given_schema(options: Mapping[str, str]) -> MessageSchema:
     Raises:
         ValueError: It is none.
     """
-    if SCHEMA_OPTION in options:
-        return link([*well_known_files(), parse_proto(options[SCHEMA_OPTION])])
+    if PROTOBUF_SCHEMA in options:
+        return link([*well_known_files(), parse_proto(options[PROTOBUF_SCHEMA])])
     try:
-        data = base64.b64decode(options[DESCRIPTOR_SET_OPTION], validate=True)
+        data = base64.b64decode(options[PROTOBUF_DESCRIPTOR_SET], validate=True)
     except binascii.Error as error:
         raise ValueError("the descriptor set is not in Base64") from error
     return link(read_descriptor_set(data))

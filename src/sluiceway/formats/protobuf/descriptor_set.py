@@ -6,7 +6,7 @@ Source: descriptor.proto, of which only what reading needs is looked at.
 from collections.abc import Iterator
 from typing import Any
 
-from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.protobuf.schema import (
     GROUP,
     MAX_SCHEMA_BYTES,

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
-from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.protobuf.proto_text import parse_proto
 from sluiceway.formats.protobuf.reader import MessageReader
 from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema, link
@@ -90,8 +90,7 @@ class RegistryMessages:
         unknown: dict[int, DirtyValueError] = {}
         for number, registered in self._store.schemas(missing).items() if missing else ():
             if registered is None:
-                text = f"the registry does not know the schema id {number}"
-                unknown[number] = _unknown(text)
+                unknown[number] = _unknown(self._store.why_unknown(number))
             else:
                 self._schemas[number] = _parsed(number, registered)
         return {key: unknown.get(key[0]) or self._reader(key) for key in keys}

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from decimal import Context, Decimal
 from typing import Any
 
-from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.typed_values import NS_PER_S, Float32, Instant
 from sluiceway.formats.protobuf.schema import EnumType, FieldType, MessageType
 from sluiceway.formats.protobuf.wire import (
     FIXED32,
@@ -22,7 +23,6 @@ from sluiceway.formats.protobuf.wire import (
     signed,
     zigzag,
 )
-from sluiceway.formats.typed_values import NS_PER_S, Float32, Instant
 from sluiceway.types.dirty import DirtyReason
 
 Message = dict[str, Any]
@@ -49,7 +49,7 @@ class MessageReader:
 
     Fields that are not set and have no presence are there with their default value, repeated
     fields and maps are always there; all others are there only where they are set. Enums are
-    their names, or the number of one that has none; times are as in `formats.typed_values`.
+    their names, or the number of one that has none; times are as in `convert.typed_values`.
 
     Args:
         of: The type.

@@ -6,6 +6,8 @@ Source: the Protocol Buffers language and descriptor specifications, proto2 and 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from sluiceway.formats.schema_options import MAX_PROTOBUF_BYTES
+
 SCALARS = {
     1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32",
     8: "bool", 9: "string", 12: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64",
@@ -13,7 +15,7 @@ SCALARS = {
 }  # fmt: skip
 GROUP = 10
 REPEATED = 3
-MAX_SCHEMA_BYTES = 16 * 1024 * 1024
+MAX_SCHEMA_BYTES = MAX_PROTOBUF_BYTES
 
 
 class ProtobufSchemaError(ValueError):

@@ -1,6 +1,6 @@
 """Protobuf's wire format: tags, numbers, lengths. Nothing in a payload is trusted."""
 
-from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.types.dirty import DirtyReason
 
 MAX_DEPTH = 100

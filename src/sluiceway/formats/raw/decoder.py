@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.text_values import compile_text
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
-from sluiceway.formats.json.dirty_value import DirtyValueError
-from sluiceway.formats.json.text_values import compile_text
 from sluiceway.formats.options import known_options
 from sluiceway.formats.tombstones import settle_tombstones
 from sluiceway.types.arrow_types import arrow_schema

@@ -7,7 +7,9 @@ import base64
 import http.client
 import json
 import ssl
+import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -55,7 +57,7 @@ class SubjectVersion:
 
 
 class RegistryClient:
-    """Asks a registry. Keeps no connection and no answer; used by one thread at a time.
+    """Asks a registry. Keeps one connection to each address open; used by one thread at a time.
 
     Args:
         settings: The registry.
@@ -69,6 +71,8 @@ class RegistryClient:
         self._settings = settings
         self._timeout_s = timeout_s
         self._tls = _tls_context(settings)
+        self._kept: dict[str, http.client.HTTPConnection] = {}
+        weakref.finalize(self, _close_all, self._kept)
 
     def schema_of_id(self, number: int) -> RegisteredSchema | None:
         """The schema with an id, and those that it refers to.
@@ -201,21 +205,37 @@ class RegistryClient:
         )
 
     def _ask(self, url: str, path: str) -> tuple[int, bytes]:
+        kept = self._kept.pop(url, None)
+        if kept is not None:
+            # The registry may have closed it since: that says nothing about the registry.
+            with suppress(ConnectionError):
+                return self._exchange(url, kept, path)
+        return self._exchange(url, self._connection(url), path)
+
+    def _connection(self, url: str) -> http.client.HTTPConnection:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
-        connection: http.client.HTTPConnection
         if parts.scheme == "https":
-            connection = http.client.HTTPSConnection(
+            return http.client.HTTPSConnection(
                 host, port, timeout=self._timeout_s, context=self._tls
             )
-        else:
-            connection = http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+        return http.client.HTTPConnection(host, port, timeout=self._timeout_s)
+
+    def _exchange(
+        self, url: str, connection: http.client.HTTPConnection, path: str
+    ) -> tuple[int, bytes]:
+        """One question and its answer; the connection is kept when both are whole."""
         try:
-            connection.request("GET", f"{parts.path}{path}", headers=self._headers())
+            connection.request("GET", f"{urlsplit(url).path}{path}", headers=self._headers())
             answer = connection.getresponse()
             body = answer.read(MAX_ANSWER_BYTES + 1)
-        finally:
+        except BaseException:
             connection.close()
+            raise
+        if answer.will_close or not answer.isclosed():
+            connection.close()
+        else:
+            self._kept[url] = connection
         if len(body) > MAX_ANSWER_BYTES:
             raise http.client.HTTPException(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
         return answer.status, body
@@ -232,6 +252,11 @@ class RegistryClient:
 
     def _where(self) -> str:
         return ", ".join(self._settings.urls)
+
+
+def _close_all(connections: dict[str, http.client.HTTPConnection]) -> None:
+    for connection in connections.values():
+        connection.close()
 
 
 def _text(found: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Confluent's wire format: which schema of a registry a payload was written with."""
 
-from sluiceway.formats.json.dirty_value import DirtyValueError
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.types.dirty import DirtyReason
 
 HEADER_BYTES = 5

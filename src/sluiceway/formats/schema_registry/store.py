@@ -8,14 +8,20 @@ from dataclasses import dataclass
 from sluiceway.errors import SchemaRegistryUnavailableError
 from sluiceway.formats.schema_registry.client import RegisteredSchema, RegistryClient
 from sluiceway.formats.schema_registry.settings import RegistrySettings
+from sluiceway.formats.schema_registry.shared_unknown import SharedUnknown
 
 OUTAGE_WAIT_S = 10.0
 """How long a task waits for a registry that does not answer before it fails, to be run again."""
 REMEMBERED_S = 60.0
 """How long an id stays unknown without another look."""
 MAX_REMEMBERED = 100_000
+MAX_UNKNOWN = 200
+"""Ids that are asked for and not known while unknown ones are remembered. Garbage in place of a
+payload names any of four thousand million ids: what is above this is not asked for before that is
+over, and the rest of the payloads go on."""
 
 _POLL_S = 1.0
+_LONGEST_POLL_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class Patience:
     Attributes:
         unknown_s: For ids that the registry does not know.
         outage_s: For a registry that does not answer.
-        poll_s: Between two looks.
+        poll_s: Between the first two looks for an id; the pauses double.
         remembered_s: How long an id that was waited for is unknown without another look.
     """
 
@@ -41,14 +47,31 @@ class SchemaStore:
     Args:
         client: Of the registry.
         patience: How long it waits.
+        shared: What other workers have found to be unknown; None shares nothing.
     """
 
-    def __init__(self, client: RegistryClient, patience: Patience) -> None:
+    def __init__(
+        self, client: RegistryClient, patience: Patience, shared: SharedUnknown | None = None
+    ) -> None:
         self._client = client
         self._patience = patience
+        self._shared = shared
         self._known: dict[int, RegisteredSchema] = {}
         self._unknown: dict[int, float] = {}
+        self._unasked = set[int]()
+        self._not_found = 0
+        self._waited_s = self._window_ends = 0.0
         self._lock = threading.Lock()
+
+    def why_unknown(self, number: int) -> str:
+        """Of an id that has no schema, in words."""
+        with self._lock:
+            if number not in self._unasked:
+                return f"the registry does not know the schema id {number}"
+        return (
+            f"the schema id {number} was not asked for: the registry did not know {MAX_UNKNOWN} "
+            "others within a minute"
+        )
 
     def schemas(self, ids: Collection[int]) -> dict[int, RegisteredSchema | None]:
         """The schemas of some ids. Called once a batch, with the ids in it.
@@ -72,17 +95,49 @@ class SchemaStore:
 
     def _look_for(self, missing: set[int]) -> None:
         now = time.monotonic()
+        if now >= self._window_ends:
+            self._window_ends = now + self._patience.remembered_s
+            self._not_found, self._waited_s = 0, 0.0
+            self._unasked.clear()
+        if self._shared is not None:
+            told = {number: now + left for number, left in self._shared.read().items()}
+            self._unknown.update((n, until) for n, until in told.items() if n not in self._known)
         due = {n for n in missing if now >= self._unknown.get(n, 0.0)}
         fresh = {n for n in due if n not in self._unknown}
-        deadline = now + self._patience.unknown_s
-        due -= self._ask(due)
-        while (waited_for := due & fresh) and (left := deadline - time.monotonic()) > 0:
-            time.sleep(min(self._patience.poll_s, left))
-            due -= self._ask(waited_for)
-        if len(self._unknown) + len(due) > MAX_REMEMBERED:
+        absent = self._ask_first(due)
+        began, pause_s = time.monotonic(), self._patience.poll_s
+        # Ids that come one by one are not waited for one by one: rows would fall behind.
+        deadline = began + self._patience.unknown_s - self._waited_s
+        while (waited_for := absent & fresh) and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(pause_s, left))
+            pause_s = min(2 * pause_s, max(_LONGEST_POLL_S, self._patience.poll_s))
+            absent -= self._ask(waited_for)
+        self._waited_s += time.monotonic() - began
+        self._remember(absent)
+
+    def _remember(self, absent: set[int]) -> None:
+        """Do not ask for these for a while; nor for those that there were too many of."""
+        if len(self._unknown) + len(absent) > MAX_REMEMBERED:
             self._unknown.clear()
-        again = time.monotonic() + self._patience.remembered_s
-        self._unknown.update(dict.fromkeys(due, again))
+        remembered_s = self._patience.remembered_s
+        self._unknown.update(dict.fromkeys(absent, time.monotonic() + remembered_s))
+        if self._shared is not None and absent:
+            self._shared.add(absent, remembered_s)
+
+    def _ask_first(self, due: set[int]) -> set[int]:
+        """Look each id up; those that are not known, of as many as may be asked for.
+
+        Registries count from 1, so small ids are likelier to be theirs.
+        """
+        absent = set[int]()
+        for number in sorted(due):
+            if self._not_found >= MAX_UNKNOWN:
+                if len(self._unasked) < MAX_REMEMBERED:
+                    self._unasked.add(number)
+            elif not self._ask({number}):
+                absent.add(number)
+                self._not_found += 1
+        return absent
 
     def _ask(self, ids: set[int]) -> set[int]:
         """Look each id up once; those that are known now."""
@@ -123,5 +178,7 @@ def process_store(settings: RegistrySettings) -> SchemaStore:
         store = _STORES.get(settings)
         if store is None:
             patience = Patience(int(settings.unknown_wait_ms) / 1000)
-            store = _STORES[settings] = SchemaStore(RegistryClient(settings), patience)
+            store = _STORES[settings] = SchemaStore(
+                RegistryClient(settings), patience, SharedUnknown(settings)
+            )
         return store

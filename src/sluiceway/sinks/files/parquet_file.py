@@ -19,6 +19,7 @@ from sluiceway.sinks.files.contract import (
     TableFormat,
     WrittenFile,
 )
+from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, with_field_ids
 from sluiceway.storage.contract import StagedWriter
 
 ROW_GROUP_BYTES = 64 << 20
@@ -47,6 +48,10 @@ class ParquetFormat(TableFormat):
         self._schema = schema
         self._choice = choice
         self._columns = FileColumns(schema)
+        ids = choice.setting(FIELD_IDS)
+        self._stored: pa.Schema | None = None
+        if ids is not None:
+            self._stored = with_field_ids(schema, ids, choice.setting(INSTANTS) or "[]")
 
     def new_file(self, writer: StagedWriter) -> "ParquetStagedFile":
         """See `TableFormat.new_file`."""
@@ -56,6 +61,7 @@ class ParquetFormat(TableFormat):
             compression=self._choice.compression,
             int96=self._choice.setting(TIMESTAMPS) != MICROS,
             columns=self._columns,
+            stored=self._stored,
         )
 
     def footer_rows(self, handle: BinaryIO) -> int:
@@ -77,9 +83,11 @@ class ParquetStagedFile(TableFile):
         int96: Timestamps as INT96, which Hive, Spark and Presto of all ages read alike; else
             as INT64 of microseconds in UTC, which Hive reads from version 4 on.
         columns: Of the files of one task; may be shared by its threads.
+        stored: Schema of the file where its columns have ids, which lake tables go by; decimals
+            are stored as integers then, and timestamps never as INT96.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a file says all of itself
         self,
         writer: StagedWriter,
         schema: pa.Schema,
@@ -88,12 +96,15 @@ class ParquetStagedFile(TableFile):
         row_group_bytes: int = ROW_GROUP_BYTES,
         int96: bool = True,
         columns: "FileColumns | None" = None,
+        stored: pa.Schema | None = None,
     ) -> None:
         super().__init__(writer)
+        int96 = int96 and stored is None
         self._columns = columns or FileColumns(schema)
         self._schema = schema
         self._int96 = int96
-        self._file_schema = schema if int96 else _instants(schema)
+        self._by_id = stored is not None
+        self._file_schema = stored or (schema if int96 else _instants(schema))
         self._compression = compression
         self._row_group_bytes = row_group_bytes
         self._batches: list[pa.RecordBatch] = []
@@ -135,7 +146,7 @@ class ParquetStagedFile(TableFile):
             return
         try:
             table = pa.Table.from_batches(self._batches, schema=self._schema)
-            stored = table if self._int96 else table.cast(self._file_schema)
+            stored = table if self._int96 else _cast(table, self._file_schema)
             self._opened(table).write_table(stored, row_group_size=max(table.num_rows, 1))
             self._widen_time_bounds(table)
         except pa.ArrowException as error:
@@ -192,6 +203,7 @@ class ParquetStagedFile(TableFile):
                 write_statistics=True,
                 use_deprecated_int96_timestamps=self._int96,
                 store_schema=False,
+                store_decimal_as_integer=self._by_id,
                 metadata_collector=self._footers,
             )
         return self._parquet
@@ -323,6 +335,10 @@ def _is_simple(value: Any) -> bool:
     if isinstance(value, float):
         return isfinite(value)
     return isinstance(value, int | Decimal | date)
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    return pa.table([table[field.name].cast(field.type) for field in schema], schema=schema)
 
 
 def _instants(schema: pa.Schema) -> pa.Schema:

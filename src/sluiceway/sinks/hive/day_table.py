@@ -14,11 +14,12 @@ from sluiceway.catalog.hive_table import (
     PartitionChange,
 )
 from sluiceway.catalog.locations import normalise_location, same_location
-from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import InvariantError, TableMismatchError
+from sluiceway.sinks.hive.catalogs import open_catalog
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import check_writable
+from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
 
@@ -33,12 +34,20 @@ class DayTable:
         name: `database.table`.
         columns: Of the files, without the day.
         timeout_s: Longest wait for an answer of the metastore.
+        stores: How the store that it lies on is reached.
     """
 
     def __init__(
-        self, metastore: str, name: str, columns: Sequence[HiveColumn], timeout_s: float
+        self,
+        metastore: str,
+        name: str,
+        columns: Sequence[HiveColumn],
+        timeout_s: float,
+        *,
+        stores: Stores = NO_STORES,
     ) -> None:
-        self._client = MetastoreClient(metastore, timeout_s)
+        self._client = open_catalog(metastore, timeout_s, stores)
+        self._stores = stores
         database, _, table = name.partition(".")
         layout = HiveLayout(
             location="",
@@ -100,7 +109,7 @@ class DayTable:
                 hint="name another table, or one that does not exist: it is made as it has to be",
             )
         self._table, self._shown = table, set()
-        self._place = open_storage(normalise_location(table.layout.location))
+        self._place = open_storage(normalise_location(table.layout.location), self._stores)
 
     @property
     def storage(self) -> Storage:

@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 from sluiceway.catalog.hive_table import HiveLayout, HiveTable
 from sluiceway.catalog.locations import qualify_location, same_location
-from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import InvariantError, LedgerMismatchError, TableMismatchError
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
+from sluiceway.sinks.hive.catalogs import TableCatalog
 from sluiceway.sinks.hive.partition_effects import apply_partitions, ensure_folder
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import check_writable
 from sluiceway.sinks.hive.table_format import file_settings, settings_of
+from sluiceway.storage.access import NO_STORES, Stores
 
 _PURGE = "external.table.purge"
 _OTHER_NAME = "name another table for late rows, or one that does not exist: it is made"
@@ -31,16 +32,25 @@ class LateTable:
         name: The table over its late place.
         ledger: Value of the property `sluiceway.ledger` of both.
         place: The late place, an absolute folder.
+        stores: How its store is reached.
     """
 
     def __init__(
-        self, client: MetastoreClient, main: str, name: str, *, ledger: str, place: str
+        self,
+        client: TableCatalog,
+        main: str,
+        name: str,
+        *,
+        ledger: str,
+        place: str,
+        stores: Stores = NO_STORES,
     ) -> None:
         self._client = client
         self._main = main
         self._name = name
         self._ledger = ledger
         self._place = place
+        self._stores = stores
         self._table: HiveTable | None = None
         self._own_layout = HiveLayout("", "", "", "", ())
 
@@ -93,7 +103,7 @@ class LateTable:
             UnhealthyEnvironmentError: The metastore cannot make a folder.
         """
         wanted = self._wanted()
-        ensure_folder(self._place)
+        ensure_folder(self._place, self._stores)
         self._client.create_database_if_missing(wanted.database)
         self._client.create_table(wanted)
         if not self.find():
@@ -118,7 +128,7 @@ class LateTable:
             TableMismatchError: The table is gone.
             MetastoreUnavailableError: The metastore does not answer.
         """
-        return apply_partitions(self._client, self._found(), partitions)
+        return apply_partitions(self._client, self._found(), partitions, stores=self._stores)
 
     def shown(self) -> dict[tuple[str, ...], str]:
         """All partitions that readers see, as locations by their values; once it is found.

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from sluiceway.sinks.files.contract import FileFormat
+from sluiceway.sinks.lake_options import LakeOptions
+from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.types.schema import Schema
 
 
@@ -19,7 +21,7 @@ class HiveTableOptions:
     """A table to write.
 
     Attributes:
-        metastore: `thrift://host:port`, several separated by commas.
+        metastore: `thrift://host:port`, several separated by commas; or `folder:` and a place.
         database: Its database.
         table: Its name.
         schema: Columns with the meta columns, without partition columns; None takes them from
@@ -28,6 +30,7 @@ class HiveTableOptions:
         create: Create database and table when missing.
         location: Where a created table lies; None: where the metastore puts it. A table that
             exists must lie there.
+        create_location: Whether folders above the table's are made where they are missing.
         file_format: Of a created table, which one that exists must have; None: Parquet, or
             what the table has.
         compression: Where the table's own properties name none; None: the format's default.
@@ -35,6 +38,8 @@ class HiveTableOptions:
         timeout_s: Longest wait for an answer of the metastore.
         follows: Columns of the table that `schema` does not have are filled too, and structs may
             have further fields.
+        stores: How the store that it lies on is reached.
+        lake: What it is as a lake table; None for a Hive table.
         adds: Columns of `schema` that the table does not have are added by who holds its ledger.
     """
 
@@ -45,9 +50,12 @@ class HiveTableOptions:
     partition_columns: tuple[PartitionColumn, ...]
     create: bool = True
     location: str | None = None
+    create_location: bool = False
     file_format: FileFormat | None = None
     compression: str | None = None
     parquet_timestamps: str | None = None
     timeout_s: float = 60.0
     follows: bool = False
     adds: bool = False
+    lake: LakeOptions | None = None
+    stores: Stores = NO_STORES

@@ -10,21 +10,26 @@ from sluiceway.catalog.hive_table import (
     PartitionChange,
 )
 from sluiceway.catalog.locations import normalise_location, qualify_location, same_location
-from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import InvariantError
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
+from sluiceway.sinks.hive.catalogs import TableCatalog
 from sluiceway.sinks.hive.partition_path import (
     metastore_values,
     partition_folder,
     partition_name_problem,
 )
 from sluiceway.sinks.hive.table_format import file_settings
+from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.registry import open_storage
 
 
 def apply_partitions(
-    client: MetastoreClient, table: HiveTable, partitions: Sequence[DesiredPartition]
+    client: TableCatalog,
+    table: HiveTable,
+    partitions: Sequence[DesiredPartition],
+    *,
+    stores: Stores = NO_STORES,
 ) -> tuple[ParkedPartition, ...]:
     """Compare, and apply the difference in batches; safe to repeat. No file is touched.
 
@@ -35,6 +40,7 @@ def apply_partitions(
         client: Of the table's metastore.
         table: As it is now.
         partitions: How they must be.
+        stores: How the stores of their folders are reached.
 
     Returns:
         Partitions that were left alone: a foreign location, another format.
@@ -56,6 +62,8 @@ def apply_partitions(
         elif names:
             desired[metastore_values(partition.values)] = partition
     missing = _compare(client, table, desired, parked)
+    for partition_to_add in missing:
+        ensure_folder(partition_to_add.location, stores)
     _add(client, table, missing, parked)
     return tuple(parked)
 
@@ -66,7 +74,7 @@ def partition_name(table: HiveTable, values: tuple[str, ...]) -> str:
 
 
 def _compare(
-    client: MetastoreClient,
+    client: TableCatalog,
     table: HiveTable,
     desired: dict[tuple[str, ...], DesiredPartition],
     parked: list[ParkedPartition],
@@ -102,13 +110,11 @@ def _compare(
 
 
 def _add(
-    client: MetastoreClient,
+    client: TableCatalog,
     table: HiveTable,
     missing: list[NewPartition],
     parked: list[ParkedPartition],
 ) -> None:
-    for partition in missing:
-        ensure_folder(partition.location)
     outcome = client.add_partitions(table.database, table.name, missing)
     parked.extend(
         ParkedPartition(item.values, f"the metastore refuses it: {item.reason}")
@@ -148,9 +154,9 @@ def _was_ours(found: HivePartition, desired: DesiredPartition) -> bool:
     )
 
 
-def ensure_folder(location: str) -> None:
+def ensure_folder(location: str, stores: Stores = NO_STORES) -> None:
     """Make a folder that is missing, so that the metastore does not."""
     # Normalised, a file: URI is a plain path, in which a % is part of a name.
-    storage, path = open_storage(normalise_location(location))
+    storage, path = open_storage(normalise_location(location), stores)
     if storage.status(path) is None:
         storage.make_folders(path)

@@ -1,13 +1,12 @@
 """The driver's view of a Hive table: found or created, checked, its partitions kept equal."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.catalog.locations import is_absolute_location, normalise_location, same_location
-from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import (
     InvariantError,
@@ -25,6 +24,9 @@ from sluiceway.sinks.contract import (
     TableState,
 )
 from sluiceway.sinks.files.parquet_file import INT96, MICROS
+from sluiceway.sinks.foreseen import ForeseenTable
+from sluiceway.sinks.hive.catalogs import open_catalog
+from sluiceway.sinks.hive.ddl import add_columns_statement, create_statement
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.hive.partition_effects import apply_partitions, partition_name
 from sluiceway.sinks.hive.partition_path import metastore_values
@@ -45,6 +47,8 @@ from sluiceway.sinks.hive.table_format import (
     format_warnings,
 )
 from sluiceway.spec.file_formats import compression_problem
+from sluiceway.storage.place import refuse_missing_parent
+from sluiceway.storage.registry import open_storage
 from sluiceway.types.evolution import Columns
 from sluiceway.types.iso_time import parse_iso_timestamp
 from sluiceway.types.schema import LocalTimestampType, Schema, TimestampType, leaves
@@ -52,6 +56,12 @@ from sluiceway.types.schema import LocalTimestampType, Schema, TimestampType, le
 LEDGER_PROPERTY = "sluiceway.ledger"
 WATERMARK_PROPERTY = "sluiceway.watermark"
 _READS_MICROS = 4
+
+
+def open_hive_table(table: HiveTableOptions, options: Mapping[str, str]) -> TableSink:
+    """A table of the metastore, as `OpenSink` has it; the connection has no options besides."""
+    del options
+    return HiveTableSink(table)
 
 
 class HiveTableSink(TableSink):
@@ -67,7 +77,7 @@ class HiveTableSink(TableSink):
     def __init__(self, options: HiveTableOptions) -> None:
         _check_options(options)
         self._options = options
-        self._client = MetastoreClient(options.metastore, options.timeout_s)
+        self._client = open_catalog(options.metastore, options.timeout_s, options.stores)
         self._identity: TableIdentity | None = None
         self._ledger: str | None = None
         self._settings: FileSettings | None = None
@@ -88,6 +98,33 @@ class HiveTableSink(TableSink):
         with self._looking:
             self._seen = table
         return state
+
+    def foresee(self) -> ForeseenTable:
+        """What `open` would find or create. Changes nothing, and creates nothing.
+
+        Raises:
+            TableMismatchError: As `open`.
+            JobFileError: The table cannot be created as the job file says.
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        options = self._options
+        table = self._client.get_table(options.database, options.table)
+        if table is not None:
+            state = self._state_to_be(table)
+            statement = add_columns_statement(table, state.lacking) if state.lacking else ""
+            place = table.layout.location
+            return ForeseenTable(str(table), place, state, exists=True, statement=statement)
+        wanted = self._to_create()
+        location = options.location
+        if location is None:
+            folder = self._client.database_location(options.database)
+            if folder is None:
+                root = self._client.database_location("default") or "/"
+                folder = f"{root.rstrip('/')}/{options.database}.db"
+            location = f"{folder.rstrip('/')}/{options.table}"
+        wanted = replace(wanted, layout=replace(wanted.layout, location=location))
+        state, statement = self._state_of(wanted), create_statement(wanted)
+        return ForeseenTable(str(wanted), location, state, exists=False, statement=statement)
 
     def columns_seen(self) -> Columns | None:
         """See `TableSink.columns_seen`."""
@@ -168,7 +205,12 @@ class HiveTableSink(TableSink):
 
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         """See `TableSink.apply`."""
-        return apply_partitions(self._client, self._same_table(self._opened()), partitions)
+        return apply_partitions(
+            self._client,
+            self._same_table(self._opened()),
+            partitions,
+            stores=self._options.stores,
+        )
 
     def shown(self, partitions: Sequence[DesiredPartition]) -> dict[tuple[str, ...], str] | None:
         """See `TableSink.shown`."""
@@ -215,13 +257,23 @@ class HiveTableSink(TableSink):
                 where=where,
                 hint="bring it back; a new start of the job makes one with create: if_missing",
             )
+        wanted = self._to_create()
+        self._client.create_database_if_missing(options.database)
+        return self._client.create_table(wanted)
+
+    def _to_create(self) -> HiveTable:
+        """The table that is created when it is missing, if it may be."""
+        options = self._options
         if not options.create or options.schema is None:
             raise table_not_found(options)
         problem = creation_problem(options)
         if problem is not None:
+            where = f"{options.database}.{options.table}"
             raise JobFileError(problem, where=where, hint="change table.hive in the job file")
-        self._client.create_database_if_missing(options.database)
-        return self._client.create_table(table_to_create(options, options.schema))
+        if options.location is not None:
+            storage, root = open_storage(options.location, options.stores)
+            refuse_missing_parent(storage, root, create=options.create_location)
+        return table_to_create(options, options.schema)
 
     def _identity_of(self, table: HiveTable) -> TableIdentity:
         return TableIdentity(

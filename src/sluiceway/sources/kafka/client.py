@@ -20,6 +20,7 @@ from sluiceway.errors import (
     SluicewayError,
     SourceUnavailableError,
     TopicNotFoundError,
+    UnhealthyEnvironmentError,
 )
 from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import (
@@ -88,7 +89,8 @@ class KafkaSourceClient(SourceClient):
         Raises:
             SourceUnavailableError: No broker answers.
             TopicNotFoundError: Names the topics that are not there, and what is spelled alike.
-            UnhealthyEnvironmentError: The broker refused the login or lacks a permission.
+            UnhealthyEnvironmentError: The broker refused the login or lacks a permission, or is
+                too old to give topics ids.
         """
         wanted = sorted(set(topics))
         try:
@@ -115,7 +117,7 @@ class KafkaSourceClient(SourceClient):
         return tuple(
             DiscoveredPartition(
                 SourcePartition(topic, info.id),
-                SourceIdentity(cluster_id, _topic_id_text(description.topic_id)),
+                SourceIdentity(cluster_id, _topic_id_text(topic, description.topic_id)),
                 leader_epoch=None,
             )
             for topic in wanted
@@ -371,6 +373,18 @@ def _is_missing(answer: Future[Any]) -> bool:
     return isinstance(failure, KafkaException) and kafka_error(failure).name() in _NO_SUCH_TOPIC
 
 
-def _topic_id_text(topic_id: object) -> str:
-    """The id as Kafka's own tools write it: URL-safe base64 without padding."""
-    return str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
+def _topic_id_text(topic: str, topic_id: object) -> str:
+    """The id as Kafka's own tools write it: URL-safe base64 without padding.
+
+    Raises:
+        UnhealthyEnvironmentError: The brokers do not give topics ids.
+    """
+    text = str(topic_id).replace("+", "-").replace("/", "_").rstrip("=")
+    if set(text) <= {"A"}:
+        raise UnhealthyEnvironmentError(
+            "its brokers give topics no ids, so a topic that is created again could not be told "
+            "from the one that was read",
+            where=topic,
+            hint="Kafka 2.8 or newer is needed, with inter.broker.protocol.version 2.8 or newer",
+        )
+    return text

@@ -58,9 +58,11 @@ class ReuseCounts:
     Attributes:
         reused: By a kept consumer as it was.
         reassigned: By a kept consumer that was behind and got new offsets.
-        created: By a new consumer, for any reason; the next two are the reasons that matter.
+        created: By a new consumer, for any reason; the next three are the reasons that matter.
         closed_ahead: Kept consumers closed because an epoch of theirs was thrown away.
         closed_owner: Kept consumers closed because the ledger or its term is another.
+        closed_behind: Kept consumers closed because others have read on, and a new leader's log is
+            to be held against a leader epoch.
     """
 
     reused: int = 0
@@ -68,6 +70,7 @@ class ReuseCounts:
     created: int = 0
     closed_ahead: int = 0
     closed_owner: int = 0
+    closed_behind: int = 0
 
     def reuse_ratio(self) -> float:
         """Share of leases that kept connections and prefetched data; 0 when there was none."""
@@ -110,6 +113,7 @@ class ConsumerCache:
         self._resting: list[LeasedConsumer] = []
         self._timer: threading.Timer | None = None
         self._counts = dict.fromkeys(ReuseCounts.__slots__, 0)
+        self._holes: dict[str, set[SourcePartition]] = {}
         self._pid = os.getpid()
         self._inherited: list[LeasedConsumer] = []
 
@@ -132,6 +136,10 @@ class ConsumerCache:
         ):
             self._count("reused")
             return leased
+        if leased is not None and _has_to_check(leased, wanted):
+            self.discard(leased)
+            leased = None
+            self._count("closed_behind")
         self._count("created" if leased is None else "reassigned")
         leased = leased or _new_consumer(key)
         try:
@@ -162,6 +170,11 @@ class ConsumerCache:
     def discard(self, leased: LeasedConsumer) -> None:
         """Close a consumer that cannot be trusted any more, after an exception above all."""
         _close_all([leased])
+
+    def logs_with_holes(self, bootstrap_servers: str) -> set[SourcePartition]:
+        """Logs of which this process knows that offsets are missing; whoever finds one adds it."""
+        with self._lock:
+            return self._holes.setdefault(bootstrap_servers, set())
 
     def reuse_counts(self) -> ReuseCounts:
         """How leases were served since this process began."""
@@ -246,6 +259,18 @@ def process_cache() -> ConsumerCache:
 def _is_ahead(leased: LeasedConsumer, wanted: Mapping[SourcePartition, Split]) -> bool:
     return any(
         offset > wanted[partition].start_offset for partition, offset in leased.next_offsets.items()
+    )
+
+
+def _has_to_check(leased: LeasedConsumer, wanted: Mapping[SourcePartition, Split]) -> bool:
+    """Whether a leader epoch has to be held against a log at another offset than it stands.
+
+    The library does so when it meets a log and when its leader changes, and not when it is
+    assigned another offset of a log that it knows.
+    """
+    return any(
+        split.new_leader and leased.next_offsets.get(partition) != split.start_offset
+        for partition, split in wanted.items()
     )
 
 

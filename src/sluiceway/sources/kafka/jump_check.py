@@ -64,7 +64,7 @@ def lost_offset(
 ) -> OffsetsLostError | SourceUnavailableError | TaskFailedError:
     """Build the error for an offset that the broker refused, from the log's bounds now."""
     try:
-        bounds = _bounds(consumer, partition)
+        bounds = log_bounds(consumer, partition)
     except SourceUnavailableError as failure:
         return failure
     start, end = bounds
@@ -124,7 +124,7 @@ def _judge(
 
 
 def _assert_still_there(consumer: Consumer, partition: SourcePartition, begin: int) -> None:
-    start, end = _bounds(consumer, partition)
+    start, end = log_bounds(consumer, partition)
     if start > begin:
         raise OffsetsLostError(
             f"nothing is known of offsets {begin} to {start}: the log now runs from {start} "
@@ -134,8 +134,14 @@ def _assert_still_there(consumer: Consumer, partition: SourcePartition, begin: i
         )
 
 
-def _bounds(consumer: Consumer | NativeConsumer, partition: SourcePartition) -> tuple[int, int]:
-    """The log's first offset and its high watermark or last stable offset, as of now."""
+def log_bounds(consumer: Consumer | NativeConsumer, partition: SourcePartition) -> tuple[int, int]:
+    """The log's first offset and its high watermark or last stable offset, as of now.
+
+    Called when something is wrong with an offset.
+
+    Raises:
+        SourceUnavailableError: The leader does not answer.
+    """
     wanted = TopicPartition(partition.topic, partition.partition)
     try:
         bounds = consumer.get_watermark_offsets(wanted, timeout=_ASK_TIMEOUT_S)

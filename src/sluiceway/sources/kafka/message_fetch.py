@@ -34,6 +34,10 @@ class KafkaBatch(SourceBatch):
         """Record times in row order: of creation or of append, as the topic has it."""
         return [_timestamp_ms(message) for message in self._messages]
 
+    def sampled_times_ms(self, step: int) -> list[int | None]:
+        """See `SourceBatch`; only the messages asked for are looked into."""
+        return [_timestamp_ms(message) for message in self._messages[::step]]
+
     def records(self, rows: Sequence[int]) -> RawRecords:
         """See `SourceBatch`."""
         messages = [self._messages[row] for row in rows]

@@ -48,6 +48,10 @@ class NativeBatch(SourceBatch):
             self._times = _known_times(np.frombuffer(self._records.timestamps_ms(), np.int64))
         return self._times
 
+    def value_bytes(self) -> int:
+        """See `SourceBatch`; the buffer knows."""
+        return int(self._records.value_bytes)
+
     def records(self, rows: Sequence[int]) -> RawRecords:
         """See `SourceBatch`."""
         times, found = self.timestamps_ms(), self._records

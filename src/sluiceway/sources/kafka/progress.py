@@ -11,6 +11,7 @@ from sluiceway.sources.contract import Split, SplitEnd
 
 # Longer holes than this are rare but for compaction, and worth a second look.
 TRUSTED_JUMP_OFFSETS = 1_000
+"""A log that is known to have holes may have them up to here without a second look."""
 Offsets = npt.NDArray[np.int64]
 
 
@@ -27,16 +28,19 @@ class SplitProgress:
 
     Args:
         split: What is to be read.
+        has_holes: Whether a second look has found a hole in this log before. In a log that nobody
+            writes in transactions or compacts there is none, so the first one is looked at.
     """
 
-    __slots__ = ("_jumps", "leader_epoch", "next_offset", "overran", "rows", "split")
+    __slots__ = ("_jumps", "has_holes", "leader_epoch", "next_offset", "overran", "rows", "split")
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, *, has_holes: bool = True) -> None:
         self.split = split
         self.next_offset = split.start_offset
         self.rows = 0
         self.leader_epoch: int | None = None
         self.overran = False
+        self.has_holes = has_holes
         self._jumps: list[Jump] = []
 
     @property
@@ -67,12 +71,12 @@ class SplitProgress:
         if stop is None or offsets[-1] < stop:
             self._note_jumps(offsets)
             self.rows += len(offsets)
-            self.next_offset = int(offsets[-1]) + 1
+            self._move_to(int(offsets[-1]) + 1)
             return len(offsets)
         kept = int(np.searchsorted(offsets, stop))
         self._note_jumps(np.append(offsets[:kept], stop))
         self.rows += kept
-        self.next_offset = stop
+        self._move_to(stop)
         self.overran = True
         return kept
 
@@ -85,7 +89,16 @@ class SplitProgress:
         end = offset if stop is None else min(offset, stop)
         if end > self.next_offset:
             self._note_jump(self.next_offset, end)
-            self.next_offset = end
+            self._move_to(end)
+
+    def note_epoch(self, offset: int, leader_epoch: int | None) -> None:
+        """Take the leader epoch of the last row of the range so far. Called after `take`.
+
+        It is kept only beside the offset that it belongs to: markers and aborted records behind
+        the row may be of a newer epoch.
+        """
+        if offset + 1 == self.next_offset:
+            self.leader_epoch = leader_epoch
 
     def take_jumps(self) -> list[Jump]:
         """Hand over the jumps since the last call that nobody but this consumer vouches for."""
@@ -100,6 +113,10 @@ class SplitProgress:
             gaps=self.next_offset - self.split.start_offset - self.rows,
             leader_epoch=self.leader_epoch,
         )
+
+    def _move_to(self, offset: int) -> None:
+        self.next_offset = offset
+        self.leader_epoch = None
 
     def _assert_rising(self, offsets: Offsets) -> None:
         first, last = offsets[0], offsets[-1]
@@ -117,10 +134,16 @@ class SplitProgress:
     def _note_jumps(self, ends: Offsets) -> None:
         """Note the holes before each of `ends`: offsets of rows, or the stop behind them."""
         self._note_jump(self.next_offset, int(ends[0]))
-        for row in np.flatnonzero(np.diff(ends) > TRUSTED_JUMP_OFFSETS).tolist():
+        steps = np.diff(ends)
+        rows = np.flatnonzero(steps > TRUSTED_JUMP_OFFSETS).tolist()
+        if not self.has_holes:
+            rows = sorted({*rows, *np.flatnonzero(steps > 1)[:1].tolist()})
+        for row in rows:
             self._note_jump(int(ends[row]) + 1, int(ends[row + 1]))
 
     def _note_jump(self, begin: int, end: int) -> None:
         at_start = begin == self.split.start_offset and self.rows == 0
-        if end - begin > (0 if at_start else TRUSTED_JUMP_OFFSETS):
+        doubted = at_start or not self.has_holes
+        if end - begin > (0 if doubted else TRUSTED_JUMP_OFFSETS):
             self._jumps.append(Jump(begin, end))
+            self.has_holes = True

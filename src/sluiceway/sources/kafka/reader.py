@@ -28,6 +28,7 @@ from sluiceway.sources.kafka.failures import (
 )
 from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
 from sluiceway.sources.kafka.jump_check import check_jumps, lost_offset
+from sluiceway.sources.kafka.log_cuts import cut_failure, log_cut
 from sluiceway.sources.kafka.message_fetch import fetch_messages
 from sluiceway.sources.kafka.native_consumer import NativeConsumer
 from sluiceway.sources.kafka.progress import SplitProgress
@@ -69,7 +70,10 @@ class KafkaSplitReader(SplitReader):
         self._bootstrap_servers = bootstrap_servers
         self._properties = dict(properties)
         self._cache = cache or process_cache()
-        self._progress = [SplitProgress(split) for split in splits]
+        holes = self._cache.logs_with_holes(bootstrap_servers)
+        self._progress = [
+            SplitProgress(split, has_holes=split.partition in holes) for split in splits
+        ]
         self._indexes = {split.partition: index for index, split in enumerate(splits)}
         if len(self._indexes) < len(splits):
             raise InvariantError("a task was given two splits of one source partition")
@@ -172,7 +176,7 @@ class KafkaSplitReader(SplitReader):
             return None
         if kept < len(rows.offsets):
             rows.cut(kept)
-        progress.leader_epoch = rows.leader_epoch()
+        progress.note_epoch(int(rows.offsets[-1]), rows.leader_epoch())
         self._fetch_rows = min(MAX_FETCH_ROWS, _TARGET_FETCH_BYTES // (rows.mean_bytes() + 1) + 1)
         return rows.batch(index, progress.split.partition)
 
@@ -185,8 +189,11 @@ class KafkaSplitReader(SplitReader):
         elif error.name() == "_PARTITION_EOF":
             self._progress[index].reach_end(event.offset)
         elif error.name() in OFFSET_GONE:
-            wanted = self._progress[index].next_offset
-            raise lost_offset(leased.consumer, partition, wanted, error.str())
+            progress = self._progress[index]
+            cut = log_cut(error.str())
+            if cut is not None:
+                raise cut_failure(leased.consumer, progress.split, cut)
+            raise lost_offset(leased.consumer, partition, progress.next_offset, error.str())
         elif not is_retried_by_library(error):
             raise task_failure(error, str(partition))
 
@@ -194,6 +201,7 @@ class KafkaSplitReader(SplitReader):
         jumps = {p.split.partition: found for p in self._progress if (found := p.take_jumps())}
         if jumps:
             check_jumps(self._bootstrap_servers, self._properties, jumps)
+            self._cache.logs_with_holes(self._bootstrap_servers).update(jumps)
 
     def _drop_done(self, leased: LeasedConsumer) -> None:
         """Take logs that are read to their stop off the consumer: they cost nothing any more."""

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from typing import TYPE_CHECKING, Any, Final
 
 from sluiceway.errors import JobFileError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
 
 # librdkafka writes to stderr unless it is given a logger; a logger with a handler of its own
 # keeps Python's last-resort handler from doing the same.
@@ -88,8 +89,14 @@ def wrong_properties(properties: Mapping[str, str]) -> dict[str, str]:
     Returns:
         What is wrong, by name.
     """
-    wrong = {}
-    for name in properties.keys() - REFUSED.keys():
+    wrong: dict[str, str] = {}
+    names = properties.keys() - REFUSED.keys()
+    if not names:
+        return wrong
+    # Most job files name none, and the library takes a tenth of a second to import.
+    from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415
+
+    for name in names:
         # Without brokers the client has nobody to talk to.
         settings = {"group.id": _UNUSED_GROUP, "logger": LIBRARY_LOG, name: properties[name]}
         try:
@@ -105,7 +112,7 @@ def wrong_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def admin_settings(
-    bootstrap_servers: str, properties: Mapping[str, str], on_error: Callable[[KafkaError], None]
+    bootstrap_servers: str, properties: Mapping[str, str], on_error: "Callable[[KafkaError], None]"
 ) -> dict[str, Any]:
     """Settings of the driver's client: the user's, then ours."""
     return {
@@ -117,7 +124,7 @@ def admin_settings(
 
 
 def consumer_settings(
-    bootstrap_servers: str, properties: Mapping[str, str], on_error: Callable[[KafkaError], None]
+    bootstrap_servers: str, properties: Mapping[str, str], on_error: "Callable[[KafkaError], None]"
 ) -> dict[str, Any]:
     """Settings of a task's consumer: defaults, then the user's, then what must not change."""
     return {**_TUNING, **properties, **_PROTOCOL} | {
@@ -128,7 +135,7 @@ def consumer_settings(
 
 
 def feed_settings(
-    bootstrap_servers: str, properties: Mapping[str, str], on_error: Callable[[KafkaError], None]
+    bootstrap_servers: str, properties: Mapping[str, str], on_error: "Callable[[KafkaError], None]"
 ) -> dict[str, Any]:
     """Settings of a producer that sends in transactions. Called by what feeds a topic.
 
@@ -170,9 +177,9 @@ _TUNING: Final[Mapping[str, str | int | bool]] = {
     # First request per partition; a larger record makes the library ask for more by itself, up
     # to fetch.max.bytes. Requests of 2 MiB cost the least CPU per record.
     "fetch.message.max.bytes": 2_097_152,
-    # Brokers check each batch when it is appended and TCP guards the way; checking again costs
-    # CPU for every byte. A user who wants it sets it.
-    "check.crcs": False,
+    # Brokers check a batch when it is appended, and nobody does on the way from their disks to
+    # here. `python -m bench.crc_cost` measures what it costs; a user may set it to false.
+    "check.crcs": True,
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 1_000,
     "socket.keepalive.enable": True,

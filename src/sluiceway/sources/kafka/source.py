@@ -4,9 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
-from sluiceway.sources.kafka.client import KafkaSourceClient
-from sluiceway.sources.kafka.consumer_cache import process_cache
-from sluiceway.sources.kafka.reader import KafkaSplitReader
 from sluiceway.sources.kafka.settings import check_properties
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
@@ -14,7 +11,10 @@ BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
 
 
 class KafkaSource(Source):
-    """Options are librdkafka's; `bootstrap.servers` comes from the connection's own key."""
+    """Options are librdkafka's; `bootstrap.servers` comes from the connection's own key.
+
+    The library is imported by who opens something: a job file is checked without it.
+    """
 
     def check(self, options: Mapping[str, str]) -> None:
         """See `Source.check`."""
@@ -22,6 +22,8 @@ class KafkaSource(Source):
 
     def open_client(self, options: Mapping[str, str], *, request_timeout_s: float) -> SourceClient:
         """See `Source.open_client`."""
+        from sluiceway.sources.kafka.client import KafkaSourceClient  # noqa: PLC0415
+
         return KafkaSourceClient(
             options[BOOTSTRAP_SERVERS], _properties(options), request_timeout_s
         )
@@ -30,6 +32,9 @@ class KafkaSource(Source):
         self, splits: Sequence[Split], options: Mapping[str, str], *, owner: str
     ) -> SplitReader:
         """See `Source.open_reader`."""
+        from sluiceway.sources.kafka.consumer_cache import process_cache  # noqa: PLC0415
+        from sluiceway.sources.kafka.reader import KafkaSplitReader  # noqa: PLC0415
+
         before = process_cache().reuse_counts().reused
         reader = KafkaSplitReader(
             splits,

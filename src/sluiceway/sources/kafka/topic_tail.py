@@ -74,7 +74,7 @@ class KafkaTopicTail:
             found = client.discover((self._topic,))
         finally:
             client.close()
-        return found[0].identity, tuple(each.partition.partition for each in found)
+        return found[0].identity, tuple(each.partition.number for each in found)
 
     def open(self, starts: Mapping[int, int | None]) -> None:
         """Begin to read.

@@ -1,0 +1,132 @@
+"""A job on a standalone cluster while its driver and a worker are killed and a worker comes.
+
+A master and two workers of two cores, whose PATH has no Python packages, are real processes, as
+are metastore and Kafka. `sluiceway submit` starts the driver under a supervisor, with executors
+that unpack the environment. The driver is killed and started again; a backlog makes the job ask for
+four slots; one worker is killed with its executors, and another one comes; when the backlog is
+read the slots are given back. At the end every record is looked for in the table's files.
+
+`python -m bench.e2e_standalone [--rows 400000]` tells what it does on standard error and ends with
+one JSON line; 1 is the exit code when anything is wrong.
+"""
+
+import argparse
+import json
+import secrets
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.cluster_load import Load, RunFailedError, Story, make_topic, tell
+from bench.tidy_end import end_tidily
+from sluiceway.lab.lab import Lab
+from tools.driver_process import kill_quietly
+from tools.job_files import write_job
+from tools.spark_cluster import spark_cluster
+
+_PARTITIONS = 4
+_LEAST, _MOST = 1, 4
+_FIRST = 400
+_RUN = """\
+master: "{url}", slots: {{min: 1, max: 4, idle: 10s}},
+  spark_conf: {{spark.executor.memory: 512m, spark.executorEnv.SLUICEWAY_NATIVE: "0"}}"""
+
+
+def _driver(story: Story) -> dict[str, object]:
+    found = json.loads(story.command("list", "-o", "json"))["jobs"]
+    if len(found) != 1:
+        raise RunFailedError(f"one job was submitted, and `list` shows {found}")
+    return dict(found[0])
+
+
+def _slots_seen(story: Story) -> list[int]:
+    return [int(line["up"]) for line in story.log_lines("slots")]
+
+
+def _run(rows: int, folder: Path) -> dict[str, object]:
+    lab = Lab(folder / "lab")
+    tell("starting Kafka, metastore and the cluster")
+    endpoints = lab.up()
+    cluster_folder = folder / "cluster"
+    try:
+        with spark_cluster(
+            cluster_folder, cores=2, memory_mib=1200, path="/usr/bin:/bin"
+        ) as cluster:
+            topic = f"alone_{secrets.token_hex(3)}"
+            make_topic(endpoints.bootstrap_servers, topic, _PARTITIONS)
+            job = write_job(
+                folder,
+                bootstrap_servers=endpoints.bootstrap_servers,
+                metastore_uri=endpoints.metastore_uri,
+                topic=topic,
+                interval="1s",
+            )
+            text = job.path.read_text()
+            job.path.write_text(text.replace('master: "local[2]"', _RUN.format(url=cluster.url)))
+            story = Story(
+                job,
+                folder,
+                endpoints.bootstrap_servers,
+                endpoints.metastore_uri,
+                {"SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(folder)},
+            )
+            load = Load(endpoints.bootstrap_servers, topic, _PARTITIONS)
+            load.burst(_FIRST)
+            tell("submitting")
+            story.command("submit", str(job.path))
+            try:
+                story.wait_for_rows(_FIRST)
+                tell("killing the driver")
+                kill_quietly(int(str(_driver(story)["pid"])))
+                load.burst(_FIRST)
+                story.wait_for_rows(2 * _FIRST)
+                starts = _driver(story)["starts"]
+                # Of the driver that goes on: its first number of slots.
+                before = len(_slots_seen(story))
+                tell(f"a backlog of {rows - load.written} rows; slots so far {_slots_seen(story)}")
+                load.burst((rows - load.written) // 2)
+                story.wait_until(lambda: _MOST in _slots_seen(story)[before:], "four slots")
+                tell("killing a worker with its executors; another one comes")
+                cluster.kill_worker(cluster.workers[0])
+                cluster.add_workers(1)
+                load.burst(rows - load.written)
+                story.wait_for_rows(rows)
+                tell("all is read; waiting for slots to be given back")
+                story.wait_until(lambda: _slots_seen(story)[-1] == _LEAST, "one slot")
+                seen = _slots_seen(story)[before - 1 :]
+            finally:
+                story.command("stop", topic.replace("_", "-"))
+            state = _driver(story)["state"]
+            verified = story.verified()
+            report = story.judge()
+    finally:
+        lab.down()
+    tell(f"{report.line()} slots {seen}, starts {starts}, at the end {state}")
+    return {
+        "rows": report.written,
+        "lost": report.lost + rows - report.read,
+        "doubled": report.doubled,
+        "starts": starts,
+        "slots": [seen[0], max(seen), seen[-1]],
+        "verified": verified and report.ok and state == "ended",
+    }
+
+
+def main() -> int:
+    """Run it; the exit code."""
+    end_tidily()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=400_000)
+    rows: int = parser.parse_args().rows
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="sluiceway-standalone-") as folder:
+        found = _run(rows, Path(folder))
+    tell(f"took {time.monotonic() - began:.0f} s")
+    print(json.dumps(found))
+    wanted = {"lost": 0, "doubled": 0, "starts": 2, "slots": [1, 4, 1], "verified": True}
+    return int(found != {"rows": rows, **wanted})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""What a start of a route would find: its table, its ledger, where it would begin to read.
+
+Nothing is written, created or reported to anybody.
+"""
+
+from dataclasses import dataclass
+
+from sluiceway.audit.open_table import FoundLedger, read_ledger
+from sluiceway.config.config import RouteConfig
+from sluiceway.errors import NotInThisVersionError, SluicewayError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.route.clients import open_source
+from sluiceway.route.registry_columns import registry_columns
+from sluiceway.schedule.planner import new_partitions
+from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.schedule.start_offsets import resolve_start
+from sluiceway.sinks.foreseen import ForeseenTable
+from sluiceway.sinks.hive.table import HiveTableSink
+from sluiceway.sinks.registry import ICEBERG, METASTORE
+from sluiceway.sources.contract import SourcePartition
+from sluiceway.storage.contract import Storage
+from sluiceway.storage.registry import open_storage
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenRoute:
+    """A route before it starts.
+
+    Attributes:
+        config: With the columns that a registry says.
+        table: As it is, or as it would be created.
+        storage: That the table lies on.
+        layout: Where its ledger is, or would be.
+        fold: Of its ledger; empty when it has none.
+    """
+
+    config: RouteConfig
+    table: ForeseenTable
+    storage: Storage
+    layout: LedgerLayout
+    fold: Fold
+
+
+def foresee_route(config: RouteConfig) -> ForeseenRoute:
+    """Look at a route's table and ledger.
+
+    Raises:
+        TableMismatchError: The table is not what the job file says, or is missing and not created.
+        NotInThisVersionError: A plug-in's catalog holds the table.
+        StateConflictError: Its ledger is another's, or damaged.
+        SluicewayError: A server does not answer or refuses.
+    """
+    if config.catalog.kind not in (METASTORE, ICEBERG):
+        raise NotInThisVersionError(
+            f"this command finds tables through a metastore only, not through {config.catalog.kind}"
+        )
+    config = registry_columns(config)
+    table = _foresee_lake(config) if config.hive.lake is not None else _foresee_hive(config)
+    # Of a table that its catalog has yet to place nothing is read or written.
+    storage, root = open_storage(table.home or "/", config.stores)
+    layout = LedgerLayout(root, config.route)
+    fold = Fold()
+    if table.home and storage.status(layout.owner) is not None:
+        fold = read_ledger(FoundLedger(config, storage, layout)).fold
+    return ForeseenRoute(config, table, storage, layout, fold)
+
+
+def _foresee_hive(config: RouteConfig) -> ForeseenTable:
+    sink = HiveTableSink(config.hive)
+    try:
+        return sink.foresee()
+    finally:
+        sink.close()
+
+
+def _foresee_lake(config: RouteConfig) -> ForeseenTable:
+    # Clients of lake catalogs take a second to import, and most commands need none.
+    from sluiceway.sinks.iceberg.table import foresee_iceberg_table  # noqa: PLC0415
+
+    return foresee_iceberg_table(config.hive, dict(config.catalog.options))
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenStart:
+    """Where a source partition would be read from.
+
+    Attributes:
+        offset: The first one.
+        how: `committed`, or how the offset was found: the words of a job file's start.
+        log_start: First offset that can still be read.
+        log_end: First one that cannot be read yet.
+    """
+
+    partition: SourcePartition
+    offset: int
+    how: str
+    log_start: int
+    log_end: int
+
+    @property
+    def waiting(self) -> int:
+        """Offsets that a run would begin with."""
+        return max(0, self.log_end - max(self.offset, self.log_start))
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenSource:
+    """What a route would read.
+
+    Attributes:
+        starts: Of each source partition whose leader answers, in order.
+        problems: What would keep the route from reading.
+    """
+
+    starts: tuple[ForeseenStart, ...]
+    problems: tuple[SluicewayError, ...]
+
+
+COMMITTED = "committed"
+
+
+def foresee_source(route: ForeseenRoute) -> ForeseenSource:
+    """Ask the brokers where a run would begin.
+
+    Raises:
+        SourceUnavailableError: No broker answers.
+    """
+    config, fold = route.config, route.fold
+    source = open_source(config)
+    try:
+        view = look(source, config.subscription.topics)
+        problems: list[SluicewayError] = [*view.missing.values()]
+        topics = view.present(config.subscription.topics)
+        found = view.of(topics)
+        begins = {
+            SourcePartition(*key): (int(known.end), COMMITTED)
+            for key, known in fold.sources.items()
+            if not known.retired
+        }
+        new = [
+            one for one in new_partitions(fold, config.subscription, found) if one in view.bounds
+        ]
+        try:
+            resolved = resolve_start(config.start, new, view.bounds, source)
+            begins |= {one: (start.offset, start.how) for one, start in resolved.items()}
+        except SluicewayError as error:
+            problems.append(error)
+    finally:
+        source.close()
+    return ForeseenSource(_starts(view, begins), tuple(problems))
+
+
+def _starts(
+    view: SourceView, begins: dict[SourcePartition, tuple[int, str]]
+) -> tuple[ForeseenStart, ...]:
+    starts = []
+    for one, bounds in sorted(view.bounds.items()):
+        # One that came under an unchanged subscription begins at its first offset.
+        offset, how = begins.get(one, (bounds.start_offset, "earliest"))
+        starts.append(ForeseenStart(one, offset, how, bounds.start_offset, bounds.end_offset))
+    return tuple(starts)

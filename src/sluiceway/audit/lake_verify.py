@@ -1,0 +1,227 @@
+"""Checks of one route's lake table: property, snapshots and files against the ledger."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from sluiceway.audit.keyed_verify import check_keyed_rows
+from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
+from sluiceway.audit.verify import VerifyReport
+from sluiceway.config.config import RouteConfig
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_records import LaneDataRecord
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import DataRecord, RangeRecord
+from sluiceway.sinks.iceberg.catalogs import open_catalog
+from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY
+from sluiceway.sinks.iceberg.lineage import Lineage, lineage
+from sluiceway.sinks.iceberg.through import (
+    SUMMARY_FROM,
+    SUMMARY_LEDGER,
+    SUMMARY_THROUGH,
+    Through,
+    read_through,
+    record_hash,
+)
+from sluiceway.storage.registry import open_storage
+
+_IDENTITY, _LAKE = "identity", "lake"
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """What the log says, slot by slot.
+
+    Attributes:
+        rows: Clean rows by slot.
+        files: Committed clean files by slot, at their final names beside the ledger.
+        ranges: That slots have read.
+        hashes: Of the records.
+    """
+
+    fold: Fold = field(default_factory=Fold)
+    rows: dict[int, int] = field(default_factory=dict)
+    files: dict[int, list[tuple[str, str]]] = field(default_factory=dict)
+    ranges: dict[int, tuple[RangeRecord, ...]] = field(default_factory=dict)
+    hashes: list[str] = field(default_factory=list)
+
+    def rows_of(self, first: int, last: int) -> int:
+        """Rows of slots `first` to `last`."""
+        return sum(count for slot, count in self.rows.items() if first <= slot <= last)
+
+
+def verify_lake(config: RouteConfig, *, deep: bool) -> VerifyReport:
+    """Compare a route's ledger with its lake table. Changes nothing.
+
+    Args:
+        config: The route.
+        deep: Also read the table whole: no offset twice, as many rows as the ledger has.
+
+    Raises:
+        LedgerMismatchError: Another job or route fills the table.
+        LedgerCorruptError: The log is damaged.
+        SluicewayError: Something could not be asked; nothing is concluded then.
+    """
+    place = open_place(config)
+    refuse_foreign_table(place)
+    report = VerifyReport(deep=deep)
+    ledger = _read(place, report)
+    first = ledger.fold.first_fence
+    catalog = open_catalog(dict(config.catalog.options), config.hive.timeout_s)
+    try:
+        name = (config.hive.database, config.hive.table)
+        table = catalog.load(name)
+        if table is None or first is None:
+            report.unchecked.append("the table has no ledger yet")
+            return report
+        held = table.metadata.properties.get(LEDGER_PROPERTY, "none")
+        if held.partition("@")[0] != first.ledger:
+            said = f"the property {LEDGER_PROPERTY} is {held}, the ledger is {first.ledger}"
+            report.add(_IDENTITY, ".".join(name), said)
+        through = read_through(table.metadata.properties, first.ledger, where=".".join(name))
+        _check_through(table, through, ledger, report)
+        # Of a keyed table a snapshot has the last change of each key, and no slot's rows.
+        counted = config.key is None
+        _check_snapshots(table, first.ledger, ledger, report, counted=counted)
+        _check_files(table, config, report)
+        _check_waiting(place, ledger, -1 if through is None else through.slot, report)
+        report.unchecked.append("the broker's topics and log ends: not looked at for lake tables")
+        if deep and report.verified and config.key is not None:
+            slots = range(0 if through is None else through.slot + 1)
+            ranges = [span for slot in slots for span in ledger.ranges.get(slot, ())]
+            check_keyed_rows(table, config, ranges, report)
+        elif deep and report.verified:
+            _check_rows(table, config, ledger, through, report)
+    finally:
+        catalog.close()
+    return report
+
+
+def _read(place: LedgerPlace, report: VerifyReport) -> _Ledger:
+    ledger = _Ledger()
+    for record, raw in LedgerLog(place.storage, place.layout).records():
+        ledger.fold.apply(record, raw)
+        ledger.hashes.append(record_hash(raw))
+        report.records += 1
+        body = record.body
+        if isinstance(body, DataRecord | LaneDataRecord):
+            ledger.rows[record.seq] = sum(int(file.rows) for file in body.files)
+            ledger.files[record.seq] = [(file.staged, file.final) for file in body.files]
+        if isinstance(body, DataRecord):
+            ledger.ranges[record.seq] = body.ranges
+    counts = ledger.fold.counts
+    report.rows, report.dirty_rows = int(counts.written), int(counts.dirty)
+    report.filtered, report.skipped = int(counts.filtered), int(counts.skipped)
+    report.late_rows, report.offsets = int(counts.late), int(counts.read)
+    return ledger
+
+
+def _check_through(
+    table: Any, through: Through | None, ledger: _Ledger, report: VerifyReport
+) -> None:
+    if through is None:
+        return
+    if through.slot >= len(ledger.hashes) or ledger.hashes[through.slot] != through.record_hash:
+        report.add(_LAKE, f"slot {through.slot}", "the table's property names another record")
+    match lineage(table.metadata, through):
+        case Lineage.LOST:
+            said = "it is not in the history of main: rolled back or replaced"
+            report.add(_LAKE, f"snapshot {through.snapshot_id}", said)
+        case Lineage.UNPROVEN:
+            report.unchecked.append("snapshots behind ours were expired: history not followed")
+        case Lineage.GOOD:
+            return
+
+
+def _ours(table: Any, ledger: str) -> Iterator[tuple[int, int, int, int]]:
+    """First and last slot, rows and id of our snapshots that are there still."""
+    for snapshot in sorted(table.metadata.snapshots, key=lambda each: each.sequence_number):
+        told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        if told.get(SUMMARY_LEDGER) == ledger:
+            slots = int(told[SUMMARY_FROM]), int(told[SUMMARY_THROUGH])
+            yield *slots, int(told.get("added-records", 0)), snapshot.snapshot_id
+
+
+def _check_snapshots(
+    table: Any, uuid: str, ledger: _Ledger, report: VerifyReport, *, counted: bool
+) -> None:
+    behind: int | None = None
+    known = set()
+    for first, last, rows, name in _ours(table, uuid):
+        known.add(name)
+        where = f"snapshot {name}"
+        if behind is not None and first != behind + 1:
+            report.add(_LAKE, where, f"it begins at slot {first}, the one before ends at {behind}")
+        if counted and rows != ledger.rows_of(first, last):
+            said = f"it added {rows} rows, slots {first} to {last} have"
+            report.add(_LAKE, where, f"{said} {ledger.rows_of(first, last)}")
+        behind = last
+    for snapshot in table.metadata.snapshots:
+        if snapshot.snapshot_id not in known:
+            report.foreign.append(f"snapshot {snapshot.snapshot_id}: {operation_of(snapshot)}")
+
+
+def operation_of(snapshot: Snapshot) -> str:
+    """What a snapshot did, in the word of Iceberg's table spec."""
+    return "unknown" if snapshot.summary is None else snapshot.summary.operation.value
+
+
+def changes_rows(snapshot: Snapshot, ledger: str) -> bool:
+    """Whether a snapshot may have brought or taken rows that the ledger does not know.
+
+    One that replaces files holds the same rows by the spec: compaction, by whomever.
+    """
+    told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    ours = told.get(SUMMARY_LEDGER) == ledger
+    return not ours and operation_of(snapshot) != Operation.REPLACE.value
+
+
+def _check_files(table: Any, config: RouteConfig, report: VerifyReport) -> None:
+    location = table.metadata.location.rstrip("/")
+    storage, root = open_storage(location, config.stores)
+    for task in table.scan().plan_files():
+        report.files += 1
+        path = task.file.file_path
+        if not path.startswith(f"{location}/"):
+            continue
+        found = storage.status(f"{root}{path.removeprefix(location)}")
+        if found is None or found.size_bytes != task.file.file_size_in_bytes:
+            state = "is gone" if found is None else f"has {found.size_bytes} bytes"
+            report.add("file_missing", path, f"the file {state}, the manifest names it")
+
+
+def _check_waiting(place: LedgerPlace, ledger: _Ledger, through: int, report: VerifyReport) -> None:
+    """Files that wait for their snapshot are beside the ledger, or staged still."""
+    for slot, files in ledger.files.items():
+        for staged, final in files if slot > through else ():
+            report.files += 1
+            named = place.storage.has_file(place.layout.final(final))
+            if not named and not place.storage.has_file(place.layout.attempt(staged)):
+                said = "it waits for its snapshot, and is neither staged nor beside the ledger"
+                report.add("file_missing", final, said)
+
+
+def _check_rows(
+    table: Any, config: RouteConfig, ledger: _Ledger, through: Through | None, report: VerifyReport
+) -> None:
+    """Each offset once, as many rows as are published."""
+    names = {column.kind: column.column for column in config.meta}
+    wanted = 0 if through is None else ledger.rows_of(0, through.slot)
+    uuid = "" if ledger.fold.first_fence is None else ledger.fold.first_fence.ledger
+    foreign = any(changes_rows(each, uuid) for each in table.metadata.snapshots)
+    if foreign or not {"partition", "offset"} <= names.keys():
+        report.unchecked.append(
+            "rows of the table: it has foreign snapshots that change rows, or no columns of "
+            "partition and offset"
+        )
+        return
+    keys = [names[kind] for kind in ("topic", "partition", "offset") if kind in names]
+    found = table.scan(selected_fields=tuple(keys)).to_arrow()
+    if found.num_rows != wanted:
+        report.add("offsets", "table", f"it has {found.num_rows} rows, the ledger {wanted}")
+    distinct = found.group_by(keys).aggregate([]).num_rows
+    if distinct != found.num_rows:
+        twice = found.num_rows - distinct
+        report.add("offsets", "table", f"{twice} rows have an offset that another row has")

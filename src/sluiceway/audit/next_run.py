@@ -1,0 +1,208 @@
+"""What the next run of a route would change, where it would read, and what may go wrong."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from sluiceway.audit.foreseen_route import (
+    COMMITTED,
+    ForeseenRoute,
+    ForeseenSource,
+    ForeseenStart,
+    foresee_route,
+    foresee_source,
+)
+from sluiceway.audit.row_preview import NOTHING, Preview, newest_splits, preview_rows
+from sluiceway.config.config import RouteConfig
+from sluiceway.errors import Fatal, SluicewayError
+from sluiceway.types.evolution import Evolution
+
+_SHOWN = 5
+
+
+class Weight(IntEnum):
+    """How bad it is; the worst come first."""
+
+    STOPS = 0
+    LOSES = 1
+    HIDES = 2
+    COSTS = 3
+
+    @property
+    def label(self) -> str:
+        """In a word."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """What may go wrong, and what to do about it."""
+
+    weight: Weight
+    text: str
+    todo: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What the next run would do outside of its files.
+
+    Attributes:
+        what: In words.
+        statement: Of Hive SQL, that would do the same; empty where there is none.
+    """
+
+    what: str
+    statement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NextRun:
+    """A route before its next run.
+
+    Attributes:
+        exists: Whether its table does.
+        changes: In the order in which they would be made; none when it would only go on.
+        starts: Of each source partition.
+        sample: The newest records as rows.
+        risks: The worst first.
+    """
+
+    route: str
+    table: str
+    exists: bool
+    changes: tuple[Change, ...]
+    starts: tuple[ForeseenStart, ...]
+    sample: Preview
+    risks: tuple[Risk, ...]
+
+
+def foresee_run(config: RouteConfig, records: int) -> NextRun:
+    """Foresee a route's next run. Changes nothing.
+
+    Args:
+        config: The route.
+        records: How many to look at; 0 looks at none.
+
+    Raises:
+        SluicewayError: A server does not answer, or the run would not begin: the class tells.
+    """
+    route = foresee_route(config)
+    source = foresee_source(route)
+    risks = [Risk(Weight.STOPS, _told(error), error.hint) for error in source.problems]
+    sample = NOTHING
+    try:
+        sample = preview_rows(route, newest_splits(source.starts, records) if records else ())
+    except Fatal as error:
+        risks.append(Risk(Weight.STOPS, _told(error), error.hint))
+    risks += [*_start_risks(route, source.starts), *_row_risks(route, sample), *_table_risks(route)]
+    return NextRun(
+        route=route.config.route,
+        table=f"{config.hive.database}.{config.hive.table}",
+        exists=route.table.exists,
+        changes=_changes(route, source),
+        starts=source.starts,
+        sample=sample,
+        risks=tuple(sorted(risks, key=lambda risk: risk.weight)),
+    )
+
+
+def _told(error: SluicewayError) -> str:
+    place = f"{error.where}: " if error.where else ""
+    return f"[{error.code}] {place}{error.message}"
+
+
+def _changes(route: ForeseenRoute, source: ForeseenSource) -> tuple[Change, ...]:
+    changes, table = [], route.table
+    if not table.exists:
+        changes.append(Change(f"create the table {table.name}", table.statement))
+    elif table.state.lacking:
+        names = ", ".join(each.name for each in table.state.lacking)
+        changes.append(Change(f"add columns: {names}", table.statement))
+    if not route.fold.sources:
+        place = route.layout.root if table.home else "a folder beside the table"
+        changes.append(Change(f"begin a ledger in {place}"))
+    new = [each for each in source.starts if each.how != COMMITTED]
+    if new:
+        shown = ", ".join(str(each.partition) for each in new[:_SHOWN])
+        more = f" and {len(new) - _SHOWN} more" if len(new) > _SHOWN else ""
+        changes.append(Change(f"read for the first time: {shown}{more}"))
+    return tuple(changes)
+
+
+def _start_risks(route: ForeseenRoute, starts: Sequence[ForeseenStart]) -> list[Risk]:
+    risks = []
+    passed = sum(max(0, each.offset - each.log_start) for each in starts if each.how == "latest")
+    if passed:
+        risks.append(
+            Risk(
+                Weight.LOSES,
+                f"it begins at the end of the log: {passed:,} records before it are never read",
+                "write source.start: earliest to have them",
+            )
+        )
+    lost = [each for each in starts if each.how == COMMITTED and each.offset < each.log_start]
+    for each in lost:
+        risks.append(
+            Risk(
+                Weight.STOPS,
+                f"{each.partition}: committed to {each.offset}, the log begins at {each.log_start}",
+                "see `sluiceway offsets show JOB` and `sluiceway explain SW455`",
+            )
+        )
+    if not starts:
+        risks.append(
+            Risk(Weight.HIDES, "no source partition answers", "look at the brokers and the topics")
+        )
+    return risks
+
+
+def _row_risks(route: ForeseenRoute, sample: Preview) -> list[Risk]:
+    risks, counts = [], sample.counts
+    if counts.dirty:
+        reasons = ", ".join(f"{name} {rows:,}" for name, rows in sorted(sample.reasons.items()))
+        ratio = route.config.dirty.ratio
+        over = ratio is not None and counts.dirty > ratio * counts.read
+        limit = f", above dirty.max_rate {ratio}: it would halt" if over else ""
+        risks.append(
+            Risk(
+                Weight.STOPS if over else Weight.LOSES,
+                f"{counts.dirty:,} of {counts.read:,} records are dirty ({reasons}){limit}",
+                "`sluiceway preview JOB` shows them; see docs/dirty.md",
+            )
+        )
+    if counts.read and not counts.written and not counts.dirty:
+        risks.append(Risk(Weight.LOSES, "no record becomes a row", "look at `where` and `format`"))
+    unread = ", ".join(sample.unread[:_SHOWN])
+    if sample.unfilled:
+        risks.append(
+            Risk(
+                Weight.LOSES,
+                f"no row fills {', '.join(sample.unfilled)}, and no column reads {unread}",
+                "is a name misspelt? Give the column its `path`",
+            )
+        )
+    elif sample.unread and route.config.evolution is Evolution.ADD_COLUMNS:
+        risks.append(
+            Risk(
+                Weight.HIDES,
+                f"the table gets columns for fields that no column reads: {unread}",
+                "write table.evolution: fail if it should not",
+            )
+        )
+    return risks
+
+
+def _table_risks(route: ForeseenRoute) -> list[Risk]:
+    risks = [
+        Risk(Weight.HIDES, text, "see docs/table-files.md") for text in route.table.state.warnings
+    ]
+    if route.config.ready is None and any(rule.pattern for rule in route.config.partitions):
+        risks.append(
+            Risk(
+                Weight.HIDES,
+                "readers see hours before they are complete",
+                "a block `ready` shows an hour when it is; see docs/event-time.md",
+            )
+        )
+    return risks

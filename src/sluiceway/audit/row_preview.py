@@ -1,0 +1,236 @@
+"""Some records of a route as its table would get them. Nothing is written."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from sluiceway.audit.foreseen_route import ForeseenRoute, ForeseenStart
+from sluiceway.audit.topic_sample import read_splits
+from sluiceway.ledger.records import NO_ROWS, RowCounts
+from sluiceway.route.route_plan import LedgerTerm, table_plan
+from sluiceway.sinks.files.field_ids import FIELD_IDS
+from sluiceway.sinks.hive.partition_path import partition_folder
+from sluiceway.sources.contract import Split
+from sluiceway.worker.open_files import SharedRows
+from sluiceway.worker.pipeline import RowPipeline
+from sluiceway.worker.places import LatePlace, Place
+from sluiceway.worker.plan import MetaColumn, TaskPlan
+from sluiceway.worker.row_files import NoFiles
+from sluiceway.worker.task_memory import TaskMemory
+from sluiceway.worker.write_behind import WriteBehind
+
+_READ_S = 120.0
+# Where a row came from is told of every row, whatever meta columns the table has.
+_ORIGIN = {name: f"_sluiceway_{name}" for name in ("topic", "partition", "offset")}
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRow:
+    """A row that would be written.
+
+    Attributes:
+        folder: Of its partition, below the table's; empty without partition columns.
+        values: Column -> value, as JSON has it.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    folder: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewDirty:
+    """A record that would be kept as a dirty row; the names are those of `dirty show`."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    stage: str
+    reason: str
+    path: str
+    message: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What became of the records.
+
+    Attributes:
+        counts: Of them.
+        columns: Of the table's files, in order.
+        rows: By source partition and offset.
+        dirty: Likewise.
+        reasons: Of dirty rows, with their numbers.
+        folders: Partition's folder -> rows.
+        unfilled: Columns that no row fills, beside fields that no column reads.
+        unread: Those fields.
+    """
+
+    counts: RowCounts
+    columns: tuple[str, ...]
+    rows: tuple[PreviewRow, ...]
+    dirty: tuple[PreviewDirty, ...]
+    reasons: Mapping[str, int]
+    folders: Mapping[str, int]
+    unfilled: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+NOTHING = Preview(NO_ROWS, (), (), (), {}, {})
+"""Of no records."""
+
+
+@dataclass(slots=True)
+class _KeptRows(NoFiles):
+    """Keeps what other files would hold."""
+
+    clean: list[tuple[Place, pa.RecordBatch]] = field(default_factory=list)
+    dirty: list[pa.RecordBatch] = field(default_factory=list)
+
+    def write(self, place: Place, rows: pa.RecordBatch, shared: SharedRows | None = None) -> None:
+        """See `RowFiles`."""
+        del shared
+        self.clean.append((place, rows))
+
+    def write_dirty(self, rows: pa.RecordBatch) -> None:
+        """See `RowFiles`."""
+        self.dirty.append(rows)
+
+
+def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
+    """Read records and make rows of them, by the code that a task runs.
+
+    Rows are judged without the ledger's watermark, so that none is late here for its hour being
+    closed.
+
+    Args:
+        route: As a start would find it.
+        splits: What to read, with stop offsets.
+
+    Raises:
+        TableMismatchError: The table's columns cannot be filled as the job file says.
+        JobFileError: The declared columns cannot.
+        SluicewayError: A server does not answer or refuses.
+    """
+    if not splits:
+        return NOTHING
+    term = LedgerTerm("preview", 0, route.layout)
+    plan = table_plan(route.config, route.table.state, term)
+    origin = tuple(MetaColumn(kind, name) for kind, name in _ORIGIN.items())
+    # Nothing is written; ids of the table's columns would be asked of the added ones, too.
+    settings = tuple(each for each in plan.files.settings if each[0] != FIELD_IDS)
+    files = replace(plan.files, settings=settings)
+    plan = replace(plan, meta=(*plan.meta, *origin), files=files)
+    task = TaskPlan(plan, 0, 0, tuple(splits), _READ_S)
+    kept = _KeptRows()
+    writes = WriteBehind(TaskMemory(plan.memory_bytes))
+    pipeline = RowPipeline(task, route.storage, writes.lane(), kept)
+    try:
+        for batch in read_splits(plan.source, list(splits)):
+            pipeline.take([batch])
+        written = pipeline.close()
+    except BaseException:
+        pipeline.abort()
+        raise
+    finally:
+        writes.close()
+    names = tuple(rule.name for rule in plan.partitions)
+    rows = sorted(_rows(kept.clean, names), key=_place)
+    dirty = sorted(_dirty(kept.dirty), key=_place)
+    folders: dict[str, int] = {}
+    for row in rows:
+        folders[row.folder] = folders.get(row.folder, 0) + 1
+    unread = tuple(each.name for each in written.unknown_fields)
+    return Preview(
+        counts=written.counts,
+        columns=tuple(rows[0].values) if rows else (),
+        rows=tuple(rows),
+        dirty=tuple(dirty),
+        reasons=written.dirty_reasons,
+        folders=dict(sorted(folders.items())),
+        unfilled=(written.unfilled or ()) if rows and unread else (),
+        unread=unread,
+    )
+
+
+def _place(row: PreviewRow | PreviewDirty) -> tuple[str, int, int]:
+    return row.topic, row.partition, row.offset
+
+
+def _rows(
+    clean: Sequence[tuple[Place, pa.RecordBatch]], names: Sequence[str]
+) -> Iterator[PreviewRow]:
+    for place, batch in clean:
+        late = isinstance(place, LatePlace)
+        values = place.values if isinstance(place, LatePlace) else place
+        folder = partition_folder(tuple(names), values)
+        for row in batch.to_pylist():
+            topic, partition, offset = (row.pop(name) for name in _ORIGIN.values())
+            shown = {name: plain_value(value) for name, value in row.items()}
+            yield PreviewRow(
+                topic, partition, offset, f"{folder} (late)" if late else folder, shown
+            )
+
+
+def _dirty(batches: Sequence[pa.RecordBatch]) -> Iterator[PreviewDirty]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            given = {name: row[name] for name in PreviewDirty.__slots__ if name != "value"}
+            yield PreviewDirty(**given, value=plain_value(row["value"]))
+
+
+def plain_value(value: Any) -> Any:
+    """A value of a row as JSON has it: exact numbers, times and bytes as text."""
+    match value:
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return {"hex": value.hex()}
+        case datetime() | date():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+        case dict():
+            return {str(key): plain_value(each) for key, each in value.items()}
+        case list() | tuple():
+            return [plain_value(each) for each in value]
+        case _:
+            return value
+
+
+def newest_splits(starts: Sequence[ForeseenStart], records: int) -> list[Split]:
+    """The last records of each log, as many as asked for in all."""
+    return _shared(starts, records, lambda each, share: max(each.log_start, each.log_end - share))
+
+
+def next_splits(starts: Sequence[ForeseenStart], records: int) -> list[Split]:
+    """The records that a run would begin with."""
+    return _shared(starts, records, lambda each, _: max(each.offset, each.log_start))
+
+
+def oldest_splits(starts: Sequence[ForeseenStart], records: int) -> list[Split]:
+    """The first records of each log."""
+    return _shared(starts, records, lambda each, _: each.log_start)
+
+
+def _shared(starts: Sequence[ForeseenStart], records: int, begin: Any) -> list[Split]:
+    """What one log has too few of, the others give."""
+    splits, left = [], records
+    by_size = sorted(starts, key=lambda each: each.log_end - begin(each, records))
+    for position, each in enumerate(by_size):
+        share = -(-left // (len(by_size) - position))
+        first = begin(each, share)
+        stop = min(each.log_end, first + share)
+        if first < stop:
+            splits.append(Split(each.partition, first, stop))
+            left -= stop - first
+    return sorted(splits, key=lambda split: split.partition)

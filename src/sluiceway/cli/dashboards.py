@@ -1,0 +1,39 @@
+"""`sluiceway dashboards`: boards for Grafana and alert rules for Prometheus."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluiceway.cli.answers import print_document
+from sluiceway.cli.options import Output, OutputFormat
+
+app = typer.Typer()
+
+
+@app.callback()
+def dashboards() -> None:
+    """Write boards and alert rules over what /metrics tells."""
+
+
+@app.command()
+def export(
+    folder: Annotated[
+        Path,
+        typer.Option("--dir", metavar="FOLDER", help="Where to; made when it is missing."),
+    ] = Path("dashboards"),
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Write Grafana's dashboards (fleet, one job, one route) and Prometheus' alert rules.
+
+    The boards are imported into Grafana by their files; the rules are named in `rule_files` of
+    prometheus.yml. What each alert means: docs/runbook.md.
+    """
+    from sluiceway.service.board_files import export as write  # noqa: PLC0415 - quick `--help`
+
+    written = write(folder)
+    if output.is_document:
+        print_document({"files": [str(path) for path in written]}, output)
+        return
+    for path in written:
+        typer.echo(f"wrote {path}")

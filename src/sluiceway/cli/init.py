@@ -1,0 +1,317 @@
+"""`sluiceway init`: write a commented job file of what is in a topic and in a table."""
+
+import re
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sluiceway.cli.init_text import (
+    RECORD_TIME,
+    EventTime,
+    JobText,
+    column_lines,
+    time_columns,
+    time_pattern,
+)
+from sluiceway.cli.own_command import from_here
+from sluiceway.cli.proposed_columns import propose
+from sluiceway.cli.typed_commands import typed
+from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluiceway.audit.topic_and_table import FoundTable
+    from sluiceway.formats.json.survey import ProposedColumn
+    from sluiceway.formats.recognise import TopicContents
+
+app = typer.Typer()
+
+_MOST_RECORDS = 100_000
+_HOURLY = ("{name: dt, event_time: yyyyMMdd}", "{name: hr, event_time: HH}")
+_BY_RECORD = "no field looks like a time: hours are by the queue's own time of a record"
+
+
+@app.command()
+def init(  # noqa: PLR0913, PLR0917 - the command's options
+    topic: Annotated[str | None, typer.Argument(help="A Kafka topic.", show_default=False)] = None,
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-servers",
+            envvar="SLUICEWAY_KAFKA",
+            help="Brokers, host:port.",
+            show_default=False,
+        ),
+    ] = None,
+    metastore: Annotated[
+        str | None,
+        typer.Option(
+            "--metastore",
+            envvar="SLUICEWAY_METASTORE",
+            help="thrift://host:port.",
+            show_default=False,
+        ),
+    ] = None,
+    table: Annotated[
+        str | None,
+        typer.Option("--table", help="database.table; may exist already.", show_default=False),
+    ] = None,
+    event_time: Annotated[
+        str | None,
+        typer.Option(
+            "--event-time", help="The field that says when a row happened.", show_default=False
+        ),
+    ] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option("--registry", metavar="URL", help="Of schemas.", show_default=False),
+    ] = None,
+    ready: Annotated[
+        bool, typer.Option("--ready", help="Show an hour to readers when it is complete.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="The file; the topic's name otherwise.", show_default=False),
+    ] = None,
+    records: Annotated[
+        int, typer.Option("--records", min=1, max=_MOST_RECORDS, help="How many to look at.")
+    ] = 1_000,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing.")] = False,
+) -> None:
+    """Look at a topic and a table, and write a job file that is valid and can be run.
+
+    Asks on a terminal for what is not given. Columns are proposed from records, as `infer` does,
+    or are those of a table that exists; what a person has to decide is a comment. Nothing but the
+    file is written, and no file that exists is replaced.
+
+    $ sluiceway init
+    $ sluiceway init orders --bootstrap-servers k1:9092 --metastore thrift://hms:9083 \
+--table ods.orders
+    """
+    ask = _Asker(may_ask=not yes and sys.stdin.isatty() and sys.stderr.isatty())
+    brokers = ask.text("--bootstrap-servers", "Kafka brokers, host:port", bootstrap_servers)
+    name = ask.text("TOPIC", "topic", topic)
+    uri = ask.text("--metastore", "Hive Metastore, thrift://host:port", metastore)
+    place = _target(out, name)
+    asked = _Asked(brokers, name, uri, table, event_time, registry or "", ready)
+    job = _look(asked, records, ask)
+    _write(place, job.text())
+    shown = from_here(place.absolute())
+    lines = [f"wrote {shown}; next:"]
+    lines += [f"  {typed(f'sluiceway {verb} JOB', shown)}" for verb in ("plan", "preview", "run")]
+    sys.stdout.write("\n".join([*lines, ""]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is given; None is to be found out."""
+
+    brokers: str
+    topic: str
+    metastore: str
+    table: str | None
+    event_time: str | None
+    registry: str
+    ready: bool
+
+
+def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
+    """The job of what is there now."""
+    from sluiceway.audit.topic_and_table import look_at_table, look_at_topic  # noqa: PLC0415
+
+    contents = look_at_topic(asked.brokers, asked.topic, records)
+    usual = f"ods.{_identifier(asked.topic)}"
+    target = ask.text("--table", "table, database.table", asked.table, default=usual)
+    found = look_at_table(asked.metastore, target)
+    job = JobText(
+        name=_identifier(asked.topic)[:64],
+        bootstrap_servers=asked.brokers,
+        metastore=asked.metastore,
+        topic=asked.topic,
+        table=target,
+        format_line="format: {json: {extra: ignore}}",
+        columns=(),
+        partitions=_HOURLY,
+        time=RECORD_TIME,
+        registry=asked.registry,
+        announce=asked.ready,
+    )
+    return _of_contents(job, contents, found, asked.event_time, ask)
+
+
+class _Asker:
+    """Asks for what is not given, where somebody can be asked."""
+
+    def __init__(self, *, may_ask: bool) -> None:
+        self._may_ask = may_ask
+
+    def text(self, option: str, what: str, given: str | None, default: str = "") -> str:
+        """A text; the default without a question where nobody can be asked.
+
+        Raises:
+            WrongUsageError: It is missing, has no default, and nobody can be asked.
+        """
+        if given is not None:
+            return given
+        if self._may_ask:
+            return str(typer.prompt(what, default=default or None, err=True))
+        if default:
+            return default
+        raise WrongUsageError(
+            f"{option} is missing, and nobody can be asked here",
+            hint="`sluiceway init --help` lists what it takes",
+        )
+
+
+def _of_contents(
+    job: JobText,
+    contents: "TopicContents",
+    found: "FoundTable | None",
+    event_time: str | None,
+    ask: _Asker,
+) -> JobText:
+    """The job with format, columns, partitions and event time."""
+    if contents.is_binary:
+        job = _of_registry(job, contents)
+    else:
+        proposal = propose(contents, [job.topic])
+        job = replace(job, notes=proposal.heading)
+        if proposal.format_options:
+            options = _with_registry(job, proposal.format_options)
+            job = replace(job, format_line=f"format: {{{options}}}")
+        time = _event_time(proposal.columns, found, event_time, ask)
+        if found is None and time == RECORD_TIME:
+            job = job.with_notes(_BY_RECORD)
+        lines = column_lines(proposal, time)
+        # A declared column says the unit itself.
+        told = time if found is not None else replace(time, unit="")
+        job = replace(job, columns=("columns:", *lines), time=told)
+    return job if found is None else _of_table(job, contents, found, job.time or RECORD_TIME)
+
+
+def _of_registry(job: JobText, contents: "TopicContents") -> JobText:
+    """Avro or Protobuf: their columns are a registry's."""
+    if not job.registry:
+        ids = ", ".join(map(str, sorted(contents.schema_ids)[:3]))
+        raise WrongUsageError(
+            f"the records of {job.topic} are Avro or Protobuf, schema {ids} of a registry",
+            hint="say where it is: --registry http://HOST:PORT",
+        )
+    from sluiceway.formats.schema_registry.client import RegistryClient  # noqa: PLC0415
+    from sluiceway.formats.schema_registry.settings import RegistrySettings  # noqa: PLC0415
+
+    subject = RegistryClient(RegistrySettings(job.registry)).of_subject(f"{job.topic}-value")
+    kind = "protobuf" if subject is not None and subject.schema.kind == "PROTOBUF" else "avro"
+    return replace(
+        job,
+        format_line=f"format: {{{kind}: {{registry: registry}}}}",
+        columns=("columns: from_registry # At each start, those of the newest schema.",),
+    ).with_notes(_BY_RECORD)
+
+
+def _with_registry(job: JobText, options: str) -> str:
+    """The format's options, with the name of the connection."""
+    if "REGISTRY" in options and not job.registry:
+        raise WrongUsageError(
+            f"the records of {job.topic} are JSON with the header of a schema registry",
+            hint="say where it is: --registry http://HOST:PORT",
+        )
+    return options.replace("REGISTRY", "registry")
+
+
+def _event_time(
+    columns: "Sequence[ProposedColumn]",
+    found: "FoundTable | None",
+    wanted: str | None,
+    ask: _Asker,
+) -> EventTime:
+    candidates = time_columns(columns)
+    if found is not None:
+        held = {column.name: column.type for column in found.table.layout.columns}
+        candidates = [
+            each
+            for each in candidates
+            if held.get(each.field.lower()) == ("bigint" if each.unit else "timestamp")
+        ]
+    known = {each.field: each for each in (*candidates, RECORD_TIME)}
+    chosen = ask.text(
+        "--event-time",
+        f"the field that says when a row happened ({', '.join(known)})",
+        wanted,
+        default=next(iter(known)),
+    )
+    if chosen not in known:
+        shown = ", ".join(known)
+        raise WrongUsageError(
+            f"`{chosen[:60]}` does not look like a time", hint=f"those that do: {shown}"
+        )
+    return known[chosen]
+
+
+def _of_table(
+    job: JobText, contents: "TopicContents", found: "FoundTable", time: EventTime
+) -> JobText:
+    """The job for a table that exists: its columns and partition columns, as they are."""
+    held = {column.name.lower(): column.type for column in found.table.layout.columns}
+    keys = {column.name.lower() for column in contents.plain.columns()}
+    partitions = []
+    for column in found.table.partition_columns:
+        pattern = time_pattern(column.name, found.values.get(column.name))
+        if pattern is not None:
+            partitions.append(f"{{name: {column.name}, event_time: {pattern}}}")
+        elif column.name in keys | set(held):
+            partitions.append(f"{{name: {column.name}, column: {column.name}}}")
+        else:
+            raise WrongUsageError(
+                f"nothing tells how the partition column {column.name} of {job.table} is made",
+                hint="write the job file by hand, see docs/job-file.md, or name another table",
+            )
+    meta = [name for name in ("_topic", "_partition", "_offset", "_timestamp") if name in held]
+    by_time = any("event_time" in each for each in partitions)
+    unfilled = sorted(set(held) - keys - set(meta))
+    notes = [f"columns of {job.table} that records do not have: {', '.join(unfilled)}"]
+    return replace(
+        job,
+        columns=("columns: from_table",),
+        partitions=tuple(partitions),
+        time=time if by_time else None,
+        meta=tuple(name.removeprefix("_") for name in meta),
+    ).with_notes(*(notes if unfilled else ()))
+
+
+def _identifier(topic: str) -> str:
+    """A topic's name as that of a table."""
+    text = re.sub(r"\W+", "_", topic, flags=re.ASCII).strip("_").lower() or "events"
+    return text if not text[0].isdigit() else f"t_{text}"
+
+
+def _target(out: Path | None, topic: str) -> Path:
+    place = out or Path(f"{_identifier(topic)}.yaml")
+    if place.exists():
+        raise WrongUsageError(f"{place} is there already", hint="name another file: --out FILE")
+    return place
+
+
+def _write(place: Path, text: str) -> None:
+    """Write the file, once it is known to be valid.
+
+    Raises:
+        JobFileError: It would not be valid: something of what was found fits in no job file.
+        UnhealthyEnvironmentError: It cannot be written.
+    """
+    from sluiceway.cli.job_file import parse_checked_job  # noqa: PLC0415
+
+    parse_checked_job(text.encode(), place)
+    try:
+        with place.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UnhealthyEnvironmentError(
+            f"cannot be written: {error.strerror}",
+            where=str(place),
+            hint="name another: --out FILE",
+        ) from error

@@ -1,0 +1,167 @@
+"""A job file as text, with comments: of what a look at a topic and a table told."""
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sluiceway.cli.proposed_columns import proposed_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sluiceway.cli.proposed_columns import Proposal
+    from sluiceway.formats.json.survey import ProposedColumn
+
+_UNIT = re.compile(r"may be (s|ms|us|ns) since 1970")
+_PATTERNS = (
+    (r"\d{8}", "yyyyMMdd"),
+    (r"\d{4}-\d{2}-\d{2}", "yyyy-MM-dd"),
+    (r"\d{10}", "yyyyMMddHH"),
+    (r"\d{4}-\d{2}-\d{2} \d{2}", "yyyy-MM-dd HH"),
+    (r"\d{6}", "yyyyMM"),
+    (r"\d{4}-\d{2}", "yyyy-MM"),
+    (r"\d{4}", "yyyy"),
+    (r"\d{2}", "HH"),
+)
+_USUAL = {
+    **dict.fromkeys(("dt", "ds", "day", "date", "pt", "p_date"), "yyyyMMdd"),
+    **dict.fromkeys(("hr", "hour", "hh", "h", "p_hour"), "HH"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """The column that says when a row happened.
+
+    Attributes:
+        field: Its name.
+        unit: Of a number since 1970; empty for a time as text or of the record itself.
+    """
+
+    field: str
+    unit: str = ""
+
+
+RECORD_TIME = EventTime("$record_time")
+"""The queue's own time of a record."""
+
+
+def time_columns(columns: "Sequence[ProposedColumn]") -> list[EventTime]:
+    """Columns that look like times: those that all rows have first."""
+    found = []
+    for column in columns:
+        unit = next((m[1] for doubt in column.doubts if (m := _UNIT.match(doubt))), "")
+        if unit or column.type == "timestamp":
+            found.append((column.nulls, -column.rows, EventTime(column.name, unit)))
+    return [each for *_, each in sorted(found, key=lambda one: one[:2])]
+
+
+def column_lines(found: "Proposal", time: EventTime) -> list[str]:
+    """The items of a `columns` block; doubts as comments."""
+    lines = list(found.before)
+    for column in found.columns:
+        if column.name == time.field:
+            line = f"  - {{name: {column.name}, type: timestamp"
+            line += f", unit: {time.unit}" if time.unit else ""
+            lines.append(f"{line}, required: true}} # When a row happened.")
+            continue
+        lines.append(proposed_line(column, found.rows))
+    return lines
+
+
+def time_pattern(name: str, value: str | None) -> str | None:
+    """The pattern behind a partition column, by one of its values or by its name; None for none."""
+    for form, pattern in _PATTERNS:
+        if value is not None and re.fullmatch(form, value):
+            return pattern
+    return _USUAL.get(name.lower()) if value is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class JobText:
+    """What goes into the file; texts are YAML already.
+
+    Attributes:
+        format_line: `format: ...`.
+        columns: Lines of the block below `table`, without indent.
+        partitions: Items of `partition_by`.
+        time: When rows happened; None without partitions by time.
+        notes: Comments at the file's head.
+        registry: URL of a schema registry; empty without one.
+        announce: Whether an hour is shown when it is complete.
+        meta: What the queue has beside the payload, in columns.
+    """
+
+    name: str
+    bootstrap_servers: str
+    metastore: str
+    topic: str
+    table: str
+    format_line: str
+    columns: tuple[str, ...]
+    partitions: tuple[str, ...]
+    time: EventTime | None
+    notes: tuple[str, ...] = ()
+    registry: str = ""
+    announce: bool = False
+    meta: tuple[str, ...] = ("topic", "partition", "offset", "timestamp")
+
+    def with_notes(self, *notes: str) -> "JobText":
+        """The same with further comments."""
+        return replace(self, notes=(*self.notes, *notes))
+
+    def text(self) -> str:
+        """The whole file."""
+        lines = [
+            f"# {self.topic} into {self.table}. Each key is explained in docs/job-file.md.",
+            *(f"# {note}" for note in self.notes),
+            "version: 1",
+            f"name: {self.name}",
+            "",
+            "connections: # Addresses and secrets may be ${env:NAME} or ${file:/path}.",
+            f"  main: {{kafka: {{bootstrap_servers: {_quoted(self.bootstrap_servers)}}}}}",
+            f"  hms: {{metastore: {{uri: {_quoted(self.metastore)}}}}}",
+        ]
+        if self.registry:
+            lines.append(f"  registry: {{schema_registry: {{url: {_quoted(self.registry)}}}}}")
+        lines += [
+            "",
+            "# Where a new source partition begins: earliest, latest, {timestamp: }, {group: }.",
+            f"source: {{connection: main, topics: [{_quoted(self.topic)}], start: earliest}}",
+            self.format_line,
+            "",
+            "table:",
+            f"  hive: {{connection: hms, name: {self.table}, create: if_missing}}",
+            *(f"  {line}" for line in self.columns),
+            *self._partition_lines(),
+        ]
+        if self.meta:
+            lines.append(f"  meta: [{', '.join(self.meta)}] # Where each row came from.")
+        return "\n".join([*lines, *self._time_lines(), *_LAST]) + "\n"
+
+    def _partition_lines(self) -> list[str]:
+        if not self.partitions:
+            return ["  partition_by: []"]
+        return ["  partition_by: # In path order.", *(f"    - {each}" for each in self.partitions)]
+
+    def _time_lines(self) -> list[str]:
+        if self.time is None:
+            return []
+        unit = f", unit: {self.time.unit}" if self.time.unit else ""
+        return [
+            "",
+            "# Rows may be so much out of order; then an hour is closed, and later rows are late.",
+            f"event_time: {{field: {self.time.field}{unit}, timezone: UTC, out_of_orderness: 5m}}",
+            "# Readers see an hour when it is complete; without the block, at once.",
+            f"{'' if self.announce else '# '}ready: {{success_file: true}}",
+        ]
+
+
+_LAST = (
+    "# dirty: {max_rate: {ratio: 0.01, window: 10m}} # Halt when more rows than these do not fit.",
+    "run: {interval: 10s} # From one commit to the next.",
+)
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

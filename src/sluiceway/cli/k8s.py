@@ -1,0 +1,69 @@
+"""`sluiceway k8s`: what Kubernetes needs to run a job."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sluiceway.cli.options import JobFile
+
+app = typer.Typer(
+    name="k8s", help="Write what Kubernetes needs to run a job.", no_args_is_help=True
+)
+
+
+@app.callback()
+def k8s() -> None:
+    """Keep `render` a command of its own, whatever comes beside it."""
+
+
+@app.command()
+def render(
+    job_file: JobFile,
+    image: Annotated[str, typer.Option("--image", metavar="NAME:TAG", help="Of all pods.")],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the files are written.")
+    ] = Path("k8s"),
+    namespace: Annotated[str, typer.Option("--namespace", help="Of all objects.")] = "default",
+    replicas: Annotated[
+        int, typer.Option("--replicas", min=1, help="Drivers; all but one are standbys.")
+    ] = 2,
+    service_account: Annotated[
+        str, typer.Option("--service-account", help="Of driver and executors; made.")
+    ] = "sluiceway",
+) -> None:
+    """Write manifests and a Dockerfile; nothing is sent anywhere.
+
+    The job file's `run.master` is to be `k8s://https://kubernetes.default.svc`. The manifests
+    hold the job's secrets, in a Secret: keep the file to yourself.
+
+    $ sluiceway k8s render orders.yaml --image registry/sluiceway:1
+    """
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.cluster.kubernetes import (  # noqa: PLC0415
+        PodChoices,
+        image_recipe,
+        render,
+    )
+    from sluiceway.cluster.parcel import collect  # noqa: PLC0415
+    from sluiceway.errors import WrongUsageError  # noqa: PLC0415
+
+    spec = load_checked_job(job_file).spec
+    if not spec.run.master.startswith("k8s://"):
+        raise WrongUsageError(
+            f"the job's master is {spec.run.master}, so its pods would start no executors",
+            hint="set run.master to k8s://https://kubernetes.default.svc",
+        )
+    choices = PodChoices(image, namespace, replicas, service_account=service_account)
+    out.mkdir(parents=True, exist_ok=True)
+    manifests = out / "manifests.yaml"
+    text = render(spec.name, collect(job_file, os.environ), choices)
+    descriptor = os.open(manifests, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as output:
+        output.write(text)
+    (out / "Dockerfile").write_text(image_recipe())
+    for path in (manifests, out / "Dockerfile"):
+        print(path)
+    print("the manifests hold the job's secrets", file=sys.stderr)

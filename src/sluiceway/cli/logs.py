@@ -1,0 +1,41 @@
+"""`sluiceway logs`: what the driver of a submitted job has written."""
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from sluiceway.cli.submitted_job import SubmittedJob, named_job
+
+app = typer.Typer()
+
+_POLL_S = 1.0
+
+
+@app.command()
+def logs(
+    job: SubmittedJob,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="Of its end.")] = 100,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until interrupted.")
+    ] = False,
+) -> None:
+    """Show the end of a driver's log, one JSON object a line.
+
+    $ sluiceway logs orders -f
+    """
+    from sluiceway.cluster.applications import submitted  # noqa: PLC0415
+    from sluiceway.cluster.submission import read_log  # noqa: PLC0415
+
+    folder, application = submitted(named_job(job))
+    text = read_log(folder, application)
+    for line in text.splitlines()[-lines:]:
+        print(line)
+    while follow:
+        sys.stdout.flush()
+        time.sleep(_POLL_S)
+        now = read_log(folder, application)
+        # Another driver of the cluster has a log of its own.
+        sys.stdout.write(now[len(text) :] if now.startswith(text) else now)
+        text = now

@@ -1,0 +1,36 @@
+"""Arguments and options that several commands share, spelled once."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class OutputFormat(StrEnum):
+    """How a command answers: in words, or in one document of JSON or YAML."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+    @property
+    def is_document(self) -> bool:
+        """Whether a program reads the answer."""
+        return self is not OutputFormat.TABLE
+
+
+# Whether it can be read is told by whoever reads it, as of any job file: with 3, not with 2.
+JobFile = Annotated[
+    Path, typer.Argument(help="The job file.", metavar="JOB", exists=False, readable=False)
+]
+Output = Annotated[
+    OutputFormat, typer.Option("-o", "--output", metavar="table|json|yaml", help="How to answer.")
+]
+OnlyRoute = Annotated[
+    str | None, typer.Option("--route", help="Only this route.", show_default=False)
+]
+OneRoute = Annotated[
+    str | None,
+    typer.Option("--route", help="Which route, when there are several.", show_default=False),
+]

@@ -1,0 +1,33 @@
+"""`sluiceway stop`: end a job that was submitted."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from sluiceway.cli.submitted_job import SubmittedJob, named_job
+
+app = typer.Typer()
+
+
+@app.command()
+def stop(
+    job: SubmittedJob,
+    grace: Annotated[
+        str, typer.Option("--grace", metavar="2m", help="How long it may take to end in order.")
+    ] = "2m",
+) -> None:
+    """End a submitted job. What it committed stays, and the next start goes on behind it.
+
+    A driver on this machine commits its epoch first. One on YARN is ended by YARN, which gives
+    it a moment only: its epoch is read again by the next one.
+
+    $ sluiceway stop orders
+    """
+    from sluiceway.cli.submitted_job import grace_s  # noqa: PLC0415
+    from sluiceway.cluster.applications import submitted  # noqa: PLC0415
+    from sluiceway.cluster.submission import end  # noqa: PLC0415
+
+    folder, application = submitted(named_job(job))
+    end(folder, application, patience_s=grace_s(grace))
+    print(f"{application.job} has ended", file=sys.stderr)

@@ -1,0 +1,73 @@
+"""Commands in what the product says, as they can be pasted: with the job file, by this program.
+
+Whoever finds a fault does not know where the job file lies and writes `sluiceway status JOB`; what
+shows it to a person puts the path in. In texts such commands stand between backticks.
+"""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from sluiceway.cli.own_command import own_command
+
+_PROGRAM = "sluiceway"
+_IN_TEXT = re.compile(rf"`({_PROGRAM} [^`]+)`")
+_JOB = re.compile(r"(?<=\s)JOB\b")
+_TOLD_IN = frozenset({"hint", "error", "message", "commands"})
+"""Fields of log lines and answers that hold commands, alone or in a text."""
+
+Fill = Callable[[Mapping[str, Any]], dict[str, Any]]
+"""Makes of fields the same with commands that can be pasted in every folder."""
+
+JOB_FILE: ContextVar[str | None] = ContextVar("job_file", default=None)
+"""The job file of the command that this process runs, as it was typed; None before it is known."""
+
+
+def typed(command: str, job_file: str | None, *, anywhere: bool = False) -> str:
+    """A command as it can be pasted.
+
+    Args:
+        command: Begins with `sluiceway`; `JOB` stands for the job file.
+        job_file: Its path; None leaves `JOB`.
+        anywhere: In every folder, not in the current one alone.
+    """
+    if not command.startswith(f"{_PROGRAM} "):
+        return command
+    command = own_command(anywhere=anywhere) + command.removeprefix(_PROGRAM)
+    if job_file is None:
+        return command
+    place = shlex.quote(str(Path(job_file).absolute()) if anywhere else job_file)
+    return _JOB.sub(lambda _: place, command, count=1)
+
+
+def typed_text(text: str, job_file: str | None, *, anywhere: bool = False) -> str:
+    """A text with the commands between its backticks as they can be pasted; see `typed`."""
+    return _IN_TEXT.sub(lambda m: f"`{typed(m[1], job_file, anywhere=anywhere)}`", text)
+
+
+def typed_fields(job_file: Path) -> Fill:
+    """What fills in the commands of log lines and answers for programs.
+
+    Args:
+        job_file: As it was typed.
+    """
+    place = str(job_file)
+
+    def made(value: object) -> object:
+        match value:
+            case str() if value.startswith(f"{_PROGRAM} "):
+                return typed(value, place, anywhere=True)
+            case str():
+                return typed_text(value, place, anywhere=True)
+            case list() | tuple():
+                return [made(each) for each in value]
+            case _:
+                return value
+
+    def fill(fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: made(v) if name in _TOLD_IN else v for name, v in fields.items()}
+
+    return fill

@@ -1,0 +1,192 @@
+"""What is known on this machine of the jobs that were submitted from it.
+
+A folder a job, for this user alone: what was submitted, the log of a driver that runs here, and how
+that one is. Nothing in it decides about rows: ledger and lease do.
+"""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
+from sluiceway.host.process import ProcessIdentity, is_alive
+
+_APPLICATION = "application.json"
+_DRIVER = "driver.json"
+_LOG = "log"
+
+Deploy = Literal["client", "cluster"]
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """A job that was submitted.
+
+    Attributes:
+        job: Its name.
+        job_file: Absolute path of the file that it was submitted with.
+        master: `run.master` of that file.
+        deploy: Where the driver runs: `client` is this machine, `cluster` is the cluster.
+        environment: Archive or its address that executors unpack; empty: they use their own.
+        submitted_at_ms: Since 1970.
+        supervisor: Who keeps the driver running here; None where the cluster does.
+        cluster_id: What the cluster calls it; empty for a driver of this machine.
+        environment_named: Whether the submitter named it; else it was packed for this submission.
+        hadoop_conf: HADOOP_CONF_DIR of the submission, where the cluster is found again.
+    """
+
+    job: str
+    job_file: str
+    master: str
+    deploy: Deploy
+    environment: str
+    submitted_at_ms: int
+    supervisor: ProcessIdentity | None = None
+    cluster_id: str = ""
+    environment_named: bool = False
+    hadoop_conf: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverState:
+    """How a driver of this machine is; its supervisor writes it.
+
+    Attributes:
+        state: `running`; `waiting` for its next start; `ended` for good.
+        starts: How often it was started.
+        exit_code: Of the last one that ended; None before.
+        since_ms: When this state began, since 1970.
+        driver: The process; None when none runs.
+    """
+
+    state: Literal["running", "waiting", "ended"]
+    starts: int
+    exit_code: int | None
+    since_ms: int
+    driver: ProcessIdentity | None = None
+
+
+def applications_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Where all is kept: below XDG_STATE_HOME, else `~/.local/state`."""
+    found = os.environ if environment is None else environment
+    root = Path(found.get("XDG_STATE_HOME") or "~/.local/state").expanduser()
+    return root.absolute() / "sluiceway" / "applications"
+
+
+class ApplicationFolder:
+    """The folder of one job.
+
+    Args:
+        job: Its name, which is fit for a file's name.
+        root: `applications_folder` when left out.
+    """
+
+    def __init__(self, job: str, root: Path | None = None) -> None:
+        self.path = (root or applications_folder()) / job
+
+    @property
+    def log(self) -> Path:
+        """What supervisor and driver write to standard error."""
+        return self.path / _LOG
+
+    @property
+    def spark_conf(self) -> Path:
+        """The driver's SPARK_CONF_DIR."""
+        return self.path / "spark-conf"
+
+    def make(self) -> None:
+        """Make it, for this user alone.
+
+        Raises:
+            UnhealthyEnvironmentError: It cannot be made.
+        """
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UnhealthyEnvironmentError(
+                f"the folder of submitted jobs cannot be made: {error}",
+                where=str(self.path),
+                hint="set XDG_STATE_HOME to a folder that you may write to",
+            ) from error
+
+    def read(self) -> Application | None:
+        """What was submitted last; None when nothing was, or it cannot be read."""
+        found = self._read(_APPLICATION)
+        if found is None:
+            return None
+        return Application(**{**found, "supervisor": _process(found.get("supervisor"))})
+
+    def write(self, application: Application) -> None:
+        """Keep what was submitted."""
+        self._write(_APPLICATION, asdict(application))
+
+    def read_driver(self) -> DriverState | None:
+        """How its driver is; None before the first start."""
+        found = self._read(_DRIVER)
+        if found is None:
+            return None
+        return DriverState(**{**found, "driver": _process(found.get("driver"))})
+
+    def write_driver(self, state: DriverState) -> None:
+        """Keep how the driver is."""
+        self._write(_DRIVER, asdict(state))
+
+    def forget_driver(self) -> None:
+        """Of a submission before this one."""
+        (self.path / _DRIVER).unlink(missing_ok=True)
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        with suppress(OSError, ValueError):
+            found = json.loads((self.path / name).read_text())
+            if isinstance(found, dict):
+                return found
+        return None
+
+    def _write(self, name: str, fields: dict[str, Any]) -> None:
+        part = self.path / f".{name}.{os.getpid()}"
+        part.write_text(json.dumps(fields) + "\n")
+        part.replace(self.path / name)
+
+
+def submitted(job: str) -> tuple[ApplicationFolder, Application]:
+    """The last submission of a job.
+
+    Raises:
+        WrongUsageError: It was never submitted from here.
+    """
+    folder = ApplicationFolder(job)
+    found = folder.read()
+    if found is None:
+        known = ", ".join(sorted(each.job for _, each in all_submitted())) or "none"
+        raise WrongUsageError(
+            f"the job {job} was not submitted by this user on this machine",
+            hint=f"submitted: {known}. Submit it: `sluiceway submit JOB`",
+        )
+    return folder, found
+
+
+def all_submitted() -> list[tuple[ApplicationFolder, Application]]:
+    """All jobs, by name."""
+    root = applications_folder()
+    names = sorted(path.name for path in root.iterdir()) if root.is_dir() else []
+    folders = [ApplicationFolder(name) for name in names]
+    return [(folder, found) for folder in folders if (found := folder.read()) is not None]
+
+
+def is_running(process: ProcessIdentity | None) -> bool:
+    """Whether a process of a record lives; one that cannot be told counts as gone."""
+    return process is not None and bool(is_alive(process))
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def _process(fields: dict[str, Any] | None) -> ProcessIdentity | None:
+    return None if fields is None else ProcessIdentity(**fields)

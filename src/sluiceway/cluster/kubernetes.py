@@ -1,0 +1,228 @@
+"""Kubernetes: manifests of a driver that starts executors as pods, and the recipe of their image.
+
+The driver runs as a Deployment in Spark's client mode: a pod that dies is replaced, and a second
+replica is a standby. Rendered only; nothing here talks to a cluster.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from sluiceway.cluster.parcel import Parcel
+
+SPARK_VERSION = "4.1.4"
+_USER = 185
+"""Of Spark's own images."""
+_JOB_FOLDER = "/etc/sluiceway/job"
+_SPARK_FOLDER = "/etc/sluiceway/spark"
+_PYTHON = "/opt/sluiceway/bin/python"
+_HEALTH_PORT = 8081
+_PROBE = (
+    "import urllib.request as u; "
+    f"u.urlopen('http://127.0.0.1:{_HEALTH_PORT}/healthz', timeout=5).read()"
+)
+# What only the pod itself knows is added to the settings as it starts.
+_START = f"""\
+set -e
+mkdir -p /tmp/spark-conf
+cp {_SPARK_FOLDER}/spark-defaults.conf /tmp/spark-conf/
+{{
+  echo "spark.driver.host $POD_IP"
+  echo "spark.kubernetes.driver.pod.name $POD_NAME"
+}} >> /tmp/spark-conf/spark-defaults.conf
+export SPARK_CONF_DIR=/tmp/spark-conf SPARK_LOCAL_IP="$POD_IP"
+exec /opt/sluiceway/bin/sluiceway run {_JOB_FOLDER}/{{job_file}} --standby --log-format json \
+--health-port {_HEALTH_PORT}
+"""
+_RECIPE = f"""\
+# Beside it: the archive of `sluiceway pack --out sluiceway-env.tar.gz`, made on a machine whose C
+# library is not newer than that of this image.
+FROM apache/spark:{SPARK_VERSION}-scala2.13-java17-ubuntu
+USER root
+ADD sluiceway-env.tar.gz /opt/sluiceway/
+ENV PYSPARK_PYTHON={_PYTHON}
+USER {_USER}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PodChoices:
+    """What an operator says of the pods.
+
+    Attributes:
+        image: Built by the recipe.
+        namespace: Of all objects.
+        replicas: Drivers; all but one are standbys.
+        driver_memory: Request and limit, as `2Gi`.
+        driver_cpu: Request, as `1`.
+        service_account: Of driver and executors; made.
+        node_selector: Labels of nodes.
+    """
+
+    image: str
+    namespace: str = "default"
+    replicas: int = 2
+    driver_memory: str = "2Gi"
+    driver_cpu: str = "1"
+    service_account: str = "sluiceway"
+    node_selector: Mapping[str, str] | None = None
+
+
+def image_recipe() -> str:
+    """A Dockerfile for driver and executors."""
+    return _RECIPE
+
+
+def render(job: str, parcel: Parcel, choices: PodChoices) -> str:
+    """All objects of a job as YAML documents; the Secret among them holds the job's secrets.
+
+    Args:
+        job: Its name.
+        parcel: The job file and what it refers to.
+        choices: Of the operator.
+    """
+    yaml = YAML()
+    yaml.explicit_start = True
+    yaml.default_flow_style = False
+    text = StringIO()
+    for each in objects(job, parcel, choices):
+        yaml.dump(each, text)
+    return text.getvalue()
+
+
+def objects(job: str, parcel: Parcel, choices: PodChoices) -> list[dict[str, Any]]:
+    """The same as plain data, in the order in which they are to be made."""
+    name = f"sluiceway-{job}".lower().replace("_", "-").replace(".", "-")
+    meta = {
+        "name": name,
+        "namespace": choices.namespace,
+        "labels": {"app.kubernetes.io/name": "sluiceway", "app.kubernetes.io/instance": name},
+    }
+    account = {"name": choices.service_account, "namespace": choices.namespace}
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "Role",
+            "metadata": meta,
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "resources": ["pods", "services", "configmaps", "persistentvolumeclaims"],
+                    "verbs": [
+                        *("create", "get", "list", "watch", "patch", "delete"),
+                        "deletecollection",
+                    ],
+                }
+            ],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "Role",
+                "name": name,
+            },
+            "subjects": [{"kind": "ServiceAccount", **account}],
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": meta,
+            "data": {"spark-defaults.conf": _spark_defaults(choices)},
+        },
+        {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": _secret(parcel)},
+        _deployment(name, meta, parcel, choices),
+    ]
+
+
+def _spark_defaults(choices: PodChoices) -> str:
+    settings = {
+        "spark.kubernetes.namespace": choices.namespace,
+        "spark.kubernetes.container.image": choices.image,
+        "spark.kubernetes.authenticate.driver.serviceAccountName": choices.service_account,
+        "spark.kubernetes.authenticate.serviceAccountName": choices.service_account,
+        "spark.kubernetes.executor.deleteOnTermination": "true",
+        "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - executors are other pods
+        **{
+            f"spark.kubernetes.node.selector.{key}": value
+            for key, value in (choices.node_selector or {}).items()
+        },
+    }
+    return "".join(f"{key} {value}\n" for key, value in settings.items())
+
+
+def _secret(parcel: Parcel) -> dict[str, str]:
+    """The job file, and the files that it refers to under names of this Secret."""
+    text, files = parcel.text, {}
+    for number, (path, content) in enumerate(sorted(parcel.files.items())):
+        files[f"file-{number}"] = content
+        text = text.replace(f"${{file:{path}}}", f"${{file:{_JOB_FOLDER}/file-{number}}}")
+    variables = {f"env-{name}": value for name, value in parcel.variables.items()}
+    return {parcel.name: text, **files, **variables}
+
+
+def _deployment(
+    name: str, meta: Mapping[str, Any], parcel: Parcel, choices: PodChoices
+) -> dict[str, Any]:
+    from_field = {"POD_IP": "status.podIP", "POD_NAME": "metadata.name"}
+    environment: list[dict[str, Any]] = [
+        {"name": key, "valueFrom": {"fieldRef": {"fieldPath": path}}}
+        for key, path in from_field.items()
+    ]
+    environment += [
+        {"name": key, "valueFrom": {"secretKeyRef": {"name": name, "key": f"env-{key}"}}}
+        for key in sorted(parcel.variables)
+    ]
+    probe = {"exec": {"command": [_PYTHON, "-c", _PROBE]}, "timeoutSeconds": 10}
+    container = {
+        "name": "driver",
+        "image": choices.image,
+        "command": ["/bin/sh", "-c", _START.replace("{job_file}", parcel.name)],
+        "env": environment,
+        "resources": {
+            "requests": {"cpu": choices.driver_cpu, "memory": choices.driver_memory},
+            "limits": {"memory": choices.driver_memory},
+        },
+        "startupProbe": {**probe, "periodSeconds": 10, "failureThreshold": 30},
+        "livenessProbe": {**probe, "periodSeconds": 60, "failureThreshold": 5},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": _mounts([("job", _JOB_FOLDER), ("spark", _SPARK_FOLDER)]),
+    }
+    pod: dict[str, Any] = {
+        "serviceAccountName": choices.service_account,
+        # The last epoch is committed in it.
+        "terminationGracePeriodSeconds": 120,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": _USER, "fsGroup": _USER},
+        "containers": [container],
+        "volumes": [
+            {"name": "job", "secret": {"secretName": name, "defaultMode": 0o440}},
+            {"name": "spark", "configMap": {"name": name}},
+        ],
+    }
+    if choices.node_selector:
+        pod["nodeSelector"] = dict(choices.node_selector)
+    labels = dict(meta["labels"])
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": dict(meta),
+        "spec": {
+            "replicas": choices.replicas,
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def _mounts(places: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [{"name": name, "mountPath": path, "readOnly": True} for name, path in places]

@@ -1,0 +1,114 @@
+"""The main program of a driver on a cluster: it carries the job file and its secrets.
+
+A cluster hands an application's files to every container, but its main program to the driver
+alone. So the job file, the variables and the files that it refers to travel in that program; no
+executor has them. Tasks get what they need with their plans, as on one machine.
+"""
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluiceway.errors import SubmissionError
+from sluiceway.spec.references import REFERENCE
+
+_PROGRAM = '''\
+"""The driver of the job {job}; holds its secrets, so keep it private."""
+
+import sys
+from pathlib import Path
+
+from sluiceway.cli.app import run_command
+from sluiceway.cluster.parcel import unpack
+
+PARCEL = (
+{lines}
+)
+
+if __name__ == "__main__":
+    job_file = unpack(PARCEL, Path.cwd())
+    sys.exit(run_command(["run", str(job_file), "--standby", "--log-format", "json"]))
+'''
+_LINE = 88
+_FOLDER = "sluiceway-job"
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """What a driver needs of the machine that submitted it.
+
+    Attributes:
+        name: Of the job file.
+        text: Of the job file.
+        variables: Those that it refers to.
+        files: Path -> content of those that it refers to.
+    """
+
+    name: str
+    text: str
+    variables: Mapping[str, str]
+    files: Mapping[str, str]
+
+
+def collect(job_file: Path, environment: Mapping[str, str]) -> Parcel:
+    """Gather a job file and all that its references stand for. The file was checked before.
+
+    Raises:
+        SubmissionError: A file cannot be read any more.
+    """
+    try:
+        text = job_file.read_text("utf-8")
+        variables, files = {}, {}
+        for match in REFERENCE.finditer(text):
+            kind, _, name = match[1].partition(":")
+            if kind == "env" and name in environment:
+                variables[name] = environment[name]
+            elif kind == "file" and Path(name).is_file():
+                files[name] = Path(name).read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise SubmissionError(
+            f"what the job file refers to cannot be read: {error}", where=str(job_file)
+        ) from error
+    return Parcel(job_file.name, text, variables, files)
+
+
+def driver_program(job: str, parcel: Parcel) -> str:
+    """A Python program that runs the job of a parcel, which unpacks it on the other side."""
+    fields = {
+        "name": parcel.name,
+        "text": parcel.text,
+        "variables": dict(parcel.variables),
+        "files": dict(parcel.files),
+    }
+    packed = base64.b64encode(json.dumps(fields).encode()).decode()
+    pieces = [packed[at : at + _LINE] for at in range(0, len(packed), _LINE)]
+    lines = "\n".join(f'    "{piece}"' for piece in pieces)
+    return _PROGRAM.format(job=job, lines=lines)
+
+
+def unpack(packed: str, folder: Path) -> Path:
+    """Write what a parcel holds below `folder`, for this user alone; the job file's path.
+
+    References to files become references to their copies; variables are set in this process.
+    """
+    fields = json.loads(base64.b64decode(packed))
+    place = folder.absolute() / _FOLDER
+    place.mkdir(mode=0o700, exist_ok=True)
+    text: str = fields["text"]
+    for number, (path, content) in enumerate(sorted(fields["files"].items())):
+        copy = place / f"file-{number}"
+        _write_private(copy, content)
+        text = text.replace(f"${{file:{path}}}", f"${{file:{copy}}}")
+    os.environ.update(fields["variables"])
+    job_file = place / Path(fields["name"]).name
+    _write_private(job_file, text)
+    return job_file
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as output:
+        output.write(text)

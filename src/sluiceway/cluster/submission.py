@@ -1,0 +1,192 @@
+"""Submit, end and look at jobs, on whatever cluster: the verbs of the command line."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from sluiceway.cluster.applications import (
+    Application,
+    ApplicationFolder,
+    Deploy,
+    is_running,
+    now_ms,
+)
+from sluiceway.cluster.environment_pack import SUFFIX, environment_label, pack_environment
+from sluiceway.cluster.parcel import collect
+from sluiceway.cluster.spark_conf import write_spark_conf
+from sluiceway.cluster.supervised import begin_supervised, end_supervised
+from sluiceway.cluster.yarn import kill_on_yarn, submit_to_yarn, yarn_log, yarn_state
+from sluiceway.config.compile import revealed
+from sluiceway.errors import SubmissionError, WrongUsageError
+from sluiceway.spec.values import Secret
+
+NO_ENVIRONMENT = "none"
+_KEPT_ARCHIVES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be submitted.
+
+    Attributes:
+        job: Its name.
+        job_file: Its file, which was checked.
+        master: `run.master`.
+        spark_conf: `run.spark_conf`.
+        deploy: Where the driver runs; None: on this machine.
+        environment: An archive, its address, or `none`; empty: this environment is packed.
+    """
+
+    job: str
+    job_file: Path
+    master: str
+    spark_conf: Mapping[str, str | Secret]
+    deploy: Deploy = "client"
+    environment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """How a submitted job is.
+
+    Attributes:
+        state: `running`, `waiting`, `ended`, `failed`, or as YARN calls it, in small letters.
+        starts: Of its driver; None where only the cluster knows.
+        exit_code: Of the driver that ended last.
+        pid: Of the driver on this machine.
+    """
+
+    state: str
+    starts: int | None = None
+    exit_code: int | None = None
+    pid: int | None = None
+
+
+def submit(wanted: Wanted) -> Application:
+    """Start a job that goes on without this process.
+
+    Raises:
+        WrongUsageError: It runs already, or its master has no such way.
+        SubmissionError: The cluster did not take it.
+        UnhealthyEnvironmentError: The environment cannot be packed, or no folder be made.
+    """
+    folder = ApplicationFolder(wanted.job)
+    before = folder.read()
+    if before is not None and look_at(folder, before).state in ("running", "waiting", "accepted"):
+        raise WrongUsageError(
+            f"the job {wanted.job} was submitted and runs",
+            hint=f"end it first: `sluiceway stop {wanted.job}`",
+        )
+    if wanted.deploy == "cluster" and wanted.master != "yarn":
+        raise WrongUsageError(
+            f"the master {wanted.master} does not run Python drivers on the cluster",
+            hint="take `--deploy client`: a supervisor keeps the driver running on this machine",
+        )
+    folder.make()
+    environment = _environment(wanted)
+    application = Application(
+        job=wanted.job,
+        job_file=str(wanted.job_file.absolute()),
+        master=wanted.master,
+        deploy=wanted.deploy,
+        environment=environment,
+        environment_named=bool(wanted.environment),
+        submitted_at_ms=now_ms(),
+        hadoop_conf=os.environ.get("HADOOP_CONF_DIR", ""),
+    )
+    if wanted.deploy == "client":
+        return begin_supervised(
+            folder, application, write_spark_conf(folder.spark_conf, environment)
+        )
+    if not application.hadoop_conf:
+        raise WrongUsageError(
+            "HADOOP_CONF_DIR is not set, so YARN is not known",
+            hint="set it to the folder of yarn-site.xml and core-site.xml",
+        )
+    parcel = collect(wanted.job_file, os.environ)
+    settings = {key: revealed(value) for key, value in wanted.spark_conf.items()}
+    number = submit_to_yarn(wanted.job, parcel, environment, settings)
+    taken = replace(application, cluster_id=number)
+    folder.write(taken)
+    return taken
+
+
+def end(folder: ApplicationFolder, application: Application, *, patience_s: float) -> None:
+    """End a job. What it committed stays; the next start goes on. Safe to repeat.
+
+    Args:
+        folder: Of the job.
+        application: Its last submission.
+        patience_s: How long a driver of this machine may take to commit its last epoch.
+
+    Raises:
+        SubmissionError: It does not end, or the cluster does not answer.
+    """
+    if application.deploy == "client":
+        end_supervised(folder, application, patience_s=patience_s)
+    elif not yarn_state(application.cluster_id, application.hadoop_conf).ended:
+        kill_on_yarn(application.cluster_id, application.hadoop_conf)
+
+
+def look_at(folder: ApplicationFolder, application: Application) -> Seen:
+    """How a job is now.
+
+    Raises:
+        SubmissionError: The cluster does not answer.
+    """
+    if application.deploy == "cluster":
+        found = yarn_state(application.cluster_id, application.hadoop_conf)
+        return Seen(found.state.lower())
+    driver = folder.read_driver()
+    if driver is None:
+        return Seen("ended")
+    pid = driver.driver.pid if driver.driver is not None and is_running(driver.driver) else None
+    state: str = driver.state
+    if state != "ended" and not is_running(application.supervisor):
+        # Its supervisor was killed, or the machine started anew: nobody starts it again.
+        state = "ended" if pid is None else "unsupervised"
+    return Seen(state, driver.starts, driver.exit_code, pid)
+
+
+def read_log(folder: ApplicationFolder, application: Application) -> str:
+    """What its driver has written so far.
+
+    Raises:
+        SubmissionError: The cluster has no log of it, or not yet.
+    """
+    if application.deploy == "cluster":
+        return yarn_log(application.cluster_id, application.hadoop_conf)
+    try:
+        return folder.log.read_text(errors="replace")
+    except OSError as error:
+        raise SubmissionError(f"the log cannot be read: {error}", where=str(folder.log)) from error
+
+
+def _environment(wanted: Wanted) -> str:
+    """The archive for executors; made when it is not there, and empty where none is needed."""
+    if wanted.environment == NO_ENVIRONMENT or wanted.master.startswith("local"):
+        return ""
+    if "://" in wanted.environment:
+        return wanted.environment
+    if wanted.environment:
+        path = Path(wanted.environment).absolute()
+        if not path.is_file():
+            raise WrongUsageError(
+                f"there is no archive {path}", hint=f"make it: `sluiceway pack --out {path}`"
+            )
+        return str(path)
+    root = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    archives = root.absolute() / "sluiceway" / "environments"
+    path = archives / f"{environment_label()}{SUFFIX}"
+    if not path.is_file():
+        pack_environment(path)
+        _forget_old(archives)
+    return str(path)
+
+
+def _forget_old(archives: Path) -> None:
+    """Keep the archives that were made last."""
+    found = sorted(archives.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
+    for path in found[:-_KEPT_ARCHIVES]:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,108 @@
+"""Keeps a driver running on this machine: starts it again after a crash, ends it when told to.
+
+It is a process of its own, `python -m sluiceway.cluster.supervisor JOB_NAME`, that outlives the
+shell which began it. A driver that it starts again is a standby: should another one have taken the
+job over meanwhile, it waits for that one's end.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import FrameType
+
+from sluiceway.cluster.applications import ApplicationFolder, DriverState, now_ms
+from sluiceway.host.process import identity_of
+from sluiceway.observe.log import LogFormat, stderr_log
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 60.0
+_HEALTHY_AFTER_S = 300.0
+# What the user typed or wrote is wrong: no further start mends it.
+_FINAL_CODES = frozenset({0, 2, 3})
+_POLL_S = 0.2
+
+
+class Supervisor:
+    """Of one job.
+
+    Args:
+        folder: Of the job; its driver's state is written there.
+        command: Runs the driver.
+    """
+
+    def __init__(self, folder: ApplicationFolder, command: Sequence[str]) -> None:
+        self._folder = folder
+        self._command = command
+        self._log = stderr_log(log_format=LogFormat.JSON)
+        self._told = threading.Event()
+        self._driver: subprocess.Popen[bytes] | None = None
+        self._starts = 0
+
+    def run(self) -> int:
+        """Start the driver until it has ended for good; its exit code. Called once."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            began = time.monotonic()
+            code = self._run_once()
+            if code in _FINAL_CODES or self._told.is_set():
+                self._note("ended", code)
+                self._log.info("driver_ended", exit_code=code, starts=self._starts)
+                return code
+            if time.monotonic() - began > _HEALTHY_AFTER_S:
+                pause_s = FIRST_PAUSE_S
+            self._note("waiting", code)
+            self._log.warning("driver_died", exit_code=code, next_start_in_s=pause_s)
+            if self._told.wait(pause_s):
+                self._note("ended", code)
+                return code
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    def end(self, number: int, frame: FrameType | None) -> None:
+        """Hand a signal on to the driver; it ends in good order by the first one."""
+        del frame
+        self._told.set()
+        driver = self._driver
+        if driver is not None and driver.poll() is None:
+            driver.send_signal(number)
+
+    def _run_once(self) -> int:
+        # A process group of its own: the two are told apart by whoever kills one of them.
+        self._driver = subprocess.Popen(  # noqa: S603
+            self._command, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+        self._starts += 1
+        self._note("running", None)
+        if self._told.is_set():
+            # Told to end between the two.
+            self._driver.send_signal(signal.SIGTERM)
+        while True:
+            try:
+                return self._driver.wait(_POLL_S)
+            except subprocess.TimeoutExpired:
+                continue
+
+    def _note(self, state: str, code: int | None) -> None:
+        driver = self._driver
+        runs = identity_of(driver.pid) if driver is not None and state == "running" else None
+        self._folder.write_driver(
+            DriverState(state, self._starts, code, now_ms(), runs)  # type: ignore[arg-type]
+        )
+
+
+def main() -> int:
+    """Supervise the job that the arguments name."""
+    job, *command = sys.argv[1:]
+    supervisor = Supervisor(ApplicationFolder(job), command)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, supervisor.end)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    os.umask(0o077)
+    return supervisor.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

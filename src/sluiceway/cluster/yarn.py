@@ -1,0 +1,259 @@
+"""YARN by the programs that Spark and Hadoop bring: submit, look, end, read logs.
+
+They know what REST alone does not: Kerberos, several resource managers, logs that were collected.
+"""
+
+import os
+import re
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from sluiceway.cluster.parcel import Parcel, driver_program
+from sluiceway.cluster.spark_conf import PYTHON_THERE, UNPACKED
+from sluiceway.errors import SubmissionError
+from sluiceway.host.java import find_java
+from sluiceway.spec.values import is_secret_key
+
+_SUBMIT_TIMEOUT_S = 600.0
+_ASK_TIMEOUT_S = 120.0
+_NODE_TIMEOUT_S = 30.0
+_APPLICATION_ID = re.compile(r"\bapplication_\d+_\d+\b")
+_FIELD = re.compile(r"^\s*(State|Final-State|AM Host|Diagnostics)\s*:\s*(.*)$", re.MULTILINE)
+_ATTEMPT = re.compile(r"\bappattempt_\d+_\d+_\d+\b")
+_DRIVER_LOG = re.compile(r"(https?://[^/\s]+)/node/containerlogs/(container_\w+_000001)\b")
+_LOG_BEGINS = "LogContents:\n"
+_LOG_ENDS = "\nEnd of LogType:"
+_CLIENT = "org.apache.hadoop.yarn.client.cli"
+_ENDED = frozenset({"FINISHED", "FAILED", "KILLED"})
+_TAIL_LINES = 12
+_ATTEMPTS = 1000
+"""How often the driver may be started; YARN's own bound of attempts is mostly lower."""
+
+# Whatever the cluster's own settings say, the line that names the application is written.
+_LOG_SETTINGS = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+logger.client.name = org.apache.hadoop.yarn.client.api.impl.YarnClientImpl
+logger.client.level = info
+logger.submit.name = org.apache.spark.deploy.yarn.Client
+logger.submit.level = info
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class YarnState:
+    """An application as the resource manager tells it.
+
+    Attributes:
+        state: `ACCEPTED`, `RUNNING`, `FINISHED`, `FAILED`, `KILLED` and some before these.
+        final: `SUCCEEDED`, `FAILED`, `KILLED`, or `UNDEFINED` while it runs.
+        diagnostics: What YARN says of its end; often empty.
+    """
+
+    state: str
+    final: str
+    diagnostics: str
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not run again."""
+        return self.state in _ENDED
+
+
+def submit_to_yarn(
+    name: str, parcel: Parcel, environment: str, spark_conf: Mapping[str, str]
+) -> str:
+    """Hand a job over for cluster mode; the id of the application. Takes up to a minute.
+
+    Args:
+        name: Of the job.
+        parcel: The job file and what it refers to; the ApplicationMaster alone gets it.
+        environment: Archive that all containers unpack; empty: they have Python and packages.
+        spark_conf: `run.spark_conf`. What is secret in it is left to the driver.
+
+    Raises:
+        SubmissionError: YARN did not take it.
+    """
+    settings = {
+        "spark.yarn.submit.waitAppCompletion": "false",
+        "spark.yarn.maxAppAttempts": str(_ATTEMPTS),
+        # Of a driver that runs for months, only deaths of the last hour count.
+        "spark.yarn.am.attemptFailuresValidityInterval": "1h",
+        "spark.executor.failuresValidityInterval": "1h",
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "512m",
+        **{key: value for key, value in spark_conf.items() if not is_secret_key(key)},
+    }
+    if environment:
+        settings["spark.archives"] = f"{environment}#{UNPACKED}"
+        settings["spark.yarn.appMasterEnv.PYSPARK_PYTHON"] = PYTHON_THERE
+        settings["spark.executorEnv.PYSPARK_PYTHON"] = PYTHON_THERE
+    with tempfile.TemporaryDirectory(prefix="sluiceway-submit-") as folder:
+        program = Path(folder) / "driver.py"
+        program.touch(mode=0o600)
+        program.write_text(driver_program(name, parcel))
+        # Beside it, so that no command line shows what is set.
+        properties = Path(folder) / "spark.properties"
+        properties.touch(mode=0o600)
+        properties.write_text(_properties(settings))
+        log_settings = Path(folder) / "log4j2.properties"
+        log_settings.write_text(_LOG_SETTINGS)
+        said = _run(
+            [
+                *(str(_spark_home() / "bin" / "spark-submit"), "--master", "yarn"),
+                *("--deploy-mode", "cluster", "--name", f"sluiceway-{name}"),
+                *("--properties-file", str(properties), "--load-spark-defaults", str(program)),
+            ],
+            "YARN did not take the job",
+            more={"SPARK_SUBMIT_OPTS": f"-Dlog4j2.configurationFile={log_settings.as_uri()}"},
+            timeout_s=_SUBMIT_TIMEOUT_S,
+        )
+    found: list[str] = _APPLICATION_ID.findall(said)
+    if not found:
+        raise SubmissionError(
+            f"spark-submit told no application:\n{_tail(said)}",
+            hint="look at HADOOP_CONF_DIR and at the resource manager",
+        )
+    return found[-1]
+
+
+def yarn_state(application: str, hadoop_conf: str) -> YarnState:
+    """How an application is now.
+
+    Raises:
+        SubmissionError: YARN does not answer, or does not know it.
+    """
+    said = _ask(["ApplicationCLI", "application", "-status", application], hadoop_conf)
+    fields = dict(_FIELD.findall(said))
+    if "State" not in fields:
+        raise SubmissionError(
+            f"YARN does not tell how {application} is:\n{_tail(said)}",
+            hint="is HADOOP_CONF_DIR that of the submission?",
+        )
+    diagnostics = fields.get("Diagnostics", "").strip()
+    return YarnState(fields["State"].strip(), fields.get("Final-State", "").strip(), diagnostics)
+
+
+def yarn_attempts(application: str, hadoop_conf: str) -> int:
+    """How often its ApplicationMaster, which is the driver, was started.
+
+    Raises:
+        SubmissionError: YARN does not answer.
+    """
+    said = _ask(["ApplicationCLI", "applicationattempt", "-list", application], hadoop_conf)
+    return len(set(_ATTEMPT.findall(said)))
+
+
+def kill_on_yarn(application: str, hadoop_conf: str) -> None:
+    """End an application; its containers get TERM, and KILL a moment later. Safe to repeat.
+
+    Raises:
+        SubmissionError: YARN does not answer.
+    """
+    _ask(["ApplicationCLI", "application", "-kill", application], hadoop_conf)
+
+
+def yarn_log(application: str, hadoop_conf: str) -> str:
+    """What the newest driver has written so far; Spark puts its standard error there too.
+
+    Hadoop's own program for logs does not run with the jars that Spark brings, so the node is asked
+    that runs the driver.
+
+    Raises:
+        SubmissionError: It does not run now, or its node does not answer.
+    """
+    asked = ["applicationattempt", "-list", application]
+    attempts = sorted(set(_ATTEMPT.findall(_ask(["ApplicationCLI", *asked], hadoop_conf))))
+    said = ""
+    if attempts:
+        said = _ask(["ApplicationCLI", "container", "-list", attempts[-1]], hadoop_conf)
+    found = _DRIVER_LOG.search(said)
+    if found is None:
+        raise SubmissionError(
+            f"no driver of {application} runs now, and its node keeps the log",
+            hint=f"of one that has ended: `yarn logs -applicationId {application}`",
+        )
+    address = f"{found[1]}/ws/v1/node/containers/{found[2]}/logs/stdout"
+    try:
+        with urllib.request.urlopen(address, timeout=_NODE_TIMEOUT_S) as answer:  # noqa: S310
+            raw: bytes = answer.read()
+    except (OSError, ValueError) as error:
+        raise SubmissionError(f"the driver's node gives no log: {error}", where=address) from error
+    return _log_content(raw.decode(errors="replace"))
+
+
+def _log_content(answer: str) -> str:
+    """What is between the words by which a node frames a log."""
+    _, begun, content = answer.partition(_LOG_BEGINS)
+    return content.rpartition(_LOG_ENDS)[0] if begun else answer
+
+
+def _spark_home() -> Path:
+    own = os.environ.get("SPARK_HOME")
+    if own:
+        return Path(own)
+    spec = find_spec("pyspark")
+    for location in (spec and spec.submodule_search_locations) or ():
+        return Path(location)
+    raise SubmissionError("pyspark is needed, and is not installed", hint="install it again")
+
+
+def _properties(settings: Mapping[str, str]) -> str:
+    """As Java reads them."""
+    escaped = {
+        key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in settings.items()
+    }
+    return "".join(f"{key}={value}\n" for key, value in sorted(escaped.items()))
+
+
+def _ask(command: Sequence[str], hadoop_conf: str) -> str:
+    main, *arguments = command
+    class_path = f"{hadoop_conf}:{_spark_home()}/jars/*"
+    java = [str(find_java().executable), "-Xmx256m", "-XX:+UseSerialGC", "-cp", class_path]
+    return _run(
+        [*java, f"{_CLIENT}.{main}", *arguments],
+        "YARN does not answer",
+        more={"HADOOP_CONF_DIR": hadoop_conf},
+        timeout_s=_ASK_TIMEOUT_S,
+    )
+
+
+def _run(
+    command: Sequence[str], complaint: str, *, more: Mapping[str, str], timeout_s: float
+) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603
+            command,
+            env={**os.environ, "JAVA_HOME": str(find_java().path), **more},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=timeout_s,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SubmissionError(
+            f"{complaint}: {error}", hint="look at the resource manager"
+        ) from error
+    if done.returncode != 0:
+        raise SubmissionError(
+            f"{complaint}:\n{_tail(done.stdout)}",
+            hint="look at HADOOP_CONF_DIR, at the login (kinit) and at the resource manager",
+        )
+    return done.stdout
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.rstrip().splitlines()[-_TAIL_LINES:])

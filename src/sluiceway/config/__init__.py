@@ -1,0 +1,1 @@
+"""Job file -> frozen choices of a route."""

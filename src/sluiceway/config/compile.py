@@ -1,0 +1,381 @@
+"""From the job file to the values that a driver works with. No I/O."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sluiceway.config.choices import row_choices, row_columns
+from sluiceway.config.config import CompiledJob, RouteConfig, RouteTemplate
+from sluiceway.config.dirty_choices import dirty_limits, dirty_table, dirty_topic
+from sluiceway.config.lake_choices import key_rule, lake_access, lake_options
+from sluiceway.config.late_choices import late_rule, late_table
+from sluiceway.config.ready_choice import ready_rule
+from sluiceway.config.retention import RetentionRule
+from sluiceway.config.schema_formats import avro_options, json_options, protobuf_options
+from sluiceway.config.stores import route_stores
+from sluiceway.errors import JobFileError
+from sluiceway.eventtime.partition_values import TimeKind
+from sluiceway.formats.registry import FormatChoice
+from sluiceway.observe.figures import FigureLimits
+from sluiceway.partitioners.registry import PartitionerChoice
+from sluiceway.sinks.files.contract import FileFormat
+from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
+from sluiceway.sinks.hive.table_format import creation_problem
+from sluiceway.sinks.lake_options import IDENTITY
+from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sources.kafka.settings import QUEUED_KBYTES
+from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
+from sluiceway.sources.registry import SourceAccess, check_access, has_text_keys
+from sluiceway.spec.metrics import MetricsSpec
+from sluiceway.spec.models import JobSpec, RouteSpec
+from sluiceway.spec.retention import duration_text
+from sluiceway.spec.table import PartitionSpec
+from sluiceway.spec.values import Secret
+from sluiceway.types.evolution import Evolution
+from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.schema import (
+    BinaryType,
+    DataType,
+    Field,
+    IntegerType,
+    ListType,
+    Schema,
+    StringType,
+    StructType,
+    TimestampType,
+)
+from sluiceway.worker.plan import (
+    EventTimeRule,
+    FileRules,
+    MetaColumn,
+    PartitionRule,
+    RowColumn,
+)
+from sluiceway.worker.row_check import row_problem
+from sluiceway.worker.row_choices import payload_fields
+from sluiceway.worker.task_memory import DEFAULT_BYTES, deal
+
+
+def _headers_type(value: DataType) -> DataType:
+    """Pairs in their order: a name may come more than once."""
+    return ListType(StructType((Field("name", StringType()), Field("value", value))))
+
+
+META_TYPES: dict[str, DataType] = {
+    "topic": StringType(),
+    "partition": IntegerType(32),
+    "partition_text": StringType(),
+    "offset": IntegerType(64),
+    "timestamp": TimestampType(),
+    "key": BinaryType(),
+    "key_text": StringType(),
+    "headers": _headers_type(BinaryType()),
+    "headers_text": _headers_type(StringType()),
+}
+
+
+def compile_routes(spec: JobSpec) -> CompiledJob:
+    """All routes of a job file: those with listed topics, and templates for the patterns.
+
+    Raises:
+        JobFileError: A column type is not known, or a client property would break the protocol.
+    """
+    compiled = [(route, compile_route(route)) for route in spec.routes]
+    return CompiledJob(
+        routes=tuple(config for route, config in compiled if not route.source.pattern),
+        templates=tuple(
+            RouteTemplate(config, route.table.target.name)
+            for route, config in compiled
+            if route.source.pattern
+        ),
+        discover_interval_s=spec.run.discover_interval_ms / 1000,
+        max_rate_per_s=spec.run.max_rate_per_s,
+    )
+
+
+def compile_route(spec: RouteSpec) -> RouteConfig:
+    """One route of a job file; one with a pattern has no topics yet.
+
+    Raises:
+        JobFileError: A column type is not known, or a client property would break the protocol.
+    """
+    columns = row_columns(spec)
+    source = source_access(spec)
+    text_keys = has_text_keys(source)
+    return RouteConfig(
+        job=spec.name,
+        route=spec.route,
+        topics=spec.source.names,
+        pattern=spec.source.pattern,
+        start=spec.start_at,
+        source=source,
+        format=format_choice(spec),
+        catalog=_catalog_access(spec),
+        hive=_hive_options(spec, columns, text_keys=text_keys),
+        columns=None if columns is None else Schema(payload_fields(columns)),
+        awaits_columns=None if spec.table.subject is None else spec,
+        choices=row_choices(columns, spec.where),
+        meta=_meta_columns(spec, text_keys=text_keys),
+        event_time=_event_time_rule(spec),
+        partitions=_partition_rules(spec),
+        interval_s=spec.run.interval_ms / 1000,
+        straggler_timeout_s=spec.run.straggler_timeout_ms / 1000,
+        max_rate_per_s=spec.source.max_rate_per_s,
+        max_unpublished=spec.run.max_unpublished,
+        dirty=dirty_limits(spec.dirty),
+        dirty_topic=dirty_topic(spec),
+        dirty_table=dirty_table(spec, text_keys=text_keys),
+        dirty_keep_ms=spec.dirty.retention_ms,
+        evolution=Evolution(spec.table.evolution),
+        retention=_retention_rule(spec),
+        rolling=_file_rules(spec),
+        compact_before_ready=spec.files.compact == "before_ready" and spec.table.iceberg is None,
+        memory_bytes=spec.run.memory_per_task_bytes,
+        figure_limits=figure_limits(spec.metrics),
+        ready=ready_rule(spec, revealed),
+        late=late_rule(spec),
+        late_table=late_table(spec),
+        key=key_rule(spec),
+    )
+
+
+def figure_limits(spec: MetricsSpec) -> FigureLimits:
+    """How many values the labels of a job's metrics may have."""
+    return FigureLimits(spec.max_routes, spec.max_topics, spec.max_partitions)
+
+
+def _retention_rule(spec: RouteSpec) -> RetentionRule | None:
+    if spec.retention is None or spec.event_time is None:
+        return None
+    columns: list[tuple[str, str]] = []
+    for part in spec.table.partition_by:
+        if part.event_time is None:
+            break
+        columns.append((part.name, part.event_time))
+    return RetentionRule(
+        keep_us=spec.retention.partitions_ms * 1000,
+        text=duration_text(spec.retention.partitions_ms),
+        drop=spec.retention.drop,
+        columns=tuple(columns),
+        timezone=spec.event_time.timezone,
+        announced=spec.ready is not None,
+    )
+
+
+def why_no_rows(spec: RouteSpec) -> str | None:
+    """Why no task could make rows for the route's table, as far as the job file tells; or None.
+
+    Called when a job file is checked, for routes that `choice_problems` has nothing against.
+    Columns that come from the table are looked at when the route starts.
+    """
+    columns = row_columns(spec)
+    if columns is None:
+        return None
+    return row_problem(
+        Schema(payload_fields(columns)),
+        _event_time_rule(spec),
+        _partition_rules(spec),
+        row_choices(columns, spec.where),
+        format_choice(spec),
+    )
+
+
+def why_no_files(spec: RouteSpec) -> str | None:
+    """Why no file of the route's table could hold its rows, as far as the job file tells; or None.
+
+    Called when a job file is checked, beside `why_no_rows`. A table that exists decides by itself
+    when the job file names no format.
+    """
+    if spec.table.hive is None or spec.table.hive.file_format is None:
+        return None
+    return creation_problem(
+        _hive_options(spec, row_columns(spec), text_keys=has_text_keys(source_access(spec)))
+    )
+
+
+def _file_rules(spec: RouteSpec) -> FileRules:
+    files = spec.files
+    return FileRules(
+        target_bytes=files.target_size_bytes,
+        roll_interval_s=files.roll_interval_ms / 1000,
+        idle_close_s=files.idle_close_ms / 1000,
+        max_open=files.max_open,
+        prefix=files.prefix,
+        suffix=files.suffix,
+    )
+
+
+def _event_time_rule(spec: RouteSpec) -> EventTimeRule | None:
+    rule = spec.event_time
+    if rule is None:
+        return None
+    return EventTimeRule(
+        path=tuple(rule.field.split(".")),
+        unit=rule.unit,
+        timezone=rule.timezone,
+        form=rule.format,
+        max_future_us=rule.max_future_ms * 1000,
+        min_us=rule.min_time_us,
+    )
+
+
+def _partition_rules(spec: RouteSpec) -> tuple[PartitionRule, ...]:
+    rules = map(_partition_rule, spec.table.partition_by)
+    if spec.table.iceberg is None:
+        return tuple(rules)
+    return tuple(replace(rule, in_files=True) for rule in rules)
+
+
+def _partition_rule(part: PartitionSpec) -> PartitionRule:
+    kinds = {
+        TimeKind.EVENT: part.event_time,
+        TimeKind.RECORD: part.record_time,
+        TimeKind.PROCESSING: part.processing_time,
+    }
+    for kind, pattern in kinds.items():
+        if pattern is not None:
+            return PartitionRule(part.name, pattern, None, kind=kind, timezone=part.timezone)
+    choice = None
+    if part.partitioner is not None and part.partitioner.plugin is not None:
+        name, options = part.partitioner.plugin
+        choice = PartitionerChoice(name, _texts(options))
+    return PartitionRule(
+        part.name,
+        None,
+        part.column,
+        part.constant,
+        partitioner=choice,
+        transform=None if part.transform in (None, IDENTITY) else part.transform,
+    )
+
+
+def source_access(spec: RouteSpec) -> SourceAccess:
+    """How a route's source is reached, as the value that reaches the workers.
+
+    Raises:
+        JobFileError: The source refuses an option of the connection.
+        UnhealthyEnvironmentError: Nothing installed here has the source's name, or it fails.
+    """
+    plugin, rocketmq = spec.source_connection.plugin, spec.source_connection.rocketmq
+    if plugin is not None:
+        access = SourceAccess(plugin[0], _texts(plugin[1]))
+    elif rocketmq is not None:
+        access = SourceAccess("rocketmq", _texts(rocketmq.options()))
+    else:
+        options = {
+            **_queue_bound(spec),
+            **spec.kafka.properties,
+            BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers,
+        }
+        access = SourceAccess("kafka", _texts(options))
+    try:
+        check_access(access)
+    except ValueError as error:
+        where = f"connections.{spec.source.connection}"
+        raise JobFileError(f"{where}: {error}", hint="correct the connection") from error
+    return access
+
+
+def _queue_bound(spec: RouteSpec) -> dict[str, str]:
+    """The queue's part in the memory of a task; a job with a usual one needs no word of it."""
+    queue_bytes = deal(spec.run.memory_per_task_bytes).queue_bytes
+    usual = queue_bytes == deal(DEFAULT_BYTES).queue_bytes
+    return {} if usual else {QUEUED_KBYTES: str(queue_bytes >> 10)}
+
+
+def _catalog_access(spec: RouteSpec) -> CatalogAccess:
+    if spec.table.iceberg is not None:
+        return lake_access(spec, revealed)
+    plugin = spec.table_connection.plugin
+    return CatalogAccess() if plugin is None else CatalogAccess(plugin[0], _texts(plugin[1]))
+
+
+def format_choice(spec: RouteSpec) -> FormatChoice:
+    """How a route's payloads are read, as the value that reaches the workers."""
+    if spec.format.plugin is not None:
+        name, options = spec.format.plugin
+        return FormatChoice(name, _texts(options))
+    if spec.format.avro is not None:
+        return FormatChoice("avro", avro_options(spec, spec.format.avro))
+    if spec.format.protobuf is not None:
+        return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
+    if spec.format.json_ is not None:
+        told = dict(json_options(spec.format.json_))
+        if Evolution(spec.table.evolution).refuses_unknown:
+            told["extra"] = "evolve"
+        return FormatChoice("json", tuple(told.items()))
+    name, texts = spec.format.built_in
+    if spec.table.key:
+        texts = (*texts, ("key", json.dumps(spec.table.key)))
+    return FormatChoice(name, texts)
+
+
+def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((name, revealed(value)) for name, value in options.items()))
+
+
+def _hive_options(
+    spec: RouteSpec, columns: tuple[RowColumn, ...] | None, *, text_keys: bool
+) -> HiveTableOptions:
+    target, hive = spec.table.target, spec.table.hive
+    return HiveTableOptions(
+        metastore=spec.table_connection.catalog,
+        database=target.database,
+        table=target.table,
+        schema=_table_schema(spec, columns, text_keys=text_keys),
+        partition_columns=tuple(
+            PartitionColumn(part.name, _partition_type(part.column, columns))
+            for part in spec.table.partition_by
+        ),
+        create=target.create == "if_missing",
+        location=target.location,
+        create_location=target.create_location,
+        file_format=_file_format(spec),
+        compression=None if hive is None else hive.compression,
+        parquet_timestamps=None if hive is None else hive.parquet_timestamps,
+        follows=Evolution(spec.table.evolution).follows,
+        stores=route_stores(spec),
+        lake=lake_options(spec),
+    )
+
+
+def _file_format(spec: RouteSpec) -> FileFormat | None:
+    named = None if spec.table.hive is None else spec.table.hive.file_format
+    return None if named is None else FileFormat(named)
+
+
+def _meta_columns(spec: RouteSpec, *, text_keys: bool) -> tuple[MetaColumn, ...]:
+    return tuple(
+        MetaColumn(
+            "partition_text" if text_keys and column.field == "partition" else column.field,
+            column.name,
+        )
+        for column in spec.table.meta
+    )
+
+
+def _table_schema(
+    spec: RouteSpec, columns: tuple[RowColumn, ...] | None, *, text_keys: bool
+) -> Schema | None:
+    """Columns of the table's files: the rows' without what its folders say, then meta columns."""
+    if columns is None:
+        return None
+    in_files = spec.table.iceberg is not None
+    folders = set() if in_files else {part.name.lower() for part in spec.table.partition_by}
+    written = (column.field for column in columns if column.written)
+    rows = tuple(field for field in written if field.name.lower() not in folders)
+    kinds = _meta_columns(spec, text_keys=text_keys)
+    meta = tuple(Field(each.column, META_TYPES[each.kind]) for each in kinds)
+    return Schema((*rows, *meta))
+
+
+def _partition_type(column: str | None, columns: tuple[RowColumn, ...] | None) -> str:
+    if column is None or columns is None:
+        return "string"
+    types = {of.field.name.lower(): of.field.type for of in columns}
+    return format_hive_type(types[column.lower()])
+
+
+def revealed(value: object) -> str:
+    """An option's text, for the client it is meant for; never for a log."""
+    return value.reveal() if isinstance(value, Secret) else str(value)

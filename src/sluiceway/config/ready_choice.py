@@ -1,0 +1,94 @@
+"""From the block `ready` of a job file to the values that a driver works with. No I/O."""
+
+from collections.abc import Callable
+
+from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule, WebhookRule
+from sluiceway.errors import JobFileError
+from sluiceway.eventtime.readiness import CountRule
+from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
+from sluiceway.spec.models import RouteSpec
+from sluiceway.spec.ready import (
+    CountsSpec,
+    ReadyTopicSpec,
+    WebhookSpec,
+    leading_times,
+    url_host,
+)
+
+
+def ready_rule(spec: RouteSpec, revealed: Callable[[object], str]) -> ReadyRule | None:
+    """When partitions of a route are complete; None without the block.
+
+    Args:
+        spec: Checked by the loader.
+        revealed: Text of an option that may be a secret.
+
+    Raises:
+        JobFileError: The spec was not made by the loader, and its columns do not fit.
+    """
+    ready, event_time = spec.ready, spec.event_time
+    if ready is None:
+        return None
+    parts = [{"name": each.name, "event_time": each.event_time} for each in spec.table.partition_by]
+    columns = tuple(leading_times(parts))
+    if event_time is None or not columns:
+        raise JobFileError("ready: the partition columns do not begin with an event time")
+    rule = ReadyRule(
+        watermark=WatermarkRule(
+            out_of_orderness_us=event_time.out_of_orderness_ms * 1000,
+            idle_after_us=event_time.idle_after_ms * 1000,
+            hold_when_idle=ready.on_all_idle == "hold",
+        ),
+        columns=columns,
+        timezone=event_time.timezone,
+        whole_key=len(columns) == len(parts),
+        lateness_us=ready.lateness_ms * 1000,
+        # A snapshot shows all its rows, and a lake table has no folders to put a file into.
+        on_ready=ready.visible == "on_ready" and spec.table.iceberg is None,
+        success_file=ready.success_file and spec.table.iceberg is None,
+        table_property=ready.table_property,
+        webhook=None if ready.webhook is None else _webhook(ready.webhook, revealed),
+        topic=None if ready.kafka is None else _topic(spec, "kafka", ready.kafka, revealed),
+        reopen_every_s=event_time.reopen_every_ms / 1000,
+        counts=None if ready.counts is None else _counts(spec, ready.counts, revealed),
+    )
+    try:
+        rule.periods()
+    except ValueError as error:
+        raise JobFileError(f"ready: {error}") from error
+    return rule
+
+
+def _webhook(hook: WebhookSpec, revealed: Callable[[object], str]) -> WebhookRule:
+    url = revealed(hook.url)
+    return WebhookRule(
+        url=url,
+        host=url_host(url),
+        headers=tuple(sorted((name, revealed(value)) for name, value in hook.headers.items())),
+        timeout_s=hook.timeout_ms / 1000,
+    )
+
+
+def _counts(spec: RouteSpec, counts: CountsSpec, revealed: Callable[[object], str]) -> CountsRule:
+    decide = CountRule(since_us=counts.since_us, alone=counts.decide == "alone")
+    topic = _topic(spec, "counts", counts, revealed)
+    return CountsRule(topic, decide)
+
+
+def _topic(
+    spec: RouteSpec,
+    key: str,
+    topic: ReadyTopicSpec | CountsSpec,
+    revealed: Callable[[object], str],
+) -> TopicRule:
+    name = topic.connection or spec.source.connection
+    connection = spec.connections.get(name)
+    kafka = None if connection is None else connection.kafka
+    if kafka is None:
+        raise JobFileError(
+            f"ready.{key}: the source is no Kafka cluster", hint="name a Kafka `connection` there"
+        )
+    options = {**kafka.properties, BOOTSTRAP_SERVERS: kafka.bootstrap_servers}
+    found = tuple(sorted((key, revealed(value)) for key, value in options.items()))
+    return TopicRule(found, topic.topic)

@@ -1,0 +1,134 @@
+"""Options of formats that read by schemas, as texts that reach the workers."""
+
+import base64
+from pathlib import Path
+from typing import NamedTuple
+
+from sluiceway.errors import JobFileError
+from sluiceway.formats.schema_options import (
+    AVRO_SCHEMA,
+    AVRO_SCHEMAS,
+    MAX_PROTOBUF_BYTES,
+    PROTOBUF_DESCRIPTOR_SET,
+    PROTOBUF_MESSAGE,
+    PROTOBUF_SCHEMA,
+)
+from sluiceway.formats.schema_registry.settings import RegistrySettings
+from sluiceway.spec.formats import JsonFormat
+from sluiceway.spec.models import RouteSpec
+from sluiceway.spec.schema_formats import AvroFormat, ProtobufFormat
+from sluiceway.spec.values import Secret
+
+Options = tuple[tuple[str, str], ...]
+
+
+def avro_options(spec: RouteSpec, avro: AvroFormat) -> Options:
+    """The options of `formats.avro.decoder.open_avro`.
+
+    Raises:
+        JobFileError: The spec was not made by the loader and names no such connection.
+    """
+    told: dict[str, str] = {"tombstones": avro.tombstones}
+    if avro.registry is not None:
+        told |= registry_options(spec, avro.registry, avro.unknown_wait_ms)
+    if avro.schema_text is not None:
+        told[AVRO_SCHEMA] = avro.schema_text
+    for number, text in enumerate(avro.schemas or ()):
+        told[f"{AVRO_SCHEMAS}{number}"] = text
+    return tuple(told.items())
+
+
+def json_options(json: JsonFormat) -> Options:
+    """The options of `formats.json`: which registry it is does not matter to who reads JSON."""
+    told = {name: str(value) for name, value in json if value is not None and name != "registry"}
+    if json.registry is not None:
+        told["frame"] = "confluent"
+    return tuple(told.items())
+
+
+def protobuf_options(spec: RouteSpec, protobuf: ProtobufFormat) -> Options:
+    """The options of `formats.protobuf.decoder.open_protobuf`.
+
+    Raises:
+        JobFileError: The descriptor set cannot be read.
+    """
+    told: dict[str, str] = {"tombstones": protobuf.tombstones}
+    if protobuf.registry is not None:
+        told |= registry_options(spec, protobuf.registry, protobuf.unknown_wait_ms)
+    if protobuf.descriptor_set is not None:
+        data = _descriptor_set(Path(protobuf.descriptor_set))
+        told[PROTOBUF_DESCRIPTOR_SET] = base64.b64encode(data).decode("ascii")
+    if protobuf.schema_text is not None:
+        told[PROTOBUF_SCHEMA] = protobuf.schema_text
+    if protobuf.message is not None:
+        told[PROTOBUF_MESSAGE] = protobuf.message
+    return tuple(told.items())
+
+
+def _descriptor_set(path: Path) -> bytes:
+    where = f"format.protobuf.descriptor_set: {path}"
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_PROTOBUF_BYTES:
+            raise JobFileError(
+                f"expected a file of at most {MAX_PROTOBUF_BYTES} bytes",
+                where=where,
+                hint="write it: protoc --include_imports --descriptor_set_out=FILE",
+            )
+        return path.read_bytes()
+    except OSError as error:
+        raise JobFileError(
+            f"expected a file that can be read: {error.strerror}",
+            where=where,
+            hint="check its permissions",
+        ) from error
+
+
+class NamedRegistry(NamedTuple):
+    """The registry whose schemas a route's payloads are written by.
+
+    Attributes:
+        format: The format's name.
+        connection: Of the job file.
+    """
+
+    format: str
+    connection: str
+
+
+def named_registry(spec: RouteSpec) -> NamedRegistry | None:
+    """The registry that a route's format names; None when it reads without one."""
+    formats = {
+        "avro": spec.format.avro,
+        "protobuf": spec.format.protobuf,
+        "json": spec.format.json_,
+    }
+    for name, block in formats.items():
+        if block is not None and block.registry is not None:
+            return NamedRegistry(name, block.registry)
+    return None
+
+
+def registry_options(spec: RouteSpec, name: str, unknown_wait_ms: int) -> dict[str, str]:
+    """A connection to a schema registry as options of a format.
+
+    Raises:
+        JobFileError: The spec was not made by the loader and names no such connection.
+    """
+    return registry_settings(spec, name, unknown_wait_ms).options()
+
+
+def registry_settings(spec: RouteSpec, name: str, unknown_wait_ms: int = 0) -> RegistrySettings:
+    """How a schema registry of the job file is reached.
+
+    Raises:
+        JobFileError: The spec was not made by the loader and names no such connection.
+    """
+    connection = spec.connections.get(name)
+    if connection is None or connection.schema_registry is None:
+        raise JobFileError(f"format names no schema_registry connection: {name}")
+    found = {
+        key: value.reveal() if isinstance(value, Secret) else str(value)
+        for key, value in connection.schema_registry
+        if value is not None
+    }
+    return RegistrySettings(**found, unknown_wait_ms=str(unknown_wait_ms))

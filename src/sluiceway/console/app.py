@@ -1,0 +1,211 @@
+"""The page's addresses: its files, and the answers below `/api/`."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from sluiceway import __version__
+from sluiceway.console.access import Gate, PageAccess
+from sluiceway.console.contract import (
+    MOST_RECORDS,
+    MOST_ROWS,
+    DirtyChoice,
+    Document,
+)
+from sluiceway.console.shared_answers import SharedAnswers
+from sluiceway.console.watched_jobs import TellError, WatchedJob, WatchedJobs
+from sluiceway.errors import SluicewayError, WrongUsageError
+
+PAGE = Path(__file__).parent / "page"
+
+_KEEP_S = 2.0
+_KEEP_DIRTY_S = 10.0
+_HEAVY = ("epochs", "followers", "ignored_fields", "unfilled_columns", "dirty_reasons")
+_MOST_SLOT = 10**18
+
+Explain = Callable[[str], Document]
+"""The runbook's page of an error code; WrongUsageError when there is none."""
+
+
+def page_app(
+    jobs: WatchedJobs, access: PageAccess, tell_error: TellError, explain: Explain
+) -> Starlette:
+    """The whole page as an ASGI application.
+
+    Args:
+        jobs: That are shown; started and closed by the caller.
+        access: Who may ask.
+        tell_error: Makes an error a document.
+        explain: Asked for the runbook.
+    """
+    api = _Api(jobs, tell_error, explain)
+    routes = [
+        Route("/", _index),
+        Route("/api/fleet", api.fleet),
+        Route("/api/explain/{code}", api.explain),
+        Route("/api/jobs/{job}", api.job),
+        Route("/api/jobs/{job}/history", api.history),
+        Route("/api/jobs/{job}/partitions", api.partitions),
+        Route("/api/jobs/{job}/why", api.why),
+        Route("/api/jobs/{job}/dirty", api.dirty),
+        Route("/api/jobs/{job}/dirty/rows", api.dirty_rows),
+        Route("/api/jobs/{job}/ledger", api.ledger),
+        Mount("/page", StaticFiles(directory=PAGE)),
+    ]
+    app = Starlette(routes=routes, middleware=[Middleware(Gate, access=access)])
+    app.router.redirect_slashes = False
+    return app
+
+
+def _index(request: Request) -> Response:
+    del request
+    return Response((PAGE / "index.html").read_bytes(), media_type="text/html; charset=utf-8")
+
+
+class _Api:
+    """Handlers are plain functions: each runs in a thread, since it may wait for a store."""
+
+    def __init__(self, jobs: WatchedJobs, tell_error: TellError, explain: Explain) -> None:
+        self._jobs = jobs
+        self._tell_error = tell_error
+        self._explain = explain
+        self._shared: SharedAnswers[Document] = SharedAnswers()
+
+    def fleet(self, request: Request) -> Response:
+        """All jobs as they were seen last, without what only a job's own page shows."""
+        del request
+        jobs = [_shown(job, brief=True) for job in self._jobs.by_name.values()]
+        return JSONResponse({"version": __version__, "now_ms": _now_ms(), "jobs": jobs})
+
+    def explain(self, request: Request) -> Response:
+        """The runbook's page of a code."""
+        try:
+            return JSONResponse(dict(self._explain(request.path_params["code"])))
+        except WrongUsageError as error:
+            return JSONResponse({"error": {"message": error.message}}, 404)
+
+    def job(self, request: Request) -> Response:
+        """One job as it was seen last."""
+        job = self._jobs.by_name.get(request.path_params["job"])
+        if job is None:
+            return _no_job()
+        return JSONResponse({"now_ms": _now_ms(), **_shown(job, brief=False)})
+
+    def history(self, request: Request) -> Response:
+        """Figures of the last hour, younger than `since`."""
+        job = self._jobs.by_name.get(request.path_params["job"])
+        if job is None:
+            return _no_job()
+        since = _number(request, "since", 0, 0, _MOST_SLOT)
+        return JSONResponse(job.history.since(since or 0, _now_ms()))
+
+    def partitions(self, request: Request) -> Response:
+        """As `partitions list`."""
+        return self._answer(request, lambda job: job.answers.partitions(), ("partitions",))
+
+    def why(self, request: Request) -> Response:
+        """As `partitions why`."""
+        route, partition = _text(request, "route"), _text(request, "partition")
+        key = ("why", route, partition)
+        return self._answer(request, lambda job: job.answers.why(route, partition), key)
+
+    def dirty(self, request: Request) -> Response:
+        """As `dirty list`."""
+        return self._answer(
+            request, lambda job: job.answers.dirty(), ("dirty",), keep_s=_KEEP_DIRTY_S
+        )
+
+    def dirty_rows(self, request: Request) -> Response:
+        """As `dirty show`."""
+        asked = request.query_params
+        route = _text(request, "route")
+        choice = DirtyChoice(
+            reason=asked.get("reason"),
+            path=asked.get("path"),
+            state=asked.get("state", "open"),
+            limit=_number(request, "limit", 20, 1, MOST_ROWS) or 1,
+        )
+        key = ("dirty_rows", route, choice)
+        return self._answer(
+            request,
+            lambda job: job.answers.dirty_rows(route, choice),
+            key,
+            keep_s=_KEEP_DIRTY_S,
+        )
+
+    def ledger(self, request: Request) -> Response:
+        """As `ledger show`."""
+        route = _text(request, "route")
+        start = _number(request, "from", None, 0, _MOST_SLOT)
+        limit = _number(request, "limit", 50, 1, MOST_RECORDS) or 1
+        key = ("ledger", route, start, limit)
+        return self._answer(request, lambda job: job.answers.ledger(route, start, limit), key)
+
+    def _answer(
+        self,
+        request: Request,
+        ask: Callable[[WatchedJob], Document],
+        key: tuple[object, ...],
+        *,
+        keep_s: float = _KEEP_S,
+    ) -> Response:
+        job = self._jobs.by_name.get(request.path_params["job"])
+        if job is None:
+            return _no_job()
+        try:
+            found = self._shared.get((job.name, *key), lambda: ask(job), keep_s)
+        except WrongUsageError as error:
+            return JSONResponse({"error": self._tell_error(error, job.answers)}, 404)
+        except SluicewayError as error:
+            return JSONResponse({"error": self._tell_error(error, job.answers)}, 503)
+        return JSONResponse(dict(found))
+
+
+def _shown(job: WatchedJob, *, brief: bool) -> dict[str, Any]:
+    seen = job.seen
+    shown: dict[str, Any] = {"id": job.name, "file": str(job.answers.path)}
+    if seen is None:
+        return {**shown, "seen_at_ms": None, "took_ms": None, "status": None, "stands": {}}
+    status = dict(seen.status)
+    if brief:
+        status["routes"] = [
+            {name: value for name, value in route.items() if name not in _HEAVY}
+            for route in status["routes"]
+        ]
+    return {
+        **shown,
+        "seen_at_ms": seen.at_ms,
+        "took_ms": seen.took_ms,
+        "status": status,
+        "stands": seen.stands,
+    }
+
+
+def _no_job() -> Response:
+    return JSONResponse({"error": {"message": "no job of this name is shown here"}}, 404)
+
+
+def _text(request: Request, name: str) -> str:
+    return request.query_params.get(name, "")
+
+
+def _number(
+    request: Request, name: str, otherwise: int | None, least: int, most: int
+) -> int | None:
+    """A number of the query; what is no number counts as not given, one beyond a bound as it."""
+    text = request.query_params.get(name, "")
+    if not (text.isascii() and text.isdigit()):
+        return otherwise
+    return min(max(int(text[:20]), least), most)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,115 @@
+// All jobs: what needs a person first, then each job with its routes.
+
+import { ask } from "./api.js";
+import { h } from "./dom.js";
+import { badge, empty, number, plain, problem, routeBadge, table, tile } from "./parts.js";
+import { ago, compact, count, rate, span } from "./words.js";
+
+const MOST_ROUTES = 12;
+
+export const jobHref = (id, tab = "") => `#/job/${encodeURIComponent(id)}${tab ? `/${tab}` : ""}`;
+
+export function fleetView() {
+  return {
+    everyMs: 2000,
+    load: () => ask("fleet"),
+    title: () => "Jobs",
+    crumbs: () => [h("span", { "aria-current": "page" }, "Jobs")],
+    render: (data) => [
+      h("h1", { class: "unseen" }, "Jobs"),
+      tiles(data.jobs),
+      attention(data.jobs),
+      data.jobs.map((job) => card(job, data.now_ms)),
+    ],
+  };
+}
+
+const routesOf = (jobs) => jobs.flatMap((job) => (job.status?.routes ?? []).map((route) => ({ job, route })));
+
+export const overdue = (job, route) => job.stands?.[route]?.overdue ?? 0;
+
+function tiles(jobs) {
+  const all = routesOf(jobs);
+  const sum = (pick) => all.reduce((found, each) => found + (pick(each) ?? 0), 0);
+  const ill = jobs.filter((job) => job.status && !job.status.ok).length;
+  const running = all.filter(({ route }) => route.driver).length;
+  const behind = all.filter(({ route }) => route.lag_ms !== null).map(({ route }) => route.lag_ms);
+  const dirty = sum(({ route }) => route.rows_dirty_open);
+  const late = sum(({ job, route }) => overdue(job, route.route));
+  return h("section", { class: "tiles", "aria-label": "All jobs together" },
+    tile("Jobs", count(jobs.length), ill ? `${ill} ${ill === 1 ? "needs" : "need"} attention` : "all well", ill ? "bad" : "good"),
+    tile("Routes running", `${running} of ${all.length}`, "each fills one table"),
+    tile("Rows a second", rate(sum(({ route }) => (route.driver ? route.rows_per_s : 0))), "committed, last minute"),
+    tile("Furthest behind", behind.length ? span(Math.max(...behind)) : "–", `${compact(sum(({ route }) => route.lag_records))} records wait`),
+    tile("Overdue", count(late), late === 1 ? "hour or day is open too long" : "hours or days are open too long", late ? "warn" : ""),
+    tile("Dirty rows open", compact(dirty), dirty ? "kept whole, can be replayed" : "none", dirty ? "warn" : ""));
+}
+
+function attention(jobs) {
+  const found = [];
+  for (const job of jobs) {
+    if (job.status?.error) found.push(note("bad", job, "", told(job.status.error), job.status.error.code));
+    for (const route of job.status?.routes ?? []) {
+      const name = route.route === job.status.job ? "" : route.route;
+      if (!route.ok) found.push(note(route.state === "waiting" ? "warn" : "bad", job, name, route.message ?? route.state, route.code));
+      const late = overdue(job, route.route);
+      if (late) found.push(note("warn", job, name, `${late} ${late === 1 ? "time is" : "times are"} overdue in ${route.table}`, null, "hours"));
+    }
+  }
+  if (!found.length) return h("p", { class: "well", "data-key": "attention" }, badge("All is well", "good"), " Every job can be looked at, and no hour is overdue.");
+  return h("section", { class: "attention", "data-key": "attention", "aria-labelledby": "attention" },
+    h("h2", { id: "attention" }, "Needs attention"), h("ul", {}, found));
+}
+
+function told(error) {
+  const [first] = error.problems ?? [];
+  return first ? `${error.message}, first in line ${first.line}: ${first.problem}` : error.message;
+}
+
+function note(kind, job, route, text, code, tab = "") {
+  const first = String(text).split("\n")[0];
+  return h("li", {}, badge(kind === "bad" ? "problem" : "look", kind),
+    h("a", { href: jobHref(job.id, tab) }, route ? `${job.status.job} / ${route}` : job.status.job),
+    h("span", { class: "note-text" }, code && code !== "SW000" ? h("span", { class: "code" }, code) : null, plain(first)));
+}
+
+function card(job, now) {
+  const status = job.status;
+  const name = status?.job ?? job.id;
+  const routes = status?.routes ?? [];
+  const shown = routes.slice(0, MOST_ROUTES);
+  return h("section", { class: "card", "data-key": job.id, "aria-label": `Job ${name}` },
+    h("div", { class: "card-head" },
+      h("h2", {}, h("a", { href: jobHref(job.id) }, name)),
+      h("span", { class: "where" }, job.file),
+      h("nav", { class: "card-links", "aria-label": `Pages of ${name}` }, ["hours", "dirty", "ledger"].map((tab) => h("a", { href: jobHref(job.id, tab) }, TABS[tab])))),
+    status?.error ? problem(status.error) : null,
+    !status ? empty("It is looked at for the first time …") : null,
+    shown.length ? routeTable(job, shown, now) : status && !status.error ? empty("No routes: no topic matches the job's patterns.") : null,
+    routes.length > shown.length ? h("p", {}, h("a", { href: jobHref(job.id) }, `All ${routes.length} routes`)) : null);
+}
+
+export const TABS = { overview: "Overview", hours: "Hours", dirty: "Dirty rows", ledger: "Ledger" };
+
+export function routeTable(job, routes, now) {
+  const heads = [["Route"], ["Table"], ["State"], ["Rows/s", "number"], ["Behind", "number"], ["Lag", "number"], ["Read", "number"],
+    ["Dirty, open", "number"], ["Late", "number"], ["Overdue", "number"], ["Last commit", "number"]];
+  return table(`Routes of ${job.status.job}`, heads, routes.map((route) => routeRow(job, route, now)));
+}
+
+function routeRow(job, route, now) {
+  const late = overdue(job, route.route);
+  const link = (value, tab, kind) => (value ? h("a", { href: `${jobHref(job.id, tab)}?route=${encodeURIComponent(route.route)}`, class: kind }, count(value)) : count(value));
+  return h("tr", { "data-key": route.route },
+    h("th", { scope: "row" }, route.route),
+    h("td", { class: "name" }, route.table),
+    h("td", {}, routeBadge(route.state)),
+    number(route.driver ? rate(route.rows_per_s) : "–"),
+    number(route.lag_ms === null ? "–" : span(route.lag_ms)),
+    number(count(route.lag_records)),
+    number(compact(route.rows_read), { title: count(route.rows_read) }),
+    number(link(route.rows_dirty_open, "dirty", "warn-text")),
+    number(count(route.rows_late)),
+    number(link(late, "hours", "warn-text")),
+    number(ago(route.last_commit_ms, now)));
+}

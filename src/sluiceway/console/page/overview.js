@@ -1,0 +1,113 @@
+// How a job is: charts of the last hour, routes, epochs with their phases, what follows the commits.
+
+import { ask, jobPath } from "./api.js";
+import { chart, linesOf } from "./chart.js";
+import { h } from "./dom.js";
+import { routeTable } from "./fleet.js";
+import { badge, choice, empty, number, problem, table } from "./parts.js";
+import { compact, count, exactClock, moment, rate, seconds, span } from "./words.js";
+
+const PHASES = ["run", "prepare", "commit", "publish"];
+const AFTER = PHASES.slice(1);
+
+let chosen = null;
+const kept = new Map();
+
+// The server is asked for what is new since the last look only.
+async function historyOf(id) {
+  const before = kept.get(id);
+  const news = await ask(jobPath(id, "/history"), { since: before?.at_ms.at(-1) ?? 0 });
+  const found = before ? joined(before, news) : news;
+  kept.set(id, found);
+  return found;
+}
+
+function joined(before, news) {
+  const first = Date.now() - 3_700_000;
+  const from = Math.max(0, before.at_ms.findIndex((at) => at >= first));
+  const at_ms = [...before.at_ms.slice(from), ...news.at_ms];
+  const routes = {};
+  for (const name of new Set([...Object.keys(before.routes), ...Object.keys(news.routes)])) {
+    const series = Object.keys(before.routes[name] ?? news.routes[name]);
+    const gap = (length) => Array(length).fill(null);
+    routes[name] = Object.fromEntries(series.map((each) => [each, [
+      ...(before.routes[name]?.[each].slice(from) ?? gap(before.at_ms.length - from)),
+      ...(news.routes[name]?.[each] ?? gap(news.at_ms.length)),
+    ]]));
+  }
+  return { at_ms, routes };
+}
+
+export function overviewTab(at) {
+  return {
+    everyMs: 2000,
+    load: async () => ({ history: await historyOf(at.id) }),
+    render: (data, job, again) => [
+      job.status.error ? problem(job.status.error, "Routes may be missing") : null,
+      reports(job.status.routes),
+      charts(data.history, job.now_ms),
+      h("section", { class: "card", "data-key": "routes", "aria-label": "Routes" }, h("h2", {}, "Routes"),
+        job.status.routes.length ? routeTable(job, job.status.routes, job.now_ms) : empty("No routes: no topic matches the job's patterns.")),
+      beside(job, again),
+    ],
+  };
+}
+
+function reports(routes) {
+  return routes.filter((route) => route.message).map((route) =>
+    h("div", { "data-key": `report-${route.route}` }, problem({
+      message: route.message, code: route.code, commands: route.report?.commands,
+      where: Object.entries(route.report?.evidence ?? {}).map(([name, value]) => `${name} ${value}`).join(", "),
+    }, route.route)));
+}
+
+function charts(history, now) {
+  const times = history.at_ms;
+  const one = (title, series, write) => chart({ title, times, lines: linesOf(history, series), now, write });
+  return h("section", { class: "charts", "data-key": "charts", "aria-label": "The last hour" },
+    one("Rows a second", "rows_per_s", rate),
+    one("Records that wait", "lag_records", compact),
+    one("Behind", "lag_ms", span),
+    one("Dirty rows a second", "dirty_rows_per_s", rate));
+}
+
+function beside(job, again) {
+  const running = job.status.routes.filter((route) => route.driver);
+  if (!running.length) return h("section", { class: "card", "data-key": "epochs" }, h("h2", {}, "Epochs"), empty("No driver runs. What was committed is in the ledger."));
+  const route = running.find((each) => each.route === chosen) ?? running[0];
+  const choose = (name) => {
+    chosen = name;
+    again();
+  };
+  return [
+    running.length > 1 ? h("div", { class: "bar", "data-key": "choose" }, choice("Route", running.map((each) => [each.route, each.route]), route.route, choose),
+      route.watermark_ms === null ? null : h("span", { class: "where" }, `watermark ${moment(route.watermark_ms)}`)) : null,
+    h("div", { class: "columns", "data-key": "columns" },
+      h("section", { class: "card", "aria-label": "Epochs" }, h("h2", {}, `Last epochs of ${route.route}`), epochs(route)),
+      h("section", { class: "card", "aria-label": "Followers" }, h("h2", {}, `What follows the commits of ${route.route}`), followers(route))),
+  ];
+}
+
+function epochs(route) {
+  if (!route.epochs.length) return empty("This driver has committed no rows yet.");
+  const most = Math.max(...route.epochs.map(afterRun), 0.001);
+  const heads = [["Slot", "number"], ["Committed"], ["Rows", "number"], ["Dirty", "number"], ["Files", "number"], ["Run", "number"], ["Prepare, commit, publish"]];
+  const rows = [...route.epochs].reverse().map((each) => h("tr", { "data-key": each.seq },
+    number(each.seq), h("td", {}, exactClock(each.committed_ms)), number(count(each.rows_read)),
+    number(count(each.rows_dirty), { class: each.rows_dirty ? "warn-text" : "" }), number(each.files), number(seconds(each.phases.run)),
+    h("td", { class: "phases" }, h("div", { class: "phase-line" },
+      h("span", { class: "phase-bar", "aria-hidden": "true" }, AFTER.map((phase) => h("i", { class: `phase ${phase}`, style: { width: `${(100 * (each.phases[phase] ?? 0)) / most}%` } }))),
+      h("span", { class: "phase-text", title: AFTER.map((phase) => `${phase} ${seconds(each.phases[phase])}`).join(", ") }, AFTER.map((phase) => seconds(each.phases[phase])).join(" + "))))));
+  return [table(`Last epochs of ${route.route}`, heads, rows),
+    h("p", { class: "legend" }, AFTER.map((phase) => h("span", {}, h("i", { class: `key phase ${phase}`, "aria-hidden": "true" }), phase)))];
+}
+
+const afterRun = (epoch) => AFTER.reduce((sum, phase) => sum + (epoch.phases[phase] ?? 0), 0);
+
+function followers(route) {
+  if (!route.followers.length) return empty("Nothing has followed yet.");
+  const rows = route.followers.map((each) => h("tr", { "data-key": each.name },
+    h("th", { scope: "row" }, each.name), h("td", {}, each.behind_slots ? badge("behind", "warn") : badge("through", "good")),
+    number(each.place), number(count(each.behind_slots)), number(span(each.behind_ms)), h("td", {}, each.waits_for || "nothing")));
+  return table(`Followers of ${route.route}`, [["Follower"], ["State"], ["Place", "number"], ["Behind, slots", "number"], ["For", "number"], ["Waits for"]], rows);
+}

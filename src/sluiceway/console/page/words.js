@@ -1,0 +1,94 @@
+// Numbers, times and states in words.
+
+const MINUTE = 60_000;
+const HOUR = 3_600_000;
+const DAY = 86_400_000;
+
+const whole = new Intl.NumberFormat("en-GB", { maximumFractionDigits: 0 });
+const short = new Intl.NumberFormat("en-GB", { notation: "compact", maximumFractionDigits: 1 });
+
+export const count = (number) => (number === null || number === undefined ? "–" : whole.format(number));
+
+export const compact = (number) => (number === null || number === undefined ? "–" : short.format(number));
+
+export function rate(number) {
+  if (number === null || number === undefined) return "–";
+  return number > 0 && number < 10 ? number.toFixed(1) : whole.format(number);
+}
+
+export function bytes(number) {
+  if (number === null || number === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  while (number >= 1024 && unit < units.length - 1) {
+    number /= 1024;
+    unit += 1;
+  }
+  return `${unit && number < 10 ? number.toFixed(1) : Math.round(number)} ${units[unit]}`;
+}
+
+export function span(ms) {
+  if (ms === null || ms === undefined) return "–";
+  if (ms === 0) return "0 s";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < MINUTE) return `${ms < 10_000 ? (ms / 1000).toFixed(1).replace(".0", "") : Math.round(ms / 1000)} s`;
+  if (ms < HOUR) return `${Math.round(ms / MINUTE)} min`;
+  if (ms < 2 * DAY) return `${(ms / HOUR).toFixed(1).replace(".0", "")} h`;
+  return `${(ms / DAY).toFixed(1).replace(".0", "")} d`;
+}
+
+export const seconds = (value) => (value === undefined ? "–" : span(1000 * value));
+
+export const ago = (ms, now) => (ms === null || ms === undefined ? "–" : now - ms < 1000 ? "just now" : `${span(now - ms)} ago`);
+
+const formats = new Map();
+
+function inZone(zone, parts) {
+  const key = `${zone} ${Object.keys(parts)}`;
+  if (!formats.has(key)) {
+    let made;
+    try {
+      made = new Intl.DateTimeFormat("en-GB", { timeZone: zone, ...parts });
+    } catch {
+      // A zone that this browser does not know.
+      made = new Intl.DateTimeFormat("en-GB", { timeZone: "UTC", ...parts });
+    }
+    formats.set(key, made);
+  }
+  return formats.get(key);
+}
+
+const CLOCK = { hour: "2-digit", minute: "2-digit" };
+
+export const clock = (ms, zone = "UTC") => inZone(zone, CLOCK).format(ms);
+
+export const exactClock = (ms) => inZone("UTC", { ...CLOCK, second: "2-digit" }).format(ms);
+
+export const day = (ms, zone = "UTC") => inZone(zone, { weekday: "short", day: "numeric", month: "short" }).format(ms);
+
+export const moment = (ms) => (ms === null || ms === undefined ? "–" : `${day(ms)}, ${exactClock(ms)}`);
+
+// State of a route -> its word and its kind, which gives colour and sign.
+const ROUTE_STATES = {
+  running: ["running", "good"],
+  caught_up: ["caught up", "good"],
+  starting: ["starting", "calm"],
+  stopped: ["stopped", "still"],
+  not_started: ["not started", "still"],
+  no_table: ["no table yet", "still"],
+  waiting: ["waiting", "warn"],
+  halted: ["halted", "bad"],
+  unknown: ["not known", "bad"],
+};
+
+export const routeState = (state) => ROUTE_STATES[state] ?? [String(state), "still"];
+
+// State of an hour -> what it means.
+export const STANDS = {
+  open: "takes rows",
+  overdue: "open for longer than it should be",
+  closed: "rows that still come are late",
+  ready: "complete and announced",
+  late: "rows have come since it was announced",
+  expired: "dropped by its owner",
+};

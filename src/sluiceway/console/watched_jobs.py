@@ -1,0 +1,156 @@
+"""Looks at all jobs of the page again and again, so that a browser never waits for a broker."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluiceway.console.contract import Document, JobAnswers
+from sluiceway.console.history import History
+from sluiceway.errors import SluicewayError
+from sluiceway.observe.log import Log
+
+LOOK_EVERY_S = 2.0
+PARTITIONS_EVERY_S = 10.0
+_CLOSE_TIMEOUT_S = 15.0
+_SHARE = 20
+
+TellError = Callable[[SluicewayError, JobAnswers], Document]
+"""Makes the field `error` of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the last look at a job has found.
+
+    Attributes:
+        at_ms: When it ended, in milliseconds since the epoch.
+        took_ms: How long it took.
+        status: The document of `status`; one with `error` alone when the job cannot be looked at.
+        stands: Route -> state of a partition -> how many there are.
+    """
+
+    at_ms: int
+    took_ms: int
+    status: Document
+    stands: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+class WatchedJob:
+    """One job of the page. Its thread looks; any thread reads.
+
+    Args:
+        name: In addresses of the page; unique.
+        answers: Of the job.
+        tell_error: Makes an error a document.
+        log: Told of bugs.
+    """
+
+    def __init__(self, name: str, answers: JobAnswers, tell_error: TellError, log: Log) -> None:
+        self.name = name
+        self.answers = answers
+        self.history = History()
+        self._tell_error = tell_error
+        self._log = log
+        self._seen: Seen | None = None
+        self._stands: dict[str, dict[str, int]] = {}
+        self._stands_due = 0.0
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"watch-{name}", daemon=True)
+
+    @property
+    def seen(self) -> Seen | None:
+        """The last look; None before the first one has ended."""
+        return self._seen
+
+    def start(self) -> None:
+        """Begin to look. Called once."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop looking; a look that goes on ends by itself."""
+        self._closing.set()
+
+    def join(self) -> None:
+        """Wait for the last look, for some seconds."""
+        if self._thread.is_alive():
+            self._thread.join(_CLOSE_TIMEOUT_S)
+
+    def look(self) -> Seen:
+        """Look once. Called by the thread; by tests too."""
+        begun = time.monotonic()
+        try:
+            status = self.answers.status()
+            self._count_partitions(begun)
+        except SluicewayError as error:
+            status = self._without(self._tell_error(error, self.answers))
+        except Exception as error:  # noqa: BLE001 - the boundary of the thread: it goes on
+            self._log.warning("page_look_failed", job=self.name, error=repr(error))
+            told = SluicewayError(f"a look at the job failed: {type(error).__name__}")
+            status = self._without(self._tell_error(told, self.answers))
+        now_ms = time.time_ns() // 1_000_000
+        self.history.note(now_ms, status["routes"])
+        took_ms = int(1000 * (time.monotonic() - begun))
+        self._seen = Seen(now_ms, took_ms, status, self._stands)
+        return self._seen
+
+    def _without(self, error: Document) -> dict[str, Any]:
+        return {"job": self.answers.path.stem, "ok": False, "error": error, "routes": []}
+
+    def _count_partitions(self, begun: float) -> None:
+        if begun < self._stands_due:
+            return
+        routes = self.answers.partitions()["routes"]
+        self._stands = {
+            each["route"]: dict(Counter(str(one["state"]) for one in each["prefixes"]))
+            for each in routes
+            if each.get("error") is None
+        }
+        took_s = time.monotonic() - begun
+        # Large ledgers are read less often: a twentieth of the time at most.
+        self._stands_due = begun + max(PARTITIONS_EVERY_S, _SHARE * took_s)
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self.look()
+            self._closing.wait(LOOK_EVERY_S)
+
+
+class WatchedJobs:
+    """All jobs of the page, by name and in their order.
+
+    Args:
+        jobs: Answers of each.
+        tell_error: Makes an error a document.
+        log: Told of bugs.
+    """
+
+    def __init__(self, jobs: Sequence[JobAnswers], tell_error: TellError, log: Log) -> None:
+        self.by_name: dict[str, WatchedJob] = {}
+        for each in jobs:
+            name = unused_name(each.path.stem, self.by_name)
+            self.by_name[name] = WatchedJob(name, each, tell_error, log)
+
+    def __enter__(self) -> "WatchedJobs":
+        for job in self.by_name.values():
+            job.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for job in self.by_name.values():
+            job.close()
+        for job in self.by_name.values():
+            job.join()
+
+
+def unused_name(stem: str, taken: Mapping[str, object]) -> str:
+    """A name for addresses, made of a file's: two files may have one name in two folders."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in stem)
+    plain = plain.strip(".") or "job"
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain}-{number}"
+    return name

@@ -1,0 +1,1 @@
+"""Values -> Arrow columns, exactly, for all formats."""

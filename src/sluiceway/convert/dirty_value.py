@@ -1,0 +1,89 @@
+"""The exception that carries a value's dirty reason up to its row."""
+
+from collections.abc import Sequence
+
+from sluiceway.convert.json_values import described
+from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow
+
+_NO_VALUE = object()
+
+
+class DirtyValueError(Exception):
+    """A payload, or a value in it, cannot be converted. Never leaves this package.
+
+    Args:
+        reason: Stable code.
+        detail: For people: what is wrong, without the value, which a policy may hide.
+        stage: `decode` when the payload as a whole is meant, else `convert`.
+    """
+
+    def __init__(self, reason: DirtyReason, detail: str, *, stage: str = "convert") -> None:
+        super().__init__(detail)
+        self.reason = reason
+        self.detail = detail
+        self.stage = stage
+        self._steps: list[str | int] = []
+        self._value: object = _NO_VALUE
+        self._target = ""
+        self._redacted = False
+
+    def of(self, value: object, target: str) -> "DirtyValueError":
+        """Say which value was to become what; only the first call counts, the innermost value's.
+
+        Args:
+            value: As it stands in the payload.
+            target: The type it does not fit.
+
+        Returns:
+            The same exception, to be raised again.
+        """
+        if not self._target:
+            self._value, self._target = value, target
+        return self
+
+    def under(self, *steps: str | int) -> "DirtyValueError":
+        """Put keys or list positions before the path. Called on the way up.
+
+        Returns:
+            The same exception, to be raised again.
+        """
+        self._steps[:0] = steps
+        return self
+
+    def redacted(self) -> "DirtyValueError":
+        """Show no value in the message.
+
+        Returns:
+            The same exception, to be raised again.
+        """
+        self._redacted = True
+        return self
+
+    @property
+    def path(self) -> str:
+        """The place of the value, as `geo.tags[3]`; cut when keys are long."""
+        text = path_text(self._steps)
+        # A key may hold what no text does, in a payload whose bytes are no UTF-8.
+        return text[:MESSAGE_LIMIT_CHARS].encode("utf-8", "replace").decode("utf-8")
+
+    @property
+    def message(self) -> str:
+        """The value, the type and what is wrong: `the number 12.5 -> int: not a whole number`."""
+        if not self._target:
+            return self.detail
+        # Details tell something of the value: its length, which of its parts is wrong.
+        detail = self.reason.value if self._redacted else self.detail
+        return f"{described(self._value, redacted=self._redacted)} -> {self._target}: {detail}"
+
+    def row(self, index: int) -> DirtyRow:
+        """The dirty row for the payload at `index`."""
+        message = self.message[:MESSAGE_LIMIT_CHARS]
+        return DirtyRow(index, self.stage, self.reason, self.path, message)
+
+
+def path_text(steps: Sequence[str | int]) -> str:
+    """A value's place as text: `geo.tags[3]`."""
+    text = ""
+    for step in steps:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text

@@ -1,0 +1,169 @@
+"""Keys that no column reads: found, dirty, or kept in a column of their own."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from sluiceway.convert.dirty_value import DirtyValueError, path_text
+from sluiceway.convert.exact_values import Convert, compile_value
+from sluiceway.convert.json_values import JsonObject
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.hive_types import format_hive_type
+from sluiceway.types.schema import (
+    DataType,
+    Field,
+    ListType,
+    MapType,
+    Schema,
+    StringType,
+    StructType,
+)
+
+ExtraRule = Literal["ignore", "dirty", "keep", "evolve"]
+"""`evolve` is `dirty` for keys that a column could be made for: they hold something, in an object
+that columns read as a whole. Objects that columns only reach into may hold others."""
+
+_KEPT_IN = (StringType(), MapType(StringType(), StringType()))
+Step = str | int
+
+
+@dataclass(slots=True)
+class Known:
+    """What of a value is read.
+
+    Attributes:
+        everything: All that may be in it.
+        whole: It is an object that a column, or the columns together, read as a whole.
+        keys: Of an object; empty where it is none.
+        items: Of the items of a list, or the values of a map.
+    """
+
+    everything: bool = False
+    whole: bool = False
+    keys: dict[str, "Known"] = field(default_factory=dict)
+    items: "Known | None" = None
+
+
+class ExtraKeys:
+    """Settles keys that no column reads, on the slow path. Created once a task.
+
+    Args:
+        schema: Columns that are read by key.
+        column: The one that keeps the others' keys; None: they make the row dirty.
+        only_held: Only those do that `ExtraRule` names for `evolve`.
+
+    Raises:
+        ValueError: The column is of another type, or required.
+    """
+
+    def __init__(self, schema: Schema, column: Field | None, *, only_held: bool = False) -> None:
+        self._known = known_of(schema)
+        self._only_held = only_held
+        self._keep = None if column is None else _keeper(column)
+
+    def settle(self, holder: Mapping[str, object]) -> object:
+        """What the column holds for a payload, None where there is none or no other key.
+
+        Called once per payload.
+
+        Args:
+            holder: The payload's object.
+
+        Raises:
+            DirtyValueError: There is such a key, and no column for it; or one came twice.
+        """
+        found: dict[str, object] = {}
+        for steps, value, doubled in unread(holder, self._known, only_held=self._only_held):
+            if self._keep is None:
+                message = "no column reads this key"
+                raise DirtyValueError(DirtyReason.UNEXPECTED_FIELD, message).under(*steps)
+            name = path_text(steps)
+            if doubled or name in found:
+                message = "the key came more than once"
+                raise DirtyValueError(DirtyReason.DUPLICATE_KEY, message).under(*steps)
+            found[name] = value
+        return self._keep(found) if found and self._keep is not None else None
+
+
+def kept_column(schema: Schema, rule: ExtraRule, name: str) -> Field | None:
+    """The column that keeps other keys. Called where a decoder is made.
+
+    Args:
+        schema: All columns.
+        rule: What happens to such keys.
+        name: As the option says; may be empty.
+
+    Raises:
+        ValueError: `keep` without such a column, or a column without `keep`.
+    """
+    if rule != "keep":
+        if name:
+            raise ValueError("extra_column goes with extra: keep")
+        return None
+    found = [column for column in schema.fields if column.name == name]
+    if not found:
+        raise ValueError(
+            "extra: keep needs extra_column: the name of a column of type map<string,string> or "
+            "string"
+        )
+    return found[0]
+
+
+def _keeper(column: Field) -> Convert:
+    if column.type not in _KEPT_IN or column.required:
+        kind = format_hive_type(column.type)
+        raise ValueError(
+            f"extra_column is a map<string,string> or string that is not required, and "
+            f"{column.name} is {'required' if column.required else kind}"
+        )
+    return compile_value(column.type, None, replace(column.policy, on_lossy="text"))
+
+
+def known_of(schema: Schema) -> Known:
+    """What columns read of a payload."""
+    top = Known(whole=True)
+    for column in schema.fields:
+        known = top
+        for key in column.path or (column.name,):
+            known = known.keys.setdefault(key, Known())
+        _add(known, column.type)
+    return top
+
+
+def _add(known: Known, data_type: DataType) -> None:
+    match data_type:
+        case ListType(inner) | MapType(_, inner):
+            known.items = known.items or Known()
+            _add(known.items, inner)
+        case StructType(fields):
+            known.whole = True
+            for one in fields:
+                _add(known.keys.setdefault(one.name, Known()), one.type)
+        case _:
+            known.everything = True
+
+
+def unread(
+    value: object, known: Known, steps: tuple[Step, ...] = (), *, only_held: bool = False
+) -> Iterator[tuple[tuple[Step, ...], object, bool]]:
+    """Values under keys that are not read, with their paths, and whether the key came twice.
+
+    Args:
+        value: As the slow path has it.
+        known: What of it is read.
+        steps: Path to it.
+        only_held: Only those that `ExtraRule` names for `evolve`.
+    """
+    if known.everything:
+        return
+    if isinstance(value, list) and known.items is not None:
+        for place, item in enumerate(value):
+            yield from unread(item, known.items, (*steps, place), only_held=only_held)
+    elif isinstance(value, dict):
+        doubled = value.doubled if isinstance(value, JsonObject) else ()
+        for key, item in value.items():
+            below = known.items or known.keys.get(key)
+            if below is not None:
+                yield from unread(item, below, (*steps, key), only_held=only_held)
+            elif not only_held or (known.whole and item is not None):
+                yield (*steps, key), item, key in doubled

@@ -1,0 +1,142 @@
+"""Column types from values of JSON: what one value could be, and what several have in common."""
+
+import re
+from collections.abc import Iterable
+
+from sluiceway.convert.json_values import NonFiniteText, NumberText
+from sluiceway.types.hive_types import MAX_PRECISION
+from sluiceway.types.schema import (
+    BooleanType,
+    DataType,
+    DecimalType,
+    Field,
+    FloatType,
+    IntegerType,
+    ListType,
+    StringType,
+    StructType,
+)
+
+_INTEGER = re.compile(r"-?\d+")
+_NAME = re.compile(r"[A-Za-z_]\w{0,127}", re.ASCII)
+_BIGINT = range(-(2**63), 2**63)
+_BIG = DecimalType(MAX_PRECISION, 0)
+_NUMBERS: tuple[DataType, ...] = (IntegerType(64), _BIG, FloatType(64))
+"""Each takes what those before it take."""
+
+
+class UntypedError(ValueError):
+    """Values have no type in common, or one that no column has; says why."""
+
+
+def is_field_name(key: str) -> bool:
+    """Whether a key can be the name of a column or of a field of a struct."""
+    return _NAME.fullmatch(key) is not None
+
+
+def type_of(value: object) -> DataType | None:
+    """The narrowest type of the kinds that are added or proposed; numbers as `NumberText`.
+
+    Args:
+        value: A JSON value.
+
+    Returns:
+        None when nothing can be told: null, an empty list or object, or one of nulls.
+
+    Raises:
+        UntypedError: No column type has such values.
+    """
+    match value:
+        case None:
+            return None
+        case bool():
+            return BooleanType()
+        case NumberText():
+            return _number_type(value)
+        case NonFiniteText():
+            raise UntypedError("NaN or an infinity is no JSON")
+        case str():
+            return StringType()
+        case list():
+            element = common_type(type_of(item) for item in value)
+            return None if element is None else ListType(element)
+        case dict():
+            return _struct_type(value)
+        case _:
+            raise UntypedError(f"a {type(value).__name__} is no value of JSON")
+
+
+def common_type(found: Iterable[DataType | None]) -> DataType | None:
+    """The narrowest type that takes values of all of these; None when none of them tells.
+
+    Raises:
+        UntypedError: There is none.
+    """
+    common: DataType | None = None
+    for each in found:
+        common = each if common is None else common if each is None else _merged(common, each)
+    return common
+
+
+def _number_type(text: str) -> DataType:
+    if not _INTEGER.fullmatch(text):
+        return FloatType(64)
+    if len(text) <= MAX_PRECISION and int(text) in _BIGINT:
+        return IntegerType(64)
+    if len(text.lstrip("-")) <= MAX_PRECISION:
+        return _BIG
+    raise UntypedError(f"a number of more than {MAX_PRECISION} digits")
+
+
+def _struct_type(value: dict[str, object]) -> StructType | None:
+    fields, names = [], set[str]()
+    for key, inner in value.items():
+        found = type_of(inner)
+        if found is None:
+            continue
+        if not is_field_name(key):
+            raise UntypedError(f"the key {key[:40]!a} is no name of a field")
+        if key.lower() in names:
+            raise UntypedError(f"the key {key!a} comes in two spellings")
+        names.add(key.lower())
+        fields.append(Field(key, found))
+    return StructType(tuple(fields)) if fields else None
+
+
+def _merged(one: DataType, other: DataType) -> DataType:
+    if one == other:
+        return one
+    if isinstance(one, ListType) and isinstance(other, ListType):
+        return ListType(_merged(one.element, other.element))
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return _merged_structs(one.fields, other.fields)
+    if one in _NUMBERS and other in _NUMBERS:
+        return max(one, other, key=_NUMBERS.index)
+    raise UntypedError(f"values are {_kind(one)} and {_kind(other)}")
+
+
+def _merged_structs(one: tuple[Field, ...], other: tuple[Field, ...]) -> StructType:
+    fields = {field.name: field for field in one}
+    spelt = {name.lower(): name for name in fields}
+    for field in other:
+        known = spelt.setdefault(field.name.lower(), field.name)
+        if known != field.name:
+            raise UntypedError(f"the key {field.name!a} comes in two spellings")
+        held = fields.get(field.name)
+        merged = field.type if held is None else _merged(held.type, field.type)
+        fields[field.name] = Field(field.name, merged)
+    return StructType(tuple(fields.values()))
+
+
+def _kind(of: DataType) -> str:
+    match of:
+        case StructType():
+            return "objects"
+        case ListType():
+            return "arrays"
+        case StringType():
+            return "strings"
+        case BooleanType():
+            return "booleans"
+        case _:
+            return "numbers"

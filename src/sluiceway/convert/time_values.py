@@ -1,0 +1,89 @@
+"""Texts -> days and instants, by the column's format, zone and policy, on the slow path."""
+
+from collections.abc import Callable
+from zoneinfo import ZoneInfo
+
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.iso_time import (
+    EPOCH_ORDINAL,
+    TooFineError,
+    WallTime,
+    day_in_zone,
+    instant_us,
+    parse_iso_date,
+    parse_iso_timestamp,
+)
+from sluiceway.types.policy import Policy
+from sluiceway.types.time_format import compile_time_format
+
+ReadTime = Callable[[str], int | None]
+
+
+def compile_day_text(policy: Policy) -> ReadTime:
+    """Make the reading of days. Called once a column.
+
+    Returns:
+        A function from text to days since 1970-01-01 or None; it raises DirtyValueError.
+    """
+    if policy.format is None:
+        return _telling(parse_iso_date)
+    reader = compile_time_format(policy.format)
+    if not reader.has_offset:
+        return _telling(lambda text: reader.read(text).second.toordinal() - EPOCH_ORDINAL)
+    zone = ZoneInfo(policy.timezone or "UTC")
+    return _telling(lambda text: day_in_zone(_floor_us(reader.read(text), zone), zone))
+
+
+def compile_instant_text(policy: Policy) -> ReadTime:
+    """Make the reading of instants. Called once a column.
+
+    Returns:
+        A function from text to microseconds since the epoch or None; it raises DirtyValueError.
+    """
+    if policy.format is None and policy.timezone is None and policy.on_lossy == "dirty":
+        return _telling(parse_iso_timestamp)
+    reader = compile_time_format(policy.format or "iso8601")
+    zone = ZoneInfo(policy.timezone) if policy.timezone else None
+    rounding = policy.rounding
+
+    def read(text: str) -> int | None:
+        try:
+            return instant_us(reader.read(text), zone, rounding)
+        except TooFineError:
+            if policy.on_lossy == "null":
+                return None
+            raise
+
+    return _telling(read)
+
+
+def compile_day_of_instant(policy: Policy, read_us: ReadTime) -> ReadTime:
+    """Make the reading of days from numbers. Called once a column.
+
+    Args:
+        policy: Its zone says which day an instant is.
+        read_us: From a number's text to microseconds since the epoch.
+    """
+    zone = ZoneInfo(policy.timezone or "UTC")
+
+    def read(text: str) -> int | None:
+        time_us = read_us(text)
+        return None if time_us is None else day_in_zone(time_us, zone)
+
+    return _telling(read)
+
+
+def _floor_us(wall: WallTime, zone: ZoneInfo) -> int:
+    # Digits beyond microseconds never change the day.
+    return instant_us(wall, zone, "ROUND_FLOOR")
+
+
+def _telling(read: ReadTime) -> ReadTime:
+    def told(text: str) -> int | None:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise DirtyValueError(DirtyReason.BAD_TIME, str(error)) from error
+
+    return told

@@ -1,0 +1,77 @@
+"""Keys of payloads that a column could be made for, and where it would be."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sluiceway.convert.extra_keys import Known, Step, known_of, unread
+from sluiceway.types.evolution import ELEMENT, VALUE
+from sluiceway.types.schema import ListType, MapType, Schema, StructType
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownField:
+    """A key with a value that is not null.
+
+    Attributes:
+        column: The column inside of which it is; empty for one at the payload's top.
+        path: Keys from there; `ELEMENT` and `VALUE` for elements of a list and values of a map.
+        value: As JSON has it, numbers as `NumberText`; or as in `convert.typed_values`.
+    """
+
+    column: str
+    path: tuple[str, ...]
+    value: object
+
+
+class UnknownFields:
+    """Looks at payloads of one schema. Created once a task, used by one thread.
+
+    Objects that columns only reach into by their `path` may hold other keys: what is taken from
+    them was chosen. A key with null holds nothing, and neither do keys of maps.
+
+    Args:
+        schema: Columns that come from the payload.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._known = known_of(schema)
+        self._columns = {
+            column.path or (column.name,): column.name
+            for column in schema.fields
+            if isinstance(column.type, StructType | ListType | MapType)
+        }
+
+    def of(self, holder: Mapping[str, object]) -> list[UnknownField]:
+        """Unknown fields of a payload, in its order.
+
+        Args:
+            holder: What it holds; see `RowDecoder.fields_of`.
+        """
+        return [
+            self._placed(steps, value)
+            for steps, value, _ in unread(holder, self._known, only_held=True)
+        ]
+
+    def _placed(self, steps: tuple[Step, ...], value: object) -> UnknownField:
+        path = _general(self._known, steps)
+        for length in range(1, len(path)):
+            column = self._columns.get(path[:length])
+            if column is not None:
+                return UnknownField(column, path[length:], value)
+        return UnknownField("", path, value)
+
+
+def _general(known: Known, steps: tuple[Step, ...]) -> tuple[str, ...]:
+    """A path without what differs from row to row: places in lists, and keys of maps."""
+    path: list[str] = []
+    at: Known | None = known
+    for step in steps:
+        if at is None:
+            path.append(str(step))
+        elif at.items is not None:
+            path.append(ELEMENT if isinstance(step, int) else VALUE)
+            at = at.items
+        else:
+            path.append(str(step))
+            at = at.keys.get(str(step))
+    return tuple(path)

@@ -1,0 +1,1 @@
+"""Everything behind the commit: what makes something outside equal to the log."""

@@ -1,0 +1,238 @@
+"""Tells others of announcements, beside the commits: at least once, in order, with a key.
+
+Each receiver has a place of its own. The ledger says what there is to tell; the file
+`told-<receiver>.json` only how far that was done, so that a restart does not begin at slot 0.
+"""
+
+import json
+import threading
+import time
+from abc import ABC, abstractmethod
+from bisect import insort
+from dataclasses import dataclass
+
+from sluiceway.errors import LedgerCorruptError, Retriable, SluicewayError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.follower import PIECE_S, Follower, LogView
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ReadyRecord
+from sluiceway.ledger.records import FenceRecord
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import StrictJsonError, decode, encode
+
+_MOST_PARTITIONS = 1000
+_MOST_NAME_BYTES = 256 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What a receiver is told.
+
+    Attributes:
+        key: Of this announcement for ever: ledger, prefix, version.
+        body: Canonical JSON.
+    """
+
+    key: str
+    body: bytes
+
+
+class Receiver(ABC):
+    """Somebody who is told of announcements."""
+
+    name: str
+
+    @abstractmethod
+    def send(self, announcement: Announcement) -> None:
+        """Tell it; returns when it has said that it knows. Called again after any failure.
+
+        Raises:
+            SluicewayError: It did not, or nobody knows. Holds no secret.
+        """
+
+    def close(self) -> None:
+        """Release connections, until something is sent again. Safe to repeat."""
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    through: int
+
+
+def announcement_of(fence: FenceRecord, body: ReadyRecord, ready_seq: int) -> Announcement:
+    """What is told of a READY record.
+
+    Args:
+        fence: The ledger's.
+        body: Of the record.
+        ready_seq: Its slot.
+    """
+    key = f"{fence.ledger}:{body.prefix}:{body.version}"
+    told: dict[str, object] = {
+        "idempotency_key": key,
+        "job": fence.job,
+        "route": fence.route,
+        "ledger": fence.ledger,
+        "table": f"{fence.table.database}.{fence.table.name}",
+        "prefix": body.prefix,
+        "version": body.version,
+        "ready_seq": ready_seq,
+        "as_of_seq": body.as_of_seq,
+        "rows": int(body.rows),
+        "files": int(body.files),
+        "whole": body.whole,
+    }
+    named = _named(body)
+    told["partitions"] = named
+    if len(body.partitions) > len(named):
+        told["more_partitions"] = len(body.partitions) - len(named)
+    return Announcement(key, json.dumps(told, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _named(body: ReadyRecord) -> list[str]:
+    """Partitions that are told by name: no more than any receiver takes, whatever rows say."""
+    named: list[str] = []
+    left = _MOST_NAME_BYTES
+    for each in body.partitions[:_MOST_PARTITIONS]:
+        left -= len(json.dumps(each.partition))
+        if left < 0:
+            break
+        named.append(each.partition)
+    return named
+
+
+class Teller(Follower):
+    """Tells one receiver.
+
+    Args:
+        receiver: Closed by this.
+        ledger_log: Of the route, to read.
+    """
+
+    after: tuple[str, ...] = ("catalog",)
+
+    def __init__(self, receiver: Receiver, ledger_log: LedgerLog) -> None:
+        self.name = f"tell-{receiver.name}"
+        self.connection = f"receiver {ledger_log.layout.route} {receiver.name}"
+        self._receiver = receiver
+        self._ledger_log = ledger_log
+        self._path = ledger_log.layout.told(receiver.name)
+        self._waiting: list[int] = []
+        self._through = 0
+        self._effects_through = 0
+        self._fence: FenceRecord | None = None
+        self._lock = threading.Lock()
+        self._known = False
+
+    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.note`: which announcements there are to tell of."""
+        if anew:
+            self._fence = fold.first_fence
+            self._effects_through = fold.effects_through
+        slots = [each.ready_seq for each in fold.closed.values() if each.version]
+        with self._lock:
+            for slot in slots:
+                if slot >= since:
+                    insort(self._waiting, slot)
+            self._through = fold.next_seq
+
+    def place(self) -> int:
+        """See `Follower.place`."""
+        with self._lock:
+            return self._waiting[0] if self._waiting else self._through
+
+    @property
+    def waiting(self) -> int:
+        """Announcements that it was not told of."""
+        with self._lock:
+            return len(self._waiting)
+
+    @property
+    def first_waiting(self) -> int | None:
+        """Slot of the first announcement that it was not told of; None when it knows all."""
+        with self._lock:
+            return min(self._waiting, default=None)
+
+    def waits(self) -> str:
+        """See `Follower.waits`."""
+        waiting = self.waiting
+        return f"{waiting} announcements wait" if waiting else ""
+
+    def rest_s(self) -> float | None:
+        """See `Follower.rest_s`: where the receiver was left is looked for at once."""
+        return None if self._known else 0.0
+
+    def follow(self, view: LogView) -> int:
+        """See `Follower.follow`: one announcement after the other.
+
+        Raises:
+            SluicewayError: The receiver does not know it, or nobody knows.
+        """
+        until = time.monotonic() + PIECE_S
+        try:
+            if not self._known:
+                self._go_on()
+            while (slot := self.first_waiting) is not None and slot < view.through:
+                self._tell(slot)
+                if view.over() or time.monotonic() >= until:
+                    break
+        except SluicewayError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a library's own words may hold an address
+            # with a secret: neither they nor the stack are told.
+            raise Retriable(f"{type(error).__name__} while it was told") from None
+        return self.place()
+
+    def close(self) -> None:
+        """See `Follower.close`; what was not told is told by the next driver."""
+        self._receiver.close()
+
+    def _go_on(self) -> None:
+        """Forget what it was told of."""
+        storage, through = self._ledger_log.storage, self._effects_through
+        raw = storage.read(self._path)
+        try:
+            through = through if raw is None else decode(raw, _Told).through
+        except StrictJsonError:
+            raw = None
+        if raw is None:
+            self._ledger_log.check_held()
+            # What is announced from now on is told, whatever happens to this process.
+            storage.overwrite(self._path, encode(_Told(through)))
+        with self._lock:
+            self._waiting = [slot for slot in self._waiting if slot >= through]
+        self._known = True
+
+    def _tell(self, slot: int) -> None:
+        announcement = self._read(slot)
+        self._ledger_log.check_held()
+        self._receiver.send(announcement)
+        self._ledger_log.storage.overwrite(self._path, encode(_Told(slot + 1)))
+        with self._lock:
+            self._waiting.remove(slot)
+            done = not self._waiting
+        if done:
+            # The next one may be an hour away, and there may be a thousand routes.
+            self._receiver.close()
+
+    def _read(self, slot: int) -> Announcement:
+        found = self._ledger_log.read_slot(slot)
+        body = None if found is None else found[0].body
+        if not isinstance(body, ReadyRecord) or self._fence is None:
+            raise LedgerCorruptError(f"slot {slot} is no READY, and one was there")
+        return announcement_of(self._fence, body, slot)
+
+
+def told_through(storage: Storage, layout: LedgerLayout, receiver: str) -> int:
+    """Slot below which a receiver knows all announcements, as the driver has noted last.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    raw = storage.read(layout.told(receiver))
+    try:
+        return 0 if raw is None else decode(raw, _Told).through
+    except StrictJsonError:
+        return 0

@@ -1,0 +1,188 @@
+"""Effects in the catalog, as desired state, outside the commit path (commit rule 16)."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from sluiceway.followers.moved_partitions import MovedPartitions
+from sluiceway.followers.ready_effects import ReadyEffects
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.follower import Follower, LogView
+from sluiceway.observe.failpoints import reach
+from sluiceway.observe.log import Log
+from sluiceway.sinks.contract import DesiredPartition, ParkedPartition, TableSink
+
+_PARKED_RETRY_S = 60.0
+# Between so many the log is looked at again: another driver may have taken over.
+_MOST_AT_ONCE = 1000
+# With nothing to apply, the catalog is only asked whether the table is there still.
+_LOOK_INTERVAL_S = 30.0
+
+
+_Applied = tuple[list[DesiredPartition], tuple[ParkedPartition, ...]]
+"""Partitions that were compared, and those of them that were left alone."""
+
+
+class CatalogFollower(Follower):
+    """Makes the catalog equal to what the fold asks for.
+
+    A catalog that is down delays partitions, never commits. A table that is gone, or another driver
+    that has taken over, ends the route.
+    Commits that bring no partition cost the catalog one call in 30 s, however many there are; that
+    is how late a table that is gone may be noticed.
+
+    Args:
+        sink: Of the route.
+        log: To tell a person.
+        on_applied: Told of the slot below which the catalog has all that is asked for.
+        moved: What has moved.
+        check_held: Asked before the catalog is told anything.
+        ready: What announcements leave in the table; None when there are none.
+    """
+
+    name = "catalog"
+    after: tuple[str, ...] = ("files",)
+    owns_table = True
+
+    def __init__(
+        self,
+        sink: TableSink,
+        log: Log,
+        on_applied: Callable[[int], None],
+        moved: MovedPartitions,
+        *,
+        check_held: Callable[[], None],
+        ready: ReadyEffects | None = None,
+    ) -> None:
+        self._sink = sink
+        self._ready = ready
+        self._check_held = check_held
+        self._log = log
+        self._on_applied = on_applied
+        self._moved = moved
+        self._asked: deque[tuple[int, list[DesiredPartition]]] = deque()
+        self._wanted: dict[tuple[str, ...], DesiredPartition] = {}
+        self._parked: dict[tuple[str, ...], DesiredPartition] = {}
+        self._reasons: dict[tuple[str, ...], str] = {}
+        self._place = self._taken = 0
+        self._parked_due = 0.0
+        self._lock = threading.Lock()
+        self._looked = time.monotonic()
+        self._look_owed = False
+
+    def want(self, partitions: list[DesiredPartition], through: int) -> None:
+        """Ask for partitions; returns at once.
+
+        Args:
+            partitions: Those that records below `through` ask for and nobody has applied yet.
+            through: Slot up to which the catalog will be equal afterwards.
+        """
+        with self._lock:
+            self._asked.append((through, partitions))
+
+    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.note`: what it wants is told by `want`."""
+        if anew:
+            self._place = self._taken = fold.effects_through
+
+    def place(self) -> int:
+        """See `Follower.place`: what is parked does not keep others waiting."""
+        return self._place
+
+    def follow(self, view: LogView) -> int:
+        """See `Follower.follow`.
+
+        Raises:
+            FencedError: Another driver has taken over.
+            TableMismatchError: The table was dropped or created again.
+            SluicewayError: Store or catalog do not answer.
+        """
+        through = self._take_asked(view)
+        due = self._parked and time.monotonic() >= self._parked_due
+        if due or self._wanted:
+            self._wanted = self._parked | self._wanted
+        look = bool(self._wanted) or self._moved.pause_s() == 0.0
+        if not look and through == self._place and not self._look_owed:
+            return self._place
+        look = look or view.hasty or time.monotonic() >= self._looked + _LOOK_INTERVAL_S
+        batch, parked = self._apply(self._wanted) if look else ([], ())
+        if look:
+            self._looked = time.monotonic()
+        self._look_owed = not look
+        self._note(batch, parked, through)
+        return self._place
+
+    def _take_asked(self, view: LogView) -> int:
+        """What records ask for whose files have their names; the slot behind them."""
+        with self._lock:
+            while self._asked and self._asked[0][0] <= view.through:
+                self._taken, partitions = self._asked.popleft()
+                self._wanted.update((partition.values, partition) for partition in partitions)
+        return self._taken
+
+    def rest_s(self) -> float | None:
+        """See `Follower.rest_s`: looks at what has moved, at what is parked, at the table."""
+        now = time.monotonic()
+        dues = [] if (moved_s := self._moved.pause_s()) is None else [moved_s]
+        if self._parked:
+            dues.append(max(0.0, self._parked_due - now))
+        if self._look_owed:
+            dues.append(max(0.0, self._looked + _LOOK_INTERVAL_S - now))
+        return min(dues, default=None)
+
+    def waits(self) -> str:
+        """See `Follower.waits`."""
+        reasons = dict(self._reasons)
+        if not reasons:
+            return ""
+        first = next(iter(reasons))
+        return f"{len(reasons)} partitions are left alone, as {'/'.join(first)}: {reasons[first]}"
+
+    def _note(
+        self, batch: list[DesiredPartition], parked: tuple[ParkedPartition, ...], through: int
+    ) -> None:
+        reasons = {each.values: each.reason for each in parked}
+        for partition in batch:
+            self._wanted.pop(partition.values, None)
+            if partition.values not in reasons:
+                self._parked.pop(partition.values, None)
+                self._reasons.pop(partition.values, None)
+            elif self._parked.get(partition.values) != partition:
+                self._parked[partition.values] = partition
+                self._reasons[partition.values] = reasons[partition.values]
+                self._log.warning(
+                    "partition_parked",
+                    values="/".join(partition.values),
+                    reason=reasons[partition.values],
+                )
+        if reasons:
+            self._parked_due = time.monotonic() + _PARKED_RETRY_S
+        self._place = through
+        # A parked partition is asked for again, by this driver now and then, and by the next one.
+        if not self._parked:
+            self._on_applied(through)
+
+    def _apply(self, wanted: Mapping[tuple[str, ...], DesiredPartition]) -> _Applied:
+        self._check_held()
+        again = {each.values: each for each in self._moved.due(self._sink)}
+        batch = list((again | dict(wanted)).values())
+        parked = self._apply_all(batch)
+        reach("effects.applied")
+        self._moved.sweep()
+        return batch, parked
+
+    def _apply_all(self, batch: list[DesiredPartition]) -> tuple[ParkedPartition, ...]:
+        reach("effects.apply")
+        parked: tuple[ParkedPartition, ...] = ()
+        # Also without partitions: this is how a table that was dropped is noticed.
+        for start in range(0, max(len(batch), 1), _MOST_AT_ONCE):
+            part = batch[start : start + _MOST_AT_ONCE]
+            self._check_held()
+            if self._ready is not None:
+                self._ready.before(part)
+            parked += self._sink.apply(part)
+        if self._ready is not None:
+            self._check_held()
+            self._ready.after()
+        return parked

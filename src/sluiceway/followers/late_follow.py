@@ -1,0 +1,259 @@
+"""Has a table of its own follow a route's late place, behind the commits (commit rule 16).
+
+It reads the log and shows the partition of each late file that is published. Each step finds
+what was done before, so all may be repeated; the place in the log only saves work. A metastore
+that is down, or a table that is none of ours, stops this and nothing else.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sluiceway.config.config import RouteConfig
+from sluiceway.errors import TableMismatchError
+from sluiceway.ledger.follower import PIECE_S, Follower, LogView
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.owned_ledger import OwnedLedger, ledger_property
+from sluiceway.ledger.records import EpochRecord
+from sluiceway.observe.log import Log
+from sluiceway.sinks.contract import DesiredPartition
+from sluiceway.sinks.hive.catalogs import open_catalog
+from sluiceway.sinks.hive.late_table import LateTable
+from sluiceway.sinks.hive.partition_path import metastore_values
+from sluiceway.types.strict_json import StrictJsonError, decode, encode
+
+# How long a column may take that the route's own table has got, while no row is late.
+_COMPARE_EVERY_S: Final = 30.0
+_PARKED_RETRY_S: Final = 60.0
+_KEEP_EVERY: Final = 1_000
+_MOST: Final = 1_000
+_MOST_REMEMBERED: Final = 100_000
+
+Wanted = dict[tuple[str, ...], DesiredPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class LateShown:
+    """How far a table shows what came late: kept beside the ledger.
+
+    Attributes:
+        table: `database.table`.
+        created_at_s: Tells it from one of the same name that was dropped.
+        through: Slot below which all late files are shown.
+    """
+
+    table: str
+    created_at_s: int
+    through: int
+
+
+def late_follower(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> "LateTableFollower | None":
+    """Of a route; None where no table over late rows is asked for."""
+    table = late_table_of(config, owned.layout, ledger_property(owned.owner))
+    if table is None:
+        return None
+    made = LateTableFollower(owned.log, table, eyes)
+    made.connection = f"catalog {config.hive.metastore}"
+    return made
+
+
+def late_table_of(config: RouteConfig, layout: LedgerLayout, ledger: str) -> LateTable | None:
+    """The table over a route's late place, not yet found; None where no table is asked for.
+
+    Args:
+        config: The route.
+        layout: Of its own table.
+        ledger: What the property `sluiceway.ledger` of both says.
+    """
+    name, hive = config.late_table_name, config.hive
+    if name is None:
+        return None
+    client = open_catalog(hive.metastore, hive.timeout_s, config.stores)
+    main = f"{hive.database}.{hive.table}"
+    return LateTable(client, main, name, ledger=ledger, place=layout.late, stores=config.stores)
+
+
+class LateTableFollower(Follower):
+    """Of one route.
+
+    Args:
+        log: Of the route.
+        table: What shows them; closed here.
+        eyes: Told of what was left alone.
+    """
+
+    name = "late_table"
+    after: tuple[str, ...] = ("files",)
+
+    def __init__(self, log: LedgerLog, table: LateTable, eyes: Log) -> None:
+        self._log = log
+        self._table = table
+        self._eyes = eyes
+        self._made_at_s = 0
+        self._through = 0
+        self._kept = 0
+        self._shown: set[tuple[str, ...]] = set()
+        self._parked: Wanted = {}
+        self._told: dict[tuple[str, ...], str] = {}
+        self._compare_due = self._retry_due = 0.0
+        self._begun = False
+        self._left_alone = 0
+
+    def place(self) -> int:
+        """See `Follower.place`: what was left alone does not hold it."""
+        return self._through
+
+    def waits(self) -> str:
+        """See `Follower.waits`."""
+        if not self._left_alone:
+            return ""
+        return f"{self._table}: {self._left_alone} partitions were left alone, see the log"
+
+    def rest_s(self) -> float | None:
+        """See `Follower.rest_s`: the tables are compared now and then."""
+        due = min(self._compare_due, self._retry_due) if self._parked else self._compare_due
+        return max(0.0, due - time.monotonic())
+
+    def close(self) -> None:
+        """See `Follower.close`."""
+        self._table.close()
+
+    def follow(self, view: LogView) -> int:
+        """See `Follower.follow`: show what is published.
+
+        Raises:
+            TableMismatchError: The table cannot be one over late rows, or was dropped.
+            SluicewayError: Store or metastore do not answer.
+        """
+        try:
+            if not self._begun:
+                self._begin()
+            self._go_on(view)
+        except BaseException:
+            # Whatever it was: the table is looked for anew, and begun where it was left.
+            self._begun = False
+            raise
+        return self._through
+
+    def _begin(self) -> None:
+        """Find the table, or make it, and where it was left."""
+        path = self._log.layout.late_shown
+        self._log.check_held()
+        if not self._table.find():
+            # A new one shows nothing yet, however far the one before it was.
+            self._log.storage.remove(path)
+            self._table.make()
+            self._eyes.info("late_table_made", table=str(self._table))
+        self._table.follow()
+        self._made_at_s = self._table.created_at_s
+        self._parked, self._shown = {}, set()
+        self._kept = self._through = self._recalled()
+        self._begun = True
+        self._compare_due = time.monotonic() + _COMPARE_EVERY_S
+
+    def _recalled(self) -> int:
+        """Slot below which the table shows all late files, as far as is known."""
+        raw = self._log.storage.read(self._log.layout.late_shown)
+        try:
+            shown = None if raw is None else decode(raw, LateShown)
+        except StrictJsonError as error:
+            # Advice only: without it each partition is looked at again.
+            self._eyes.info("late_table_from_the_start", error=str(error))
+            shown = None
+        now = (str(self._table), self._made_at_s)
+        return shown.through if shown and (shown.table, shown.created_at_s) == now else 0
+
+    def _go_on(self, view: LogView) -> None:
+        """Show what there is, for a short while."""
+        now = time.monotonic()
+        if self._parked and now >= self._retry_due:
+            self._show(dict(self._parked), self._through)
+            self._keep(force=True)
+            self._retry_due = now + _PARKED_RETRY_S
+        for wanted, below in self._batches(view):
+            if wanted:
+                self._show(wanted, below)
+            self._through = below
+            self._keep(force=bool(wanted))
+            if view.over() or time.monotonic() >= now + PIECE_S:
+                return
+        if now >= self._compare_due:
+            self._compare()
+
+    def _batches(self, view: LogView) -> Iterator[tuple[Wanted, int]]:
+        """Partitions of the late files from the place on, and the slot behind each batch.
+
+        Raises:
+            LedgerCorruptError: A record is damaged or gone.
+            StorageUnavailableError: The store failed.
+        """
+        if self._through >= view.through:
+            return
+        wanted: Wanted = {}
+        for record in view.records(self._through):
+            if isinstance(record.body, EpochRecord):
+                for file in record.body.late_files:
+                    values = metastore_values(file.values)
+                    if values not in self._shown:
+                        folder = self._log.layout.final(file.final).rpartition("/")[0]
+                        wanted[values] = DesiredPartition(values, folder)
+            if len(wanted) >= _MOST:
+                yield wanted, record.seq + 1
+                wanted = {}
+        yield wanted, view.through
+
+    def _show(self, wanted: Wanted, below: int) -> None:
+        self._compare()
+        left = {
+            metastore_values(each.values): each.reason
+            for each in self._table.show(list(wanted.values()))
+        }
+        if not self._parked:
+            self._retry_due = time.monotonic() + _PARKED_RETRY_S
+        for values, partition in wanted.items():
+            if values in left:
+                self._parked[values] = partition
+                self._tell_parked(values, left[values])
+            else:
+                self._parked.pop(values, None)
+                self._told.pop(values, None)
+        self._left_alone = len(self._parked)
+        if len(self._shown) > _MOST_REMEMBERED:
+            self._shown.clear()
+        self._shown |= wanted.keys() - left.keys()
+        if len(wanted) > len(left):
+            shown = len(wanted) - len(left)
+            self._eyes.info("late_partitions_shown", partitions=shown, through=below)
+
+    def _tell_parked(self, values: tuple[str, ...], reason: str) -> None:
+        if self._told.get(values) != reason:
+            self._told[values] = reason
+            self._eyes.warning(
+                "late_partition_parked",
+                table=str(self._table),
+                values="/".join(values),
+                reason=reason,
+            )
+
+    def _compare(self) -> None:
+        """Look at the tables again; the late one gets the columns that the other one has."""
+        self._log.check_held()
+        if not self._table.find() or self._table.created_at_s != self._made_at_s:
+            raise TableMismatchError(
+                "the table was dropped",
+                where=str(self._table),
+                hint="all that came late is shown anew; take `late_table` out of the job file to "
+                "be rid of the table",
+            )
+        self._table.follow()
+        self._compare_due = time.monotonic() + _COMPARE_EVERY_S
+
+    def _keep(self, *, force: bool) -> None:
+        """Keep the place, unless something before it is still to be shown."""
+        if self._parked or not (force or self._through - self._kept >= _KEEP_EVERY):
+            return
+        shown = LateShown(str(self._table), self._made_at_s, self._through)
+        self._log.storage.overwrite(self._log.layout.late_shown, encode(shown))
+        self._kept = self._through

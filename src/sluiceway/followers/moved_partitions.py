@@ -1,0 +1,206 @@
+"""Partitions that have moved: read back again for a day, and their old folders removed.
+
+A call of a driver that died may still change the metastore, which has no fencing. And whoever
+reads the table may have asked it where a partition is just before it moved (commit rule 16). So
+each look is at what others have left there: it comes before this driver puts anything right.
+"""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sluiceway.catalog.locations import same_location
+from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
+from sluiceway.followers.ready_effects import SUCCESS
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import ExpireRecord, RemovedFile, ReplaceRecord
+from sluiceway.ledger.places import folder_to_remove, partition_in
+from sluiceway.ledger.records import Body
+from sluiceway.observe.log import Log
+from sluiceway.sinks.contract import DesiredPartition, TableSink
+
+READERS_GRACE_S = 3600.0
+"""How long an old folder stays after the metastore was seen to show the new one."""
+
+_LOOK_EVERY_S = 60.0
+_LOOK_FOR_S = 24 * 3600.0
+# Between looks that are further apart anybody may have moved readers, and back.
+_LOOKS_APART = 3
+
+
+@dataclass(frozen=True, slots=True)
+class OldFolder:
+    """A folder that a partition has left.
+
+    Attributes:
+        folder: Relative to the table.
+        seq: Slot of the REPLACE or EXPIRE that names its files.
+        now: How the partition has to be shown.
+    """
+
+    folder: str
+    seq: int
+    now: DesiredPartition
+
+
+@dataclass(slots=True)
+class _Waiting:
+    old: OldFolder
+    shown_since: float | None = None
+    shown_last: float = 0.0
+
+    def shown(self, now: float) -> float:
+        """Note that the new folder is shown; for how long it has been at every look."""
+        if self.shown_since is None or now > self.shown_last + _LOOKS_APART * _LOOK_EVERY_S:
+            # A driver that stood still, perhaps replaced since, begins to wait anew.
+            self.shown_since = now
+        self.shown_last = now
+        return now - self.shown_since
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether all looks for the readers' grace have found the new folder in its place."""
+        since = self.shown_since
+        return since is not None and self.shown_last - since >= READERS_GRACE_S
+
+
+class MovedPartitions:
+    """Of one route, while its driver lives.
+
+    The driver's thread tells what has moved; the thread that applies effects does the rest.
+    """
+
+    def __init__(self, ledger_log: LedgerLog, log: Log) -> None:
+        self._ledger_log = ledger_log
+        self._storage = ledger_log.storage
+        self._log = log
+        self._watched: dict[tuple[str, ...], tuple[DesiredPartition, float]] = {}
+        self._waiting: dict[str, _Waiting] = {}
+        self._gone: set[str] = set()
+        self._looked = time.monotonic()
+        self._lock = threading.Lock()
+
+    def take(self, moved: Sequence[DesiredPartition], old: Sequence[OldFolder]) -> None:
+        """Note what has moved. Called by the driver's thread, at START and after each record.
+
+        Args:
+            moved: Partitions as they have to be shown now; those that never moved are ignored.
+            old: All folders that were left and may still be there.
+        """
+        until = time.monotonic() + _LOOK_FOR_S
+        with self._lock:
+            for each in moved:
+                if each.first:
+                    self._watched[each.values] = (each, until)
+            for left in old:
+                known = self._waiting.get(left.folder)
+                if known is None:
+                    self._waiting[left.folder] = _Waiting(left)
+                elif known.old.now != left.now:
+                    known.old, known.shown_since = left, None
+
+    def take_gone(self) -> set[str]:
+        """Old folders that were removed since it was last asked. For the driver's thread."""
+        with self._lock:
+            gone, self._gone = self._gone, set()
+        return gone
+
+    def pause_s(self) -> float | None:
+        """Seconds until somebody has to look; None when nothing has moved."""
+        with self._lock:
+            if not self._watched and not self._waiting:
+                return None
+        return max(0.0, self._looked + _LOOK_EVERY_S - time.monotonic())
+
+    def due(self, sink: TableSink) -> list[DesiredPartition]:
+        """Look where readers are sent, when it is time; what has to be put right, or compared.
+
+        Called by the thread that applies effects, before it applies. A partition that is shown as
+        it has to be is not among those that are told: what a look finds at its place was left
+        there since the look before, and not put there in between.
+
+        Raises:
+            MetastoreUnavailableError: The metastore does not answer.
+            TableMismatchError: The table was dropped or created again.
+        """
+        if self.pause_s() != 0.0:
+            return []
+        now = time.monotonic()
+        with self._lock:
+            waiting = list(self._waiting.values())
+            self._watched = {
+                values: (each, until)
+                for values, (each, until) in self._watched.items()
+                if until > now
+            }
+            again = {values: each for values, (each, _) in self._watched.items()}
+        shown = sink.shown([each.old.now for each in waiting]) if waiting else {}
+        for each in waiting:
+            values = each.old.now.values
+            if shown is not None and _is_shown(each.old.now, shown):
+                each.shown(now)
+                again.pop(values, None)
+            else:
+                each.shown_since = None
+                again[values] = each.old.now
+        self._looked = now
+        return list(again.values())
+
+    def sweep(self) -> None:
+        """Remove old folders that no look has found shown for long. Called after each look.
+
+        Raises:
+            FencedError: Another driver has taken over.
+            StorageUnavailableError: Nobody knows whether one has.
+        """
+        with self._lock:
+            waiting = list(self._waiting.values())
+        for each in waiting:
+            if each.is_unseen:
+                self._ledger_log.check_held()
+                self._remove(each.old)
+
+    def _remove(self, old: OldFolder) -> None:
+        """Remove the files that the record names, and the folder when nothing else is in it."""
+        try:
+            self._remove_files(old)
+        except (StorageUnavailableError, LedgerCorruptError) as error:
+            # A damaged old record keeps the folder; `verify` says so, and no epoch reads it.
+            self._log.info("garbage_left", path=old.folder, error=str(error))
+            return
+        with self._lock:
+            del self._waiting[old.folder]
+            self._gone.add(old.folder)
+
+    def _remove_files(self, old: OldFolder) -> None:
+        found = self._ledger_log.read_slot(old.seq)
+        removed = _removed(old, None if found is None else found[0].body)
+        folder = self._ledger_log.layout.final(old.folder)
+        listed = {status.path for status in self._storage.list(folder)}
+        named = {f"{folder}/{file.name}" for file in removed}
+        # That it was complete is said by the new folder.
+        named.add(f"{folder}/{SUCCESS}")
+        for path in sorted(listed & named):
+            self._storage.remove(path)
+        if listed <= named:
+            self._storage.remove(self._ledger_log.layout.final(folder_to_remove(old.folder)))
+        self._log.info("old_folder_removed", folder=old.folder, files=len(listed & named))
+
+
+def _removed(old: OldFolder, body: Body | None) -> tuple[RemovedFile, ...]:
+    """Files that may go."""
+    if isinstance(body, ReplaceRecord):
+        return body.removed
+    if isinstance(body, ExpireRecord):
+        for each in body.partitions:
+            if each.partition == partition_in(old.folder) and each.removed:
+                return each.removed
+    raise InvariantError(f"slot {old.seq} names no files of {old.folder}, which stays")
+
+
+def _is_shown(wanted: DesiredPartition, shown: Mapping[tuple[str, ...], str]) -> bool:
+    found = shown.get(wanted.values)
+    if found is None or not wanted.exists:
+        return found is None and not wanted.exists
+    return same_location(found, wanted.location)

@@ -1,0 +1,93 @@
+"""What an announcement leaves in the table itself: `_SUCCESS` files and a table property.
+
+Desired state, like all effects in the catalog: applied beside the commits, again after a crash.
+A file `_SUCCESS` is written before the metastore is told of its partition, so that whoever finds
+the partition finds the file too; on_commit the partition is there before.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from sluiceway.config.ready_rule import ReadyRule
+from sluiceway.followers.announcements import Teller
+from sluiceway.followers.receivers import tellers_of
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.sinks.contract import DesiredPartition, TableSink
+from sluiceway.storage.contract import Storage
+
+SUCCESS = "_SUCCESS"
+
+
+class ReadyEffects:
+    """Of one route, while its driver lives.
+
+    The driver's thread says how far the table is complete; the catalog's turns do the rest.
+
+    Attributes:
+        tellers: Followers that tell others.
+    """
+
+    def __init__(
+        self, rule: ReadyRule, storage: Storage, sink: TableSink, tellers: Sequence[Teller] = ()
+    ) -> None:
+        self._rule = rule
+        self.tellers = tuple(tellers)
+        self._storage = storage
+        self._sink = sink
+        self._complete_us: int | None = None
+        self._said_us: int | None = None
+        self._lock = threading.Lock()
+
+    def want_complete(self, until_us: int | None) -> None:
+        """All hours that end at this time or before are announced. Returns at once."""
+        with self._lock:
+            if until_us is not None:
+                self._complete_us = max(until_us, self._complete_us or until_us)
+
+    @property
+    def told_below(self) -> int | None:
+        """Slot of the first announcement that somebody was not told of; None when there is none.
+
+        The next driver finds those to tell of by what is closed, so none of them may be sealed.
+        """
+        waiting = [each.first_waiting for each in self.tellers]
+        return min((slot for slot in waiting if slot is not None), default=None)
+
+    def before(self, partitions: Iterable[DesiredPartition]) -> None:
+        """Called before the catalog is told of partitions. Safe to repeat.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+        """
+        if not self._rule.success_file:
+            return
+        for each in partitions:
+            if not (each.announced and each.exists):
+                continue
+            path = f"{each.location}/{SUCCESS}"
+            if self._storage.status(path) is None:
+                self._storage.make_folders(each.location)
+                self._storage.overwrite(path, b"")
+
+    def after(self) -> None:
+        """Called when the catalog has all partitions. Safe to repeat.
+
+        Raises:
+            MetastoreUnavailableError: The catalog does not answer.
+            TableMismatchError: The table was dropped or created again.
+        """
+        with self._lock:
+            wanted = self._complete_us
+        if not self._rule.table_property or wanted is None or wanted == self._said_us:
+            return
+        self._sink.note_complete(wanted)
+        self._said_us = wanted
+
+
+def ready_effects(
+    rule: ReadyRule | None, ledger_log: LedgerLog, sink: TableSink
+) -> ReadyEffects | None:
+    """Of a route; None when it announces nothing."""
+    if rule is None:
+        return None
+    return ReadyEffects(rule, ledger_log.storage, sink, tellers_of(rule, ledger_log))

@@ -1,0 +1,38 @@
+"""The JSON decoder that a job file's options choose."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal, cast
+
+from sluiceway.formats.contract import RowDecoder
+from sluiceway.formats.json.decoder import Engine, JsonDecoder
+from sluiceway.formats.json.framed import FramedJsonDecoder
+from sluiceway.formats.options import FREE, known_options
+from sluiceway.types.schema import Schema
+
+if TYPE_CHECKING:
+    from sluiceway.convert.extra_keys import ExtraRule
+
+
+def open_json(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
+    """A decoder as `OpenDecoder` has it.
+
+    Raises:
+        ValueError: It cannot carry a column, or has no such option.
+    """
+    known = {
+        "extra": ("ignore", "dirty", "keep", "evolve"),
+        "extra_column": FREE,
+        "tombstones": ("dirty", "skip"),
+        "engine": ("auto", "native", "library"),
+        "frame": ("none", "confluent"),
+    }
+    chosen = known_options("json", options, known)
+    tombstones = cast("Literal['skip', 'dirty']", chosen["tombstones"])
+    decoder = JsonDecoder(
+        schema,
+        extra=cast("ExtraRule", chosen["extra"]),
+        extra_column=chosen["extra_column"],
+        tombstones=tombstones,
+        engine=cast("Engine", chosen["engine"]),
+    )
+    return decoder if chosen["frame"] == "none" else FramedJsonDecoder(decoder)

@@ -1,0 +1,157 @@
+"""Recognises what payloads of a topic are: plain JSON, a change log, or a registry's format."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_rows import parse_object
+from sluiceway.formats.changes.connect_values import DECIMAL, VARIABLE_DECIMAL
+from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
+from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
+from sluiceway.formats.schema_registry.frame import HEADER_BYTES, unframed
+from sluiceway.types.hive_types import MAX_PRECISION
+
+_HALF = 2
+_MOST_IDS = 10_000
+_CONFIDENT = {
+    # What else each of them writes into every message; a lone `type` or `op` says nothing.
+    DEBEZIUM.name: ({"source"}, {"before", "after"}),
+    MAXWELL.name: ({"database"}, {"data"}),
+    CANAL.name: ({"database"}, {"data"}),
+}
+_NO_ZONE = "a clock's on a wall: name a timezone beside it"
+_TIMES = {
+    "org.apache.kafka.connect.data.Date": ("date", ""),
+    "io.debezium.time.Date": ("date", ""),
+    "org.apache.kafka.connect.data.Timestamp": ("timestamp", ""),
+    "io.debezium.time.Timestamp": ("timestamp", _NO_ZONE),
+    "io.debezium.time.MicroTimestamp": ("timestamp", _NO_ZONE),
+    "io.debezium.time.NanoTimestamp": ("timestamp", _NO_ZONE),
+}
+_Message = Mapping[str, object]
+
+
+@dataclass(slots=True)
+class TopicContents:
+    """What a sample of a topic holds. Used by one thread.
+
+    Attributes:
+        records: Looked at.
+        framed: Of these, those that begin as Confluent's wire format does.
+        schema_ids: Ids of a registry's schemas in these headers.
+        plain: Of all JSON objects, whatever is in them.
+        changes: Changes by kind of change log and by what happened.
+        rows: Of each kind of change log, the rows in its changes.
+        told: Types that a schema beside a change names: column -> name, and its settings.
+    """
+
+    records: int = 0
+    framed: int = 0
+    schema_ids: set[int] = field(default_factory=set)
+    plain: JsonSurvey = field(default_factory=JsonSurvey)
+    changes: dict[str, Counter[str]] = field(default_factory=dict)
+    rows: dict[str, JsonSurvey] = field(default_factory=dict)
+    told: dict[str, tuple[str, Mapping[str, object]]] = field(default_factory=dict)
+    with_schema: bool = False
+
+    def add(self, payload: bytes | None) -> None:
+        """Take in a record's value."""
+        self.records += 1
+        if payload and payload.startswith(b"\0") and len(payload) >= HEADER_BYTES:
+            self.framed += 1
+            if len(self.schema_ids) < _MOST_IDS:
+                self.schema_ids.add(int.from_bytes(payload[1:HEADER_BYTES], "big"))
+        body = payload and unframed(payload)
+        self.plain.add(body)
+        if not body:
+            return
+        try:
+            found = parse_object(body, lenient=False)
+        except DirtyValueError:
+            return
+        self._add_change(found)
+
+    def _add_change(self, found: _Message) -> None:
+        for envelope in (DEBEZIUM, MAXWELL, CANAL):
+            inner = found.get(envelope.wrapper) if envelope.wrapper else None
+            message = inner if isinstance(inner, dict) and "schema" in found else found
+            marker = _marker(envelope, message)
+            if marker is None:
+                continue
+            self.changes.setdefault(envelope.name, Counter())[marker] += 1
+            row = _at(message, envelope.images[marker])
+            if row is not None:
+                self.rows.setdefault(envelope.name, JsonSurvey()).add_object(row)
+            if message is not found:
+                self.with_schema = True
+                self.told |= dict(_told_types(found.get("schema"), envelope.images[marker]))
+            return
+
+    @property
+    def change_log(self) -> str | None:
+        """The kind of change log that it is, where at least half of all objects are its changes."""
+        for name, kinds in self.changes.items():
+            if kinds.total() * _HALF >= self.plain.rows:
+                return name
+        return None
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether what stands behind the headers of a registry is no JSON: Avro or Protobuf."""
+        return bool(self.framed) and self.plain.rows * _HALF < self.framed
+
+    def row_columns(self) -> list[ProposedColumn]:
+        """Columns of the rows in a change log, by what its schema says where there is one."""
+        name = self.change_log
+        found = self.rows[name].columns() if name in self.rows else []
+        return [self._as_told(column) for column in found]
+
+    def _as_told(self, column: ProposedColumn) -> ProposedColumn:
+        if column.name not in self.told or not column.type:
+            return column
+        name, settings = self.told[column.name]
+        kind, doubt = _TIMES.get(name, ("", ""))
+        if name == DECIMAL:
+            precision = settings.get("connect.decimal.precision", MAX_PRECISION)
+            kind = f"decimal({precision},{settings.get('scale', 0)})"
+        elif name == VARIABLE_DECIMAL:
+            kind, doubt = "string", "decimals of any scale: name precision and scale, or string"
+        if not kind:
+            return column
+        return replace(column, type=kind, as_text=False, doubts=(doubt,) if doubt else ())
+
+
+def _marker(envelope: Envelope, message: _Message) -> str | None:
+    """What happened, if the message is a change of this kind."""
+    all_of, one_of = _CONFIDENT[envelope.name]
+    if not all_of <= message.keys() or not one_of & message.keys():
+        return None
+    marker = message.get(envelope.marker[0])
+    return marker if isinstance(marker, str) and marker in envelope.images else None
+
+
+def _at(message: _Message, path: Iterable[str]) -> dict[str, object] | None:
+    found: object = message
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def _told_types(
+    schema: object, path: Iterable[str]
+) -> Iterable[tuple[str, tuple[str, Mapping[str, object]]]]:
+    """Of each field of the row: the name of what it means, and the settings beside it."""
+    node: object = schema
+    for key in path:
+        node = next((each for each in _fields(node) if each.get("field") == key), None)
+    for each in _fields(node):
+        name, settings = each.get("name"), each.get("parameters")
+        if isinstance(name, str):
+            plain = settings if isinstance(settings, dict) else {}
+            yield str(each.get("field")), (name, plain)
+
+
+def _fields(node: object) -> list[Mapping[str, object]]:
+    fields = node.get("fields") if isinstance(node, dict) else None
+    return [each for each in fields if isinstance(each, dict)] if isinstance(fields, list) else []

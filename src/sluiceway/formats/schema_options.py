@@ -1,0 +1,15 @@
+"""Names of options by which Avro and Protobuf are told their schema.
+
+Apart from the decoders, so that a job file is read without what reads payloads.
+"""
+
+AVRO_SCHEMA = "schema"
+AVRO_SCHEMAS = "schemas."
+"""Before the number of one of several."""
+
+PROTOBUF_DESCRIPTOR_SET = "descriptor_set"
+PROTOBUF_SCHEMA = "schema"
+PROTOBUF_MESSAGE = "message"
+
+MAX_PROTOBUF_BYTES = 16 * 1024 * 1024
+"""Of a descriptor set, or a text with what it imports."""

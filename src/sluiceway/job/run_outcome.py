@@ -1,0 +1,63 @@
+"""Whether a run of limited length has done what it was started for; for its exit code."""
+
+from sluiceway.errors import AllRowsDirtyError, SluicewayError
+from sluiceway.job.run import RunOptions
+from sluiceway.job.status_board import StatusBoard
+from sluiceway.job.stop import StopSignal
+from sluiceway.route.status import RouteState, RouteSummary
+
+
+def check_outcome(options: RunOptions, board: StatusBoard, stop: StopSignal) -> None:
+    """As `outcome_problem`, which it raises.
+
+    Raises:
+        SluicewayError: The run has not done what it was started for.
+    """
+    problem = outcome_problem(options, board, stop)
+    if problem is not None:
+        raise problem
+
+
+def outcome_problem(
+    options: RunOptions, board: StatusBoard, stop: StopSignal
+) -> SluicewayError | None:
+    """Why a run that has ended is none that went well; None when it is, or somebody ended it.
+
+    Called once, after the run. A scheduler goes by it: a run that never reached its broker, or that
+    wrote no row of those that it read, must not look like one that had nothing to do.
+
+    Args:
+        options: Of the run; one without a limit ends by request only.
+        board: As the run has left it.
+        stop: Of the run.
+    """
+    if stop.by_request() or not (options.until_caught_up or options.for_s is not None):
+        return None
+    for status, error in board.unfinished():
+        # Of one that is to run for a time only, an outage at its end is none of its purpose.
+        waits = options.until_caught_up and status.state is RouteState.WAITING
+        if error is not None and (waits or status.lag_records is None):
+            return type(error)(
+                f"the run is over, and route {status.route} still waits: {error.message}",
+                where=error.where,
+                hint=error.hint or "nothing is lost; start it again when that is mended",
+            )
+    dirty = next((each for each in board.summary().routes if _is_all_dirty(each)), None)
+    return None if dirty is None else _all_dirty(dirty)
+
+
+def _is_all_dirty(route: RouteSummary) -> bool:
+    return 0 < route.rows_read == route.rows_dirty
+
+
+def _all_dirty(route: RouteSummary) -> AllRowsDirtyError:
+    error = AllRowsDirtyError(
+        f"all {route.rows_dirty:,} rows that this run has read are dirty: none is in the table",
+        where=route.table,
+        hint="they are kept whole. Correct the job file, or the producer, then have them read "
+        f"again with `sluiceway dirty replay JOB --route {route.route}`",
+    )
+    name = route.route
+    return error.with_report(
+        {}, (f"sluiceway dirty list JOB --route {name}", f"sluiceway dirty show JOB --route {name}")
+    )

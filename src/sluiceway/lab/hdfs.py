@@ -1,0 +1,219 @@
+"""HDFS: a name node and a data node, from one jar beside those that pyspark brings."""
+
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.host.java import JavaHome
+from sluiceway.lab.daemon import Launch
+from sluiceway.lab.jars import PinnedJar, ensure_jars, jars_folder, pinned_jars, spark_jars_folder
+from sluiceway.lab.ports import LOOPBACK
+from sluiceway.lab.progress import OnProgress
+from sluiceway.lab.server import (
+    QUICK_JVM_FLAGS,
+    LabServer,
+    ServerSite,
+    accepts_connections,
+    server_environment,
+)
+from sluiceway.lab.state import make_private_folder, write_private_file
+
+NAME_NODE = "namenode"
+DATA_NODE = "datanode"
+_FORMAT_TIMEOUT_S = 300.0
+_OPENED_PACKAGES = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
+_QUICK = {"dfs.client.failover.max.attempts": "1", "dfs.client.failover.sleep.base.millis": "100"}
+_LOG_SETTINGS = """\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class HdfsEndpoint:
+    """How the lab's HDFS is reached.
+
+    Attributes:
+        uri: `hdfs://host:port`.
+        config_dir: Folder of core-site.xml and hdfs-site.xml for clients.
+    """
+
+    uri: str
+    config_dir: Path
+
+
+NameNodeSite = Callable[[], HdfsEndpoint]
+"""Where the name node is, with the port that it has now."""
+
+
+def hdfs_endpoint(site: ServerSite) -> HdfsEndpoint:
+    """Of the name node at a site."""
+    return HdfsEndpoint(f"hdfs://{LOOPBACK}:{site.ports[NAME_NODE]}", site.folder / "conf")
+
+
+class HadoopServer(LabServer):
+    """What the daemons of HDFS and YARN share.
+
+    Args:
+        cache: Folder for the downloaded jar.
+    """
+
+    def __init__(self, cache: Path) -> None:
+        self._pins: tuple[PinnedJar, ...] = pinned_jars("hdfs_jars.json")
+        self._jars = jars_folder(cache, "hdfs-3.4.2", self._pins)
+
+    def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
+        """Download the jar if the cache does not have it, and check its hash."""
+        ensure_jars(self._jars, self._pins, java=java, on_progress=on_progress)
+
+    def _class_path(self) -> list[str]:
+        return [f"{self._jars}/*", f"{spark_jars_folder()}/*"]
+
+    def _command(self, site: ServerSite, java: JavaHome, *main: str) -> list[str]:
+        opened = (f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES)
+        return [
+            *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS, *opened),
+            f"-Djava.io.tmpdir={site.folder / 'tmp'}",
+            f"-Dhadoop.log.dir={site.folder}",
+            *("-cp", ":".join(["conf", *self._class_path()]), *main),
+        ]
+
+
+class NameNodeServer(HadoopServer):
+    """The name node of the lab."""
+
+    name = NAME_NODE
+    title = "HDFS name node 3.4.2"
+    listeners = (NAME_NODE, "namenode_http")
+    grace_s = 10.0
+
+    def prepare(self, site: ServerSite, java: JavaHome) -> None:
+        """Write its settings; format its folder the first time."""
+        make_private_folder(site.folder / "tmp")
+        settings = {
+            "dfs.namenode.http-address": f"{LOOPBACK}:{site.ports['namenode_http']}",
+            "dfs.namenode.name.dir": f"file://{site.folder / 'data'}",
+            "dfs.namenode.safemode.extension": "0",
+            "dfs.namenode.fs-limits.min-block-size": "1024",
+            "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+            # A data node that died is noticed within seconds.
+            "dfs.namenode.heartbeat.recheck-interval": "2000",
+            "dfs.heartbeat.interval": "1",
+        }
+        write_hadoop_settings(site.folder / "conf", hdfs_endpoint(site).uri, settings)
+        if not (site.folder / "data" / "current").is_dir():
+            self._format(site, java)
+
+    def launch(self, site: ServerSite, java: JavaHome) -> Launch:
+        """The name node's main class."""
+        command = self._command(site, java, "org.apache.hadoop.hdfs.server.namenode.NameNode")
+        return Launch(command, site.folder, server_environment(java))
+
+    def answers(self, site: ServerSite) -> bool:
+        """Whether it describes its root folder."""
+        return accepts_connections(site.ports[NAME_NODE]) and _describes_root(site)
+
+    def _format(self, site: ServerSite, java: JavaHome) -> None:
+        main = ("org.apache.hadoop.hdfs.server.namenode.NameNode", "-format", "-nonInteractive")
+        done = subprocess.run(  # noqa: S603
+            self._command(site, java, *main),
+            cwd=site.folder,
+            env=server_environment(java),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_FORMAT_TIMEOUT_S,
+            umask=0o077,
+        )
+        if done.returncode != 0:
+            last_lines = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
+            raise UnhealthyEnvironmentError(
+                f"the name node's folder could not be formatted:\n{last_lines}",
+                where=str(site.folder / "data"),
+            )
+
+
+class DataNodeServer(HadoopServer):
+    """The data node of the lab.
+
+    Args:
+        cache: Folder for the downloaded jar.
+        name_node: Where the name node is; asked before each start.
+    """
+
+    name = DATA_NODE
+    title = "HDFS data node 3.4.2"
+    listeners = (DATA_NODE, "datanode_ipc", "datanode_http")
+    grace_s = 10.0
+
+    def __init__(self, cache: Path, name_node: NameNodeSite) -> None:
+        super().__init__(cache)
+        self._name_node = name_node
+
+    def prepare(self, site: ServerSite, java: JavaHome) -> None:
+        """Write its settings."""
+        del java
+        make_private_folder(site.folder / "tmp")
+        settings = {
+            "dfs.datanode.data.dir": f"file://{site.folder / 'data'}",
+            "dfs.datanode.address": f"{LOOPBACK}:{site.ports[DATA_NODE]}",
+            "dfs.datanode.ipc.address": f"{LOOPBACK}:{site.ports['datanode_ipc']}",
+            "dfs.datanode.http.address": f"{LOOPBACK}:{site.ports['datanode_http']}",
+            "dfs.datanode.hostname": "localhost",
+            "dfs.heartbeat.interval": "1",
+        }
+        write_hadoop_settings(site.folder / "conf", self._name_node().uri, settings)
+
+    def launch(self, site: ServerSite, java: JavaHome) -> Launch:
+        """The data node's main class."""
+        command = self._command(site, java, "org.apache.hadoop.hdfs.server.datanode.DataNode")
+        return Launch(command, site.folder, server_environment(java))
+
+    def answers(self, site: ServerSite) -> bool:
+        """Whether a file can be written: it listens some time before it takes one."""
+        from hdfs_native import Client, WriteOptions  # noqa: PLC0415 - only where it is used
+
+        if not accepts_connections(site.ports[DATA_NODE]):
+            return False
+        try:
+            client = Client(self._name_node().uri, _QUICK)
+            with client.create("/.lab", WriteOptions(overwrite=True)) as stream:
+                stream.write(b"up")
+        except (OSError, RuntimeError):
+            return False
+        return True
+
+
+def _describes_root(site: ServerSite) -> bool:
+    from hdfs_native import Client  # noqa: PLC0415 - only where it is used
+
+    try:
+        return bool(Client(hdfs_endpoint(site).uri, _QUICK).get_file_info("/").isdir)
+    except (OSError, RuntimeError):
+        return False
+
+
+def write_hadoop_settings(folder: Path, uri: str, settings: dict[str, str]) -> None:
+    """Write core-site.xml, hdfs-site.xml and the settings of the log."""
+    make_private_folder(folder)
+    write_private_file(folder / "core-site.xml", hadoop_xml({"fs.defaultFS": uri}))
+    write_private_file(folder / "hdfs-site.xml", hadoop_xml({"dfs.replication": "1", **settings}))
+    write_private_file(folder / "log4j2.properties", _LOG_SETTINGS)
+
+
+def hadoop_xml(settings: Mapping[str, str]) -> str:
+    """Settings as Hadoop's programs read them."""
+    properties = "\n".join(
+        f"<property><name>{name}</name><value>{escape(value)}</value></property>"
+        for name, value in settings.items()
+    )
+    return f'<?xml version="1.0"?>\n<configuration>\n{properties}\n</configuration>\n'

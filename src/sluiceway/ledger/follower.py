@@ -1,0 +1,153 @@
+"""What a follower is: it makes one thing outside equal to a route's log, behind the commits.
+
+It stands here because sinks give followers of their own (`TableSink.followers`) and the driver's
+rooms have others; both know the ledger. `followers/runner.py` runs all of them, and alone has
+threads, pauses and deadlines.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from sluiceway.errors import LedgerCorruptError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.records import Record
+
+PIECE_S = 2.0
+"""How long a piece of work takes, as a rule: for so long others of the process may wait for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogView:
+    """The log as a follower may see it now. Reading it never blocks the route.
+
+    Attributes:
+        log: To read; `log.check_held` is asked before anything outside is changed that has no
+            fencing of its own.
+        through: First slot that is not to be followed yet: all below it is committed, and all
+            followers of `after` are through it.
+        hasty: The route ends: what is put off otherwise is done now.
+        over: Whether the piece should end as soon as it can, with what it has; asks nobody.
+    """
+
+    log: LedgerLog
+    through: int
+    hasty: bool = False
+    over: Callable[[], bool] = lambda: False
+
+    @property
+    def layout(self) -> LedgerLayout:
+        """Names of the ledger's and the table's files."""
+        return self.log.layout
+
+    def records(self, start: int) -> Iterator[Record]:
+        """Records of the slots from `start` up to `through`, in order, each once.
+
+        Raises:
+            LedgerCorruptError: One of them is damaged, or gone: it was committed.
+            StorageUnavailableError: The store failed.
+        """
+        seq = start
+        if seq >= self.through:
+            return
+        for record, _ in self.log.records(start):
+            if record.seq >= self.through:
+                return
+            yield record
+            seq = record.seq + 1
+            if seq >= self.through:
+                return
+        # The log reads as if it ended here: what lies behind would never be followed.
+        raise LedgerCorruptError(
+            f"slot {seq} is missing below slot {self.through}",
+            where=self.log.layout.record(seq),
+            hint="restore the record from a backup; never renumber the log",
+        )
+
+
+class Follower(ABC):
+    """Makes one thing outside equal to a route's log.
+
+    One call of `follow` at a time, from any thread; it may be repeated after any error or crash.
+    A follower has no thread, no pause and no loop for ever: the runner has.
+
+    Attributes:
+        name: As status, metrics and logs show it.
+        after: Names of followers that have to be through a slot first. Those that the route does
+            not have are ignored; a circle is refused when the route is composed.
+        owns_table: Whether a Fatal of it halts the route: it makes the table itself.
+        publishes: Whether rows are in the table only behind its place. `published_through` of the
+            records is the least place of those that do, and commits wait for it in the end.
+        connection: What its calls go to, as `metastore thrift://...`: at most four pieces of a
+            process run at once on one, so that one that is dead holds up nobody else.
+    """
+
+    name: str
+    after: tuple[str, ...] = ()
+    owns_table: bool = False
+    publishes: bool = False
+    connection: str = ""
+
+    @abstractmethod
+    def place(self) -> int:
+        """Slot below which the outside is known to be equal. Asks nobody; any thread may call.
+
+        It moves only behind what is known to have worked. What it begins with comes from the
+        ledger's own fields (`fold.published_through`, `fold.effects_through`) or is kept by the
+        outside itself: a process may die after any call.
+        """
+
+    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:  # noqa: B027 - streams
+        """Take from the fold what `follow` will need of it; quick, no calls to the outside.
+
+        Called by the route's own thread: with `anew` once at START, when the route has recovered
+        its fold, then after each turn that put records. The fold is the route's and goes on
+        changing: keep values, never the fold. One that reads the records only needs nothing here.
+
+        Args:
+            fold: State at the tail.
+            since: First slot that is new.
+            anew: At START: a call of the driver before may still have landed since.
+        """
+
+    @abstractmethod
+    def follow(self, view: LogView) -> int:
+        """Do a bounded piece of work towards `view.through`: some seconds at most.
+
+        Called when the place is below `view.through`, or when `rest_s` is over.
+
+        Returns:
+            The new place. One that has not moved means that it waits for something which is told
+            by `waits`, and is called again after `rest_s`, or after the usual pause.
+
+        Raises:
+            Retriable, UnknownOutcome: It is called again after a pause, which grows from 1 s to
+                60 s.
+            Fatal: Halts the route when `owns_table`; else shown as trouble, and tried again.
+        """
+
+    def rest_s(self) -> float | None:
+        """Seconds until it wants to be called though nothing new is committed; None: never.
+
+        Called after each piece, and after `note`.
+        """
+        return None
+
+    def waits(self) -> str:
+        """What it waits for though no call has failed, in words; empty when for nothing.
+
+        Any thread may call.
+        """
+        return ""
+
+    def holds_up(self) -> str:
+        """Why nothing more may be committed for now, in words; empty when nothing is against it.
+
+        Asked by the route's own thread before an epoch is planned. It falls too far behind.
+        """
+        return ""
+
+    def close(self) -> None:  # noqa: B027 - many hold nothing
+        """Release what it holds. Called once, when no piece runs any more and none ever will."""

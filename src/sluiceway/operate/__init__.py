@@ -1,0 +1,1 @@
+"""Commands that are a driver for a while."""

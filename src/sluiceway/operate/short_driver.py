@@ -1,0 +1,57 @@
+"""Tools that ask a route's driver, or are it for a short while when none lives (P8)."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sluiceway.config.config import RouteConfig
+from sluiceway.followers.offset_reports import OffsetReports
+from sluiceway.host.process import is_alive
+from sluiceway.ledger.lease import DEAD_AFTER_S, Lease
+from sluiceway.observe.log import Log
+from sluiceway.observe.progress import Progress
+from sluiceway.observe.reaching import reaching
+from sluiceway.observe.steps import ignore_step
+from sluiceway.route.clients import open_sink, open_source
+from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.route_session import RouteSession
+
+
+class Heartbeat:
+    """Whether a driver lives, as far as its lease tells."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[str, int] | None = None
+        self._since = 0.0
+
+    def heard(self, lease: Lease | None) -> bool:
+        """Take note of the lease as it is now."""
+        if lease is None or lease.released or is_alive(lease.process()) is False:
+            return False
+        beat = (lease.driver, lease.counter)
+        if beat != self._seen:
+            self._seen, self._since = beat, time.monotonic()
+        return time.monotonic() - self._since < DEAD_AFTER_S
+
+
+@contextmanager
+def short_driver(config: RouteConfig, log: Log) -> Iterator[RouteSession]:
+    """Be the route's driver for the block: fenced and recovered, without a runner of tasks.
+
+    Raises:
+        LeaseHeldError: Another driver lives.
+        SluicewayError: As at any driver's start.
+    """
+    source = open_source(config)
+    reports = OffsetReports(source, log)
+    observe = reaching(ignore_step, log)
+    parts = RouteParts(source, reports, open_sink(config), log, observe, Progress())
+    session = RouteSession(config, parts)
+    try:
+        session.start()
+        yield session
+        session.settle()
+    finally:
+        session.leave()
+        reports.close()
+        source.close()

@@ -1,0 +1,1 @@
+"""One route: START, plan, prepare, commit, and the records that its upkeep asks for."""

@@ -1,0 +1,43 @@
+"""What goes on beside the epochs of a route, from its START until it is left."""
+
+from sluiceway.config.config import RouteConfig
+from sluiceway.observe.log import Log
+from sluiceway.route import dirty_stores
+from sluiceway.route.held_route import HeldRoute
+from sluiceway.upkeep import counts_feed, desk
+from sluiceway.upkeep.compact_requests import CompactRequest
+from sluiceway.upkeep.compactor import Compactor
+from sluiceway.upkeep.expirer import Expirer
+from sluiceway.upkeep.forget_requests import ForgetRequest
+from sluiceway.upkeep.rewriting import ProcessRewriter
+
+
+def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
+    """Begin it. Called once, when the route has recovered; its session ends it.
+
+    Args:
+        held: The route.
+        config: Its choices.
+        log: Bound to it.
+    """
+    rules = config.rolling
+    rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, rules, config.stores)
+    compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
+    readiness = held.readiness
+    if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:
+        readiness.before = compactor
+    expirer = Expirer(held.desk, config.retention, log)
+
+    def hand_on(request: CompactRequest | ForgetRequest) -> None:
+        if isinstance(request, CompactRequest):
+            compactor.take(request)
+        else:
+            expirer.take(request)
+
+    held.lanes.hand_on = hand_on
+    held.background += [compactor, expirer]
+    held.housekeeper.dirty = dirty_stores.keeper_of(config, held.owned, held.feeders, log)
+    held.housekeeper.tidy(held.owned.fold)
+    held.counts = counts_feed.begin(config, held.desk, log)
+    held.background += [] if held.counts is None else [held.counts]
+    held.background.extend(begin(held.desk) for begin in desk.BEGIN)

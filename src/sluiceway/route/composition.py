@@ -1,0 +1,108 @@
+"""Which followers a route has: all that is made equal to its log behind the commits."""
+
+from dataclasses import dataclass
+
+from sluiceway.config.config import RouteConfig
+from sluiceway.errors import StorageUnavailableError
+from sluiceway.followers.catalog import CatalogFollower
+from sluiceway.followers.dirty_feed import DirtyFeeder
+from sluiceway.followers.files import FilesFollower, Publisher
+from sluiceway.followers.late_follow import late_follower
+from sluiceway.followers.moved_partitions import MovedPartitions
+from sluiceway.followers.ready_effects import ReadyEffects
+from sluiceway.followers.runner import FollowerRunner
+from sluiceway.observe.log import Log
+from sluiceway.route.dirty_stores import feeders_of
+from sluiceway.route.takeover import OwnedTable
+from sluiceway.sinks.contract import FollowedRoute, TableSink
+
+
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """The followers of a route.
+
+    Attributes:
+        runner: Of all of them; not begun yet.
+        feeders: Those that feed dirty rows to further stores.
+        catalog: Shows partitions; None for a table that follows the log by itself.
+        moved: What has moved, for the catalog.
+    """
+
+    runner: FollowerRunner
+    feeders: tuple[DirtyFeeder, ...]
+    catalog: CatalogFollower | None
+    moved: MovedPartitions
+
+
+def compose(
+    config: RouteConfig, owned: OwnedTable, sink: TableSink, ready: ReadyEffects | None, log: Log
+) -> Composed:
+    """Make them. Called once, at START, when the ledger is held.
+
+    Args:
+        config: The route.
+        owned: Its ledger and table.
+        sink: Its table.
+        ready: What announcements leave in the table.
+        log: Bound to the route.
+
+    Raises:
+        InvariantError: They wait for each other in a circle.
+    """
+    moved = MovedPartitions(owned.log, log)
+    catalog = None
+    followers = [*sink.followers(_followed(config, owned, log))]
+    if followers and not any(each.publishes for each in followers):
+        # Files get their names below the ledger's folder, and the table follows from there.
+        followers.insert(0, _files(owned, log))
+    if not followers:
+        catalog = CatalogFollower(
+            sink,
+            log,
+            owned.writer.note_effects,
+            moved,
+            check_held=owned.tenure.check,
+            ready=ready,
+        )
+        catalog.connection = f"catalog {owned.state.identity.catalog}"
+        followers = [_files(owned, log), catalog]
+    shown: tuple[str, ...] = tuple(each.name for each in followers)
+    for teller in () if ready is None else ready.tellers:
+        # Nobody is told of what readers do not find yet.
+        teller.after = shown
+        followers.append(teller)
+    feeders = feeders_of(config, owned, log)
+    late = late_follower(config, owned, log)
+    placed = tuple(each.name for each in followers if each.publishes)
+    for reader in [*feeders, *([] if late is None else [late])]:
+        # They read files at their final names.
+        reader.after = placed
+        followers.append(reader)
+    return Composed(FollowerRunner(followers, owned.log, log), feeders, catalog, moved)
+
+
+def _followed(config: RouteConfig, owned: OwnedTable, log: Log) -> FollowedRoute:
+    fold = owned.fold
+    return FollowedRoute(
+        name=config.route,
+        ledger=owned.owner.ledger,
+        log=owned.log,
+        state=owned.state,
+        events=log,
+        published_through=fold.published_through,
+        effects_through=fold.effects_through,
+        note_effects=owned.writer.note_effects,
+    )
+
+
+def _files(owned: OwnedTable, log: Log) -> FilesFollower:
+    publisher = Publisher(owned.storage, owned.layout, log)
+    try:
+        volume = owned.storage.volume(owned.layout.table_root)
+    except StorageUnavailableError:
+        # Then it shares its four calls with nobody.
+        volume = owned.layout.table_root
+    store = f"store {volume}"
+    return FilesFollower(
+        publisher, owned.layout, owned.tenure, term=owned.writer.term, connection=store
+    )

@@ -1,0 +1,78 @@
+"""Which further store a route's dirty rows go to, and who feeds it."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sluiceway.config.config import RouteConfig
+from sluiceway.followers.dirty_feed import DirtyFeeder, DirtyStore
+from sluiceway.followers.dirty_table import DIRTY_COLUMNS, DirtyTable
+from sluiceway.followers.dirty_topic import DirtyTopic
+from sluiceway.ledger.dirty_files import CommittedDirty
+from sluiceway.ledger.owned_ledger import OwnedLedger
+from sluiceway.observe.log import Log
+from sluiceway.sinks.hive.day_table import DayTable
+from sluiceway.sources.kafka.row_feed import KafkaRowFeed
+from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
+from sluiceway.storage.contract import Storage
+from sluiceway.upkeep.dirty_keeping import DirtyKeeper
+
+_TIMEOUT_S: Final = 30.0
+
+
+def feeders_of(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> tuple[DirtyFeeder, ...]:
+    """Who feeds a route's dirty rows; nobody when the job file names no store."""
+    ledger = owned.owner.ledger
+    store: DirtyStore | None = dirty_table_of(config, owned.storage, ledger)
+    if config.dirty_topic is not None:
+        properties = dict(config.source.options)
+        servers = properties.pop(BOOTSTRAP_SERVERS)
+        feed = KafkaRowFeed(
+            (servers, properties), config.dirty_topic, feed_name(ledger), _TIMEOUT_S
+        )
+        store = DirtyTopic(feed, owned.storage, eyes)
+    if store is None:
+        return ()
+
+    def let_go(found: CommittedDirty) -> bool:
+        # Rows that lanes have taken stay taken: an answer of any moment holds.
+        return owned.fold.lanes.taken.get(str(found.source)) == [(0, int(found.file.rows))]
+
+    feeder = DirtyFeeder(owned.log, ledger, store, eyes, let_go=let_go)
+    feeder.connection = f"dirty {config.dirty_topic or config.hive.metastore}"
+    return (feeder,)
+
+
+def keeper_of(
+    config: RouteConfig, owned: OwnedLedger, feeders: Sequence[DirtyFeeder], eyes: Log
+) -> DirtyKeeper:
+    """Who lets go of a route's dirty rows: none that a further store does not have."""
+    fed = (lambda: min(each.fed_through for each in feeders)) if feeders else None
+    return DirtyKeeper(
+        owned.log,
+        config.dirty_keep_ms,
+        eyes,
+        table=dirty_table_of(config, owned.storage, owned.owner.ledger),
+        fed_through=fed,
+    )
+
+
+def dirty_table_of(config: RouteConfig, storage: Storage, ledger: str) -> DirtyTable | None:
+    """The table that a route's dirty rows go to; not yet opened. None when there is none.
+
+    Args:
+        config: The route.
+        storage: Where its dirty files lie.
+        ledger: Uuid of its ledger.
+    """
+    if config.dirty_table is None:
+        return None
+    hive = config.hive
+    table = DayTable(
+        hive.metastore, config.dirty_table, DIRTY_COLUMNS, hive.timeout_s, stores=config.stores
+    )
+    return DirtyTable(table, storage, ledger)
+
+
+def feed_name(ledger: str) -> str:
+    """Group and transactional id of a ledger's dirty rows; for access rules on the brokers."""
+    return f"sluiceway-dirty-{ledger}"

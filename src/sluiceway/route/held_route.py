@@ -1,0 +1,218 @@
+"""What a route holds while its driver owns its ledger."""
+
+from dataclasses import dataclass, field
+
+from sluiceway.config.dirty_limits import DirtyWatch
+from sluiceway.config.ready_rule import ReadyRule
+from sluiceway.errors import UnpublishedError
+from sluiceway.followers.catalog import CatalogFollower
+from sluiceway.followers.desired import (
+    desired_partition,
+    desired_partitions,
+    empty_partitions,
+    is_to_be_seen,
+    moved_last,
+)
+from sluiceway.followers.dirty_feed import DirtyFeeder
+from sluiceway.followers.moved_partitions import MovedPartitions, OldFolder
+from sluiceway.followers.ready_effects import ReadyEffects
+from sluiceway.followers.runner import FollowerRunner
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.records import EpochRecord
+from sluiceway.ledger.upkeep import LogUpkeep
+from sluiceway.observe.log import Log
+from sluiceway.route.route_readiness import RouteReadiness
+from sluiceway.route.schema_follow import SchemaFollower
+from sluiceway.route.takeover import OwnedTable
+from sluiceway.schedule.epoch_times import EpochClock
+from sluiceway.schedule.planner import PlannedEpoch
+from sluiceway.schedule.told_closed import ToldClosed
+from sluiceway.upkeep.counts_feed import CountsFeed
+from sluiceway.upkeep.desk import BackgroundWork, RouteDesk
+from sluiceway.upkeep.housekeeping import Housekeeper
+from sluiceway.upkeep.lanes import Lanes
+
+LONGEST_UNPUBLISHED_S = 600.0
+"""For so long a committed record may be unpublished while others are committed behind it."""
+
+
+@dataclass(slots=True)
+class HeldRoute:
+    """From START to the end of its session, which closes it.
+
+    Attributes:
+        followers: All that is made equal to the log behind the commits.
+        catalog: One of them; None for a table that follows the log by itself.
+        unshown: First slot that the catalog was not told of yet; None when it was told of all.
+        max_unpublished: See `RouteConfig`.
+    """
+
+    owned: OwnedTable
+    followers: FollowerRunner
+    catalog: CatalogFollower | None
+    moved: MovedPartitions
+    housekeeper: Housekeeper
+    schema: SchemaFollower
+    upkeep: LogUpkeep
+    desk: RouteDesk
+    lanes: Lanes
+    dirty: DirtyWatch
+    background: list[BackgroundWork] = field(default_factory=list)
+    ready_effects: ReadyEffects | None = None
+    readiness: RouteReadiness | None = None
+    counts: CountsFeed | None = None
+    feeders: tuple[DirtyFeeder, ...] = ()
+    clock: EpochClock = field(default_factory=EpochClock)
+    told_closed: ToldClosed = field(default_factory=ToldClosed)
+    unshown: int | None = None
+    max_unpublished: int = 100
+
+    def begin_readiness(
+        self, rule: ReadyRule | None, effects: ReadyEffects | None, log: Log
+    ) -> None:
+        """Go on closing and announcing where the ledger is. Called once, at START."""
+        self.ready_effects = effects
+        if rule is not None:
+            self.readiness = RouteReadiness(rule, self.desk, self.owned.fold, log)
+            self.readiness.close_due(self.owned.fold)
+
+    def mark_planned(self, planned: PlannedEpoch, fold: Fold) -> None:
+        """Say what is closed and what is late for an epoch that is planned now.
+
+        Args:
+            planned: The epoch.
+            fold: What it is planned from.
+        """
+        planned.closed, planned.bound_us = self.desk.closed(), self.desk.bound_us
+        planned.told_closed = self.told_closed.of(planned.route, planned.closed)
+        planned.dates = self.clock.date(fold, planned.route.late)
+
+    @property
+    def announcing(self) -> bool:
+        """Whether something that is closed is still to be announced, or may be closed at once."""
+        if self.counts is not None and self.counts.pressing:
+            return True
+        if self.readiness is None:
+            return False
+        # Closing is a record too, and may have had to wait for others to be published.
+        return self.readiness.waits or self.desk.owes_closing(self.owned.fold)
+
+    def note_landed(self, record: EpochRecord | ReplaceRecord) -> None:
+        """An epoch is committed and published: close what its watermark has passed."""
+        if self.readiness is not None and isinstance(record, EpochRecord):
+            self.readiness.note_late(record.late_in)
+            self.readiness.close_due(self.owned.fold)
+
+    def note_records(self) -> None:
+        """Hand what was put to the followers, and take from them how far it is published.
+
+        Called by the driver's thread after each record; returns at once.
+        """
+        self.followers.note(self.owned.fold)
+        self.take_published()
+
+    def take_published(self) -> bool:
+        """Take from the followers how far the log is published; whether all of it is."""
+        fold = self.owned.fold
+        self.owned.writer.note_published(min(self.followers.published_through, fold.next_seq))
+        return not fold.unpublished
+
+    def wait_published(self, timeout_s: float) -> bool:
+        """Give publishing a while to be through; whether it is.
+
+        Raises:
+            Fatal: A follower that owns the table has ended the route.
+        """
+        self.note_records()
+        through = self.owned.fold.next_seq
+        if self.followers.published_through < through:
+            self.followers.wait_published(through, timeout_s)
+        return self.take_published()
+
+    def is_full(self) -> bool:
+        """Whether no further record may be committed before some are published."""
+        try:
+            self.refuse_unpublished(0)
+        except UnpublishedError:
+            return True
+        return False
+
+    def refuse_unpublished(self, in_flight: int) -> None:
+        """Pass while one more record may be committed although some are not published.
+
+        Called by the driver's thread before an epoch is planned.
+
+        Args:
+            in_flight: Epochs whose commit is under way.
+
+        Raises:
+            UnpublishedError: First some have to be; says who does not go on, and why.
+        """
+        self.take_published()
+        if why := self.followers.holds_up():
+            raise UnpublishedError(
+                f"nothing more is committed: {why}",
+                where=str(self.owned.state.identity),
+                hint="it goes on by itself; `sluiceway status JOB` shows all followers",
+            )
+        waiting = len(self.owned.fold.unpublished)
+        full = waiting + in_flight >= self.max_unpublished
+        if not waiting and not full:
+            return
+        for_s = self.followers.publishing_for_s()
+        if not (full or for_s >= LONGEST_UNPUBLISHED_S or self.upkeep.starved):
+            return
+        self.followers.hasten()
+        slow = [each for each in self.followers.states() if each.behind_slots and each.waits_for]
+        why = "; ".join(f"{each.name}: {each.waits_for}" for each in slow[:1])
+        raise UnpublishedError(
+            f"{waiting} committed records are not published, the first for {for_s:.0f} s"
+            + (f"; {why}" if why else ""),
+            where=str(self.owned.state.identity),
+            hint="it goes on by itself when they are; `sluiceway status JOB` shows all followers",
+        )
+
+    def want_partitions(self, since: int, *, anew: bool = False) -> None:
+        """Have the catalog follow what records from slot `since` on have changed.
+
+        Called by the driver's thread after each record; returns at once.
+
+        Args:
+            since: First slot that matters.
+            anew: At START: look again at those that have moved last too. A call of the driver
+                before may have landed after it had looked.
+        """
+        fold = self.owned.fold
+        # A turn of the desk may have failed after records of it had landed.
+        since = since if self.unshown is None else min(since, self.unshown)
+        self.unshown = None
+        if self.readiness is not None:
+            self.readiness.note_record(fold)
+        if self.readiness is not None and self.ready_effects is not None:
+            self.ready_effects.want_complete(self.readiness.complete_us)
+        if self.catalog is not None:
+            self._want(self.catalog, since, anew=anew)
+        self.note_records()
+
+    def _want(self, catalog: CatalogFollower, since: int, *, anew: bool) -> None:
+        fold, layout = self.owned.fold, self.owned.layout
+        on_ready = self.readiness is not None and self.readiness.rule.on_ready
+        wanted = desired_partitions(fold, layout, since, on_ready=on_ready)
+        if self.readiness is not None and self.readiness.rule.whole_key:
+            wanted += empty_partitions(fold, layout, since)
+        if anew:
+            wanted += moved_last(fold, layout, since, on_ready=on_ready)
+        for folder in self.moved.take_gone():
+            fold.left.pop(folder, None)
+        old = []
+        for folder, left in fold.left.items():
+            state = fold.partitions[left.partition]
+            seen = is_to_be_seen(fold, state, on_ready=on_ready)
+            now = desired_partition(fold, layout, state, seen=seen)
+            old.append(OldFolder(folder, left.seq, now))
+        self.moved.take(wanted, old)
+        if self.schema.owes_columns():
+            # Also those that no record has changed: readers go by a partition's own columns.
+            wanted += desired_partitions(fold, layout, 0, on_ready=on_ready)
+        catalog.want(wanted, fold.next_seq)

@@ -1,0 +1,97 @@
+"""New source partitions of a keyed route: they wait until the old ones are drained (L22).
+
+With more partitions a topic's keys move. A change in a new partition may be younger than one of
+its key that lies in an old partition still, so the old ones are read first: up to the ends that
+they have a while after the new one was seen, when every producer knows of it. Nothing of this is
+kept: a driver that starts anew waits anew, and never too short.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluiceway.ledger.fold import Fold
+from sluiceway.observe.log import Log
+from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition
+
+Bounds = Mapping[SourcePartition, LogBounds]
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A new partition.
+
+    Attributes:
+        since_s: When it was seen.
+        ends: Of the old ones, up to which they are read first; None before the time is over.
+    """
+
+    since_s: float
+    ends: dict[SourcePartition, int] | None = None
+
+
+@dataclass(slots=True)
+class KeyDrain:
+    """Decides which partitions may be pinned. Used by the route's thread.
+
+    Attributes:
+        drain_s: From seeing a partition to looking at the others' ends; None holds nothing back.
+        log: To tell a person.
+        clock: Monotonic.
+    """
+
+    drain_s: float | None
+    log: Log
+    clock: Callable[[], float] = time.monotonic
+    _waiting: dict[SourcePartition, _Waiting] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool:
+        """Whether a partition waits that is there already."""
+        return bool(self._waiting)
+
+    def admitted(
+        self, discovered: Sequence[DiscoveredPartition], fold: Fold, bounds: Bounds
+    ) -> tuple[DiscoveredPartition, ...]:
+        """The partitions without those that have to wait. Called before new ones are pinned.
+
+        Args:
+            discovered: All partitions of the route's topics.
+            fold: State of the ledger.
+            bounds: Of the partitions that are read.
+        """
+        if self.drain_s is None:
+            return tuple(discovered)
+        old = [SourcePartition(*key) for key, known in fold.sources.items() if not known.retired]
+        topics = {each.topic for each in old}
+        kept = []
+        for found in discovered:
+            partition = found.partition
+            is_new = (partition.topic, partition.partition) not in fold.sources
+            if is_new and partition.topic in topics:
+                rest = [each for each in old if each.topic == partition.topic]
+                if not self._is_drained(partition, rest, fold, bounds):
+                    continue
+                self.log.info("key_drained", partition=str(partition))
+            self._waiting.pop(partition, None)
+            kept.append(found)
+        return tuple(kept)
+
+    def _is_drained(
+        self, new: SourcePartition, old: Sequence[SourcePartition], fold: Fold, bounds: Bounds
+    ) -> bool:
+        waiting = self._waiting.get(new)
+        if waiting is None:
+            waiting = self._waiting[new] = _Waiting(self.clock())
+            self.log.info("key_drain", partition=str(new), seconds=self.drain_s)
+        if waiting.ends is None:
+            if self.clock() - waiting.since_s < (self.drain_s or 0.0):
+                return False
+            if any(each not in bounds for each in old):
+                # A leader does not answer: its end is looked at the next time.
+                return False
+            waiting.ends = {each: bounds[each].end_offset for each in old}
+        return all(
+            int(fold.sources[each.topic, each.partition].end) >= end
+            for each, end in waiting.ends.items()
+        )

@@ -1,0 +1,109 @@
+"""What the metrics say of the partitions of a route's table, looked at now and then."""
+
+import time
+from collections import Counter, deque
+
+from sluiceway.config.config import RouteConfig
+from sluiceway.ledger.fold import Fold
+from sluiceway.observe import metrics
+from sluiceway.observe.figures import Figures
+from sluiceway.observe.metrics import PartitionPhase
+
+_LEAST_PAUSE_S = 5.0
+# A look takes at most an eight thousandth of the time, however many partitions there are.
+_REST = 8000
+_MICRO = 1_000_000
+
+
+class PartitionSurvey:
+    """Of one route. Used by one thread at a time, between its commits.
+
+    Args:
+        config: The route.
+        figures: Where the numbers go.
+        announced: Where prefixes go that were announced since, with the time in seconds.
+    """
+
+    def __init__(
+        self, config: RouteConfig, figures: Figures, announced: "deque[tuple[str, float]]"
+    ) -> None:
+        self._figures = figures
+        self._announced = announced
+        self._target_bytes = config.rolling.target_bytes
+        rule = config.ready
+        self._periods = None if rule is None else rule.periods()
+        self._grace_us = 0 if rule is None else rule.lateness_us
+        if rule is not None:
+            self._grace_us += rule.watermark.out_of_orderness_us
+        self._due = self._rested = 0.0
+        self._announced_seq: int | None = None
+
+    def look(self, fold: Fold, *, changed: bool = False) -> None:
+        """Look at all partitions, unless that was just done.
+
+        Args:
+            fold: The ledger.
+            changed: After a commit: only what a look costs puts it off.
+        """
+        started = time.monotonic()
+        if started < (self._rested if changed else self._due):
+            return
+        self._take_states(fold)
+        self._take_announced(fold)
+        took = time.monotonic() - started
+        self._rested = started + took * _REST
+        self._due = max(self._rested, started + _LEAST_PAUSE_S)
+
+    def _take_states(self, fold: Fold) -> None:
+        states: Counter[PartitionPhase] = Counter()
+        small = 0
+        waiting: set[str] = set()
+        for name, state in fold.partitions.items():
+            if state.expired:
+                continue
+            needed = max(1, -(-state.size_bytes // self._target_bytes))
+            small += max(0, state.files - needed)
+            prefix = fold.closed_above(name)
+            if prefix is None and fold.sealed_above(name) is None:
+                states[PartitionPhase.OPEN] += 1
+                waiting.add(name)
+            elif prefix is not None and fold.closed[prefix].version == 0:
+                states[PartitionPhase.CLOSED] += 1
+                waiting.add(name)
+            else:
+                states[PartitionPhase.READY] += 1
+        put = self._figures.put
+        put(metrics.PARTITIONS, {(phase.value,): states[phase] for phase in PartitionPhase})
+        self._figures.put_one(metrics.PARTITIONS_OPEN, states[PartitionPhase.OPEN])
+        self._figures.put_one(metrics.SMALL_FILES, small)
+        self._figures.put_one(metrics.PARTITIONS_OVERDUE, self._overdue(waiting))
+
+    def _overdue(self, waiting: set[str]) -> int:
+        """Prefixes that are over by the clock, of partitions that wait for their READY."""
+        if self._periods is None:
+            return 0
+        now_us = time.time_ns() // 1000
+        found = set()
+        for name in waiting:
+            period = self._periods.of(name)
+            if period is not None and period.end_us + self._grace_us <= now_us:
+                found.add(period.prefix)
+        return len(found)
+
+    def _take_announced(self, fold: Fold) -> None:
+        """What was announced since the last look. What this driver finds was told by another."""
+        newest = fold.next_seq
+        since, self._announced_seq = self._announced_seq, newest
+        if since is None or self._periods is None:
+            return
+        found = sorted(
+            (each.ready_seq, prefix, each.ready_at_us)
+            for prefix, each in fold.closed.items()
+            if each.ready_seq >= since and each.ready_at_us is not None
+        )
+        for _, prefix, at_us in found:
+            self._announced.append((prefix, at_us / _MICRO))
+            period = self._periods.of(prefix)
+            if period is not None:
+                delay_s = max(0.0, (at_us - period.end_us) / _MICRO)
+                self._figures.observe(metrics.READY_DELAY, delay_s)

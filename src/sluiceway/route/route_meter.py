@@ -1,0 +1,206 @@
+"""Measures one route: its session writes, whoever shows numbers reads."""
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sluiceway.followers.runner import FollowerState
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import PartitionKey
+from sluiceway.ledger.late_records import LateRows
+from sluiceway.ledger.records import NO_ROWS, RowCounts
+from sluiceway.route.status import RouteNumbers
+from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.types.dirty import bounded_counts
+
+_RATE_WINDOW_S = 60.0
+_FRESH_S = 5.0
+
+OnLook = Callable[[Fold, Mapping[SourcePartition, LogBounds]], None]
+
+
+def _look_away(fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> None:
+    del fold, bounds
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Log ends as the brokers had them at a moment of the monotonic clock."""
+
+    at: float
+    ends: Mapping[PartitionKey, int]
+
+    def covered_by(self, fold: Fold) -> bool:
+        """Whether all that was there then is committed now."""
+        return all(
+            key not in fold.sources or fold.sources[key].retired or fold.sources[key].end >= end
+            for key, end in self.ends.items()
+        )
+
+
+@dataclass(slots=True)
+class RouteMeter:
+    """Numbers of one route under one driver. Any thread may call it; nothing here waits.
+
+    Attributes:
+        interval_s: Length of an epoch; rates are taken over two of them at least.
+        clock: Monotonic seconds.
+        commits: Commits of rows so far.
+        done: Rows of these commits.
+        on_look: Told of each look at log ends.
+        followers: Asked how far those are that follow the commits, see `RouteStatus`.
+        ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
+        unfilled_columns: See `RouteStatus`.
+    """
+
+    interval_s: float
+    clock: Callable[[], float] = time.monotonic
+    commits: int = 0
+    done: RowCounts = NO_ROWS
+    ignored_fields: Mapping[str, int] = field(default_factory=dict)
+    unfilled_columns: Mapping[str, str] = field(default_factory=dict)
+    followers: Callable[[], tuple[FollowerState, ...]] = tuple
+    on_look: OnLook = _look_away
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _started: float | None = None
+    _term: int | None = None
+    _last_seq: int | None = None
+    _last_commit_ms: int | None = None
+    _counts: RowCounts | None = None
+    _dirty_open: int | None = None
+    _late: LateRows | None = None
+    _lag_records: int | None = None
+    _looked: float = 0.0
+    _waits_for: _Look | None = None
+    _covered: float | None = None
+    _reasons: Counter[str] = field(default_factory=Counter)
+    _recent: deque[tuple[float, RowCounts]] = field(default_factory=deque)
+
+    def advance(self, fold: Fold) -> None:
+        """Take in a ledger that has grown by anything but rows; at START, all of it."""
+        with self._lock:
+            self._take(fold)
+
+    def recall(self, last_commit_ms: int | None) -> None:
+        """Take over when an earlier driver has committed last; at START."""
+        with self._lock:
+            self._last_commit_ms = self._last_commit_ms or last_commit_ms
+
+    def commit(self, fold: Fold, counts: RowCounts, reasons: Mapping[str, int]) -> None:
+        """Take in a commit of rows.
+
+        Args:
+            fold: With the commit.
+            counts: Of that commit alone.
+            reasons: Its dirty rows, by names of `types.dirty.counted_as`.
+        """
+        with self._lock:
+            self._take(fold)
+            self._last_commit_ms = time.time_ns() // 1_000_000
+            self.commits += 1
+            self.done = self.done.plus(counts)
+            self._reasons.update(reasons)
+            self._reasons = Counter(bounded_counts(self._reasons))
+            self._recent.append((self.clock(), counts))
+            self._drop_old()
+            if self._waits_for is not None and self._waits_for.covered_by(fold):
+                self._covered = max(self._covered or 0.0, self._waits_for.at)
+                self._waits_for = None
+
+    def look(
+        self,
+        fold: Fold,
+        bounds: Mapping[SourcePartition, LogBounds],
+        at: float | None = None,
+    ) -> int:
+        """Take in log ends.
+
+        Args:
+            fold: With all that is committed.
+            bounds: The log ends.
+            at: When they were read, on the meter's clock; None just now.
+
+        Returns:
+            Records in the logs that are not committed.
+        """
+        self.on_look(fold, bounds)
+        with self._lock:
+            self._looked = self.clock() if at is None else at
+            self._lag_records = lag = lag_records(fold, bounds)
+            if lag == 0:
+                self._covered, self._waits_for = self._looked, None
+            elif self._waits_for is None:
+                ends = {key: bounds.get(SourcePartition(*key)) for key in fold.sources}
+                known = {key: log.end_offset for key, log in ends.items() if log is not None}
+                self._waits_for = _Look(self._looked, known)
+            return lag
+
+    def read(self) -> RouteNumbers:
+        """All numbers as they are now."""
+        with self._lock:
+            self._drop_old()
+            seconds = self._measured_s()
+            counts = self._counts
+            return RouteNumbers(
+                term=self._term,
+                last_seq=self._last_seq,
+                last_commit_ms=self._last_commit_ms,
+                rows_read=None if counts is None else int(counts.read),
+                rows_written=None if counts is None else int(counts.written),
+                rows_dirty=None if counts is None else int(counts.dirty),
+                rows_dirty_open=self._dirty_open,
+                rows_late=None if self._late is None else self._late.total,
+                late_rows={} if self._late is None else self._late.told(),
+                lag_records=self._lag_records,
+                lag_ms=self._lag_ms(),
+                rows_per_s=round(sum(each.read for _, each in self._recent) / seconds, 1),
+                dirty_rows_per_s=round(sum(each.dirty for _, each in self._recent) / seconds, 1),
+                dirty_reasons=bounded_counts(self._reasons),
+                ignored_fields=dict(self.ignored_fields),
+                unfilled_columns=dict(self.unfilled_columns),
+                followers=self.followers(),
+            )
+
+    def _take(self, fold: Fold) -> None:
+        if self._started is None:
+            self._started = self.clock()
+        self._term = fold.term
+        self._last_seq = fold.next_seq - 1
+        self._counts = fold.counts
+        self._dirty_open = fold.dirty_rows_open
+        self._late = fold.late_rows
+
+    def _lag_ms(self) -> int | None:
+        if self._covered is None:
+            return None
+        now = self.clock()
+        # No route is looked at while the tasks of an epoch run.
+        if self._lag_records == 0 and now - self._looked <= self.interval_s + _FRESH_S:
+            return 0
+        return round(1000 * (now - self._covered))
+
+    def _window_s(self) -> float:
+        return max(_RATE_WINDOW_S, 2 * self.interval_s)
+
+    def _measured_s(self) -> float:
+        """How long the rates' rows took; a route that has just begun is not called slow."""
+        if self._started is None:
+            return 1.0
+        return max(1.0, min(self._window_s(), self.clock() - self._started))
+
+    def _drop_old(self) -> None:
+        oldest = self.clock() - self._window_s()
+        while self._recent and self._recent[0][0] < oldest:
+            self._recent.popleft()
+
+
+def lag_records(fold: Fold, bounds: Mapping[SourcePartition, LogBounds]) -> int:
+    """Records in the logs that the ledger has not committed; partitions not asked count none."""
+    lag = 0
+    for (topic, number), known in fold.sources.items():
+        place = bounds.get(SourcePartition(topic, number))
+        if place is not None and not known.retired:
+            lag += max(0, place.end_offset - known.end)
+    return lag

@@ -1,0 +1,30 @@
+"""What a route's session is lent by its job."""
+
+from dataclasses import dataclass
+
+from sluiceway.followers.offset_reports import OffsetReports
+from sluiceway.observe.log import Log
+from sluiceway.observe.progress import Progress
+from sluiceway.observe.steps import Observer
+from sluiceway.sinks.contract import TableSink
+from sluiceway.sources.contract import SourceClient
+
+
+@dataclass(frozen=True, slots=True)
+class RouteParts:
+    """What a route works with.
+
+    Attributes:
+        source: Shared by the routes of a connection; closed by its owner.
+        reports: Of the same connection; closed by its owner.
+        sink: Owned by the session, which closes it.
+        replaces: Term that may be replaced without waiting for its lease.
+    """
+
+    source: SourceClient
+    reports: OffsetReports
+    sink: TableSink
+    log: Log
+    observe: Observer
+    progress: Progress
+    replaces: int | None = None

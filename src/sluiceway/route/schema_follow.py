@@ -1,0 +1,335 @@
+"""Columns of the table while a route runs: a change takes effect at an epoch's border, or halts.
+
+What an epoch was planned with it is committed with: the plan of its tasks, and so the schema's
+fingerprint in its record, is that of the moment in which it was planned.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sluiceway.config.config import RouteConfig
+from sluiceway.convert.infer_types import UntypedError, common_type, is_field_name
+from sluiceway.errors import InvariantError, SchemaChangedError, TableMismatchError
+from sluiceway.observe.log import Log
+from sluiceway.route.ignored_fields import IgnoredFields
+from sluiceway.route.route_meter import RouteMeter
+from sluiceway.route.route_plan import route_plan
+from sluiceway.route.takeover import OwnedTable
+from sluiceway.route.unfilled_columns import UnfilledColumns
+from sluiceway.sinks.contract import ColumnsRefused, ColumnToHave, TableSink, TableState
+from sluiceway.types.dirty import shown
+from sluiceway.types.evolution import ColumnChanges, Evolution, column_changes, with_field
+from sluiceway.types.hive_types import format_hive_type, parse_hive_type
+from sluiceway.types.schema import DataType
+from sluiceway.worker.field_samples import MOST_TYPE_CHARS
+from sluiceway.worker.plan import RoutePlan, SeenField, TaskResult
+
+MOST_COLUMNS = 1_000
+"""A table that has so many gets no further ones: the keys are data then, not names."""
+
+_MOST_REFUSED = 100
+_COMMANDS = ("sluiceway validate JOB", "sluiceway run JOB")
+
+_Place = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A column that the table shall have, and the fields that it is for."""
+
+    column: ColumnToHave
+    places: list[_Place]
+
+
+class SchemaFollower:
+    """What the tasks of a route share, as the table has it now. Any thread may read `plan`.
+
+    Args:
+        config: The route.
+        owned: Its ledger, and the table as START has found it.
+        sink: The table.
+        log: Of the route.
+        meter: Told which fields are ignored, and which columns no row fills beside them.
+
+    Attributes:
+        plan: For the next epoch to be planned.
+
+    Raises:
+        TableMismatchError: The table's columns cannot be filled as the job file says, or it does
+            not take those that it lacks.
+        JobFileError: The declared columns cannot.
+        MetastoreUnavailableError: The metastore does not answer; columns may be there or not.
+    """
+
+    def __init__(
+        self,
+        config: RouteConfig,
+        owned: OwnedTable,
+        sink: TableSink,
+        log: Log,
+        meter: RouteMeter,
+    ) -> None:
+        state = _with_lacking(owned.state, sink, log)
+        self.plan: RoutePlan = route_plan(config, owned, state)
+        self._config = config
+        self._owned = owned
+        self._sink = sink
+        self._log = log
+        self._meter = meter
+        self._state = state
+        self._lock = threading.Lock()
+        self._refused: set[_Place] = set()
+        self._ignored = IgnoredFields(log)
+        self._unfilled = UnfilledColumns(log)
+        # Partitions may lack columns that somebody added while no driver looked.
+        self._owes_columns = config.evolution.follows
+        self._warn()
+
+    def current(self) -> RoutePlan:
+        """What tasks share now."""
+        return self.plan
+
+    def owes_columns(self) -> bool:
+        """Whether partitions may have fewer columns than the table; said once for each change.
+
+        Called by the driver's thread where it tells the catalog what to show.
+        """
+        with self._lock:
+            owed, self._owes_columns = self._owes_columns, False
+        return owed
+
+    def look(self) -> RoutePlan:
+        """Take in what was last seen of the table's columns; asks nobody.
+
+        Called by the loop's thread before each epoch is planned.
+
+        Returns:
+            What the tasks of that epoch share.
+
+        Raises:
+            SchemaChangedError: They have changed in a way that the route does not follow.
+            TableMismatchError: The new columns cannot be filled.
+        """
+        with self._lock:
+            seen = self._sink.columns_seen()
+            if seen is None or seen == self._state.columns:
+                return self.plan
+            changes = self._concerning(column_changes(self._state.columns, seen))
+            evolution = self._config.evolution
+            by_place = self._state.files.columns is not None
+            if changes.breaks(by_place=by_place) or (changes and evolution is Evolution.FAIL):
+                raise self._changed(changes)
+            if not changes or not evolution.follows:
+                self._state = replace(self._state, columns=seen)
+                if changes:
+                    self._log.warning("schema_not_followed", **changes.evidence())
+                return self.plan
+            self._use(self._sink.state_seen())
+            self._log.info("schema_followed", schema=self.plan.schema_version, **changes.evidence())
+            return self.plan
+
+    def take(self, planned: RoutePlan, results: Sequence[TaskResult]) -> bool:
+        """Add columns for the fields that an epoch has met. Called before its commit.
+
+        Args:
+            planned: What its tasks were told.
+            results: What they have answered.
+
+        Returns:
+            Whether the epoch has to be read again, by the new columns: nothing of it is committed.
+
+        Raises:
+            TableMismatchError: The table is gone, or another one.
+            MetastoreUnavailableError: It does not answer; the epoch is thrown away.
+        """
+        fields = _merged(results)
+        if planned.samples == "few":
+            # What the job file leaves out by name is no news to anybody.
+            left_out = self._config.left_out
+            news = [
+                each
+                for each in fields.values()
+                if each.column or each.path[0].lower() not in left_out
+            ]
+            self._meter.ignored_fields = ignored = self._ignored.note(news)
+            self._meter.unfilled_columns = self._unfilled.note(
+                planned.schema.fields, results, ignored
+            )
+        if planned.samples != "dirty" or not fields:
+            return False
+        if planned.schema_version != self.plan.schema_version:
+            # What was not known when the epoch was planned may be known now.
+            return True
+        wanted = self._wanted(fields)
+        if not wanted:
+            return False
+        self._owned.tenure.check()
+        state = self._sink.add_columns([each.column for each in wanted])
+        if isinstance(state, ColumnsRefused):
+            # One by one: perhaps it is only one of them.
+            added = [each for each in wanted if self._add(each)]
+            return bool(added)
+        self._take_up(state, wanted)
+        return True
+
+    def _add(self, wanted: _Wanted) -> bool:
+        state = self._sink.add_columns([wanted.column])
+        if isinstance(state, ColumnsRefused):
+            for place in wanted.places:
+                self._refuse(place, state.reason)
+            return False
+        self._take_up(state, [wanted])
+        return True
+
+    def _take_up(self, state: TableState, added: Sequence[_Wanted]) -> None:
+        with self._lock:
+            self._use(state)
+        columns = {f"column {each.column.name}": each.column.type for each in added}
+        self._log.info("columns_added", schema=self.plan.schema_version, **columns)
+
+    def _use(self, state: TableState) -> None:
+        self.plan = route_plan(self._config, self._owned, state)
+        self._state = state
+        self._owes_columns = True
+        self._warn()
+
+    def _warn(self) -> None:
+        for warning in self._state.warnings:
+            self._log.warning("table", table=str(self._state.identity), warning=warning)
+
+    def _concerning(self, changes: ColumnChanges) -> ColumnChanges:
+        """Without columns that are none of this route's."""
+        if self._config.columns is None or self._config.evolution.follows:
+            return changes
+        return changes.within(frozenset(name.lower() for name in self._filled()))
+
+    def _filled(self) -> list[str]:
+        chosen = [column.field.name for column in self.plan.choices.columns if column.written]
+        meta = [column.column for column in self.plan.meta]
+        return [*(field.name for field in self.plan.schema.fields), *chosen, *meta]
+
+    def _changed(self, changes: ColumnChanges) -> SchemaChangedError:
+        evidence = changes.evidence()
+        said = "; ".join(
+            f"{name.removeprefix('column ')}: {what}" for name, what in evidence.items()
+        )
+        follows = self._config.evolution.follows
+        hint = (
+            "bring the column back, or leave it out of the job file; start the job again then"
+            if follows
+            else "start the job again to go on with the table as it is; with table.evolution: "
+            "follow_table new columns need no restart"
+        )
+        return SchemaChangedError(
+            f"the table's columns have changed while the route runs: {said[:2000]}",
+            where=str(self._state.identity),
+            hint=hint,
+        ).with_report(evidence, _COMMANDS)
+
+    # add_columns
+
+    def _wanted(self, fields: dict[_Place, SeenField]) -> list[_Wanted]:
+        wanted: dict[str, _Wanted] = {}
+        for place, seen in sorted(fields.items()):
+            if place in self._refused:
+                continue
+            try:
+                column = self._column_of(seen, wanted)
+            except UntypedError as error:
+                self._refuse(place, str(error))
+                continue
+            if column is not None:
+                before = wanted.get(column.name)
+                places = [] if before is None else before.places
+                wanted[column.name] = _Wanted(column, [*places, place])
+        return list(wanted.values())
+
+    def _column_of(self, seen: SeenField, wanted: dict[str, _Wanted]) -> ColumnToHave | None:
+        """What the table shall have for a field; None when its values tell nothing yet.
+
+        Raises:
+            UntypedError: It can have nothing for it.
+        """
+        if seen.untyped:
+            raise UntypedError(seen.untyped)
+        if not seen.type:
+            return None
+        if not is_field_name(seen.path[-1]):
+            raise UntypedError("its key is no name of a column")
+        kind = parse_hive_type(seen.type)
+        column = self._nested(seen, kind, wanted) if seen.column else self._top(seen, kind, wanted)
+        if len(column.type) > MOST_TYPE_CHARS:
+            raise UntypedError(f"its type has more than {MOST_TYPE_CHARS} characters")
+        return column
+
+    def _top(self, seen: SeenField, kind: DataType, wanted: dict[str, _Wanted]) -> ColumnToHave:
+        (key,) = seen.path
+        name = key.lower()
+        state = self._state
+        taken = {held.lower() for held, _ in state.columns}
+        taken |= {held.lower() for held in (*state.partition_columns, *self._filled())}
+        taken |= {column.field.name.lower() for column in self.plan.choices.columns}
+        if name in taken or name in wanted:
+            raise UntypedError(f"the table has a column {name} that is not read from this key")
+        if len(state.columns) + len(wanted) >= MOST_COLUMNS:
+            raise UntypedError(f"the table has {MOST_COLUMNS} columns already")
+        return ColumnToHave(name, format_hive_type(kind), key)
+
+    def _nested(self, seen: SeenField, kind: DataType, wanted: dict[str, _Wanted]) -> ColumnToHave:
+        name = seen.column.lower()
+        held = {column.lower(): text for column, text in self._state.columns}
+        before = wanted[name].column.type if name in wanted else held.get(name)
+        if before is None:
+            raise UntypedError("the table does not have its column; it may be a transient one")
+        longer = with_field(parse_hive_type(before), seen.path, kind)
+        if longer is None:
+            raise UntypedError("its struct has such a field, or is spelt otherwise in the table")
+        return ColumnToHave(name, format_hive_type(longer), name)
+
+    def _refuse(self, place: _Place, why: str) -> None:
+        """Say once that rows with this field stay dirty."""
+        if len(self._refused) < _MOST_REFUSED:
+            self._refused.add(place)
+            name = SeenField(*place, type="").name
+            self._log.warning("field_not_added", field=shown(name, 200)[1:-1], reason=why)
+
+
+def _with_lacking(state: TableState, sink: TableSink, log: Log) -> TableState:
+    """The table with the columns that a schema has and it does not; called once it is fenced."""
+    if not state.lacking:
+        return state
+    found = sink.add_columns(state.lacking)
+    names = ", ".join(f"{column.name} {column.type}" for column in state.lacking)
+    if isinstance(found, ColumnsRefused):
+        raise TableMismatchError(
+            f"the table does not take the columns that the schema has: {names}: {found.reason}",
+            where=str(state.identity),
+            hint="alter the table, or name the version before in the job file: table.subject",
+        )
+    log.info("columns_added", **{f"column {each.name}": each.type for each in state.lacking})
+    return found
+
+
+def _merged(results: Sequence[TaskResult]) -> dict[_Place, SeenField]:
+    """Unknown fields of all tasks, each with the type that takes all its values."""
+    found: dict[_Place, SeenField] = {}
+    for seen in (seen for result in results for seen in result.unknown_fields):
+        place = (seen.column, seen.path)
+        held = found.get(place)
+        found[place] = seen if held is None else _both(held, seen)
+    return found
+
+
+def _both(one: SeenField, other: SeenField) -> SeenField:
+    one = replace(one, rows=one.rows + other.rows)
+    untyped = one.untyped or other.untyped
+    if untyped or not (one.type and other.type):
+        return replace(one, type=one.type or other.type, untyped=untyped)
+    try:
+        kind = common_type(parse_hive_type(each.type) for each in (one, other))
+    except UntypedError as error:
+        return replace(one, untyped=str(error))
+    if kind is None:
+        raise InvariantError(f"two types have become none: {one.type}, {other.type}")
+    return replace(one, type=format_hive_type(kind))

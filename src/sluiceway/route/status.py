@@ -1,0 +1,197 @@
+"""What can be seen of a route, as values; the file `status.json` holds one of them.
+
+Advice only: nothing that decides reads it.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+
+from sluiceway.errors import StorageUnavailableError
+from sluiceway.followers.runner import FollowerState
+from sluiceway.route.halt_report import HaltReport
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import StrictJsonError, from_plain, loads
+
+
+class RouteState(StrEnum):
+    """Where a route is. The last four are seen from outside only, `stopped` also at the end."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    WAITING = "waiting"
+    HALTED = "halted"
+    CAUGHT_UP = "caught_up"
+    STOPPED = "stopped"
+    NOT_STARTED = "not_started"
+    NO_TABLE = "no_table"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class EpochTold:
+    """One commit of rows, as its driver has told it; see `RouteStatus.epochs`.
+
+    Attributes:
+        seq: Slot of its record in the ledger.
+        committed_ms: When it was committed, in milliseconds since the epoch.
+        rows_read: Rows of it, as the next two.
+        files: New files of the table.
+        phases: Name of a phase -> seconds that it took.
+    """
+
+    seq: int
+    committed_ms: int
+    rows_read: int
+    rows_written: int
+    rows_dirty: int
+    files: int
+    phases: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RouteNumbers:
+    """How far a route is; None is what is not known yet. See `RouteStatus`."""
+
+    term: int | None = None
+    last_seq: int | None = None
+    last_commit_ms: int | None = None
+    rows_read: int | None = None
+    rows_written: int | None = None
+    rows_dirty: int | None = None
+    rows_dirty_open: int | None = None
+    rows_late: int | None = None
+    late_rows: dict[str, int] = field(default_factory=dict)
+    lag_records: int | None = None
+    lag_ms: int | None = None
+    rows_per_s: float = 0.0
+    dirty_rows_per_s: float = 0.0
+    dirty_reasons: dict[str, int] = field(default_factory=dict)
+    ignored_fields: dict[str, int] = field(default_factory=dict)
+    unfilled_columns: dict[str, str] = field(default_factory=dict)
+    followers: tuple[FollowerState, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RouteStatus(RouteNumbers):
+    """One route at one moment. Times are milliseconds since the epoch.
+
+    Attributes:
+        route: Its name.
+        table: `database.table`.
+        state: Where it is.
+        code: Of the error, when it waits or has halted.
+        message: Of that error, with what to do next.
+        report: For a person, when it has halted: evidence, and commands that resolve it.
+        since_ms: When it came into this state.
+        as_of_ms: When this was seen.
+        next_try_ms: When a route that has halted is started anew; None when it is not.
+        watermark_us: Event time up to which rows are complete, when the driver looked last.
+        epochs: The last commits of this driver, the oldest first; a few.
+        term: Of the driver; None before it has fenced.
+        last_seq: Last slot of the ledger.
+        last_commit_ms: Last commit of rows, by this driver or as the one before it said.
+        rows_read: All rows that the ledger has, as the next two.
+        rows_dirty_open: Dirty rows that were neither replayed nor purged.
+        rows_late: Late rows, whatever became of them, and `late_rows` the same by policy.
+        lag_records: In the logs and not committed, when the brokers were last asked.
+        lag_ms: All records that are older than this are committed; 0 when there were none
+            to commit, None until all that the first look saw is committed.
+        rows_per_s: Rows committed a second, over the last minute or two epochs.
+        dirty_rows_per_s: Of these, dirty ones.
+        dirty_reasons: Dirty rows that this driver has committed, by reason and field.
+        ignored_fields: Fields that no column reads and `extra: ignore` ignores: rows in which this
+            driver's tasks have seen each, of the few that they look at.
+        unfilled_columns: Columns that no row of this driver has filled, beside such fields, each
+            with the field that was meant; empty where no name is like it.
+        followers: What follows the commits, in order: how far each is, and what it waits for.
+    """
+
+    route: str = ""
+    table: str = ""
+    state: RouteState = RouteState.UNKNOWN
+    code: str | None = None
+    message: str | None = None
+    report: HaltReport | None = None
+    since_ms: int | None = None
+    as_of_ms: int = 0
+    next_try_ms: int | None = None
+    watermark_us: int | None = None
+    epochs: tuple[EpochTold, ...] = ()
+
+    def is_news(self, before: "RouteStatus") -> bool:
+        """Whether it says more than the time."""
+        return replace(self, as_of_ms=before.as_of_ms) != before
+
+
+@dataclass(frozen=True, slots=True)
+class RouteSummary:
+    """What a run has done for one route.
+
+    Attributes:
+        state: In which it ended.
+        error: Why, when it waited or had halted.
+        commits: Commits of rows by this run, as are the rows.
+    """
+
+    route: str
+    table: str
+    state: RouteState
+    error: str | None
+    commits: int
+    rows_read: int
+    rows_written: int
+    rows_dirty: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """What a run has done; routes in the order in which they came."""
+
+    routes: tuple[RouteSummary, ...]
+
+    @property
+    def commits(self) -> int:
+        """Commits of rows, of all routes."""
+        return sum(route.commits for route in self.routes)
+
+    @property
+    def rows_read(self) -> int:
+        """Rows committed, of all routes: written, dirty and left out."""
+        return sum(route.rows_read for route in self.routes)
+
+    @property
+    def rows_written(self) -> int:
+        """Rows in the tables' files, of all routes."""
+        return sum(route.rows_written for route in self.routes)
+
+    @property
+    def rows_dirty(self) -> int:
+        """Rows in the dirty stores, of all routes."""
+        return sum(route.rows_dirty for route in self.routes)
+
+
+def encode_status(status: RouteStatus) -> bytes:
+    """Content of `status.json`."""
+    return json.dumps(asdict(status), ensure_ascii=False).encode() + b"\n"
+
+
+def last_commit_ms(storage: Storage, path: str) -> int | None:
+    """When the driver before committed, as it said: the ledger has no times of commits."""
+    try:
+        raw = storage.read(path)
+    except StorageUnavailableError:
+        return None
+    before = decode_status(raw) if raw is not None else None
+    return before.last_commit_ms if before is not None else None
+
+
+def decode_status(raw: bytes) -> RouteStatus | None:
+    """Read `status.json`; None when another version wrote it or it is unreadable."""
+    try:
+        plain = from_plain(loads(raw), dict[str, object], "status")
+        plain["state"] = RouteState(plain.get("state"))
+        status: RouteStatus = from_plain(plain, RouteStatus, "status")
+    except (StrictJsonError, ValueError):
+        return None
+    return status

@@ -1,0 +1,273 @@
+"""START: from a table to a fenced ledger that this driver may write."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from sluiceway.config.config import RouteConfig
+from sluiceway.errors import LeaseHeldError, LedgerCorruptError, SluicewayError
+from sluiceway.host.process import ProcessIdentity, own_identity
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.lease import Lease, LeaseKeeper, wait_until_free
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.owned_ledger import OwnedLedger, Owner, ledger_property
+from sluiceway.ledger.records import FORMAT, MIN_READER, FenceRecord
+from sluiceway.ledger.tenure import Tenure
+from sluiceway.ledger.writer import LedgerWriter, OnWait, fenced_by
+from sluiceway.observe.steps import Observer, Step
+from sluiceway.route.ledger_age import refuse_older_ledger
+from sluiceway.route.ownership import (
+    check_ledger,
+    claim_table,
+    table_identity,
+)
+from sluiceway.sinks.contract import TableSink, TableState
+from sluiceway.storage.contract import Storage
+from sluiceway.storage.place import refuse_missing_parent
+from sluiceway.storage.probe_once import process_probes
+from sluiceway.storage.registry import open_storage
+from sluiceway.types.strict_json import BigInt
+
+_LOST_FENCE_PAUSE_S = 1.0
+
+
+@dataclass(slots=True)
+class OwnedTable(OwnedLedger):
+    """The ledger, and the table as it was read."""
+
+    state: TableState
+
+
+@dataclass(frozen=True, slots=True)
+class TakeoverHooks:
+    """What the owner of the control flow lends to START.
+
+    Attributes:
+        observe: Told of each step.
+        on_wait: Called before each repeated put.
+        sleep: Interruptible pause.
+        replaces: The term that an operator allows to be replaced without waiting for its lease
+            (commit rule 25); None waits.
+        driver: Id of the driver in its fences and its lease. One that starts its route anew keeps
+            it, and nobody else ever has it: by it a driver knows its own records.
+        measured: Makes the table's store one whose calls are timed.
+    """
+
+    observe: Observer
+    on_wait: OnWait
+    sleep: Callable[[float], None] = time.sleep
+    replaces: int | None = None
+    driver: str = field(default_factory=lambda: uuid4().hex)
+    measured: Callable[[Storage], Storage] = lambda store: store
+
+
+@dataclass(frozen=True, slots=True)
+class LeftLedger:
+    """How a driver left a ledger that it gave back and may take again.
+
+    Attributes:
+        driver: Id of the driver.
+        ledger: Its uuid.
+        term: The driver's own.
+        next_seq: First slot that it had not written.
+        head: Hash of the record before that.
+    """
+
+    driver: str
+    ledger: str
+    term: int
+    next_seq: int
+    head: str
+
+    @classmethod
+    def of(cls, owned: OwnedLedger) -> "LeftLedger":
+        """As it stands now."""
+        fold = owned.fold
+        return cls(owned.driver, owned.owner.ledger, owned.writer.term, fold.next_seq, fold.head)
+
+    def check(self, ledger: str, fold: Fold) -> None:
+        """Refuse to take again what another driver had meanwhile, or what is not all there.
+
+        Raises:
+            FencedError: Another driver has fenced; this process never does again (rule 25).
+            LedgerCorruptError: The log is shorter than it was, or another one.
+        """
+        if ledger != self.ledger:
+            return
+        fence = fold.fence
+        if fence is not None and fold.term > self.term and fence.driver != self.driver:
+            raise fenced_by(fold.term, fence.host, fence.pid)
+        shorter = fold.term < self.term or fold.next_seq < self.next_seq
+        if shorter or (fold.next_seq == self.next_seq and fold.head != self.head):
+            raise LedgerCorruptError(
+                f"the log ends at slot {fold.next_seq - 1} of term {fold.term}; this driver left "
+                f"it at slot {self.next_seq - 1} of term {self.term}",
+                hint="was it restored in part? Bring the rest back, then start the job again",
+            )
+
+
+def take_over(
+    config: RouteConfig, sink: TableSink, hooks: TakeoverHooks, left: LeftLedger | None = None
+) -> OwnedTable:
+    """Open the table, check that the ledger is its own, wait for the lease, fence.
+
+    Called at a driver's start, and when it starts a route anew that had halted. After it, no older
+    driver can commit any more.
+
+    Args:
+        config: The route.
+        sink: Its table.
+        hooks: What the owner of the control flow lends.
+        left: How this process left the route's ledger; None at its first start.
+
+    Raises:
+        FencedError: Another driver has had the ledger since this one left it.
+        TableMismatchError: The table is not what the job file says.
+        LedgerMismatchError: The ledger belongs to another table, job or route.
+        LeaseHeldError: Another live driver runs the route, or another term than the one that
+            may be replaced is the latest.
+        LedgerCorruptError: The log is damaged.
+        UnhealthyEnvironmentError: The store cannot hold a ledger.
+        MetastoreUnavailableError: The catalog does not answer; nothing was changed.
+        StorageUnavailableError: The store failed; nothing was promised.
+    """
+    state = sink.open()
+    storage, layout = _open_store(config, state, hooks)
+    owner = claim_table(storage, layout, state, config.job)
+    seen = None
+    if hooks.replaces is None:
+        seen = wait_until_free(storage, layout.lease, sleep=hooks.sleep)
+    log = LedgerLog(storage, layout)
+    fold = log.fold()
+    if state.ledger is None and fold.subscription is not None:
+        # Another driver may have made the ledger since the table was read.
+        state = sink.open()
+    check_ledger(state, owner, fold)
+    waited_for = fold.term if hooks.replaces is not None else _term(seen)
+    _check_replaced(layout, fold, hooks.replaces)
+    refuse_older_ledger(log, fold)
+    _probe(log, fold)
+    writer = LedgerWriter(log, fold, hooks.on_wait)
+    process, driver = own_identity(), hooks.driver
+    if left is not None:
+        left.check(owner.ledger, fold)
+
+    def on_lost() -> None:
+        if left is not None:
+            left.check(owner.ledger, fold)
+        if hooks.replaces is not None:
+            # The driver that is replaced may still have committed; another fence ends it here.
+            _check_replaced(layout, fold, hooks.replaces)
+            return
+        hooks.sleep(_LOST_FENCE_PAUSE_S)
+        wait_until_free(storage, layout.lease, sleep=hooks.sleep)
+
+    if fold.term != waited_for:
+        # Another driver has fenced since the lease was looked at, as if this one's put had lost;
+        # or one has died before it wrote its lease.
+        on_lost()
+    hooks.observe(Step.FENCING)
+    writer.fence(_fence(config, state, owner, driver, process), on_lost)
+    hooks.observe(Step.FENCED)
+    keeper = LeaseKeeper(storage, layout.lease, _lease(driver, writer.term, process))
+    _mark_table(sink, state, owner, keeper)
+    tenure = Tenure(writer, keeper)
+    log.check_held = tenure.check
+    return OwnedTable(driver, storage, layout, log, owner, writer, keeper, tenure, state)
+
+
+def _open_store(
+    config: RouteConfig, state: TableState, hooks: TakeoverHooks
+) -> tuple[Storage, LedgerLayout]:
+    """The table's store, and where the route's ledger is in it."""
+    opened, root = open_storage(state.identity.home, config.stores)
+    storage = hooks.measured(opened)
+    refuse_missing_parent(storage, root, create=_makes_folders(config))
+    return storage, LedgerLayout(root, config.route)
+
+
+def _makes_folders(config: RouteConfig) -> bool:
+    """Whether folders above a table are made: the catalog of a lake table has made its own."""
+    return config.hive.create_location or config.hive.lake is not None
+
+
+def _mark_table(sink: TableSink, state: TableState, owner: Owner, keeper: LeaseKeeper) -> None:
+    """Keep the lease, and let the table name its ledger."""
+    keeper.start()
+    try:
+        sink.mark_ledger(state, ledger_property(owner))
+    except SluicewayError:
+        # Else the next try of this very process would find a live driver: itself.
+        keeper.release()
+        raise
+
+
+def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> None:
+    if replaces is None or replaces == fold.term:
+        return
+    now = fold.fence
+    who = f": {now.host} pid {now.pid}" if now is not None else ", nobody has ever fenced"
+    raise LeaseHeldError(
+        f"term {replaces} was to be replaced, the latest is {fold.term}{who}",
+        where=layout.route,
+        hint="look again with `sluiceway status JOB`, which shows the term, before you "
+        "name another",
+    )
+
+
+def _probe(log: LedgerLog, fold: Fold) -> None:
+    """Try the store, in a folder whose name tells when it is garbage."""
+    while True:
+        place = log.layout.probe(fold.term, uuid4().hex)
+        try:
+            process_probes().probe(log.storage, log.layout.stage, within=place)
+        except SluicewayError:
+            term = fold.term
+            log.advance(fold)
+            if fold.term == term:
+                raise
+            # Another driver has fenced meanwhile, and may have collected the place.
+        else:
+            return
+
+
+def _fence(
+    config: RouteConfig,
+    state: TableState,
+    owner: Owner,
+    driver: str,
+    process: ProcessIdentity,
+) -> FenceRecord:
+    return FenceRecord(
+        ledger=owner.ledger,
+        job=config.job,
+        route=config.route,
+        table=table_identity(state),
+        driver=driver,
+        host=process.host,
+        boot_id=process.boot_id,
+        pid=process.pid,
+        site="",
+        started_at_ms=BigInt(time.time_ns() // 1_000_000),
+        format=FORMAT,
+        min_reader=MIN_READER,
+    )
+
+
+def _term(lease: Lease | None) -> int:
+    return 0 if lease is None else lease.term
+
+
+def _lease(driver: str, term: int, process: ProcessIdentity) -> Lease:
+    return Lease(
+        driver=driver,
+        term=term,
+        counter=0,
+        released=False,
+        host=process.host,
+        boot_id=process.boot_id,
+        pid=process.pid,
+        start_ticks=process.start_ticks,
+    )

@@ -1,0 +1,1 @@
+"""Which task reads what: splits, pieces, spread, rates, pace."""

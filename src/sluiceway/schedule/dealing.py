@@ -1,0 +1,106 @@
+"""Deals the splits of an epoch out over tasks, routes whose task died apart from the others."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from sluiceway.errors import TaskDiedError
+from sluiceway.observe.log import Log
+from sluiceway.schedule.pieces import Pieces
+from sluiceway.schedule.planner import PlannedEpoch
+from sluiceway.schedule.quarantine import Quarantine
+from sluiceway.schedule.runner import Bundle
+from sluiceway.schedule.spread import Spread
+from sluiceway.worker.plan import TaskResult
+
+
+class Dealer:
+    """Decides which routes share a task. Used by the loop's thread.
+
+    Args:
+        spread: For all routes that are not kept apart.
+        log: Told of tasks that died.
+    """
+
+    def __init__(self, spread: Spread, log: Log) -> None:
+        self._spread = spread
+        self._numbers: dict[str, int] = {}
+        self._log = log
+        self._quarantine = Quarantine()
+        self._pieces = Pieces()
+
+    def deal(self, epochs: Mapping[str, PlannedEpoch], slots: int) -> dict[str, PlannedEpoch]:
+        """Fill `by_task` and `alone`. Called once an epoch.
+
+        Args:
+            epochs: By route, in a stable order; not empty.
+            slots: Tasks that can run at once.
+
+        Returns:
+            Those that have a task now; the others come in a later epoch.
+        """
+        dealt = self._quarantine.arrange(list(epochs), slots)
+        shared = slots - len(dealt.apart)
+        if dealt.together:
+            numbered = {self._number(route): epochs[route] for route in dealt.together}
+            self._spread.assign(numbered, shared)
+            used = {task for route in dealt.together for task in epochs[route].by_task}
+            together = {route: epochs[route] for route in dealt.together}
+            self._pieces.cut(together, [task for task in range(shared) if task not in used])
+        for task, group in enumerate(dealt.apart, start=shared):
+            for route in group:
+                epochs[route].by_task = {task: tuple(epochs[route].splits)}
+        served = Counter(task for epoch in epochs.values() for task in epoch.by_task)
+        for epoch in epochs.values():
+            epoch.alone = all(served[task] == 1 for task in epoch.by_task)
+        return {route: epoch for route, epoch in epochs.items() if epoch.by_task}
+
+    def _number(self, route: str) -> int:
+        return self._numbers.setdefault(route, len(self._numbers))
+
+    def take(
+        self,
+        ledgers: Mapping[str, str],
+        epochs: Mapping[str, PlannedEpoch],
+        answers: Sequence[TaskResult],
+    ) -> dict[str, list[TaskResult]]:
+        """Take in what the tasks of an epoch answered.
+
+        Args:
+            ledgers: Of all its routes, by route.
+            epochs: What was dealt out, by route.
+            answers: Of those that had something to say.
+
+        Returns:
+            By ledger, the answers that may be committed or tell of a failure.
+        """
+        self._note_deaths(ledgers, answers)
+        by_ledger: dict[str, list[TaskResult]] = {}
+        for answer in answers:
+            by_ledger.setdefault(answer.ledger, []).append(answer)
+        for route, ledger in ledgers.items():
+            found = by_ledger.get(ledger)
+            if found is not None:
+                by_ledger[ledger] = self._pieces.join(route, epochs[route], found)
+                left_out = len(found) - len(by_ledger[ledger])
+                if left_out:
+                    self._log.info("pieces_read_again", route=route, tasks=left_out)
+        return by_ledger
+
+    def _note_deaths(self, ledgers: Mapping[str, str], answers: Sequence[TaskResult]) -> None:
+        dead: dict[int, set[str]] = {}
+        for answer in answers:
+            if answer.failure is not None and answer.failure.kind == TaskDiedError.__name__:
+                dead.setdefault(answer.task, set()).add(answer.ledger)
+        for task, fallen in dead.items():
+            routes = [route for route, ledger in ledgers.items() if ledger in fallen]
+            self._log.warning("task_died", task=task, routes=len(routes))
+            self._quarantine.died(routes)
+        fallen = {ledger for each in dead.values() for ledger in each}
+        self._quarantine.survived(r for r, ledger in ledgers.items() if ledger not in fallen)
+
+    def note_lost(self, ledgers: Mapping[str, str], bundles: Sequence[Bundle]) -> None:
+        """Take in that no task of an epoch answered."""
+        for bundle in bundles:
+            served = {plan.route.ledger for plan in bundle}
+            if len(served) > 1:
+                self._quarantine.died([r for r, ledger in ledgers.items() if ledger in served])

@@ -1,0 +1,349 @@
+"""Decides what is read next, from the ledger's fold and what the source says now. No I/O."""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluiceway.errors import OffsetsLostError, SourceUnavailableError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import SourceState, Subscription
+from sluiceway.ledger.records import PinnedPartition, SourcesRecord
+from sluiceway.schedule.epoch_times import UNDATED, EpochDates
+from sluiceway.schedule.start_offsets import ResolvedStart
+from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
+from sluiceway.spec.log_key import LogKey
+from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.plan import RoutePlan, TaskPlan
+
+Bounds = Mapping[SourcePartition, LogBounds]
+Targets = Mapping[SourcePartition, int]
+"""Where a bounded run ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSplit:
+    """A split, and where its range starts in the ledger.
+
+    Attributes:
+        range_start: The committed end. Below `split.start_offset` only when rows were deleted by
+            retention before the first commit of a partition that starts at `earliest`.
+        expected_records: What it will hold, as it looks now; says how to share and spread.
+        lag_records: Of those, what lies in the log already.
+        leader_epoch: Of the leader that said where the log ends when this was planned.
+    """
+
+    split: Split
+    range_start: int
+    expected_records: int = 0
+    lag_records: int = 0
+    leader_epoch: int | None = None
+
+
+@dataclass(slots=True)
+class PlannedEpoch:
+    """What a route wants to read next.
+
+    Attributes:
+        route: What all its tasks share.
+        by_task: Task -> its splits; set when they are dealt out.
+        alone: Whether its tasks serve no other route.
+        ahead: Whether the commit of the epoch before was under way.
+        dates: What it knows of time: by which clock rows are read, what is late.
+        closed: Prefixes that rows of this epoch reach by the late policy only.
+        bound_us: The committed watermark that it took to close them; None without one.
+        answered: When its tasks had answered, on the monotonic clock; None while they have not.
+    """
+
+    epoch: int
+    splits: list[PlannedSplit]
+    route: RoutePlan
+    by_task: dict[int, tuple[PlannedSplit, ...]] = field(default_factory=dict)
+    alone: bool = True
+    ahead: bool = False
+    dates: EpochDates = UNDATED
+    closed: tuple[str, ...] = ()
+    told_closed: tuple[str, ...] = ()
+    bound_us: int | None = None
+    answered: float | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    def task_plans(self, deadline_s: float) -> dict[int, TaskPlan]:
+        """What each task is told. Called once the splits are dealt out.
+
+        Args:
+            deadline_s: Reading time from a task's start.
+        """
+        dealt = {
+            task: tuple(each.split for each in splits) for task, splits in self.by_task.items()
+        }
+        return {
+            task: TaskPlan(
+                route=self.route,
+                epoch=self.epoch,
+                task=task,
+                splits=splits,
+                deadline_s=deadline_s,
+                times=self.dates.for_splits(splits, self.told_closed),
+            )
+            for task, splits in dealt.items()
+        }
+
+
+def new_partitions(
+    fold: Fold, wanted: Subscription, discovered: Sequence[DiscoveredPartition]
+) -> tuple[SourcePartition, ...]:
+    """Partitions that begin where the job file's start says, in order.
+
+    Not those that appeared under an unchanged subscription (a listed topic, or an unchanged
+    pattern): they begin at their own earliest offset, or rows before the look would be lost.
+    """
+    return tuple(
+        found.partition
+        for found in discovered
+        if (found.partition.topic, found.partition.partition) not in fold.sources
+        and not _was_subscribed(fold.subscription, wanted, found.partition.topic)
+    )
+
+
+def _was_subscribed(before: Subscription | None, wanted: Subscription, topic: str) -> bool:
+    if before is None:
+        return False
+    return topic in before.topics or (bool(wanted.pattern) and before.pattern == wanted.pattern)
+
+
+def plan_sources(
+    fold: Fold,
+    wanted: Subscription,
+    discovered: Sequence[DiscoveredPartition],
+    bounds: Bounds,
+    starts: Mapping[SourcePartition, ResolvedStart],
+) -> SourcesRecord | None:
+    """The SOURCES record that is due, or None (commit rule 5).
+
+    Args:
+        fold: State of the ledger.
+        wanted: The subscription now.
+        discovered: All partitions of the topics.
+        bounds: Of at least the partitions that are new.
+        starts: Where those of `new_partitions` begin.
+    """
+    pins = []
+    for found in discovered:
+        key = (found.partition.topic, found.partition.partition)
+        known = fold.sources.get(key)
+        if known is not None and not known.retired:
+            continue
+        if known is not None:
+            pins.append(_pin(found, ResolvedStart(known.end, "resumed")))
+        elif found.partition in starts:
+            pins.append(_pin(found, starts[found.partition]))
+        else:
+            first = bounds[found.partition].start_offset
+            pins.append(_pin(found, ResolvedStart(first, "discovered")))
+    for (topic, partition), known in fold.sources.items():
+        if topic not in wanted.topics and not known.retired:
+            pins.append(_retirement(topic, partition, known))
+    if not pins and fold.subscription == wanted:
+        return None
+    return SourcesRecord(wanted.topics, wanted.pattern, wanted.start, tuple(pins))
+
+
+def _pin(found: DiscoveredPartition, start: ResolvedStart) -> PinnedPartition:
+    return PinnedPartition(
+        found.partition.topic,
+        found.partition.partition,
+        found.identity.cluster_id,
+        found.identity.topic_id,
+        BigInt(start.offset),
+        start.how,
+        retired=False,
+    )
+
+
+def _retirement(topic: str, partition: LogKey, known: SourceState) -> PinnedPartition:
+    return PinnedPartition(
+        topic,
+        partition,
+        known.cluster_id,
+        known.topic_id,
+        BigInt(known.end),
+        "retired",
+        retired=True,
+    )
+
+
+def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> None:
+    """Refuse a log that only has the name of the one that was read.
+
+    Raises:
+        OffsetsLostError: The cluster or the topic is another one, or the queue is of another kind.
+    """
+    kinds = {topic: type(key) for topic, key in fold.sources}
+    for found in discovered:
+        if kinds.get(found.partition.topic, type(found.partition.partition)) is not type(
+            found.partition.partition
+        ):
+            raise OffsetsLostError(
+                "the topic was read from a queue of another kind before",
+                where=str(found.partition),
+                hint="bring the old connection back, or fill another table",
+            )
+        known = fold.sources.get((found.partition.topic, found.partition.partition))
+        if known is None:
+            continue
+        now = (found.identity.cluster_id, found.identity.topic_id)
+        if now != (known.cluster_id, known.topic_id):
+            raise _lost(
+                fold,
+                found.partition,
+                f"topic id {now[1]} in cluster {now[0]} is not the log that was read: "
+                f"topic id {known.topic_id} in cluster {known.cluster_id}, "
+                f"committed end {known.end}",
+                hint="the topic was deleted and created again, or this is another cluster; "
+                "rows already in the table are safe. Bring the old topic back, or accept this "
+                "one in its place",
+                evidence={
+                    "committed_end": known.end,
+                    "cluster_id_read": known.cluster_id,
+                    "topic_id_read": known.topic_id,
+                    "cluster_id_found": now[0],
+                    "topic_id_found": now[1],
+                },
+                reset="--to earliest --accept-identity",
+            )
+
+
+def check_described(partitions: Iterable[SourcePartition], bounds: Bounds) -> None:
+    """Refuse to go on without knowing where a log begins and ends.
+
+    Raises:
+        SourceUnavailableError: The cluster does not describe a partition.
+    """
+    for partition in partitions:
+        if partition not in bounds:
+            raise SourceUnavailableError(
+                "it is gone, or no leader answers for it now; it is looked for again",
+                where=str(partition),
+            )
+
+
+def plan_splits(fold: Fold, bounds: Bounds, targets: Targets | None) -> list[PlannedSplit]:
+    """Splits of the next epoch, from the committed ends.
+
+    Args:
+        fold: State of the ledger.
+        bounds: Of every source partition that is read.
+        targets: Where a bounded run ends; None reads on.
+
+    Raises:
+        OffsetsLostError: The log starts after the committed end or ends before it.
+        SourceUnavailableError: The cluster does not describe a partition that is read.
+    """
+    planned = []
+    for (topic, number), known in sorted(fold.sources.items()):
+        if known.retired:
+            continue
+        partition = SourcePartition(topic, number)
+        check_described([partition], bounds)
+        start = readable_start(fold, partition, bounds[partition])
+        stop = None if targets is None else targets.get(partition, known.end)
+        if stop is not None and start >= stop:
+            # Also when retention took all that a bounded run was to read: nothing is left of it,
+            # and a later run counts the gap.
+            continue
+        # It belongs to the committed end; rows below the log's first offset are skipped.
+        epoch = known.end_epoch if start == known.end else None
+        leader = bounds[partition].leader_epoch
+        split = Split(
+            partition,
+            start,
+            stop,
+            epoch,
+            new_leader=epoch is not None and leader != epoch,
+        )
+        planned.append(PlannedSplit(split, known.end, leader_epoch=leader))
+    return planned
+
+
+def readable_start(fold: Fold, partition: SourcePartition, place: LogBounds) -> int:
+    """First offset to read of a source partition that the fold knows.
+
+    Raises:
+        OffsetsLostError: The log starts after the committed end or ends before it.
+    """
+    known = fold.sources[partition.topic, partition.partition]
+    evidence = {
+        "committed_end": known.end,
+        "log_start": place.start_offset,
+        "log_end": place.high_watermark,
+        "generation": known.generation,
+    }
+    if known.end > place.high_watermark:
+        raise _lost(
+            fold,
+            partition,
+            f"the log ends at {place.high_watermark}, the committed end is {known.end}: "
+            "it was truncated",
+            hint="an unclean leader election or a restored broker; rows in the table are safe, "
+            "but the log no longer continues them",
+            evidence=evidence,
+            reset="--to latest --accept-doubles",
+        )
+    if place.start_offset <= known.end:
+        return known.end
+    if not known.has_data and known.how in ("earliest", "discovered"):
+        # Nothing was promised below the first readable offset: a counted gap.
+        return place.start_offset
+    lost = place.start_offset - known.end
+    raise _lost(
+        fold,
+        partition,
+        f"the log starts at {place.start_offset}, the committed end is {known.end}: "
+        f"{lost} offsets were deleted before they were read",
+        hint="raise the topic's retention; the lost range must be accepted by an operator",
+        evidence={**evidence, "offsets_lost": lost},
+        reset="--to earliest --accept-gap",
+    )
+
+
+def with_way_out(
+    fold: Fold, partition: SourcePartition, failure: OffsetsLostError
+) -> OffsetsLostError:
+    """A task's loss with the command that resolves it.
+
+    Called for a log that was truncated and has grown again: its bounds show nothing of that.
+
+    Args:
+        fold: State of the ledger.
+        partition: Which log.
+        failure: With `cut_at` in its evidence where the leader has told it.
+    """
+    known = fold.sources[partition.topic, partition.partition]
+    cut_at = failure.evidence.get("cut_at")
+    rest = "the rows that came in their place were not read. Read them too (rows that producers "
+    reset = f"--to {cut_at} --accept-doubles"
+    hint = f"rows in the table are safe; {rest}have sent again are then there twice)"
+    if cut_at is None:
+        reset = f"--to {known.end} --accept-gap"
+        hint = "rows in the table are safe; nobody knows which of the rows below were read"
+    evidence = {**failure.evidence, "generation": known.generation}
+    return _lost(fold, partition, failure.message, hint=hint, evidence=evidence, reset=reset)
+
+
+def _lost(
+    fold: Fold,
+    partition: SourcePartition,
+    message: str,
+    *,
+    hint: str,
+    evidence: Mapping[str, object],
+    reset: str,
+) -> OffsetsLostError:
+    """The error with the command that resolves it: first to look, then with --execute."""
+    route = f" --route {fold.first_fence.route}" if fold.first_fence is not None else ""
+    place = f"--partition {partition.topic}:{partition.partition}"
+    command = f"sluiceway offsets reset JOB{route} {place} {reset} --reason TEXT"
+    error = OffsetsLostError(message, where=str(partition), hint=f"{hint}: `{command}`")
+    look = f"sluiceway offsets show JOB{route}"
+    error.with_report(evidence, (look, command, f"{command} --execute"))
+    return error

@@ -1,0 +1,91 @@
+"""Contract of what runs the tasks of an epoch."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from sluiceway.storage.registry import open_storage
+from sluiceway.types.strict_json import decode
+from sluiceway.worker.plan import TaskPlan, TaskResult
+
+Bundle = tuple[TaskPlan, ...]
+"""What one task runs: its share of one or many routes."""
+
+
+class TaskRunner(ABC):
+    """Runs the tasks of one epoch at a time. Owned by one driver."""
+
+    @abstractmethod
+    def slots(self) -> int:
+        """How many tasks can run at once now. Asked before each epoch.
+
+        Raises:
+            RunnerLostError: The runner is gone.
+        """
+
+    def warm_up(self, stopped: Callable[[], bool]) -> None:
+        """Wait until tasks can be run. Called once, before the first epoch, on a cluster.
+
+        A runner whose slots are there does nothing.
+
+        Args:
+            stopped: Whether to wait no longer.
+
+        Raises:
+            UnhealthyEnvironmentError: They cannot, and waiting does not help.
+            RunnerLostError: The runner is gone.
+        """
+        del stopped
+
+    def ask_for(self, slots: int) -> None:
+        """Ask the cluster for so many slots, or give some back. Called while no task runs.
+
+        They come and go when they do; `slots` tells. A runner whose slots are given does nothing.
+
+        Args:
+            slots: At least 1.
+
+        Raises:
+            RunnerLostError: The runner is gone.
+        """
+        del slots
+
+    @abstractmethod
+    def run(
+        self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
+    ) -> list[TaskResult]:
+        """Run all bundles and return what those that finished answered.
+
+        Args:
+            bundles: At most `slots()`, none empty.
+            wait: Called every 50 to 100 ms while the tasks run; may raise to abandon the epoch.
+            give_up_after_s: Then the tasks still running are cancelled; those that finished are
+                returned all the same.
+
+        Returns:
+            Answers of routes whose ends moved or that failed; at most one a route and task.
+
+        Raises:
+            TaskFailedError: No task finished; the epoch is planned again.
+            RunnerLostError: The runner itself is gone.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop what was started. Safe to repeat."""
+
+
+def finished_results(bundles: Sequence[Bundle]) -> list[TaskResult]:
+    """Results that tasks have put by name, when the runner could not hand all of them over.
+
+    Only the tasks that were launched are asked for, by name; nothing is listed.
+
+    Raises:
+        StorageUnavailableError: The store failed.
+    """
+    found = []
+    for plan in (plan for bundle in bundles for plan in bundle):
+        storage, _ = open_storage(plan.route.layout.table_root, plan.route.stores)
+        raw = storage.read(plan.result_path)
+        if raw is not None:
+            found.append(decode(raw, TaskResult))
+    return found

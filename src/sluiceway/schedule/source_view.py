@@ -1,0 +1,109 @@
+"""What the brokers say now, asked once for all routes of a connection."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sluiceway.errors import Fatal, TopicNotFoundError
+from sluiceway.schedule.steady_clock import process_clock
+from sluiceway.sources.contract import (
+    DiscoveredPartition,
+    LogBounds,
+    SourceClient,
+    SourcePartition,
+)
+
+
+def _now_us() -> int:
+    return process_clock().now_us()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """Partitions and log ends of the topics asked for, read at one moment.
+
+    Attributes:
+        by_topic: Partitions of each topic that the cluster has, in order.
+        bounds: Of these partitions, those without a leader that answers left out.
+        missing: Topic -> why it is not there.
+        read_at_us: When the brokers were asked, by this driver's clock, which does not step.
+    """
+
+    by_topic: Mapping[str, tuple[DiscoveredPartition, ...]]
+    bounds: Mapping[SourcePartition, LogBounds]
+    missing: Mapping[str, Fatal]
+    read_at_us: int = field(default_factory=_now_us)
+
+    def present(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """Those of a route's topics that the cluster has."""
+        return tuple(topic for topic in topics if topic not in self.missing)
+
+    def of(self, topics: Iterable[str]) -> tuple[DiscoveredPartition, ...]:
+        """Partitions of a route's topics.
+
+        Raises:
+            TopicNotFoundError: The cluster does not have one of them.
+        """
+        found: list[DiscoveredPartition] = []
+        for topic in topics:
+            if topic in self.missing:
+                raise self.missing[topic]
+            found += self.by_topic[topic]
+        return tuple(found)
+
+
+def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
+    """Ask a cluster about topics. Called before and after the tasks of each epoch.
+
+    Raises:
+        SourceUnavailableError: No broker answers, or no leader.
+    """
+    # Before they answer: what comes while they do is not among what they tell.
+    read_at_us = _now_us()
+    wanted = sorted(set(topics))
+    if not wanted:
+        return SourceView({}, {}, {})
+    missing: dict[str, Fatal] = {}
+    try:
+        discovered = source.discover(wanted)
+    except TopicNotFoundError:
+        discovered, missing = _without_missing(source, wanted)
+    except Fatal:
+        # A right that was revoked for one topic says nothing of the others.
+        each, missing = _one_by_one(source, wanted)
+        discovered = tuple(each)
+    by_topic: dict[str, list[DiscoveredPartition]] = {
+        topic: [] for topic in wanted if topic not in missing
+    }
+    for found in discovered:
+        by_topic[found.partition.topic].append(found)
+    bounds = source.bounds([found.partition for found in discovered]) if discovered else {}
+    grouped = {topic: tuple(each) for topic, each in by_topic.items()}
+    return SourceView(grouped, bounds, missing, read_at_us)
+
+
+def _without_missing(
+    source: SourceClient, wanted: Sequence[str]
+) -> tuple[tuple[DiscoveredPartition, ...], dict[str, Fatal]]:
+    """Ask for those that are listed at once, for the others one by one: few are missing."""
+    listed = set(source.list_topics())
+    suspects = [topic for topic in wanted if topic not in listed]
+    rest = [topic for topic in wanted if topic in listed]
+    found, missing = _one_by_one(source, suspects)
+    try:
+        return (*(source.discover(rest) if rest else ()), *found), missing
+    except TopicNotFoundError:
+        more, gone = _one_by_one(source, rest)
+        return (*more, *found), missing | gone
+
+
+def _one_by_one(
+    source: SourceClient, topics: Iterable[str]
+) -> tuple[list[DiscoveredPartition], dict[str, Fatal]]:
+    found: list[DiscoveredPartition] = []
+    missing: dict[str, Fatal] = {}
+    for topic in topics:
+        try:
+            found += source.discover([topic])
+        except Fatal as error:
+            missing[topic] = error
+    return found, missing

@@ -1,0 +1,118 @@
+"""The wall clock of this driver, believed only where the monotonic clock bears it out.
+
+What is closed by time stays closed, so one look at a clock that is a day ahead for a minute would
+close a day for ever. A look that differs from the one before by more than what has passed between
+them is refused, told, and waited out; meanwhile time goes on as the monotonic clock says.
+"""
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Final
+
+MOST_STEP_S: Final = 5.0
+"""How far the wall clock may get ahead of the monotonic one, or behind it, between two looks."""
+
+BELIEVE_AFTER_S: Final = 300.0
+"""For how long all looks have to agree on another time before it is taken for the right one."""
+
+_ONE_MOMENT_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class ClockNews:
+    """Something that a person should know of the clock.
+
+    Attributes:
+        event: `clock_stepped`, `clock_back` or `clock_believed`.
+        step_s: How far the wall clock was from where it was expected; below zero it was set back.
+    """
+
+    event: str
+    step_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Where the wall clock has been, and when: from there on it should run as the monotonic one."""
+
+    wall_us: int
+    at: float
+
+    def now_us(self, at: float) -> int:
+        return self.wall_us + int((at - self.at) * 1_000_000)
+
+
+class SteadyClock:
+    """Of one process; any thread may ask."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._line: _Line | None = None
+        self._other: _Line | None = None
+        self._other_since = 0.0
+        self._news: list[ClockNews] = []
+
+    def now_us(self) -> int:
+        """Microseconds since the epoch, UTC, by a clock that does not step.
+
+        Called at the start of a run, and at each look at log ends.
+        """
+        with self._lock:
+            return self.judge(*_read())
+
+    def judge(self, wall_us: int, at: float) -> int:
+        """What `now_us` says of a look at both clocks.
+
+        Args:
+            wall_us: Microseconds since the epoch, as the host says.
+            at: Monotonic seconds of the same moment.
+        """
+        line = self._line
+        if line is None or _agrees(line, wall_us, at):
+            if self._other is not None:
+                self._tell("clock_back", self._other, at)
+            self._line, self._other = _Line(wall_us, at), None
+            return wall_us
+        other = self._other
+        is_same = other is not None and _agrees(other, wall_us, at)
+        self._other = _Line(wall_us, at)
+        if not is_same:
+            self._other_since = at
+            self._tell("clock_stepped", self._other, at)
+        elif at - self._other_since >= BELIEVE_AFTER_S:
+            self._tell("clock_believed", self._other, at)
+            self._line, self._other = self._other, None
+            return wall_us
+        return line.now_us(at)
+
+    def take_news(self) -> list[ClockNews]:
+        """What has happened to the clock since it was last asked."""
+        with self._lock:
+            news, self._news = self._news, []
+        return news
+
+    def _tell(self, event: str, other: _Line, at: float) -> None:
+        if self._line is not None:
+            step_us = other.now_us(at) - self._line.now_us(at)
+            self._news.append(ClockNews(event, step_us / 1_000_000))
+
+
+def _read() -> tuple[int, float]:
+    """Both clocks at one moment, also when the process stood still between the two."""
+    while True:
+        at, wall_us = time.monotonic(), time.time_ns() // 1000
+        if time.monotonic() - at < _ONE_MOMENT_S:
+            return wall_us, at
+
+
+def _agrees(line: _Line, wall_us: int, at: float) -> bool:
+    return abs(wall_us - line.now_us(at)) <= MOST_STEP_S * 1_000_000
+
+
+_CLOCK: Final = SteadyClock()
+
+
+def process_clock() -> SteadyClock:
+    """The clock by which all routes of this process decide."""
+    return _CLOCK

@@ -1,0 +1,105 @@
+"""What the failures of a route's tasks come to, judged by what its log and its source say now."""
+
+from collections.abc import Mapping, Sequence
+
+from sluiceway.errors import (
+    OffsetsLostError,
+    SluicewayError,
+    SourceUnavailableError,
+    TaskDiedError,
+    TaskFailedError,
+)
+from sluiceway.ledger.fold import Fold
+from sluiceway.schedule.planner import (
+    PlannedEpoch,
+    PlannedSplit,
+    readable_start,
+    with_way_out,
+)
+from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.worker.plan import TaskResult
+
+
+def failures_of(
+    planned: PlannedEpoch,
+    answers: Sequence[TaskResult],
+    fold: Fold,
+    bounds: Mapping[SourcePartition, LogBounds],
+) -> list[SluicewayError]:
+    """The errors that the loop reacts to, in the order of the answers. Called once an epoch.
+
+    Args:
+        planned: What was asked for.
+        answers: This route's.
+        fold: State of the ledger, with what the other tasks have read.
+        bounds: Of the source partitions that are read, as the brokers say after the tasks.
+    """
+    failures = []
+    for answer in answers:
+        if answer.failure is None:
+            continue
+        failure = answer.failure.to_error()
+        if planned.alone:
+            failure = _blamed(failure)
+        splits = planned.by_task[answer.task]
+        if isinstance(failure, OffsetsLostError) and _is_behind(splits, fold, bounds):
+            # The next plan looks a second time, and says what it is with the numbers.
+            failure = SourceUnavailableError(failure.message, where=failure.where)
+        elif isinstance(failure, OffsetsLostError) and _is_counted_gap(splits, fold, bounds):
+            # No end to waiting is needed: the log's start has risen since the plan.
+            failure = SourceUnavailableError(
+                f"{failure.message}; nothing of it was read before, the next epoch counts the gap",
+                where=failure.where,
+            )
+        elif isinstance(failure, OffsetsLostError):
+            failure = _with_way_out(splits, fold, failure)
+        failures.append(failure)
+    return failures
+
+
+def _with_way_out(
+    splits: Sequence[PlannedSplit], fold: Fold, failure: OffsetsLostError
+) -> OffsetsLostError:
+    """A cut log's loss with what resolves it; any other as the task has told it."""
+    logs = (each.split.partition for each in splits)
+    one = next((one for one in logs if str(one) == failure.where), None)
+    cut = one is not None and "leader_epoch" in failure.evidence
+    return with_way_out(fold, one, failure) if one is not None and cut else failure
+
+
+def _blamed(failure: SluicewayError) -> SluicewayError:
+    """A task that served one route alone died for that route."""
+    if not isinstance(failure, TaskDiedError):
+        return failure
+    return TaskFailedError(f"{failure.message} and served no other route", hint=failure.hint)
+
+
+def _is_behind(
+    splits: Sequence[PlannedSplit], fold: Fold, bounds: Mapping[SourcePartition, LogBounds]
+) -> bool:
+    """Whether a log ends below its committed end by now, and none begins behind it."""
+    behind = False
+    for each in splits:
+        one = each.split.partition
+        known, place = fold.sources[one.topic, one.partition], bounds.get(one)
+        if place is not None and place.start_offset > known.end:
+            return False
+        behind = behind or (place is not None and known.end > place.high_watermark)
+    return behind
+
+
+def _is_counted_gap(
+    splits: Sequence[PlannedSplit], fold: Fold, bounds: Mapping[SourcePartition, LogBounds]
+) -> bool:
+    """Whether retention took, between look and fetch, only what a plan made now would skip."""
+    risen = False
+    for each in splits:
+        one = each.split.partition
+        if one not in bounds:
+            continue
+        try:
+            start = readable_start(fold, one, bounds[one])
+        except OffsetsLostError:
+            return False
+        risen = risen or start > each.split.start_offset
+    return risen

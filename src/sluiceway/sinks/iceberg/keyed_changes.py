@@ -1,0 +1,191 @@
+"""What a batch of changes comes to: the last change of each key, by the log's order.
+
+Change files hold the rows as the table has them, and behind them what each change is
+(`types.row_kinds`). The order is the log's alone: slot, then offset; a source's own positions
+decide nothing (L20). All changes of a key are in one source partition, so offsets compare.
+"""
+
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from sluiceway.errors import FileLostError
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.sinks.iceberg.key_index import canonical_keys
+from sluiceway.sinks.iceberg.keyed_files import names_by_id
+from sluiceway.storage.contract import Storage
+from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
+
+_OFFSET, _KIND, _SLOT, _RANK = "$offset", "$kind", "$slot", "$rank"
+_PARTITION = "$partition"
+SlotFile = tuple[int, FileRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeColumns:
+    """Columns of change files that decide, by their field ids.
+
+    Attributes:
+        key: Of the row.
+        offset: Of the record that told the change.
+        partition: Of the same.
+    """
+
+    key: tuple[int, ...]
+    offset: int
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """Rows of one partition that go into one new file.
+
+    Attributes:
+        texts: Of the partition, as the ledger has them.
+        rows: In the columns of the table, with field ids.
+    """
+
+    texts: tuple[str | None, ...]
+    rows: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class BatchOutcome:
+    """What is to be done to the table.
+
+    Attributes:
+        keys: Of all rows that changed, each once: older rows of them go.
+        images: What they are from now on; nothing of those that were deleted.
+        changes: That were read.
+        begins_again: A snapshot of the source begins behind other changes of this batch.
+        begins: One begins at all.
+    """
+
+    keys: pa.Table
+    images: tuple[NewRows, ...]
+    changes: int
+    begins: bool = False
+    begins_again: bool = False
+
+
+def last_changes(
+    files: Sequence[SlotFile],
+    columns: ChangeColumns,
+    storage: Storage,
+    path_of: Callable[[FileRecord], str],
+) -> BatchOutcome:
+    """Read a batch's change files; the last change of each key.
+
+    Args:
+        files: With the slot of each.
+        columns: Which decide.
+        storage: Of the ledger.
+        path_of: Where a committed file lies.
+
+    Raises:
+        FileLostError: A file is not the one that was committed.
+        StorageUnavailableError: The store failed.
+    """
+    tables = [_read(storage, path_of(file), file) for _, file in files]
+    control = pa.concat_tables(
+        _control(table, seq, columns) for (seq, _), table in zip(files, tables, strict=True)
+    )
+    names = [name for name in control.column_names if name.startswith("k")]
+    last = _last_of_each(control, names)
+    kept = np.zeros(control.num_rows, bool)
+    kept[last] = True
+    kept &= control[_KIND].to_numpy() != RowKind.DELETE
+    firsts = pc.equal(control[_KIND], int(RowKind.FIRST))
+    return BatchOutcome(
+        control.select(names).take(pa.array(last)),
+        _images(files, tables, kept),
+        control.num_rows,
+        begins=bool(pc.any(firsts).as_py()),
+        begins_again=_begins_again(control, control.filter(firsts)),
+    )
+
+
+def _begins_again(control: pa.Table, firsts: pa.Table) -> bool:
+    """Whether changes come before one of these: of an earlier slot, or of its source partition."""
+    slots, offsets = control[_SLOT].to_numpy(), control[_OFFSET].to_numpy()
+    partitions = control[_PARTITION].to_numpy()
+    for first in firsts.to_pylist():
+        same = (slots == first[_SLOT]) & (partitions == first[_PARTITION])
+        if (slots < first[_SLOT]).any() or (same & (offsets < first[_OFFSET])).any():
+            return True
+    return False
+
+
+def _control(table: pa.Table, seq: int, columns: ChangeColumns) -> pa.Table:
+    """The columns that decide; the key's are `k0`, `k1`, ..."""
+    names = names_by_id(table.schema)
+    keys = canonical_keys(table.select([names[each] for each in columns.key]))
+    slots = pa.array(np.full(table.num_rows, seq, np.int64))
+    rest = {
+        _OFFSET: table[names[columns.offset]],
+        _PARTITION: table[names[columns.partition]],
+        _KIND: table[KIND_COLUMN],
+        _SLOT: slots,
+    }
+    return pa.table(
+        [*keys.columns, *rest.values()],
+        names=[*(f"k{n}" for n in range(keys.num_columns)), *rest],
+    )
+
+
+def _last_of_each(control: pa.Table, key: list[str]) -> NDArray[np.int64]:
+    """Rows that are the last of their key, rising."""
+    order = pc.sort_indices(control, [(_SLOT, "ascending"), (_OFFSET, "ascending")])
+    ranked = control.select(key).take(order)
+    ranked = ranked.append_column(_RANK, pa.array(np.arange(ranked.num_rows)))
+    newest = ranked.group_by(key).aggregate([(_RANK, "max")])[f"{_RANK}_max"]
+    rows: NDArray[np.int64] = order.take(newest.combine_chunks()).to_numpy().astype(np.int64)
+    return np.sort(rows)
+
+
+def _images(
+    files: Sequence[SlotFile], tables: Sequence[pa.Table], kept: NDArray[np.bool_]
+) -> tuple[NewRows, ...]:
+    """Rows by partition; files whose columns differ, as after a change of the table, stay apart."""
+    groups: dict[tuple[str | None, ...], list[list[pa.Table]]] = {}
+    begin = 0
+    for (_, file), table in zip(files, tables, strict=True):
+        mask = kept[begin : begin + table.num_rows]
+        begin += table.num_rows
+        if not mask.any():
+            continue
+        rows = table.drop_columns([KIND_COLUMN]).filter(pa.array(mask))
+        alike = groups.setdefault(file.values, [])
+        for group in alike:
+            if group[0].schema.equals(rows.schema, check_metadata=True):
+                group.append(rows)
+                break
+        else:
+            alike.append([rows])
+    return tuple(
+        NewRows(texts, pa.concat_tables(group).combine_chunks())
+        for texts, alike in groups.items()
+        for group in alike
+    )
+
+
+def _read(storage: Storage, path: str, file: FileRecord) -> Any:
+    if not storage.has_file(path):
+        raise FileLostError("a committed file of changes is gone", where=path)
+    with storage.open_read(path) as handle:
+        raw = handle.read()
+    found = f"{google_crc32c.value(raw):08x}"
+    if found != file.crc32c:
+        raise FileLostError(f"its checksum is {found}, not {file.crc32c}", where=path)
+    table = pq.read_table(io.BytesIO(raw))
+    if table.num_rows != int(file.rows):
+        raise FileLostError(f"it has {table.num_rows} rows, not {file.rows}", where=path)
+    return table

@@ -1,0 +1,225 @@
+"""Makes a keyed lake table equal to its source: each key's last change, by positions, no MERGE.
+
+The older rows of a key are found among the keys of all files that are live at the very head that
+the request asserts; when the head has moved, they are found again. One snapshot brings the new
+rows and the position deletes of the old ones, so a reader sees the table as it was at one place of
+the log, and one key once.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+
+from sluiceway.errors import SourceAgainError, TableMismatchError
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.follower import LogView
+from sluiceway.observe.failpoints import reach
+from sluiceway.sinks.iceberg.commit_request import SlotBatch
+from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer
+from sluiceway.sinks.iceberg.key_index import KeyIndex, canonical_keys
+from sluiceway.sinks.iceberg.keyed_changes import ChangeColumns, last_changes
+from sluiceway.sinks.iceberg.keyed_files import FilePlace
+from sluiceway.sinks.iceberg.keyed_upkeep import Group, due_work, group_of
+from sluiceway.sinks.iceberg.lake_batch import LakeBatch
+from sluiceway.sinks.iceberg.partition_fields import find_spec, partition_record
+from sluiceway.sinks.iceberg.publisher import LakePublisher, batch_notes, check_required
+from sluiceway.sinks.iceberg.table_head import Head, HeadReader
+from sluiceway.sinks.iceberg.through import record_hash
+from sluiceway.sinks.iceberg.upsert_request import TableChange, upsert_request
+
+Positions = NDArray[np.int64]
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """What was made of a batch, whatever the head is.
+
+    Attributes:
+        slots: First and last.
+        keys: Of all rows that changed.
+        placed: Files with the new rows.
+    """
+
+    slots: tuple[int, int]
+    keys: pa.Table
+    placed: tuple[PlacedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What one try works on.
+
+    Attributes:
+        metadata: Of the table as it was loaded.
+        head: Its head.
+        heads: Knows which rows were dead there.
+        fresh: Rows by data file that this batch deletes.
+    """
+
+    metadata: TableMetadata
+    place: FilePlace
+    head: Head
+    heads: HeadReader
+    fresh: dict[str, Positions]
+
+    def dead(self, path: str) -> Positions:
+        """Rows of a data file that nobody reads after this publish."""
+        return np.union1d(self.heads.dead(path), self.fresh.get(path, _NONE))
+
+
+class KeyedPublisher(LakePublisher):
+    """Publishes changes of keyed rows; see `LakePublisher` for what is the same."""
+
+    # Held in memory while the last change of each key is found.
+    most_rows = 1_000_000
+    _index: KeyIndex | None = None
+    _heads: HeadReader | None = None
+    _columns: ChangeColumns = ChangeColumns((), 0, 0)
+    _batch: _Made | None = None
+
+    def close(self) -> None:
+        """See `Follower.close`: the cache of keys goes."""
+        if self._index is not None:
+            self._index.close()
+        self._index, self._heads = None, None
+
+    def _try(self, table: Table, batch: LakeBatch, view: LogView) -> str:
+        """See `LakePublisher._try`: resolve the batch's keys at this head, and send once."""
+        place = self._file_place()
+        heads, index = self._opened(table, place)
+        made = self._made_of(batch, view, table.metadata, place)
+        head = heads.read(table)
+        older = index.find(head.data, made.keys)
+        fresh = {path: np.setdiff1d(rows, heads.dead(path)) for path, rows in older.items()}
+        reach("lake.resolved", self._table.where)
+        work = _Work(table.metadata, place, head, heads, fresh)
+        change = self._change(work, made)
+        reach("lake.placed", self._table.where)
+        slots = SlotBatch(
+            ledger=self._route.ledger,
+            first=batch.first,
+            last=batch.last,
+            record_hash=record_hash(view.log.read_bytes(batch.last) or b""),
+            notes=batch_notes(batch),
+        )
+        return self._table.send(table, upsert_request(table, slots, change, head.entries))
+
+    def _opened(self, table: Table, place: FilePlace) -> tuple[HeadReader, KeyIndex]:
+        if self._heads is None or self._index is None:
+            find = partial(table.metadata.schema().find_field, case_sensitive=False)
+            self._columns = ChangeColumns(
+                tuple(find(name).field_id for name in self._options.key),
+                find(self._options.offset_column).field_id,
+                find(self._options.partition_column).field_id,
+            )
+            self._heads = HeadReader(place.read_deletes)
+            self._index = KeyIndex(partial(_read_keys, place, self._columns.key))
+        return self._heads, self._index
+
+    def _made_of(
+        self, batch: LakeBatch, view: LogView, metadata: TableMetadata, place: FilePlace
+    ) -> _Made:
+        """The batch's last changes and new files; made once, whatever becomes of requests."""
+        slots = batch.first, batch.last
+        if self._batch is not None and self._batch.slots == slots:
+            return self._batch
+
+        def path_of(file: FileRecord) -> str:
+            return view.layout.final(file.final)
+
+        outcome = last_changes(batch.files, self._columns, self._files.storage, path_of)
+        if outcome.begins_again or (outcome.begins and self._table.was_seen):
+            raise SourceAgainError(
+                "the source began to tell all of its rows again, after changes that are in the "
+                "table: rows that were deleted meanwhile are never told",
+                where=f"{self._table.where}, slots {batch.first} to {batch.last}",
+                hint="fill a new table from this snapshot on: docs/cdc.md, A snapshot that begins "
+                "again",
+            )
+        folders = {file.values: file.final.rpartition("/")[0] for _, file in batch.files}
+        placed = [
+            place.place_rows(each.rows, each.texts, folders[each.texts]) for each in outcome.images
+        ]
+        self._batch = _Made(slots, outcome.keys, tuple(placed))
+        return self._batch
+
+    def _file_place(self) -> FilePlace:
+        files = self._files
+        return FilePlace(files.storage, files.root, files.uri, files.compression)
+
+    def _change(self, work: _Work, made: _Made) -> TableChange:
+        """Files that come and go: the batch's own, and those that are made anew."""
+        metadata, head = work.metadata, work.head
+        due = due_work(head, lambda path: len(work.dead(path)), self._options.target_bytes)
+        added = [self._added(file, metadata) for file in made.placed]
+        removed: set[str] = set()
+        for paths in due.rows:
+            removed.update(self._rewrite(paths, work, added))
+        dead: dict[Group, dict[str, Positions]] = {}
+        for path, entry in head.data.items():
+            group = group_of(entry)
+            rows = work.dead(path) if group in due.deletes else work.fresh.get(path, _NONE)
+            if path not in removed and len(rows):
+                dead.setdefault(group, {})[path] = rows
+        deletes = [
+            work.place.place_deletes(rows, head.data[next(iter(rows))]) for rows in dead.values()
+        ]
+        removed.update(
+            path for path, entry in head.deletes.items() if group_of(entry) in due.deletes
+        )
+        return TableChange(added, deletes, frozenset(removed))
+
+    def _added(self, file: PlacedFile, metadata: TableMetadata) -> DataFile:
+        """A file with new rows, as a manifest has it."""
+        schema = metadata.schema()
+        spec = find_spec(
+            list(metadata.specs().values()), metadata.default_spec_id, self._options.fields, schema
+        )
+        footer = read_footer(self._files.storage, file.path)
+        needed = {of.field_id: of.name for of in schema.fields if of.required}
+        check_required(needed, footer, file, where=self._table.where)
+        record = partition_record(file.texts, self._options.fields, spec, schema)
+        return data_file(file, footer, metadata, spec, record)
+
+    def _rewrite(
+        self, paths: tuple[str, ...], work: _Work, added: list[DataFile]
+    ) -> tuple[str, ...]:
+        """Write the living rows of data files as one; the files that it stands for.
+
+        Files whose columns are not those of the first stay as they are.
+        """
+        parts: list[pa.Table] = []
+        taken: list[str] = []
+        for path in paths:
+            rows = work.place.read_rows(path, work.dead(path))
+            if not parts or rows.schema.equals(parts[0].schema, check_metadata=True):
+                parts.append(rows)
+                taken.append(path)
+        if len(paths) > 1 and len(taken) == 1:
+            return ()
+        whole = pa.concat_tables(parts).combine_chunks()
+        if whole.num_rows:
+            of = work.head.data[paths[0]].data_file
+            inside = paths[0].removeprefix(f"{work.place.uri}/data").strip("/")
+            file = work.place.place_rows(whole, (), inside.rpartition("/")[0])
+            spec = work.metadata.specs()[of.spec_id]
+            footer = read_footer(self._files.storage, file.path)
+            added.append(data_file(file, footer, work.metadata, spec, of.partition))
+        return tuple(taken)
+
+
+def _read_keys(place: FilePlace, ids: tuple[int, ...], path: str) -> pa.Table:
+    found = place.read_columns(path, ids)
+    if found is None:
+        raise TableMismatchError(
+            f"the file {path} has no column of the key, so nobody can tell which rows it has",
+            hint="another writer brought it: rewrite it with the key's columns",
+        )
+    return canonical_keys(found)

@@ -1,0 +1,119 @@
+"""Merges small files of a partition into one; runs in a process of its own (`merge_process`)."""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import google_crc32c
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sluiceway.errors import FileLostError, SluicewayError, TaskFailedError
+from sluiceway.storage.access import Stores
+from sluiceway.storage.contract import Storage
+
+_ZSTD_LEVEL = 1
+
+
+@dataclass(frozen=True, slots=True)
+class MergeSource:
+    """A committed file: where it is, and what it must be."""
+
+    path: str
+    rows: int
+    crc32c: str
+
+
+@dataclass(frozen=True, slots=True)
+class MergeGroup:
+    """Files of one partition that become one.
+
+    Attributes:
+        target: Name of the new file, as the storage has it.
+        sources: In the order that their rows keep.
+    """
+
+    target: str
+    sources: tuple[MergeSource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What the process is told.
+
+    Attributes:
+        location: Of the table.
+        stores: How its store is reached.
+        compression: Of new files.
+    """
+
+    location: str
+    stores: Stores
+    compression: str
+    groups: tuple[MergeGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergedOne:
+    """A new file. None of a group whose files have unlike columns."""
+
+    target: str
+    rows: int
+    size_bytes: int
+
+
+MergeAnswer = tuple[MergedOne | None, ...] | SluicewayError
+"""One for each group, or why there is none."""
+
+
+def merge_files(plan: MergePlan, storage: Storage) -> tuple[MergedOne | None, ...]:
+    """Write each group's file; rows keep their order.
+
+    Raises:
+        FileLostError: A file is not the one that was committed.
+        TaskFailedError: The new file does not have the rows of the old ones.
+        StorageUnavailableError: The store failed.
+    """
+    return tuple(_merged(group, plan, storage) for group in plan.groups)
+
+
+def _merged(group: MergeGroup, plan: MergePlan, storage: Storage) -> MergedOne | None:
+    tables = [_read(source, storage) for source in group.sources]
+    schema = tables[0].schema
+    if any(not table.schema.equals(schema, check_metadata=True) for table in tables):
+        return None
+    whole = pa.concat_tables(tables).combine_chunks()
+    storage.expect_files(group.target.rpartition("/")[0])
+    writer = storage.create_staged(group.target)
+    try:
+        with pq.ParquetWriter(
+            writer.handle(),
+            schema,
+            compression=plan.compression,
+            compression_level=_ZSTD_LEVEL if plan.compression == "zstd" else None,
+            store_schema=False,
+            store_decimal_as_integer=True,
+        ) as parquet:
+            parquet.write_table(whole, row_group_size=max(whole.num_rows, 1))
+        seal = writer.seal()
+    except BaseException:
+        writer.abort()
+        raise
+    with storage.open_read(group.target) as handle:
+        rows = pq.ParquetFile(handle).metadata.num_rows
+    if rows != sum(source.rows for source in group.sources):
+        raise TaskFailedError(f"it has {rows} rows, not those of its sources", where=group.target)
+    storage.sync_folder(group.target.rpartition("/")[0])
+    return MergedOne(group.target, rows, seal.size_bytes)
+
+
+def _read(source: MergeSource, storage: Storage) -> Any:
+    with storage.open_read(source.path) as handle:
+        raw = handle.read()
+    found = f"{google_crc32c.value(raw):08x}"
+    if found != source.crc32c:
+        raise FileLostError(f"its checksum is {found}, not {source.crc32c}", where=source.path)
+    table = pq.read_table(io.BytesIO(raw))
+    if table.num_rows != source.rows:
+        raise FileLostError(f"it has {table.num_rows} rows, not {source.rows}", where=source.path)
+    return table

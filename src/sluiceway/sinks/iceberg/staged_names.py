@@ -1,0 +1,90 @@
+"""Names beside the ledger under which files waited for their snapshot: they go when it was seen.
+
+A name is a hard link of a file of the table, or a copy: one that stays keeps the file's bytes
+when others have compacted the table. How far names were removed is kept beside the ledger, so
+that the next driver removes what this one has to leave.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+
+from sluiceway.ledger.follower import LogView
+from sluiceway.ledger.lane_records import LaneDataRecord
+from sluiceway.ledger.records import DataRecord
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import StrictJsonError, decode, encode
+
+KEPT_S = 3600.0
+"""After it was seen that the table has a file; other clean-ups have to leave it alone so long."""
+_ADVICE = "lake-names"
+
+
+@dataclass(frozen=True, slots=True)
+class _Removed:
+    """Slot below which no name is left, as a driver has noted."""
+
+    through: int
+
+
+class StagedNames:
+    """Of one route. One thread at a time.
+
+    Args:
+        storage: That the ledger and its table lie on.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._left: deque[tuple[float, int, str]] = deque()
+        # Slot below which names are known here; None before the first look.
+        self._known: int | None = None
+
+    def seen(self, view: LogView, next_slot: int, now_s: float) -> None:
+        """The table has all slots below `next_slot`: their names go in a while.
+
+        Called after each look. The first time those of drivers before are taken up.
+
+        Args:
+            view: The log as it may be followed now.
+            next_slot: First slot that the table was not seen to have.
+            now_s: Of a clock that never steps, as in `remove`.
+
+        Raises:
+            LedgerCorruptError: A record is damaged or gone.
+            StorageUnavailableError: The store failed.
+        """
+        if self._known is None:
+            self._known = self._removed_through(view)
+        known, end = self._known, min(next_slot, view.through)
+        if end <= known:
+            return
+        due_s = now_s + KEPT_S
+        for record in LogView(view.log, end).records(known):
+            if isinstance(record.body, DataRecord | LaneDataRecord):
+                names = (view.layout.final(file.final) for file in record.body.files)
+                self._left.extend((due_s, record.seq, name) for name in names)
+        self._known = end
+
+    def remove(self, view: LogView, now_s: float) -> None:
+        """Remove names whose time has come.
+
+        Raises:
+            Fatal: The ledger is another driver's by now.
+            StorageUnavailableError: The store failed; the rest goes later.
+        """
+        if self._known is None or not self._left or self._left[0][0] > now_s:
+            return
+        while self._left and self._left[0][0] <= now_s and not view.over():
+            view.log.check_held()
+            self._storage.remove(self._left[0][2])
+            self._left.popleft()
+        through = self._left[0][1] if self._left else self._known
+        view.log.check_held()
+        self._storage.overwrite(view.layout.told(_ADVICE), encode(_Removed(through)))
+
+    def _removed_through(self, view: LogView) -> int:
+        raw = self._storage.read(view.layout.told(_ADVICE))
+        try:
+            return 0 if raw is None else decode(raw, _Removed).through
+        except StrictJsonError:
+            return 0

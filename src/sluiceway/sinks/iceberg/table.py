@@ -1,0 +1,475 @@
+"""The driver's view of an Iceberg table: found or created, checked, marked, followed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema as IcebergSchema
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
+from pyiceberg.types import NestedField
+
+from sluiceway.errors import (
+    InvariantError,
+    JobFileError,
+    LedgerMismatchError,
+    MetastoreUnavailableError,
+    TableMismatchError,
+    TableNotFoundError,
+)
+from sluiceway.ledger.follower import Follower
+from sluiceway.sinks.contract import (
+    DesiredPartition,
+    FollowedRoute,
+    ParkedPartition,
+    TableIdentity,
+    TableSink,
+    TableState,
+)
+from sluiceway.sinks.files.contract import FileChoice, FileFormat
+from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, ids_setting, instants_setting
+from sluiceway.sinks.foreseen import ForeseenTable
+from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, NewTable, open_catalog
+from sluiceway.sinks.iceberg.column_types import (
+    field_ids,
+    from_iceberg,
+    iceberg_schema,
+    to_iceberg,
+    type_problem,
+)
+from sluiceway.sinks.iceberg.commit_request import CommitRequest
+from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
+from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY, LakeTable
+from sluiceway.sinks.iceberg.partition_fields import find_spec, spec_to_create
+from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher, LakeRoute
+from sluiceway.sinks.iceberg.statements import create_lake_statement
+from sluiceway.sinks.lake_options import LakeOptions
+from sluiceway.storage.registry import open_storage
+from sluiceway.types.row_kinds import KIND_COLUMN, KIND_FIELD_ID
+from sluiceway.types.schema import Field, Schema, StringType
+
+_VERSION = 2
+_SYSTEM_FOLDER = "_sluiceway"
+_UUID_DIGITS = 8
+_UNKNOWN_PLACE = "file:///table"
+_TRIES = 5
+_MANY_SNAPSHOTS = 1_000
+_CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "uncompressed": "none"}
+_NEW_PROPERTIES = {
+    "write.format.default": "parquet",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+
+
+def open_iceberg_table(table: HiveTableOptions, options: Mapping[str, str]) -> TableSink:
+    """A table of an Iceberg catalog, as `OpenSink` has it; the options are the connection's."""
+    if table.lake is None:
+        raise InvariantError("an Iceberg table is opened without what the job file says of it")
+    return IcebergTableSink(table, table.lake, options)
+
+
+def foresee_iceberg_table(table: HiveTableOptions, options: Mapping[str, str]) -> ForeseenTable:
+    """A table as the start of its route would find it. Changes nothing.
+
+    Args:
+        table: As the job file says.
+        options: Of the connection.
+
+    Raises:
+        SluicewayError: As `IcebergTableSink.foresee`.
+    """
+    if table.lake is None:
+        raise InvariantError("an Iceberg table is foreseen without what the job file says of it")
+    sink = IcebergTableSink(table, table.lake, options)
+    try:
+        return sink.foresee()
+    finally:
+        sink.close()
+
+
+def find_iceberg_table(table: HiveTableOptions, options: Mapping[str, str]) -> TableIdentity:
+    """A table that exists, and where its ledger lies. Creates nothing.
+
+    Args:
+        table: As the job file says.
+        options: Of the connection.
+
+    Raises:
+        TableNotFoundError: The catalog does not have it.
+        MetastoreUnavailableError: The catalog does not answer.
+    """
+    if table.lake is None:
+        raise InvariantError("an Iceberg table is looked for without what the job file says of it")
+    sink = IcebergTableSink(table, table.lake, options)
+    try:
+        return sink.find()
+    finally:
+        sink.close()
+
+
+class IcebergTableSink(TableSink):
+    """An Iceberg table, as a projection of the log. Used on the driver, by one thread at a time.
+
+    Args:
+        options: The table.
+        lake: What it is as a lake table.
+        connection: Of its catalog.
+    """
+
+    def __init__(
+        self, options: HiveTableOptions, lake: LakeOptions, connection: Mapping[str, str]
+    ) -> None:
+        self._options = options
+        self._lake = lake
+        self._connection = dict(connection)
+        self._catalog: LakeCatalog | None = None
+        self._opened: list[LakeCatalog] = []
+        self._identity: TableIdentity | None = None
+        self._probed = False
+
+    @property
+    def _name(self) -> Identifier:
+        return self._options.database, self._options.table
+
+    @property
+    def _where(self) -> str:
+        return ".".join(self._name)
+
+    def open(self) -> TableState:
+        """See `TableSink.open`."""
+        catalog = self._own_catalog()
+        table = catalog.load(self._name)
+        if table is None:
+            table = self._create(catalog)
+        state = self._state_of(table.metadata)
+        if self._identity is not None and self._identity.uuid != state.identity.uuid:
+            raise TableMismatchError(
+                f"the table was dropped and created again: its uuid is {state.identity.uuid}, "
+                f"it was {self._identity.uuid}",
+                where=self._where,
+                hint="bring the old one back, or fill the new one under another route name",
+            )
+        if not self._probed:
+            catalog.probe(self._name)
+            self._probed = True
+        self._identity = state.identity
+        return state
+
+    def foresee(self) -> ForeseenTable:
+        """What `open` would find or create. Changes nothing, and creates nothing.
+
+        Raises:
+            TableMismatchError: As `open`.
+            TableNotFoundError: It is missing, and the job file does not have it created.
+            MetastoreUnavailableError: The catalog does not answer.
+        """
+        table = self._own_catalog().load(self._name)
+        if table is not None:
+            state = self._state_of(table.metadata)
+            return ForeseenTable(self._where, state.identity.home, state, exists=True, statement="")
+        schema, spec, more = self._wanted()
+        place = self._options.location or self._place_to_be()
+        metadata = new_table_metadata(
+            location=place or _UNKNOWN_PLACE,
+            schema=schema,
+            partition_spec=spec,
+            sort_order=UNSORTED_SORT_ORDER,
+            properties=more.properties,
+        )
+        state = self._state_of(metadata)
+        statement = create_lake_statement(
+            self._where,
+            schema,
+            self._lake.fields,
+            location=self._options.location,
+            properties=more.properties,
+        )
+        home = state.identity.home if place else ""
+        return ForeseenTable(self._where, home, state, exists=False, statement=statement)
+
+    def _place_to_be(self) -> str:
+        """Where pyiceberg's own catalogs put a table; empty where a server decides."""
+        warehouse = self._connection.get("warehouse", "").rstrip("/")
+        if self._connection.get("kind") != "sql" or not warehouse:
+            return ""
+        return f"{warehouse}/{self._name[0]}/{self._name[1]}"
+
+    def find(self) -> TableIdentity:
+        """The table as it is; see `find_iceberg_table`."""
+        found = self._own_catalog().load(self._name)
+        if found is None:
+            raise TableNotFoundError(
+                "the catalog does not have the table",
+                where=self._where,
+                hint="`sluiceway run JOB` creates it; until then there is nothing to look at",
+            )
+        return self._identity_of(found.metadata)
+
+    def mark_ledger(self, state: TableState, ledger: str) -> None:
+        """See `TableSink.mark_ledger`."""
+        catalog, said = self._own_catalog(), ""
+        for _ in range(_TRIES):
+            table = self._same_table(catalog, state.identity)
+            held = table.metadata.properties.get(LEDGER_PROPERTY)
+            if held == ledger:
+                return
+            if held is not None:
+                raise LedgerMismatchError(
+                    f"the table's property {LEDGER_PROPERTY} is {held}, expected {ledger}",
+                    where=self._where,
+                    hint="another ledger feeds this table; a table has one",
+                )
+            request = CommitRequest(
+                (SetPropertiesUpdate(updates={LEDGER_PROPERTY: ledger}),),
+                (AssertTableUUID(uuid=table.metadata.table_uuid),),
+            )
+            said = catalog.send(table, request)
+        raise MetastoreUnavailableError(
+            f"the table's property {LEDGER_PROPERTY} could not be set: {said}", where=self._where
+        )
+
+    def followers(self, route: FollowedRoute) -> tuple[Follower, ...]:
+        """See `TableSink.followers`."""
+        identity = route.state.identity
+        storage, root = open_storage(identity.location, self._options.stores)
+        # A catalog object of its own: the follower's calls come from another thread.
+        catalog = self._new_catalog()
+        held = self._same_table(catalog, identity).metadata.properties.get(LEDGER_PROPERTY)
+        table = LakeTable(
+            catalog,
+            self._name,
+            identity.uuid,
+            ledger=route.ledger,
+            ledger_property=held or "",
+        )
+        make = KeyedPublisher if self._lake.key else LakePublisher
+        return (
+            make(
+                table,
+                LakePlace(
+                    storage,
+                    root,
+                    identity.location.rstrip("/"),
+                    self._options.stores,
+                    route.state.files.compression,
+                ),
+                LakeRoute(route.name, route.ledger, route.effects_through, route.note_effects),
+                options=self._lake,
+                events=route.events,
+            ),
+        )
+
+    def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
+        """See `TableSink.apply`: a lake table's partitions come with their files."""
+        del partitions
+        return ()
+
+    def close(self) -> None:
+        """See `TableSink.close`."""
+        for catalog in self._opened:
+            catalog.close()
+        self._opened, self._catalog = [], None
+
+    # Opening
+
+    def _own_catalog(self) -> LakeCatalog:
+        if self._catalog is None:
+            self._catalog = self._new_catalog()
+        return self._catalog
+
+    def _new_catalog(self) -> LakeCatalog:
+        catalog = open_catalog(self._connection, self._options.timeout_s)
+        self._opened.append(catalog)
+        return catalog
+
+    def _same_table(self, catalog: LakeCatalog, identity: TableIdentity) -> Table:
+        table = catalog.load(self._name)
+        if table is None or str(table.metadata.table_uuid) != identity.uuid:
+            raise TableMismatchError(
+                "the table was dropped" + (" and created again" if table else ""),
+                where=self._where,
+                hint="bring it back; a new start of the job makes one with create: if_missing",
+            )
+        return table
+
+    def _create(self, catalog: LakeCatalog) -> Table:
+        if self._identity is not None:
+            raise TableMismatchError(
+                "the table was dropped",
+                where=self._where,
+                hint="bring it back; a new start of the job makes one with create: if_missing",
+            )
+        return catalog.create(self._name, *self._wanted())
+
+    def _wanted(self) -> tuple[IcebergSchema, PartitionSpec, NewTable]:
+        """A table to create.
+
+        Raises:
+            TableNotFoundError: The job file does not have it created.
+        """
+        options = self._options
+        if not options.create or options.schema is None:
+            hint = "create it, or write create: if_missing with columns that the job file declares"
+            raise TableNotFoundError(
+                "the catalog does not have the table", where=self._where, hint=hint
+            )
+        stored = (Field(name, StringType()) for name in self._lake.stored)
+        schema = iceberg_schema((*options.schema.fields, *stored), key=self._lake.key)
+        properties = {**_NEW_PROPERTIES, **dict(self._lake.properties)}
+        more = NewTable(options.location, properties)
+        return schema, spec_to_create(self._lake.fields, schema), more
+
+    # What the table is
+
+    def _state_of(self, metadata: TableMetadata) -> TableState:
+        self._check_writable(metadata)
+        spec_fields = self._lake.fields
+        try:
+            find_spec(
+                list(metadata.specs().values()),
+                metadata.default_spec_id,
+                spec_fields,
+                metadata.schema(),
+            )
+        except TableMismatchError as error:
+            raise TableMismatchError(error.message, where=self._where, hint=error.hint) from error
+        schema = self._schema(metadata)
+        settings = (
+            (FIELD_IDS, ids_setting(self._file_ids(metadata))),
+            (INSTANTS, instants_setting(schema)),
+        )
+        codec = metadata.properties.get("write.parquet.compression-codec", "zstd").lower()
+        choice = FileChoice(FileFormat.PARQUET, _CODECS.get(codec, "zstd"), settings=settings)
+        return TableState(
+            identity=self._identity_of(metadata),
+            schema=schema,
+            partition_columns=tuple(field.name for field in spec_fields),
+            ledger=metadata.properties.get(LEDGER_PROPERTY),
+            files=choice,
+            warnings=self._warnings(metadata, schema),
+        )
+
+    def _file_ids(self, metadata: TableMetadata) -> dict[str, int]:
+        ids = field_ids(metadata.schema())
+        return {**ids, KIND_COLUMN: KIND_FIELD_ID} if self._lake.key else ids
+
+    def _check_writable(self, metadata: TableMetadata) -> None:
+        problem, hint = None, ""
+        if metadata.format_version != _VERSION:
+            problem = f"it has the format version {metadata.format_version}; this version writes 2"
+            older = metadata.format_version < _VERSION
+            hint = (
+                "ALTER TABLE ... SET TBLPROPERTIES ('format-version'='2')"
+                if older
+                else "fill a new table of version 2: a version never goes back"
+            )
+        elif metadata.properties.get("write.data.path"):
+            problem, hint = "it has write.data.path set", "unset it: files go below its location"
+        elif metadata.properties.get("write.format.default", "parquet").lower() != "parquet":
+            problem, hint = "its files are not Parquet", "set write.format.default to parquet"
+        if problem is not None:
+            raise TableMismatchError(problem, where=self._where, hint=hint)
+
+    def _identity_of(self, metadata: TableMetadata) -> TableIdentity:
+        location = metadata.location.rstrip("/")
+        database, name = self._name
+        identity = TableIdentity(
+            catalog=self._own_catalog().place,
+            database=database,
+            name=name,
+            created_at_s=0,
+            location=location,
+            uuid=str(metadata.table_uuid),
+            ledger_place=self._ledger_place(location, str(metadata.table_uuid)),
+        )
+        if identity.ledger_place == location or identity.ledger_place.startswith(f"{location}/"):
+            raise JobFileError(
+                f"the ledger would lie below the table's location {location}, where clean-ups of "
+                "other tools remove what they do not know",
+                where="table.iceberg.ledger",
+                hint="name a folder beside it, on the same store",
+            )
+        same_store = urlsplit(identity.ledger_place)[:2] == urlsplit(location)[:2]
+        if not same_store and self._lake.ledger is not None:
+            raise JobFileError(
+                f"the ledger's place {identity.ledger_place} is not on the store of {location}",
+                where="table.iceberg.ledger",
+                hint="name a folder on the same store, with the same scheme and authority",
+            )
+        return identity
+
+    def _ledger_place(self, location: str, uuid: str) -> str:
+        if self._lake.ledger is not None:
+            return self._lake.ledger.rstrip("/")
+        parent, _, last = location.rpartition("/")
+        return f"{parent}/{_SYSTEM_FOLDER}/{last}-{uuid[:_UUID_DIGITS]}"
+
+    def _schema(self, metadata: TableMetadata) -> Schema:
+        """Columns of the files, without those that the route makes for its partitions."""
+        held = {field.name.lower(): field for field in metadata.schema().fields}
+        problems: list[str] = []
+        key = {name.lower() for name in self._lake.key}
+        problems += [f"key column {name} is missing" for name in sorted(key - held.keys())]
+        for name in self._lake.stored:
+            problems += _column_problems(Field(name, StringType()), held.pop(name.lower(), None))
+        fields: list[Field] = []
+        if self._options.schema is not None:
+            fields = list(self._options.schema.fields)
+            for each in fields:
+                # Of the key no value is ever null, whatever the job file says of the column.
+                wanted = replace(each, required=each.required or each.name.lower() in key)
+                problems += _column_problems(wanted, held.pop(wanted.name.lower(), None))
+            problems += [
+                f"column {field.name} is required in the table, and nothing fills it"
+                for field in held.values()
+                if field.required
+            ]
+        else:
+            for field in held.values():
+                try:
+                    fields.append(Field(field.name, from_iceberg(field.field_type)))
+                except ValueError as error:
+                    problems.append(f"column {field.name}: {error}")
+        if problems:
+            raise TableMismatchError(
+                "; ".join(problems),
+                where=self._where,
+                hint="change the table or the columns in the job file",
+            )
+        return Schema(tuple(fields))
+
+    def _warnings(self, metadata: TableMetadata, schema: Schema) -> tuple[str, ...]:
+        found = []
+        filled = {field.name.lower() for field in schema.fields}
+        filled |= {name.lower() for name in self._lake.stored}
+        unfilled = [f.name for f in metadata.schema().fields if f.name.lower() not in filled]
+        if unfilled:
+            found.append(f"columns of {self._where} that stay null: {', '.join(unfilled)}")
+        if not metadata.sort_order().is_unsorted:
+            found.append(f"{self._where} has a sort order, which new files do not keep")
+        if len(metadata.snapshots) > _MANY_SNAPSHOTS:
+            count = len(metadata.snapshots)
+            found.append(
+                f"{self._where} has {count:,} snapshots, which each commit writes anew: have an "
+                "engine expire them, `CALL catalog.system.expire_snapshots`"
+            )
+        if metadata.schema().identifier_field_ids and not self._lake.key:
+            found.append(f"{self._where} has identifier fields; rows are appended, never replaced")
+        return tuple(found)
+
+
+def _column_problems(wanted: Field, held: NestedField | None) -> list[str]:
+    """Why values of a column cannot go into the table's own; none when they can."""
+    if held is None:
+        return [f"column {wanted.name} {to_iceberg(wanted.type)} is missing"]
+    problem = type_problem(wanted.type, held.field_type, name=wanted.name)
+    problems = [] if problem is None else [problem]
+    if held.required and not wanted.required:
+        problems.append(f"column {wanted.name} is required in the table: write required: true")
+    return problems

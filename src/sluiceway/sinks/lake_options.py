@@ -1,0 +1,58 @@
+"""What a route says of a lake table beside its name and columns, as plain values."""
+
+from dataclasses import dataclass, field
+
+IDENTITY = "identity"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeField:
+    """A partition field: a transform of a column that the files hold.
+
+    Attributes:
+        name: Of the field in the table's partition spec.
+        column: What it is made from.
+        transform: As Iceberg writes it: `identity`, `hour`, `bucket[16]`.
+    """
+
+    name: str
+    column: str
+    transform: str = IDENTITY
+
+
+@dataclass(frozen=True, slots=True)
+class LakeOptions:
+    """A lake table.
+
+    Attributes:
+        fields: Partition fields, in the order of the route's partition rules.
+        stored: Columns, all of them text, that the route makes for its partitions and the files
+            hold besides those of the rows.
+        ledger: Where the ledger lies; None is beside the table's location.
+        publish_interval_s: From one snapshot to the next; epochs between them share one.
+        max_lag_s: How far the table may fall behind the ledger before no epoch is planned.
+        target_bytes: What a file should weigh; smaller ones of a batch are merged.
+        halt_unproven: Whether a table is left alone whose history cannot be followed back to our
+            last snapshot.
+        properties: Of a table that is created.
+        ready_property: Whether the table's properties say which hours are complete.
+        ready_tag_ms: How long a tag is kept of the snapshot that has a complete hour; None makes
+            no tags.
+        key: Columns by which a change finds the row that it replaces; none appends all rows.
+        offset_column: Of the record that a row is from; empty without a key, which needs it.
+        partition_column: Of the same, likewise.
+    """
+
+    fields: tuple[LakeField, ...] = ()
+    stored: tuple[str, ...] = ()
+    ledger: str | None = None
+    publish_interval_s: float = 30.0
+    max_lag_s: float = 86_400.0
+    target_bytes: int = 128 << 20
+    halt_unproven: bool = False
+    properties: tuple[tuple[str, str], ...] = field(default=())
+    ready_property: bool = True
+    ready_tag_ms: int | None = None
+    key: tuple[str, ...] = ()
+    offset_column: str = ""
+    partition_column: str = ""

@@ -1,0 +1,1 @@
+"""RocketMQ as a source, through a client of its remoting protocol."""

@@ -1,0 +1,115 @@
+"""What a table with a key needs, and what has no meaning beside one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sluiceway.spec.plain_data import mapping
+from sluiceway.spec.positions import Path, Positions
+from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.table_paths import ICEBERG, table_kind
+
+_KEY: Path = ("table", "key")
+_ONLY_WITH_KEY = ("key_order", "key_drain")
+_CHANGE_LOGS = ("debezium", "maxwell")
+_NEEDED_META = ("partition", "offset")
+_NO_KEYS = ("float", "double", "array", "map", "struct", "binary", "boolean")
+_MEANINGLESS: tuple[tuple[Path, str], ...] = (
+    (("ready",), "a row may change at any time, so no hour of it is ever complete"),
+    (("event_time",), "the log's order decides, and no change is late"),
+)
+
+
+def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """Refuse keys that cannot be. Called once a route and load.
+
+    Args:
+        data: The file as plain data; may be of the wrong shape.
+        positions: Where things stand.
+    """
+    table = mapping(data, "table")
+    if "key" not in table:
+        for name in _ONLY_WITH_KEY:
+            if name in table:
+                text = f"expected `{name}` beside `key` only"
+                yield Problem(positions.key(("table", name)), text, "remove it, or name the key")
+        return
+    if table_kind(data) != ICEBERG:
+        text = "expected `key` in tables of the kind iceberg only"
+        yield Problem(positions.key(_KEY), text, "remove it, or write table.iceberg")
+        return
+    for path, why in _MEANINGLESS:
+        if positions.has(path):
+            text = f"expected no `{path[0]}` beside `key`: {why}"
+            yield Problem(positions.key(path), text, "remove it")
+    yield from _check_format(data, positions)
+    yield from _check_meta(data, positions)
+    yield from _check_columns(table, positions)
+    yield from _check_partitions(table, positions)
+
+
+def _check_format(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    named = mapping(data, "format")
+    if any(name in named for name in _CHANGE_LOGS):
+        return
+    for name in named:
+        text = f"`key` with the format {name}"
+        todo = "write debezium or maxwell, or remove `key` to keep the log of changes"
+        mark = positions.key(("format", name))
+        yield Problem(mark, f"{text} is not in this version", todo, not_yet=True)
+
+
+def _check_meta(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    meta = mapping(data, "table").get("meta", ())
+    held = set(meta) if isinstance(meta, (Mapping, tuple)) else set()
+    needed = [*_NEEDED_META]
+    topics = mapping(data, "source").get("topics")
+    if not isinstance(topics, tuple) or len(topics) > 1:
+        needed.insert(0, "topic")
+    lacking = [name for name in needed if name not in held]
+    if lacking:
+        text = f"expected `meta` with {', '.join(needed)} beside `key`, {lacking[0]} is missing"
+        at = positions.key(("table", "meta")) if "meta" in mapping(data, "table") else None
+        yield Problem(
+            at or positions.key(_KEY), text, "a row tells by them which change it is from"
+        )
+
+
+def _check_columns(table: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    key = table.get("key")
+    columns = table.get("columns")
+    names = [name for name in key if isinstance(name, str)] if isinstance(key, tuple) else []
+    declared: dict[str, Mapping[str, Any]] | None = None
+    if isinstance(columns, tuple):
+        declared = {
+            str(column.get("name")).lower(): column
+            for column in columns
+            if isinstance(column, Mapping)
+        }
+    for index, name in enumerate(names):
+        at = positions.value((*_KEY, index))
+        if name.lower() in [each.lower() for each in names[:index]]:
+            yield Problem(at, f"expected {quoted(name)} once", "remove the second one")
+        if declared is None:
+            continue
+        column = declared.get(name.lower())
+        if column is None:
+            text = f"expected a declared column, got {quoted(name)}"
+            yield Problem(at, text, "declare it under table.columns")
+            continue
+        kind = str(column.get("type", "")).strip().lower()
+        if kind.startswith(_NO_KEYS):
+            text = f"expected a key of whole numbers, decimals, texts or times, got {quoted(kind)}"
+            yield Problem(at, text, "choose the columns of the database's primary key")
+        for made in ("expression", "constant", "default"):
+            if made in column:
+                text = f"expected a key column as the source has it, {quoted(name)} has `{made}`"
+                yield Problem(at, text, "choose a column that is read from the row")
+
+
+def _check_partitions(table: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    parts = table.get("partition_by")
+    for index, part in enumerate(parts if isinstance(parts, tuple) else ()):
+        if isinstance(part, Mapping) and "column" not in part:
+            text = "expected partitions by columns beside `key`: a change has no partition else"
+            at = positions.key(("table", "partition_by", index))
+            yield Problem(at, text, "write {column: NAME, transform: ...}")

@@ -1,0 +1,88 @@
+"""What a lake table cannot have in this version, and what only a lake table has."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sluiceway.spec.plain_data import mapping
+from sluiceway.spec.positions import Path, Positions
+from sluiceway.spec.problems import Problem
+from sluiceway.spec.table_paths import ICEBERG, table_kind
+
+_NOT_YET: tuple[tuple[Path, str, str], ...] = (
+    (("retention",), "`retention` of lake tables", "delete old rows with an engine"),
+    (("event_time", "late_table"), "a table of late rows beside a lake table", "remove it"),
+    (("dirty", "store", "table"), "a table of dirty rows beside a lake table", "name a topic"),
+    (("ready", "counts"), "audited counts of lake tables", "remove it"),
+)
+_SAID_OTHERWISE: tuple[tuple[Path, object, str, str], ...] = (
+    (
+        ("ready", "visible"),
+        "on_ready",
+        "`visible: on_ready` of lake tables: a snapshot shows all its rows",
+        "write visible: on_commit",
+    ),
+    (
+        ("ready", "success_file"),
+        True,
+        "`success_file` of lake tables, which have no folders",
+        "remove it: readers find the table's property sluiceway.ROUTE.ready",
+    ),
+    (
+        ("files", "compact"),
+        "before_ready",
+        "`compact: before_ready` of lake tables",
+        "remove it: small files are merged before they are visible",
+    ),
+    (
+        ("event_time", "late"),
+        "reopen",
+        "`late: reopen` of lake tables",
+        "write late: side, redirect or dirty",
+    ),
+    (
+        ("table", "evolution"),
+        "add_columns",
+        "`evolution: add_columns` of lake tables",
+        "write fail or quarantine; add the column to the table and to the job file",
+    ),
+    (
+        ("table", "evolution"),
+        "follow_table",
+        "`evolution: follow_table` of lake tables",
+        "write fail or quarantine; declare the new column in the job file",
+    ),
+)
+
+
+def check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """Refuse by name what this version does not do. Called once a route and load.
+
+    Args:
+        data: The file as plain data; may be of the wrong shape.
+        positions: Where things stand.
+    """
+    if table_kind(data) != ICEBERG:
+        yield from _only_lakes(data, positions)
+        return
+    for path, what, todo in _NOT_YET:
+        if positions.has(path):
+            yield _not_yet(positions.key(path), what, todo)
+    for path, value, what, todo in _SAID_OTHERWISE:
+        if positions.has(path) and mapping(data, *map(str, path[:-1])).get(str(path[-1])) == value:
+            yield _not_yet(positions.value(path), what, todo)
+
+
+def _only_lakes(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    parts = mapping(data, "table").get("partition_by")
+    for index, part in enumerate(parts if isinstance(parts, tuple) else ()):
+        if isinstance(part, Mapping) and "transform" in part:
+            text = "expected `transform` in tables of the kind iceberg only"
+            at = positions.key(("table", "partition_by", index, "transform"))
+            yield Problem(at, text, "remove it, or write table.iceberg")
+    if positions.has(("ready", "tag")):
+        text = "expected `tag` with tables of the kind iceberg only"
+        yield Problem(positions.key(("ready", "tag")), text, "remove it, or write table.iceberg")
+
+
+def _not_yet(mark: Any, what: str, todo: str) -> Problem:
+    return Problem(mark, f"{what} is not in this version", todo, not_yet=True)

@@ -1,0 +1,70 @@
+"""Connections to stores of tables, and the locations that lie there, as frozen values."""
+
+import re
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
+
+from sluiceway.spec.block import Block
+from sluiceway.spec.values import Line, Secret, is_host_port, wrong
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def _check_endpoint(text: str) -> str:
+    parts = urlsplit(text)
+    netloc = parts.netloc
+    host = netloc if re.search(r":[0-9]+$", netloc) else f"{netloc}:443"
+    plain = text.isascii() and text.isprintable() and " " not in text and "@" not in netloc
+    extra = parts.path.strip("/") or parts.query or parts.fragment
+    if parts.scheme not in _DEFAULT_PORTS or extra or not plain or not is_host_port(host):
+        raise wrong("`https://host` or `http://host:port`", "write the address of the store alone")
+    return text.rstrip("/")
+
+
+def _check_absolute(text: str) -> str:
+    if not text.startswith("/"):
+        raise wrong("an absolute path", "write it from the root")
+    return text
+
+
+Endpoint = Annotated[str, AfterValidator(_check_endpoint)]
+AbsolutePath = Annotated[Line, AfterValidator(_check_absolute)]
+
+
+class S3Connection(Block):
+    """How to reach Amazon S3, or a store that speaks its protocol.
+
+    Without `access_key` the login is what the machine has: variables, a profile, a role.
+
+    Attributes:
+        endpoint: Of a store that is not Amazon's.
+        region: Where the bucket is; None is what the machine's settings say.
+        path_style: Whether buckets are part of the path, and not of the host's name.
+        access_key: Name of the key, with `secret_key`.
+        secret_key: From a reference, as `${env:NAME}`.
+        session_token: Of a login for a while; such a login ends with it.
+        profile: Of the files that Amazon's tools keep, on every worker.
+        ca_file: PEM file of the authorities to trust, on every worker.
+    """
+
+    endpoint: Endpoint | None = None
+    region: Line | None = None
+    path_style: bool = False
+    access_key: Line | None = None
+    secret_key: Secret | None = None
+    session_token: Secret | None = None
+    profile: Line | None = None
+    ca_file: AbsolutePath | None = None
+
+
+class HdfsConnection(Block):
+    """How to reach HDFS. Without a block, or with an empty one, as `HADOOP_CONF_DIR` says.
+
+    Attributes:
+        config_dir: Folder of core-site.xml and hdfs-site.xml, on every worker; None is what
+            HADOOP_CONF_DIR names there.
+    """
+
+    config_dir: AbsolutePath | None = None

@@ -1,0 +1,235 @@
+"""The block `table` of a job file: the table, its columns and its partitions."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    model_validator,
+)
+
+from sluiceway.errors import JobFileError
+from sluiceway.plugins import PluginGroup
+from sluiceway.spec.block import Block
+from sluiceway.spec.columns import ColumnsFrom, ColumnSpec, SubjectColumns
+from sluiceway.spec.lake import (
+    IcebergTable,
+    TransformText,
+    named_meta,
+    named_partitions,
+)
+from sluiceway.spec.plugin_block import PluginBlock
+from sluiceway.spec.table_target import TableTarget
+from sluiceway.spec.time_pattern import check_time_pattern
+from sluiceway.spec.values import (
+    ColumnName,
+    FolderText,
+    Line,
+    TimeZone,
+    duration,
+    wrong,
+)
+
+MetaField = Literal[
+    "topic", "partition", "offset", "timestamp", "key", "key_text", "headers", "headers_text"
+]
+FROM_REGISTRY = "from_registry"
+META_NAMES: Mapping[str, str] = {field: f"_{field}" for field in get_args(MetaField)}
+_META_WORDS = ", ".join(META_NAMES)
+
+
+class HiveTable(TableTarget):
+    """A table of files in a Hive Metastore.
+
+    Attributes:
+        file_format: Of a table that is created; one that exists must have it.
+        compression: Where the table's own properties name none.
+        parquet_timestamps: How Parquet files keep timestamps; None: by the metastore's version.
+    """
+
+    file_format: Literal["parquet", "orc", "text", "json", "csv", "avro"] | None = None
+    compression: Literal["zstd", "snappy", "gzip", "lz4", "none"] | None = None
+    parquet_timestamps: Literal["int96", "micros"] | None = None
+
+
+class PartitionerSpec(PluginBlock):
+    """Who gives a partition column its values: a plug-in by its name, and its options."""
+
+    PLUGINS = (PluginGroup.PARTITIONERS,)
+
+
+class PartitionSpec(Block):
+    """A partition column; exactly one of the kinds is given.
+
+    Attributes:
+        name: Of the column, as in the folder `dt=20261120`.
+        event_time: Pattern for the event time, in the zone of the block `event_time`.
+        column: A column of the row.
+        constant: One value for all rows.
+        processing_time: Pattern for the time at which the row is read.
+        record_time: Pattern for the record's own time in the queue.
+        partitioner: A plug-in that looks at whole rows.
+        transform: Of `column`, in a lake table; None is the column itself.
+        timezone: Of the last two; None is that of the block `event_time`, or UTC without one.
+    """
+
+    ONE_OF = (
+        *("event_time", "column", "constant", "processing_time", "record_time"),
+        "partitioner",
+    )
+    name: ColumnName
+    event_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
+    column: ColumnName | None = None
+    transform: TransformText | None = None
+    constant: FolderText | None = None
+    processing_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
+    record_time: Annotated[str, AfterValidator(check_time_pattern)] | None = None
+    timezone: TimeZone | None = None
+    partitioner: PartitionerSpec | None = None
+
+
+class MetaColumn(Block):
+    """A column of what the queue has beside the payload."""
+
+    field: MetaField
+    name: ColumnName
+
+
+_DECLARED = TypeAdapter(tuple[ColumnSpec, ...], config=ConfigDict(strict=True))
+
+
+def _columns(value: object) -> tuple[ColumnSpec, ...] | ColumnsFrom | None:
+    if value == "from_table":
+        return None
+    if value == FROM_REGISTRY:
+        return ColumnsFrom(from_registry=SubjectColumns())
+    if isinstance(value, dict):
+        return ColumnsFrom.model_validate(value)
+    if isinstance(value, tuple) and value:
+        return _DECLARED.validate_python(value)
+    choices = "`from_table`, `from_registry`, a list of columns, or {from_registry: changes}"
+    raise wrong(choices, "write one of them")
+
+
+def takes_from_registry(table: Mapping[str, Any]) -> bool:
+    """Whether a registry's schema says the columns of a table, which may be of the wrong shape."""
+    columns = table.get("columns")
+    return columns == FROM_REGISTRY or (isinstance(columns, Mapping) and FROM_REGISTRY in columns)
+
+
+def _version(value: object) -> object:
+    if value == "latest":
+        return None
+    if type(value) is not int or value < 1:
+        raise wrong("`latest` or a version from 1 up", "write one of the two")
+    return value
+
+
+def _meta(value: object) -> object:
+    """Both shapes of `meta` as a tuple: a list of fields, or a mapping of fields to names."""
+    if isinstance(value, tuple):
+        if not all(isinstance(field, str) for field in value):
+            raise wrong(f"a list of {_META_WORDS}", "list their names")
+        return tuple({"field": field, "name": META_NAMES.get(field, "_")} for field in value)
+    if isinstance(value, dict):
+        return tuple({"field": field, "name": name} for field, name in value.items())
+    raise wrong(f"a list of {_META_WORDS}, or a mapping to names", "list them")
+
+
+def _key(value: object) -> object:
+    if not isinstance(value, tuple) or not value:
+        raise wrong("a list of columns", "name those of the primary key: key: [id]")
+    return value
+
+
+class SubjectSpec(Block):
+    """Which schema of a registry says the columns.
+
+    Attributes:
+        name: Of the subject; None is that of the values of the one topic.
+        version: From 1 up; None is the newest at each start of the route.
+        message: Full name of the message, in a Protobuf schema that declares several.
+    """
+
+    name: Line | None = None
+    version: Annotated[int | None, BeforeValidator(_version)] = None
+    message: Line | None = None
+
+
+class TableSpec(Block):
+    """The table and what its columns hold.
+
+    Attributes:
+        told_columns: Declared columns, or what is different from those of `subject`; None takes
+            them from the table. `columns` and `changes` are the two.
+        hive: A Hive table; else there is `iceberg`.
+        iceberg: A lake table.
+        subject: The schema that says the columns; None where none does.
+        partition_by: Partition columns in path order.
+        meta: Columns of what the queue has beside the payload, after the others.
+        evolution: What happens when columns of the table come, go or change while the route runs,
+            and to fields of payloads that no column reads.
+        key: Columns by which a change finds the row that it replaces, in a lake table; none keeps
+            the log of changes.
+        key_order: What keeps the changes of one key in order: the records' own key, or a topic of
+            one partition.
+        key_drain_ms: How long a new source partition waits before the others' ends are looked at,
+            up to which they are read first: until all producers know of it.
+    """
+
+    ONE_OF = ("hive", "iceberg")
+    hive: HiveTable | None = None
+    iceberg: IcebergTable | None = None
+    subject: SubjectSpec | None = None
+    told_columns: Annotated[
+        tuple[ColumnSpec, ...] | ColumnsFrom | None, BeforeValidator(_columns)
+    ] = Field(default=None, alias="columns")
+    partition_by: tuple[PartitionSpec, ...]
+    meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
+    evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
+    key: Annotated[tuple[ColumnName, ...], BeforeValidator(_key)] = ()
+    key_order: Literal["by_key", "one_partition"] = "by_key"
+    key_drain_ms: Annotated[int, *duration("0s", "1d")] = Field(default=600_000, alias="key_drain")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_subject(cls, data: Any) -> Any:
+        """`from_registry` alone means the subject of the topic; a transform names its field."""
+        if isinstance(data, Mapping) and "iceberg" in data:
+            data = {**data, "partition_by": named_partitions(data.get("partition_by"))}
+            if "meta" in data:
+                data = {**data, "meta": named_meta(data["meta"])}
+        if isinstance(data, Mapping) and takes_from_registry(data):
+            return {"subject": {}, **data}
+        return data
+
+    @property
+    def target(self) -> TableTarget:
+        """The table, of whatever kind.
+
+        Raises:
+            JobFileError: The spec was not made by the loader and names none.
+        """
+        target = self.hive or self.iceberg
+        if target is None:
+            raise JobFileError("the block `table` names no table")
+        return target
+
+    @property
+    def columns(self) -> tuple[ColumnSpec, ...] | None:
+        """Declared columns; None takes them from the table, or from `subject`."""
+        return self.told_columns if isinstance(self.told_columns, tuple) else None
+
+    @property
+    def changes(self) -> SubjectColumns:
+        """What is different from the columns of `subject`; nothing where none says them."""
+        told = self.told_columns
+        return told.from_registry if isinstance(told, ColumnsFrom) else SubjectColumns()
+
+    def with_columns(self, columns: tuple[ColumnSpec, ...]) -> "TableSpec":
+        """The same table with these columns declared."""
+        return self.model_copy(update={"told_columns": columns})

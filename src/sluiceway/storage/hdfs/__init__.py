@@ -1,0 +1,1 @@
+"""HDFS by its own protocol, without Java: a rename without overwrite is the exclusive step."""

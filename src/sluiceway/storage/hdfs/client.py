@@ -1,0 +1,55 @@
+"""The HDFS client of a process: one for each name service that is reached the same way."""
+
+import os
+import threading
+from functools import cache
+from pathlib import Path
+
+from hdfs_native import Client
+
+from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.storage.access import StoreAccess
+
+# Of a name node that is dead: the protocol's own patience begins behind these seconds.
+_SETTINGS = {
+    "dfs.client.failover.max.attempts": "4",
+    "dfs.client.failover.sleep.base.millis": "200",
+    "dfs.client.failover.sleep.max.millis": "1500",
+}
+_making = threading.Lock()
+
+
+def hdfs_client(access: StoreAccess, service: str) -> Client:
+    """The client; safe for several threads.
+
+    Args:
+        access: How it is reached.
+        service: `hdfs://name` or `viewfs://name`.
+
+    Raises:
+        UnhealthyEnvironmentError: The configuration is none, or does not know the service.
+    """
+    with _making:
+        return _made(access, service)
+
+
+@cache
+def _made(access: StoreAccess, service: str) -> Client:
+    folder = dict(access.options).get("config_dir") or os.environ.get("HADOOP_CONF_DIR")
+    if folder is not None and not Path(folder).is_dir():
+        raise UnhealthyEnvironmentError(
+            f"there is no folder {folder} with the configuration of {service}",
+            hint="set config_dir of the connection, or HADOOP_CONF_DIR, on driver and workers",
+        )
+    try:
+        return Client(service, _SETTINGS, folder)
+    except (RuntimeError, ValueError, OSError) as error:
+        raise UnhealthyEnvironmentError(
+            f"a client of {service} cannot be made: {first_line(error)}",
+            hint="does the configuration in HADOOP_CONF_DIR know the service, and the login?",
+        ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the server's stack."""
+    return str(error).partition("\n")[0].partition("\\n\\tat")[0].strip()

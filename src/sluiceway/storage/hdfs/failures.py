@@ -1,0 +1,47 @@
+"""What HDFS's refusals and failures are in our own tree of errors."""
+
+from sluiceway.errors import (
+    StorageFullError,
+    StorageRefusedError,
+    StorageUnavailableError,
+)
+from sluiceway.storage.hdfs.client import first_line
+
+FOREIGN = (OSError, RuntimeError, ValueError)
+"""What the client raises."""
+
+_QUOTA = ("QuotaExceededException", "QuotaByStorageTypeExceededException")
+_REFUSED = {
+    "AccessControlException": "allow this user to read and write there",
+    "Permission denied": "allow this user to read and write there",
+    "ParentNotDirectoryException": "remove the file that stands where a folder has to be",
+    "InvalidPathException": "correct the table's location",
+    "AuthorizationException": "let the name node admit this user",
+    "UnsupportedOperationException": "this kind of file system cannot hold a table",
+}
+_WAITED_FOR = {
+    "SafeModeException": "the name node is in safe mode: it is waited for",
+    "StandbyException": "no name node is active: it is waited for",
+    "minReplication nodes": "no data node takes the block: are they up, and do they have room?",
+    "RetryStartFileException": "the encryption zone's key is on its way",
+}
+
+
+def failure(what: str, error: Exception) -> StorageUnavailableError:
+    """The error of ours.
+
+    Args:
+        what: What was tried: `cannot read hdfs://ns/k`.
+        error: One of `FOREIGN`.
+    """
+    said = str(error)
+    text = f"{what}: {first_line(error)}"
+    if any(name in said for name in _QUOTA):
+        return StorageFullError(text, hint="raise the quota or make room; nothing is lost")
+    for sign, hint in _REFUSED.items():
+        if sign in said:
+            return StorageRefusedError(text, hint=hint)
+    for sign, hint in _WAITED_FOR.items():
+        if sign in said:
+            return StorageUnavailableError(text, hint=hint)
+    return StorageUnavailableError(text)

@@ -1,0 +1,355 @@
+"""S3 as a storage: a put is conditional, a publish a verified copy; folders are only names."""
+
+import io
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, BinaryIO, cast
+from uuid import uuid4
+
+import google_crc32c
+
+from sluiceway.errors import (
+    FileLostError,
+    StorageUnavailableError,
+    UnhealthyEnvironmentError,
+)
+from sluiceway.storage.access import StoreAccess
+from sluiceway.storage.checksum import stream_crc32c
+from sluiceway.storage.contract import (
+    FileStatus,
+    PutResult,
+    RequestCount,
+    StagedWriter,
+    Storage,
+)
+from sluiceway.storage.probing import probe_exclusive_put, probe_publish
+from sluiceway.storage.s3.client import s3_client
+from sluiceway.storage.s3.requests import (
+    ConditionFailedError,
+    NotThereError,
+    ObjectName,
+    Requests,
+    crc_header,
+    crc_of,
+)
+from sluiceway.storage.s3.staging import StagedObject
+from sluiceway.storage.windows import WindowReader
+
+_LOCATION = re.compile(r"(s3|s3a|s3n|oss)://([a-z0-9][a-z0-9._-]{1,61}[a-z0-9])(/.*)?", re.DOTALL)
+_DELETED_AT_ONCE = 1000
+# The largest object that one request copies, by the protocol.
+MOST_COPIED_BYTES = 5 << 30
+_COPIED_PART_BYTES = 1 << 30
+_BUFFER_BYTES = 128 << 10
+_CONDITIONAL_PUTS = (
+    "the store ignores If-None-Match: take one that honours conditional writes, or a version that "
+    "does"
+)
+
+
+def s3_location(location: str) -> str:
+    """A location as this storage names it: without a trailing slash.
+
+    Raises:
+        UnhealthyEnvironmentError: It names no bucket.
+    """
+    match = _LOCATION.fullmatch(location)
+    if match is None:
+        raise UnhealthyEnvironmentError(
+            f"expected s3a://bucket/path, got {location}", hint="correct the table's location"
+        )
+    path = re.sub("/{2,}", "/", match[3] or "").rstrip("/")
+    return f"{match[1]}://{match[2]}{path}"
+
+
+def object_name(path: str) -> ObjectName:
+    """Bucket and key of a path below a location."""
+    _, _, rest = path.partition("://")
+    bucket, _, key = rest.partition("/")
+    return ObjectName(bucket, key, path)
+
+
+class S3Storage(Storage):
+    """Storage contract over the S3 protocol; may be used by several threads.
+
+    Args:
+        access: How the store is reached.
+    """
+
+    has_folders = False
+    looks_are_cheap = False
+
+    def __init__(self, access: StoreAccess) -> None:
+        self._endpoint = dict(access.options).get("endpoint", "")
+        self.requests = Requests(s3_client(access))
+        self._begun: set[str] = set()
+        self._lock = threading.Lock()
+
+    def volume(self, path: str) -> str:
+        """See `Storage.volume`: a bucket."""
+        return f"{self._endpoint}/{object_name(path).bucket}"
+
+    def probe(self, folder: str) -> None:
+        """See `Storage.probe`."""
+        place = f"{folder}/probe-{uuid4().hex}"
+        # What a failed request leaves is garbage in the folder, which the caller's is.
+        self.make_folders(place)
+        probe_exclusive_put(self, place, hint=_CONDITIONAL_PUTS)
+        probe_publish(self, place)
+        self._probe_checksum(f"{place}/checksum")
+        self.remove(place)
+
+    def _probe_checksum(self, path: str) -> None:
+        """A store may know no checksums; one that keeps a wrong one would attest anything."""
+        wrong = crc_header(f"{google_crc32c.value(b'another content'):08x}")
+        try:
+            self._ask("put_object", path, Body=b"content", ChecksumCRC32C=wrong)
+        except StorageUnavailableError:
+            if self.status(path) is None:
+                return
+            raise
+        if self._ask("head_object", path, ChecksumMode="ENABLED").get("ChecksumCRC32C") == wrong:
+            raise UnhealthyEnvironmentError(
+                f"{path.rpartition('/')[0]} keeps a checksum that is not the content's",
+                hint="the store attests what it has not compared; take another, or a newer version",
+            )
+
+    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        """See `Storage.put_if_absent`."""
+        del tmp_folder
+        try:
+            self._ask("put_object", path, Body=content, IfNoneMatch="*")
+        except StorageUnavailableError as error:
+            # No answer but a plain yes decides; what the slot holds does.
+            found = self.read(path)
+            if found is None:
+                if isinstance(error, ConditionFailedError):
+                    raise StorageUnavailableError("it is being written", where=path) from error
+                raise
+            return PutResult.CREATED if found == content else PutResult.EXISTS
+        return PutResult.CREATED
+
+    def overwrite(self, path: str, content: bytes) -> None:
+        """See `Storage.overwrite`."""
+        self._ask("put_object", path, Body=content)
+
+    def read(self, path: str) -> bytes | None:
+        """See `Storage.read`."""
+        try:
+            return self._content(path)
+        except NotThereError:
+            return None
+
+    def status(self, path: str) -> FileStatus | None:
+        """See `Storage.status`."""
+        size_bytes = self._size(path)
+        if size_bytes is not None:
+            return FileStatus(path, size_bytes, is_dir=False)
+        name = object_name(path)
+        below = self.requests.ask("list_objects_v2", name, Prefix=f"{name.key}/", MaxKeys=1)
+        return FileStatus(path, 0, is_dir=True) if below.get("Contents") else None
+
+    def has_file(self, path: str) -> bool:
+        """See `Storage.has_file`: one request, where `status` also looks for a folder."""
+        return self._size(path) is not None
+
+    def list(self, folder: str) -> list[FileStatus]:
+        """See `Storage.list`."""
+        name = object_name(folder)
+        prefix = f"{name.key}/" if name.key else ""
+        found = []
+        for page in self._pages(name, Prefix=prefix, Delimiter="/"):
+            for each in page.get("Contents", ()):
+                if each["Key"] != prefix:
+                    path = f"{folder}/{each['Key'][len(prefix) :]}"
+                    found.append(FileStatus(path, each["Size"], is_dir=False))
+            for each in page.get("CommonPrefixes", ()):
+                path = f"{folder}/{each['Prefix'][len(prefix) : -1]}"
+                found.append(FileStatus(path, 0, is_dir=True))
+        return sorted(found, key=lambda status: status.path)
+
+    def make_folders(self, folder: str) -> None:
+        """See `Storage.make_folders`: an empty object, as other programs write for a folder."""
+        name = object_name(folder)
+        if name.key:
+            self.requests.ask("put_object", name, Key=f"{name.key}/", Body=b"")
+
+    def expect_files(self, folder: str) -> None:
+        """See `Storage.expect_files`: the names of the files make it."""
+
+    def create_staged(self, path: str) -> StagedWriter:
+        """See `Storage.create_staged`."""
+        with self._lock:
+            if path in self._begun:
+                raise StorageUnavailableError("it was begun already", where=path)
+            self._begun.add(path)
+        return StagedObject(
+            self.requests, object_name(path), self.open_read, partial(self._forget, path)
+        )
+
+    def _forget(self, path: str) -> None:
+        with self._lock:
+            self._begun.discard(path)
+
+    def sync_folder(self, folder: str) -> None:
+        """See `Storage.sync_folder`: what was answered is durable."""
+
+    def publish(self, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
+        """See `Storage.publish`: the staged object stays, until garbage collection takes it."""
+        if self._is_published(dst, size_bytes, crc32c):
+            return
+        # Another driver may have published it, and collected the staged one.
+        with suppress(NotThereError):
+            self._copy(src, dst, size_bytes)
+        if not self._is_published(dst, size_bytes, crc32c):
+            raise FileLostError(
+                "a committed file is neither staged nor published",
+                where=dst,
+                hint="run `sluiceway verify JOB` and restore the file from a backup",
+            )
+
+    def share(self, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
+        """See `Storage.share`: the store copies."""
+        self.publish(src, dst, size_bytes=size_bytes, crc32c=crc32c)
+
+    def take_requests(self) -> RequestCount:
+        """See `Storage.take_requests`."""
+        return self.requests.take()
+
+    def open_read(self, path: str) -> BinaryIO:
+        """See `Storage.open_read`."""
+        size_bytes = self._size(path)
+        if size_bytes is None:
+            raise StorageUnavailableError("it is not there", where=path)
+        reader = WindowReader(size_bytes, partial(self._piece, path))
+        return cast("BinaryIO", io.BufferedReader(reader, _BUFFER_BYTES))
+
+    def remove(self, path: str) -> None:
+        """See `Storage.remove`; unfinished uploads below a folder go along."""
+        name = object_name(path)
+        folder = f"{name.key}/"
+        keys = [
+            each["Key"]
+            for page in self._pages(name, Prefix=name.key)
+            for each in page.get("Contents", ())
+            if each["Key"] == name.key or each["Key"].startswith(folder)
+        ]
+        if folder in keys:
+            self._abort_uploads(name, folder)
+        for start in range(0, len(keys), _DELETED_AT_ONCE):
+            self._delete(name, keys[start : start + _DELETED_AT_ONCE])
+
+    def _abort_uploads(self, name: ObjectName, prefix: str) -> None:
+        """Two thousand of them at most: the rest goes with the next collection."""
+        answer = self.requests.ask("list_multipart_uploads", name, Prefix=prefix)
+        for upload in answer.get("Uploads", ()):
+            try:
+                self.requests.ask(
+                    "abort_multipart_upload",
+                    name,
+                    Key=upload["Key"],
+                    UploadId=upload["UploadId"],
+                )
+            except NotThereError:
+                continue
+
+    def _delete(self, name: ObjectName, keys: Sequence[str]) -> None:
+        objects = {"Objects": [{"Key": key} for key in keys], "Quiet": True}
+        answer = self.requests.ask("delete_objects", name, Delete=objects)
+        for refused in answer.get("Errors", ()):
+            raise StorageUnavailableError(
+                f"cannot remove {refused.get('Key')}: {refused.get('Code')}: "
+                f"{refused.get('Message')}",
+                where=name.location,
+            )
+
+    def _is_published(self, path: str, size_bytes: int, crc32c: str) -> bool:
+        """Whether the object is there and is the file; another one in its place is an error."""
+        try:
+            head = self._ask("head_object", path, ChecksumMode="ENABLED")
+        except NotThereError:
+            return False
+        found = crc_of(head)
+        if found is None and head["ContentLength"] == size_bytes:
+            with self.open_read(path) as stream:
+                found = stream_crc32c(stream)
+        if (head["ContentLength"], found) != (size_bytes, crc32c):
+            raise FileLostError(
+                "another file stands at the final name of a committed file",
+                where=path,
+                hint="move it away and start again",
+            )
+        return True
+
+    def _copy(self, src: str, dst: str, size_bytes: int) -> None:
+        source = object_name(src)
+        given = {"Bucket": source.bucket, "Key": source.key}
+        if size_bytes > MOST_COPIED_BYTES:
+            self._copy_in_parts(given, dst, size_bytes)
+            return
+        try:
+            self._ask("copy_object", dst, CopySource=given, IfNoneMatch="*")
+        except ConditionFailedError:
+            # Another publisher was faster; the caller looks at what is there.
+            return
+
+    def _copy_in_parts(self, source: Mapping[str, str], dst: str, size_bytes: int) -> None:
+        """A large object; an upload that fails is begun again from the source.
+
+        No checksum is asked for: one server took a part's for that of the whole source. The
+        caller reads the copy, and compares that.
+        """
+        upload = self._ask("create_multipart_upload", dst)["UploadId"]
+        parts = []
+        try:
+            for number, start in enumerate(range(0, size_bytes, _COPIED_PART_BYTES), 1):
+                last = min(start + _COPIED_PART_BYTES, size_bytes) - 1
+                answer = self._ask(
+                    "upload_part_copy",
+                    dst,
+                    CopySource=source,
+                    CopySourceRange=f"bytes={start}-{last}",
+                    PartNumber=number,
+                    UploadId=upload,
+                )["CopyPartResult"]
+                parts.append({"PartNumber": number, "ETag": answer["ETag"]})
+            self._ask(
+                "complete_multipart_upload",
+                dst,
+                UploadId=upload,
+                MultipartUpload={"Parts": parts},
+                IfNoneMatch="*",
+            )
+        except StorageUnavailableError as error:
+            self._ask("abort_multipart_upload", dst, UploadId=upload)
+            if not isinstance(error, ConditionFailedError):
+                raise
+
+    def _size(self, path: str) -> int | None:
+        try:
+            return int(self._ask("head_object", path)["ContentLength"])
+        except NotThereError:
+            return None
+
+    def _piece(self, path: str, first: int, last: int) -> bytes:
+        return self._content(path, Range=f"bytes={first}-{last}")
+
+    def _content(self, path: str, **given: Any) -> bytes:
+        body = self._ask("get_object", path, **given)["Body"]
+        return self.requests.received(body, path)
+
+    def _pages(self, name: ObjectName, **given: Any) -> Iterator[Mapping[str, Any]]:
+        page = self.requests.ask("list_objects_v2", name, **given)
+        yield page
+        while page.get("IsTruncated"):
+            token = page["NextContinuationToken"]
+            page = self.requests.ask("list_objects_v2", name, ContinuationToken=token, **given)
+            yield page
+
+    def _ask(self, operation: str, path: str, **given: Any) -> Mapping[str, Any]:
+        """A request about one object."""
+        name = object_name(path)
+        return self.requests.ask(operation, name, Key=name.key, **given)

@@ -1,0 +1,19 @@
+"""What a change does to the row of its key, from the message to the file that tells it."""
+
+from enum import IntEnum
+
+KIND_COLUMN = "_sluiceway_kind"
+"""Column of change files, behind all others; no table has it."""
+KIND_FIELD_ID = 2_000_000_001
+"""Its id in them: above those of a table's columns, below the ones that Iceberg reserves."""
+
+
+class RowKind(IntEnum):
+    """The kind of a change."""
+
+    IMAGE = 0
+    """The row as it is from now on: of an insert, an update or a snapshot."""
+    DELETE = 1
+    """The row is gone; nothing but its key is told."""
+    FIRST = 2
+    """An image, with which the source begins to tell all rows from the start."""

@@ -1,0 +1,1 @@
+"""What asks a route for records: compaction, expiry, lanes, counts, garbage, packing."""

@@ -1,0 +1,247 @@
+"""Lets go of dirty rows: those that are older than they are kept, and the files of purged ones.
+
+Only the log decides that a dirty file may go: when lanes have consumed each of its rows, no lane
+can ever read it again. Nothing here writes the log; what is too old is asked for as `dirty purge`
+asks for it.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from sluiceway.config.dirty_limits import prepared_ms
+from sluiceway.errors import StorageUnavailableError
+from sluiceway.ledger.dirty_files import CommittedDirty, committed_dirty, records_of
+from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.lane_records import PURGE, LaneRange, LaneRecord
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.observe.log import Log
+from sluiceway.schedule.steady_clock import process_clock
+from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.requests import MOST_RANGES, REQUEST_VERSION, LaneRequest, put_request
+
+READERS_GRACE_S: Final = 3600.0
+"""How long a driver sees that a dirty file may go before it removes it."""
+
+Stopped = Callable[[], bool]
+Intervals = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LanesSeen:
+    """What the ledger says of its dirty rows, as of one moment; later only more is consumed.
+
+    Attributes:
+        published_through: All files of records below this slot are at their final names.
+        taken: Source -> rows that belong to lanes.
+        unfinished: Sources of lanes that have rows left.
+        purges: (id, slot) of the finished lanes that gave rows up.
+    """
+
+    ledger: str
+    published_through: int
+    taken: Mapping[str, Intervals]
+    unfinished: frozenset[str]
+    purges: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, fold: Fold) -> "LanesSeen":
+        """As the fold has it now. Called by the driver's thread."""
+        book = fold.lanes
+        return cls(
+            ledger="" if fold.first_fence is None else fold.first_fence.ledger,
+            published_through=fold.published_through,
+            taken={source: tuple(each) for source, each in book.taken.items()},
+            unfinished=frozenset(each.source for lane in book.open_lanes() for each in lane.ranges),
+            purges=tuple(
+                (lane.lane, lane.seq)
+                for lane in book.lanes.values()
+                if lane.kind == PURGE and lane.finished
+            ),
+        )
+
+    def consumed(self, source: str, rows: int) -> bool:
+        """Whether every row of a file was read once more or given up, and that is committed."""
+        return self.taken.get(source) == ((0, rows),) and source not in self.unfinished
+
+
+class DirtyCopies(Protocol):
+    """Copies of dirty files in a table, which go before the files. Used by one thread."""
+
+    def find(self) -> bool:
+        """Whether the table is there."""
+
+    def drop(self, found: CommittedDirty) -> None:
+        """Remove the copy of a file, if it is there.
+
+        Raises:
+            SluicewayError: The store or the metastore failed; nothing of the file was changed.
+        """
+
+    def close(self) -> None:
+        """Safe to repeat."""
+
+
+class DirtyKeeper:
+    """Of one route, while its driver lives. Called in each pass of its housekeeper.
+
+    Args:
+        log: Of the route.
+        keep_ms: How long dirty rows are kept after their commit; None for ever.
+        table: That has copies of the files; None when there is none. It is closed here.
+        fed_through: Slot below which all dirty files are in every further store; None without one.
+        eyes: Bound to the route.
+    """
+
+    def __init__(
+        self,
+        log: LedgerLog,
+        keep_ms: int | None,
+        eyes: Log,
+        *,
+        table: DirtyCopies | None = None,
+        fed_through: Callable[[], int] | None = None,
+    ) -> None:
+        self._log = log
+        self._keep_ms = keep_ms
+        self._eyes = eyes
+        self._table = table
+        self._fed_through = fed_through
+        self._asked: str | None = None
+        self._aged_through = 0
+        self._purges_seen: set[str] = set()
+        self._files: dict[DirtySource, CommittedDirty] = {}
+        self._since: dict[DirtySource, float] = {}
+
+    def tend(self, seen: LanesSeen, stopped: Stopped) -> None:
+        """Ask for what is too old, and remove what may go. In the housekeeper's thread.
+
+        Raises:
+            SluicewayError: The store, the metastore or the log could not be read: another time.
+        """
+        self._note_purged(seen, stopped)
+        if self._keep_ms is not None:
+            self._note_old(seen, process_clock().now_us() // 1000, self._keep_ms, stopped)
+        if stopped():
+            return
+        if self._keep_ms is not None:
+            self._ask(seen)
+        try:
+            self._sweep(seen, stopped)
+        finally:
+            if self._table is not None:
+                self._table.close()
+
+    def _note_purged(self, seen: LanesSeen, stopped: Stopped) -> None:
+        """Look up the files that purges have taken rows of, once a purge."""
+        for lane, seq in seen.purges:
+            if stopped():
+                return
+            if lane in self._purges_seen:
+                continue
+            found = self._log.read_slot(seq)
+            if found is not None and isinstance(found[0].body, LaneRecord):
+                sources = {DirtySource.parse(each.source) for each in found[0].body.ranges}
+                for record in records_of(self._log, sources):
+                    for committed in committed_dirty(self._log.layout, seen.ledger, record):
+                        if committed.source in sources:
+                            self._take(committed)
+            self._purges_seen.add(lane)
+
+    def _note_old(self, seen: LanesSeen, now_ms: int, keep_ms: int, stopped: Stopped) -> None:
+        """Look up the dirty files of epochs that were prepared longer ago than rows are kept."""
+        before_ms = now_ms - keep_ms
+        waiting: list[CommittedDirty] = []
+        for record, _ in self._log.records(self._aged_through):
+            if record.seq >= seen.published_through or stopped():
+                break
+            at_ms = prepared_ms(record.body)
+            if at_ms > now_ms:
+                # By a clock that was wrong: it tells no time, and holds nothing behind it.
+                at_ms = 0
+            if at_ms >= before_ms:
+                break
+            waiting += committed_dirty(self._log.layout, seen.ledger, record)
+            if at_ms:
+                # What tells no time is as old as what stands behind it, at least.
+                for each in waiting:
+                    self._take(each)
+                waiting, self._aged_through = [], record.seq + 1
+
+    def _take(self, found: CommittedDirty) -> None:
+        if self._log.storage.status(found.path) is not None:
+            self._files.setdefault(found.source, found)
+
+    def _ask(self, seen: LanesSeen) -> None:
+        """Put a request to purge what is open and too old, as `dirty purge` does."""
+        layout, storage = self._log.layout, self._log.storage
+        if self._asked is not None:
+            # Its rows are taken by a lane once it is gone: as of the next pass, not of this one.
+            if storage.status(layout.request(self._asked)) is None:
+                self._asked = None
+            return
+        ranges: list[LaneRange] = []
+        for source, found in sorted(self._files.items()):
+            if source.seq < self._aged_through:
+                ranges += open_ranges(str(source), int(found.file.rows), seen)
+        if not ranges:
+            return
+        request = LaneRequest(
+            REQUEST_VERSION,
+            seen.ledger,
+            PURGE,
+            "dirty.retention",
+            f"kept for {(self._keep_ms or 0) // 1000} s",
+            tuple(ranges[:MOST_RANGES]),
+        )
+        self._log.check_held()
+        put_request(storage, layout, request)
+        self._asked = request.id
+        rows = sum(int(each.stop - each.start) for each in request.ranges)
+        self._eyes.info("dirty_rows_expire", rows=rows, lane=request.id)
+
+    def _sweep(self, seen: LanesSeen, stopped: Stopped) -> None:
+        """Remove files of which nothing is left to read, copies first."""
+        now = time.monotonic()
+        fed = seen.published_through if self._fed_through is None else self._fed_through()
+        due = []
+        for source, found in self._files.items():
+            if source.seq >= fed or not seen.consumed(str(source), int(found.file.rows)):
+                continue
+            if now - self._since.setdefault(source, now) >= READERS_GRACE_S:
+                due.append(found)
+        table = self._table
+        if due and table is not None and not table.find():
+            # It was dropped: its copies are nobody's. The feeder may make it anew before the next
+            # pass, so that is asked again.
+            table = None
+        for found in sorted(due, key=lambda each: each.source):
+            if stopped():
+                return
+            try:
+                # Another driver may have been faster, after it had taken the copy away.
+                if self._log.storage.status(found.path) is not None:
+                    self._drop(found, table)
+            except StorageUnavailableError as error:
+                self._eyes.info("garbage_left", path=found.path, error=str(error))
+                continue
+            del self._files[found.source], self._since[found.source]
+            self._eyes.info("dirty_file_removed", path=found.path, rows=int(found.file.rows))
+
+    def _drop(self, found: CommittedDirty, table: DirtyCopies | None) -> None:
+        self._log.check_held()
+        if table is not None:
+            table.drop(found)
+        self._log.storage.remove(found.path)
+
+
+def open_ranges(source: str, rows: int, seen: LanesSeen) -> Sequence[LaneRange]:
+    """Rows of a file that no lane has taken."""
+    found, at = [], 0
+    for start, stop in (*seen.taken.get(source, ()), (rows, rows)):
+        if at < start:
+            found.append(LaneRange(source, BigInt(at), BigInt(start)))
+        at = stop
+    return found

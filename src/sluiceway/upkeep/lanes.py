@@ -1,0 +1,396 @@
+"""Lanes of one route while its driver lives: requests are taken in, dirty rows read once more.
+
+Everything goes through the driver's one ordered writer, between epochs of the stream (rule 14,
+P8). An epoch of a lane is short and runs in the driver's own process. One that cannot be read or
+written waits and keeps nobody from reading the stream.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+
+from sluiceway.errors import (
+    InvariantError,
+    LedgerCorruptError,
+    Retriable,
+    SluicewayError,
+    StorageUnavailableError,
+    TaskFailedError,
+    UnknownOutcome,
+)
+from sluiceway.ledger.dirty_files import find_dirty_files
+from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold_lanes import check_opening
+from sluiceway.ledger.lane_records import (
+    NO_LANE_ROWS,
+    PURGE,
+    LaneCounts,
+    LaneDataRecord,
+    LaneRange,
+    LaneSpan,
+)
+from sluiceway.ledger.lane_state import LaneState
+from sluiceway.ledger.owned_ledger import OwnedLedger
+from sluiceway.ledger.partition_records import ReplaceRecord
+from sluiceway.ledger.placing import placed_lane
+from sluiceway.ledger.records import EpochRecord
+from sluiceway.observe.failpoints import reach
+from sluiceway.observe.log import Log
+from sluiceway.observe.steps import Observer, Step
+from sluiceway.sources.contract import SourcePartition, Split
+from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.compact_requests import CompactRequest
+from sluiceway.upkeep.forget_requests import ForgetRequest
+from sluiceway.upkeep.requests import (
+    MOST_RANGES,
+    LaneRequest,
+    Letter,
+    drop_answers,
+    letters,
+    put_answer,
+)
+from sluiceway.worker.answers import check_staged_files
+from sluiceway.worker.lane_task import run_lane_task
+from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult
+
+_LOOK_EVERY_S = 5.0
+_EPOCH_S = 2.0
+_RANGES_AT_ONCE = 200
+_FIRST_PAUSE_S = 2.0
+_LONGEST_PAUSE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LaneHooks:
+    """What the route's session lends.
+
+    Attributes:
+        next_epoch: Takes the next number of an epoch; those of lanes and of the stream are one row.
+        publish: Gives a committed record's files their final names, however long it takes.
+        applied: Told the first slot whose partitions the catalog has to get.
+        held_up: Whether nothing more may be committed now.
+    """
+
+    observe: Observer
+    next_epoch: Callable[[], int]
+    publish: Callable[[EpochRecord | ReplaceRecord], None]
+    applied: Callable[[int], None]
+    held_up: Callable[[], bool] = lambda: False
+
+
+class Lanes:
+    """A route's lanes. Used by whichever thread works for the route, never by two at once.
+
+    Args:
+        owned: The route's ledger.
+        plan: Says what the tasks of an epoch share; asked once an epoch.
+        hooks: What the session lends.
+        log: Of the route.
+
+    Attributes:
+        pressing: Whether a turn has something to do now; read by the loop's thread.
+        trouble: Why the last turn could not go on; None when it did.
+        hand_on: Gets requests that are not about dirty rows, at each look while they lie there.
+    """
+
+    def __init__(
+        self, owned: OwnedLedger, plan: Callable[[], RoutePlan], hooks: LaneHooks, log: Log
+    ) -> None:
+        self._owned = owned
+        self._plan = plan
+        self._hooks = hooks
+        self._log = log
+        self._letters: list[Letter] = []
+        self._looked = False
+        self._next_look = 0.0
+        self._next_try = 0.0
+        self._next_answer = 0.0
+        self._pause_s = _FIRST_PAUSE_S
+        self._put_off: set[str] = set()
+        self.trouble: SluicewayError | None = None
+        self.hand_on: Callable[[CompactRequest | ForgetRequest], None] = lambda _: None
+        self.pressing = bool(owned.fold.lanes.open_lanes())
+
+    @property
+    def look_due(self) -> bool:
+        """Whether it is time to look for requests again."""
+        return time.monotonic() >= self._next_look
+
+    def look(self) -> None:
+        """Look for requests now and then; a store that fails is asked again later.
+
+        Raises:
+            FencedError: Another driver has taken over: they are its mail.
+        """
+        if not self.look_due:
+            return
+        self._next_look = time.monotonic() + _LOOK_EVERY_S
+        try:
+            self._owned.log.check_held()
+            if not self._looked:
+                self._looked = True
+                self._drop_answers()
+            found = list(letters(self._owned.storage, self._owned.layout))
+        except UnknownOutcome as error:
+            self.trouble = error
+            self._log.info("requests_not_seen", error=str(error))
+        else:
+            other = CompactRequest | ForgetRequest
+            self._letters = [each for each in found if not isinstance(each.request, other)]
+            for letter in found:
+                if isinstance(letter.request, other):
+                    self.hand_on(letter.request)
+        self._note_pressing()
+
+    def turn(self) -> None:
+        """Answer requests, then run one epoch of the oldest open lane, if any.
+
+        Called when nothing of the route is in flight.
+
+        Raises:
+            FencedError: Another driver has taken over.
+            SluicewayError: As a commit; what landed stays.
+        """
+        self.trouble = None
+        self.look()
+        self._answer_all()
+        lane = self._next_lane()
+        try:
+            waits = lane is None or self._waiting() or self.held_up
+            record = None if waits or lane is None else self._run(lane)
+        except (Retriable, UnknownOutcome) as error:
+            if lane is not None:
+                self._put_off.add(lane.lane)
+            self._wait(error)
+            return
+        if record is not None:
+            self._land(record)
+            self._pause_s = _FIRST_PAUSE_S
+        self._note_pressing()
+
+    @property
+    def held_up(self) -> bool:
+        """Whether a lane's epochs wait until more of the log is published."""
+        return self._hooks.held_up()
+
+    def state(self, lane: str) -> LaneState | None:
+        """A lane as it is committed; None when it was never opened."""
+        return self._owned.fold.lanes.lanes.get(lane)
+
+    def pause_s(self) -> float:
+        """Seconds until the lanes, or requests that could not be answered, are tried again."""
+        due = max(self._next_try, self._next_answer if self._letters else 0.0)
+        return max(0.0, due - time.monotonic())
+
+    # Requests
+
+    def _drop_answers(self) -> None:
+        """Clear away what an earlier driver has answered and nobody has read."""
+        try:
+            dropped = drop_answers(self._owned.storage, self._owned.layout)
+        except UnknownOutcome as error:
+            self._log.info("answers_left", error=str(error))
+            return
+        if dropped:
+            self._log.info("answers_dropped", answers=dropped)
+
+    def _answer_all(self) -> None:
+        """Answer what can be answered; what cannot waits, and keeps nothing else from going on."""
+        if time.monotonic() < self._next_answer:
+            return
+        waiting, self._letters = self._letters, []
+        for letter in waiting:
+            try:
+                self._answer(letter)
+            except (Retriable, UnknownOutcome) as error:
+                self._letters.append(letter)
+                self._next_answer = time.monotonic() + _LOOK_EVERY_S
+                self.trouble = error
+                self._log.warning("request_waits", request=letter.name, error=str(error))
+
+    def _answer(self, letter: Letter) -> None:
+        owned = self._owned
+        owned.log.check_held()
+        if letter.name in owned.fold.lanes.lanes:
+            # Taken in before; its driver died before it took the request away.
+            owned.storage.remove(owned.layout.request(letter.name))
+            return
+        reach("lane.answer", letter.name)
+        request = letter.request if isinstance(letter.request, LaneRequest) else None
+        problem = letter.problem or self._problem(request)
+        if problem or request is None:
+            self._log.warning("request_refused", request=letter.name, reason=problem)
+            reach("lane.refuse", letter.name)
+            put_answer(owned.storage, owned.layout, letter.name, problem)
+            return
+        committed = owned.writer.commit(request.record())
+        self._hooks.observe(Step.PINNED)
+        lane = owned.fold.lanes.lanes[letter.name]
+        self._log.info(
+            "lane_opened",
+            seq=committed.seq,
+            lane=lane.lane,
+            kind=lane.kind,
+            rows=lane.rows,
+            operator=request.operator,
+        )
+        owned.storage.remove(owned.layout.request(letter.name))
+
+    def _problem(self, request: LaneRequest | None) -> str:
+        """Why a request cannot be carried out; empty when it can."""
+        if request is None or len(request.ranges) > MOST_RANGES:
+            return f"it names more than {MOST_RANGES} ranges of rows"
+        fold = self._owned.fold
+        try:
+            check_opening(fold, request.record(), fold.next_seq)
+        except InvariantError as error:
+            return error.message
+        sources = {each.source: DirtySource.parse(each.source) for each in request.ranges}
+        try:
+            found = find_dirty_files(self._owned.log, sources.values())
+        except LedgerCorruptError as error:
+            # An old record that no epoch and no start reads: it does not halt the route.
+            return f"its rows cannot be looked up: {error.message}"
+        for each in request.ranges:
+            file = found.get(sources[each.source])
+            if file is None:
+                return f"no record has committed {each.source}"
+            if each.stop > file.rows:
+                return f"{each.source} has {file.rows} rows, asked for are rows up to {each.stop}"
+        return ""
+
+    # Epochs of a lane
+
+    def _next_lane(self) -> LaneState | None:
+        """The oldest open lane; behind all others those that could not go on when tried last."""
+        lanes = self._owned.fold.lanes.open_lanes()
+        found = next((lane for lane in lanes if lane.lane not in self._put_off), None)
+        if found is None:
+            self._put_off.clear()
+            found = next(iter(lanes), None)
+        return found
+
+    def _run(self, lane: LaneState) -> LaneDataRecord:
+        """One epoch of a lane, up to before its commit."""
+        ranges = list(islice(lane.left(), _RANGES_AT_ONCE))
+        route, epoch = self._plan(), self._hooks.next_epoch()
+        reach("lane.read", lane.lane)
+        if lane.kind == PURGE:
+            return _purged(lane, epoch, ranges, route.schema_version)
+        files = find_dirty_files(self._owned.log, map(_source, ranges))
+        result = self._replay(lane_plan(route, epoch, ranges), ranges, files)
+        check_staged_files(self._owned.storage, self._owned.layout, [result])
+        self._hooks.observe(Step.PREPARED)
+        return self._record(lane, result, route.schema_version)
+
+    def _replay(
+        self, plan: TaskPlan, ranges: Sequence[LaneRange], files: dict[DirtySource, FileRecord]
+    ) -> TaskResult:
+        paths = [self._owned.layout.final(files[_source(each)].final) for each in ranges]
+        try:
+            return run_lane_task(plan, self._owned.storage, paths)
+        except SluicewayError:
+            raise
+        except Exception as error:
+            raise TaskFailedError(
+                f"{type(error).__name__}: {str(error)[:300]}",
+                hint="a bug, or rows that this version cannot take; nothing was committed of them",
+            ) from error
+
+    def _record(self, lane: LaneState, result: TaskResult, schema: str) -> LaneDataRecord:
+        counts = result.counts
+        if not result.moved():
+            raise StorageUnavailableError(
+                "the dirty file has fewer rows than were committed",
+                where=result.splits[0].topic,
+                hint="`sluiceway verify JOB --deep` tells what is wrong with it",
+            )
+        return LaneDataRecord(
+            lane=lane.lane,
+            epoch=result.epoch,
+            ranges=tuple(
+                LaneSpan(split.topic, split.start, split.end)
+                for split in result.splits
+                if split.end > split.start
+            ),
+            files=result.files,
+            dirty_files=result.dirty_files,
+            counts=LaneCounts(
+                read=counts.read,
+                written=counts.written,
+                dirty=counts.dirty,
+                filtered=counts.filtered,
+                skipped=counts.skipped,
+                purged=BigInt(0),
+            ),
+            schema=schema,
+            dirty_reasons=result.dirty_reasons,
+            timings_ms=result.timings_ms,
+            late_in=(),
+        )
+
+    def _land(self, record: LaneDataRecord) -> None:
+        owned, observe = self._owned, self._hooks.observe
+        before = owned.fold.next_seq
+        # Its partitions may have moved, or been closed, since its rows were read.
+        committed = owned.writer.commit(partial(placed_lane, record))
+        observe(Step.COMMITTED)
+        landed = owned.fold.unpublished.get(committed.seq)
+        if landed is not None:
+            self._hooks.publish(landed)
+        observe(Step.PUBLISHED)
+        self._hooks.applied(before)
+        lane = owned.fold.lanes.lanes[record.lane]
+        self._log.info(
+            "lane_committed",
+            seq=committed.seq,
+            epoch=record.epoch,
+            lane=record.lane,
+            read=record.counts.read,
+            written=record.counts.written,
+            dirty=record.counts.dirty,
+            purged=record.counts.purged,
+            left=lane.rows - lane.counts.read,
+        )
+
+    # Waiting
+
+    def _waiting(self) -> bool:
+        return time.monotonic() < self._next_try
+
+    def _wait(self, error: SluicewayError) -> None:
+        """Leave the lanes alone for a while; the stream goes on."""
+        self.trouble = error
+        self._next_try = time.monotonic() + self._pause_s
+        self._log.warning(
+            "lane_waits", code=error.code, error=str(error), retry_in_s=round(self._pause_s, 1)
+        )
+        self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+        self._note_pressing()
+
+    def _note_pressing(self) -> None:
+        asked = bool(self._letters) and time.monotonic() >= self._next_answer
+        goes_on = bool(self._owned.fold.lanes.open_lanes()) and not self._waiting()
+        self.pressing = asked or goes_on
+
+
+def _purged(lane: LaneState, epoch: int, ranges: list[LaneRange], schema: str) -> LaneDataRecord:
+    rows = BigInt(sum(each.stop - each.start for each in ranges))
+    spans = tuple(LaneSpan(each.source, each.start, each.stop) for each in ranges)
+    counts = replace(NO_LANE_ROWS, read=rows, purged=rows)
+    return LaneDataRecord(lane.lane, epoch, spans, (), (), counts, schema, {}, {}, ())
+
+
+def lane_plan(plan: RoutePlan, epoch: int, ranges: Sequence[LaneRange]) -> TaskPlan:
+    """What the task of a lane's epoch has to read: dirty files as logs of their own."""
+    splits = tuple(
+        Split(SourcePartition(each.source, 0), int(each.start), int(each.stop)) for each in ranges
+    )
+    return TaskPlan(route=plan, epoch=epoch, task=0, splits=splits, deadline_s=_EPOCH_S)
+
+
+def _source(each: LaneRange) -> DirtySource:
+    return DirtySource.parse(each.source)

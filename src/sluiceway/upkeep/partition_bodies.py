@@ -1,0 +1,182 @@
+"""Records of background work, made from the fold of all records before their slot.
+
+Each returns None when what it was asked for does not hold any more: the one who asked looks again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from uuid import uuid4
+
+from sluiceway.ledger import fold_counts
+from sluiceway.ledger.counts_records import CountedPrefix, CountsEnd, CountsRecord
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.live_files import is_all_of, removed_files
+from sluiceway.ledger.partition_records import (
+    AbandonRecord,
+    ExpiredPartition,
+    ExpireRecord,
+    IntentRecord,
+    ReadyPartition,
+    ReadyRecord,
+    ReplaceRecord,
+)
+from sluiceway.ledger.places import moved_folder
+from sluiceway.types.strict_json import BigInt
+
+CountsLog = tuple[str, str, str]
+"""Topic, cluster id and topic id of the topic of counts."""
+
+
+def intent_body(fold: Fold, partition: str, purpose: str) -> IntentRecord | None:
+    """Work on a partition; None when it is not there, not all known or worked on already."""
+    state = fold.partitions.get(partition)
+    busy = any(intent.partition == partition for intent in fold.intents.values())
+    if state is None or state.expired or not state.whole or not state.values or busy:
+        return None
+    return IntentRecord(partition, state.version, uuid4().hex, purpose)
+
+
+def abandon_body(fold: Fold, intent: int, reason: str) -> AbandonRecord | None:
+    """The end of work without an effect; None when it has ended."""
+    return AbandonRecord(intent, reason) if intent in fold.intents else None
+
+
+def replace_body(
+    fold: Fold, intent: int, live: Sequence[FileRecord], added: Iterable[FileRecord]
+) -> ReplaceRecord | None:
+    """A move to the new files.
+
+    Args:
+        fold: Up to the record's slot.
+        intent: Slot of the INTENT.
+        live: All files that were live when they were read.
+        added: Theirs, with the same rows; staged in the intent's folder.
+
+    Returns:
+        None when files have come since, which have to be carried over, or the work has ended.
+    """
+    opened = fold.intents.get(intent)
+    if opened is None:
+        return None
+    state = fold.partitions[opened.partition]
+    if state.files != len(live):
+        return None
+    folder = moved_folder(opened.partition, intent, opened.uuid)
+    return ReplaceRecord(
+        intent=intent,
+        partition=opened.partition,
+        version=state.version + 1,
+        folder=folder,
+        removed=removed_files(live),
+        added=tuple(
+            replace(file, final=f"{folder}/{file.final.rpartition('/')[2]}") for file in added
+        ),
+    )
+
+
+def ready_body(fold: Fold, prefix: str, at_us: int | None = None) -> ReadyRecord | None:
+    """The announcement of all below a prefix; None while it is open or as it was announced.
+
+    Args:
+        fold: Up to the record's slot.
+        prefix: Closed in the ledger.
+        at_us: The clock now.
+    """
+    closed = fold.closed.get(prefix)
+    if closed is None:
+        return None
+    below = fold.below(prefix)
+    last = max([closed.closed_seq, *(state.last_seq for state in below)])
+    if last < closed.ready_seq:
+        return None
+    return ReadyRecord(
+        prefix=prefix,
+        version=closed.version + 1,
+        as_of_seq=last,
+        rows=BigInt(sum(state.rows for state in below)),
+        files=BigInt(sum(state.files for state in below)),
+        whole=fold.knows_all_below(prefix),
+        partitions=tuple(
+            ReadyPartition(state.folder, state.version, BigInt(state.rows), BigInt(state.files))
+            for state in below
+        ),
+        at_us=None if at_us is None else BigInt(at_us),
+    )
+
+
+def counts_body(
+    fold: Fold,
+    closed: Iterable[str],
+    log: CountsLog,
+    ends: Mapping[int, int],
+    counts: Mapping[str, int],
+) -> CountsRecord | None:
+    """What was read of a topic of counts; those of closed prefixes are left out.
+
+    None while it would have the ledger let go of a count that a closing was decided by and is not
+    in the ledger yet: it has to come first.
+
+    Args:
+        fold: Up to the record's slot.
+        closed: Prefixes that are closed by the driver, in the ledger or not yet: a closing that is
+            decided stays so.
+        log: Which one was read.
+        ends: Partition -> first offset that was not read.
+        counts: Prefix -> rows.
+    """
+    late = fold.closed.keys() | fold.sealed.keys() | set(closed)
+    overflows = len(fold.counted.rows.keys() | (counts.keys() - late)) > fold_counts.MAX_COUNTED
+    if overflows and not fold.counted.rows.keys().isdisjoint(late):
+        return None
+    return CountsRecord(
+        *log,
+        ends=tuple(CountsEnd(number, BigInt(end)) for number, end in sorted(ends.items())),
+        counts=tuple(
+            CountedPrefix(prefix, BigInt(rows))
+            for prefix, rows in sorted(counts.items())
+            if prefix not in late
+        ),
+    )
+
+
+def expire_body(
+    fold: Fold,
+    partitions: Iterable[str],
+    reason: str,
+    live: Mapping[str, Sequence[FileRecord]] | None = None,
+) -> ExpireRecord | None:
+    """The end of partitions that their owner has dropped; None when none of them is left.
+
+    Args:
+        fold: Up to the record's slot.
+        partitions: By name; those that are worked on are left out.
+        reason: In words.
+        live: By partition, the files that were live when they were looked up and are to be
+            removed; a partition that has got others since is left out. None leaves all files to
+            the owner.
+    """
+    busy = {intent.partition for intent in fold.intents.values()}
+    states = [fold.partitions.get(name) for name in partitions]
+    there = [
+        each
+        for each in states
+        if each is not None and not each.expired and each.values and each.folder not in busy
+    ]
+    if live is not None:
+        there = [each for each in there if is_all_of(each, live.get(each.folder, ()))]
+    if not there:
+        return None
+    return ExpireRecord(
+        reason,
+        tuple(
+            ExpiredPartition(
+                each.folder,
+                BigInt(each.rows),
+                BigInt(each.files),
+                moved_folder(each.folder, fold.next_seq, uuid4().hex),
+                () if live is None else removed_files(live[each.folder]),
+            )
+            for each in there
+        ),
+    )

@@ -1,0 +1,183 @@
+"""Keys of changes: what a record's own key says, compared with the row's and put in its place.
+
+The queue keeps the order of one key only among records that have it as their own key (L21), so a
+change whose record has another could overtake what came before it. It is dirty, never guessed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_rows import parse_object
+from sluiceway.convert.exact_values import compile_field
+from sluiceway.errors import SourceOrderError
+from sluiceway.formats.changes.connect_values import SchemaView
+from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.sources.contract import SourceBatch, SourcePartition
+from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.row_kinds import RowKind
+from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.plan import KeyForm, KeyRule
+
+_WRAPPER = "payload"
+_PREFIX = "pk."
+_STAGE = "decode"
+
+
+class KeyedRows:
+    """Checks and completes the keys of decoded changes. Created once per task, used by one thread.
+
+    Args:
+        rule: Which columns, and what the records' keys look like.
+        schema: Columns that are decoded from the payload.
+
+    Raises:
+        ValueError: A column of the key is not among them.
+    """
+
+    def __init__(self, rule: KeyRule, schema: Schema) -> None:
+        places = {field.name.lower(): place for place, field in enumerate(schema.fields)}
+        lacking = [name for name in rule.columns if name.lower() not in places]
+        if lacking:
+            raise ValueError(f"the key column {lacking[0]} is not read from the payload")
+        self._rule = rule
+        self._places = [places[name.lower()] for name in rule.columns]
+        self._fields = [schema.fields[place] for place in self._places]
+        self._keys = None if rule.form is None else _RecordKeys(rule.form, self._fields)
+
+    def settle(
+        self,
+        rows: pa.RecordBatch,
+        kinds: pa.Array,
+        batches: Sequence[SourceBatch],
+        indices: pa.Array,
+    ) -> tuple[pa.RecordBatch, list[DirtyRow]]:
+        """Give each change the whole key of its row. Called once a read.
+
+        Args:
+            rows: Decoded.
+            kinds: Of the rows.
+            batches: As one read returned them.
+            indices: Which record of the batches each row is.
+
+        Returns:
+            The rows, and those without a key that can be trusted; `index` counts the rows.
+        """
+        dirty: dict[int, DirtyRow] = {}
+        told: Sequence[pa.Array] | None = None
+        if self._keys is not None and rows.num_rows:
+            keys = list(chain.from_iterable(batch.keys() for batch in batches))
+            told = self._keys.read([keys[index] for index in indices.to_pylist()], dirty)
+        deleted = pc.equal(kinds, pa.scalar(int(RowKind.DELETE), kinds.type))
+        arrays = list(rows.columns)
+        for number, (place, field) in enumerate(zip(self._places, self._fields, strict=True)):
+            column = arrays[place]
+            if told is not None:
+                column = pc.if_else(pc.and_(deleted, column.is_null()), told[number], column)
+                same = pc.fill_null(pc.equal(column, told[number]), False)  # noqa: FBT003
+                for row in pc.indices_nonzero(pc.invert(same)).to_pylist():
+                    dirty.setdefault(row, _mismatch(row, field.name))
+                arrays[place] = column
+            for row in pc.indices_nonzero(column.is_null()).to_pylist():
+                dirty.setdefault(row, _no_key(row, field.name))
+        settled = pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
+        return settled, [dirty[row] for row in sorted(dirty)]
+
+
+def check_one_partition(rule: KeyRule, splits: Sequence[SourcePartition]) -> None:
+    """See that a topic whose order alone counts has one partition. Called once a task.
+
+    Raises:
+        SourceOrderError: It has others.
+    """
+    for split in splits if rule.form is None else ():
+        if split.partition not in (0, "0"):
+            raise SourceOrderError(
+                "the job file says key_order: one_partition, and the topic has more",
+                where=str(split),
+                hint="write key_order: by_key where records have the row's key as their own, or "
+                "read a topic of one partition",
+            )
+
+
+def _mismatch(row: int, name: str) -> DirtyRow:
+    message = "the record's own key has another value, so the order of its changes is not kept"
+    return DirtyRow(row, _STAGE, DirtyReason.KEY_MISMATCH, name, message)
+
+
+def _no_key(row: int, name: str) -> DirtyRow:
+    message = "a column of the row's key is null or missing"
+    return DirtyRow(row, _STAGE, DirtyReason.KEY_MISMATCH, name, message)
+
+
+class _RecordKeys:
+    """Reads the columns of a row's key from the keys of records."""
+
+    def __init__(self, form: KeyForm, fields: Sequence[Field]) -> None:
+        prefix = _PREFIX if form is KeyForm.PREFIXED else ""
+        steps = [f"{prefix}{(field.path or (field.name,))[-1]}" for field in fields]
+        plain = [
+            replace(field, path=(step,), required=True)
+            for field, step in zip(fields, steps, strict=True)
+        ]
+        self._plain = JsonDecoder(Schema(tuple(plain)), tombstones="dirty")
+        self._schema = self._plain.arrow_schema
+        self._wrapped = [replace(field, path=(_WRAPPER, *field.path)) for field in plain]
+        self._readers = [compile_field(field, field.path) for field in self._wrapped]
+        self._unwraps = form is KeyForm.CONNECT
+
+    def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
+        """Values of the columns; null where a key does not tell them, which is told in `dirty`."""
+        marks = [
+            self._unwraps and key is not None and b'"payload"' in key and b'"schema"' in key
+            for key in keys
+        ]
+        plain = [row for row, wrapped in enumerate(marks) if not wrapped]
+        found = self._plain.decode([keys[row] for row in plain])
+        for row in found.dirty:
+            dirty[plain[row.index]] = _unreadable(plain[row.index], row.message)
+        rows = [plain[index] for index in found.indices.to_pylist()]
+        columns = list(found.rows.columns)
+        wrapped_rows, values = self._read_wrapped(keys, marks, dirty)
+        if wrapped_rows:
+            made = [
+                pa.array(column, field.type)
+                for column, field in zip(zip(*values, strict=True), self._schema, strict=True)
+            ]
+            columns = [pa.concat_arrays([a, b]) for a, b in zip(columns, made, strict=True)]
+            rows += wrapped_rows
+        # Where each record's values are among those that were read; null for those that were not.
+        places = np.full(len(keys), -1, np.int64)
+        places[rows] = np.arange(len(rows))
+        taken = pa.array(places, mask=places < 0)
+        return [column.take(taken) for column in columns]
+
+    def _read_wrapped(
+        self, keys: Sequence[bytes | None], marks: Sequence[bool], dirty: dict[int, DirtyRow]
+    ) -> tuple[list[int], list[list[object]]]:
+        rows, values = [], []
+        for row, wrapped in enumerate(marks):
+            if not wrapped:
+                continue
+            try:
+                seen = SchemaView(parse_object(keys[row] or b"", lenient=False))
+                values.append(
+                    [
+                        read(seen.of(field))
+                        for field, read in zip(self._wrapped, self._readers, strict=True)
+                    ]
+                )
+                rows.append(row)
+            except DirtyValueError as error:
+                dirty[row] = _unreadable(row, error.row(row).message)
+        return rows, values
+
+
+def _unreadable(row: int, why: str) -> DirtyRow:
+    message = f"the record's own key does not hold the row's key: {why}"[:300]
+    return DirtyRow(row, _STAGE, DirtyReason.KEY_MISMATCH, "", message)

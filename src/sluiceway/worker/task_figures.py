@@ -1,0 +1,185 @@
+"""What a task counts for metrics alone; the driver adds it up when its rows are committed.
+
+Times of rows are counted in coarse steps: the finer, the younger the row. At most about a hundred
+rows of a fetch are looked at, each for its neighbours too, so that a record costs next to nothing.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sluiceway.sources.contract import SourceBatch, SourcePartition
+
+_Ints = npt.NDArray[np.int64]
+_LOOKED_AT = 64
+_TAKEN_AT_ONCE = 4096
+_MOST_STEPS = 192
+# Rows up to this age are counted in steps of this width, both in milliseconds.
+_AGES_MS = np.array([1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000, 2_592_000_000])
+_WIDTHS_MS = np.array([50, 250, 1_000, 10_000, 60_000, 1_800_000, 21_600_000, 432_000_000])
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFigures:
+    """Figures of one attempt; what its rows say is committed or thrown away with them.
+
+    Attributes:
+        bytes_read: Bytes of payloads by topic.
+        appended: Milliseconds since 1970 and how many records were appended about then, in turns.
+        happened: The same for the event times of rows that are not dirty.
+        open_files: Most files that were open at once.
+        memory_bytes: Resident memory of its process at the end.
+        rows_read: Of an attempt that has failed; else the counts say it.
+    """
+
+    bytes_read: dict[str, int] = field(default_factory=dict)
+    appended: tuple[int, ...] = ()
+    happened: tuple[int, ...] = ()
+    open_files: int = 0
+    memory_bytes: int = 0
+    rows_read: int = 0
+
+
+NO_FIGURES = TaskFigures()
+"""Of an attempt that has begun nothing."""
+
+
+class TimeSteps:
+    """Counts times in steps, a bounded number of them. One thread."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, int] = {}
+        self._waiting: list[tuple[_Ints, _Ints]] = []
+        self._waiting_rows = 0
+
+    def take(self, times_ms: _Ints, weights: _Ints) -> None:
+        """Count times, each for as many rows as its weight says.
+
+        Args:
+            times_ms: Milliseconds since 1970.
+            weights: As many.
+        """
+        self._waiting.append((times_ms, weights))
+        self._waiting_rows += len(times_ms)
+        if self._waiting_rows >= _TAKEN_AT_ONCE:
+            self._count()
+
+    def counts(self) -> tuple[int, ...]:
+        """A time, its rows, the next time, its rows and so on, by rising time."""
+        self._count()
+        return tuple(value for step in sorted(self._steps) for value in (step, self._steps[step]))
+
+    def _count(self) -> None:
+        if not self._waiting_rows:
+            return
+        times_ms = np.concatenate([times for times, _ in self._waiting])
+        weights = np.concatenate([weights for _, weights in self._waiting])
+        self._waiting, self._waiting_rows = [], 0
+        widths = _WIDTHS_MS[np.searchsorted(_AGES_MS, times_ms.max() - times_ms)]
+        found, places = np.unique(times_ms - times_ms % widths + widths // 2, return_inverse=True)
+        rows = np.bincount(places, weights=weights).astype(np.int64)
+        for step, count in zip(found.tolist(), rows.tolist(), strict=True):
+            self._steps[step] = self._steps.get(step, 0) + count
+        while len(self._steps) > _MOST_STEPS:
+            self._halve()
+
+    def _halve(self) -> None:
+        """Put neighbours together, so that half as many steps are left."""
+        ordered = sorted(self._steps)
+        merged = {}
+        for place in range(0, len(ordered), 2):
+            pair = ordered[place : place + 2]
+            rows = sum(self._steps[step] for step in pair)
+            merged[sum(step * self._steps[step] for step in pair) // rows] = rows
+        self._steps = merged
+
+
+class FigureTally:
+    """Counts for one route of a task while it reads. One thread.
+
+    Args:
+        splits: What it reads, by index.
+    """
+
+    def __init__(self, splits: Sequence[SourcePartition]) -> None:
+        self._topics = [split.topic for split in splits]
+        self._bytes: dict[str, int] = {}
+        self._appended, self._happened = TimeSteps(), TimeSteps()
+        self._rows = 0
+
+    def take(self, batches: Sequence[SourceBatch]) -> None:
+        """Count what was fetched. Called with every fetch."""
+        for batch in batches:
+            rows = len(batch.values)
+            if not rows:
+                continue
+            self._rows += rows
+            topic = self._topics[batch.split_index]
+            self._bytes[topic] = self._bytes.get(topic, 0) + batch.value_bytes()
+            step = -(-rows // _LOOKED_AT)
+            self._appended.take(*_known(batch.sampled_times_ms(step), _weights(rows, step)))
+
+    def happened(self, times_us: pa.Array) -> None:
+        """Count event times of rows that are written or put aside."""
+        rows = len(times_us)
+        if not rows:
+            return
+        step = -(-rows // _LOOKED_AT)
+        sampled = times_us.to_numpy(zero_copy_only=False)[::step]
+        self._happened.take(sampled.astype(np.int64) // 1000, _weights(rows, step))
+
+    def finished(self, open_files: int) -> TaskFigures:
+        """All of it, when the files are closed."""
+        return TaskFigures(
+            self._bytes,
+            self._appended.counts(),
+            self._happened.counts(),
+            open_files,
+            resident_bytes(),
+        )
+
+    def lost(self) -> TaskFigures:
+        """What is to be said of an attempt that has failed."""
+        return TaskFigures(self._bytes, rows_read=self._rows, memory_bytes=resident_bytes())
+
+
+def _known(times: Sequence[int | None], weights: _Ints) -> tuple[_Ints, _Ints]:
+    """Times of records that have one, and their weights."""
+    if isinstance(times, np.ndarray):
+        return times, weights
+    known = np.array([time is not None for time in times], dtype=np.bool_)
+    found = np.array([time for time in times if time is not None], dtype=np.int64)
+    return found, weights[known]
+
+
+def _weights(rows: int, step: int) -> _Ints:
+    """For how many rows each that is looked at stands: itself and those up to the next."""
+    count = -(-rows // step)
+    weights = np.full(count, step, dtype=np.int64)
+    weights[-1] = rows - step * (count - 1)
+    return weights
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def seconds_before(counts: Sequence[int], until_ms: int) -> tuple[npt.NDArray[np.float64], _Ints]:
+    """How many seconds before a moment each step was, none less than 0; and its rows.
+
+    Args:
+        counts: As `TaskFigures.appended`.
+        until_ms: The moment.
+    """
+    pairs = np.array(counts, dtype=np.int64).reshape(-1, 2)
+    return np.maximum(until_ms - pairs[:, 0], 0) / 1000, pairs[:, 1]

@@ -1,0 +1,29 @@
+"""Which columns no row of a task has filled from its payload: a misspelt name is not silent."""
+
+import pyarrow as pa
+
+MOST_COLUMNS = 100
+"""Columns that a task names; those beyond count as filled."""
+
+
+class UnfilledColumns:
+    """One task's, in batches as they were decoded. Used by its thread."""
+
+    def __init__(self) -> None:
+        self._names: list[str] | None = None
+
+    def take(self, rows: pa.RecordBatch) -> None:
+        """Take in decoded rows. Called once a batch; looks at columns that were empty so far."""
+        if rows.num_rows == 0:
+            return
+        names = rows.schema.names if self._names is None else self._names
+        if names:
+            self._names = [name for name in names if _is_empty(rows.column(name))]
+
+    def names(self) -> tuple[str, ...] | None:
+        """In the order of the columns; None when there was no row."""
+        return None if self._names is None else tuple(self._names[:MOST_COLUMNS])
+
+
+def _is_empty(values: pa.Array) -> bool:
+    return int(values.null_count) == len(values)

@@ -1,0 +1,46 @@
+"""A few wrong changes of the lines that hold a rule: what is named as their proof sees them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+TESTS = Path(__file__).parents[1]
+# Each of them once lived through all unit tests and 300 to 1,500 seeds.
+KILLED = (
+    "fold.Fold.check: record.term == self.term not asked in: "
+    "record.term == self.term and self.fence is not None",
+    "writer.LedgerWriter._follows: record_hash(before) != record.prev -> False",
+    "writer.LedgerWriter._put_until_known: not self._follows(record) -> False",
+    "moved_partitions.MovedPartitions.due: "
+    "shown is not None and _is_shown(each.old.now, shown) -> True",
+    "route_readiness.RouteReadiness.mark: "
+    "max(view.read_at_us, before.read_at_us or 0) -> view.read_at_us",
+    "route_session.RouteSession.finish: "
+    "check_staged_files(owned.storage, owned.layout, results) removed",
+    "route_session.RouteSession.finish: self._second_look.look(owned.fold, view.bounds) removed",
+)
+
+
+def _mutate(*arguments: str) -> tuple[dict[str, Any], str]:
+    command = [sys.executable, "-m", "mutate", "--results", "-", *arguments]
+    done = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    closing: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    dead = closing["killed"] + closing["equivalent"]
+    assert (done.returncode == 0) is (dead == closing["mutants"]), done.stderr
+    return closing, done.stdout
+
+
+def test_lines_that_once_nobody_missed_are_missed_by_a_named_test() -> None:
+    chosen = [part for name in KILLED for part in ("--only", name)]
+    closing, said = _mutate("--seeds", "0", *chosen)
+    assert closing["mutants"] == closing["killed"] == len(KILLED), said
+
+
+def test_mutant_that_nobody_can_tell_from_the_product_lives_through_tests_and_seeds() -> None:
+    name = "lease.wait_until_free: < -> <= in: time.monotonic() - watched_since < DEAD_AFTER_S"
+    closing, said = _mutate("--seeds", "2", "--only", name)
+    assert (closing["mutants"], closing["killed"], closing["equivalent"]) == (1, 0, 1)
+    assert f"{name}: SURVIVED" in said

@@ -1,0 +1,209 @@
+"""A lake table whose hours are announced, whose dirty rows are replayed, as its user sees it."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluiceway.cli.app import run_command
+from sluiceway.job.stop import StopSignal
+from tools.lab_fixture import TopicFactory
+from tools.lake_jobs import COLUMNS, LakeJob, write_lake_job
+from tools.lake_orders import START_MS, order
+from tools.receiving import hook_server
+from tools.topic_writer import TopicWriter
+
+HOUR_MS = 3_600_000
+PATIENCE_S = 120.0
+BY_EVENT_HOUR = '[{name: dt, event_time: "yyyyMMdd"}, {name: hr, event_time: "HH"}]'
+TIMES = "{field: ts, out_of_orderness: 0s, idle_after: 30d}"
+EIGHT, NINE, TEN = (f"dt=20261120/hr={hour:02d}" for hour in (8, 9, 10))
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Runs a command; what it prints as JSON."""
+
+    def run(*arguments: str) -> Any:
+        capsys.readouterr()
+        assert run_command([*arguments, "-o", "json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@contextmanager
+def running(job: LakeJob) -> Iterator[None]:
+    """The job in a thread, stopped after the block; its error comes out."""
+    stop, errors = StopSignal(), []
+
+    def go() -> None:
+        try:
+            job.run(stop, bounded=False)
+        except BaseException as error:  # noqa: BLE001 - told by the test's own thread
+            errors.append(error)
+
+    thread = threading.Thread(target=go)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.ask()
+        thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert errors == []
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    """Until it holds."""
+    until = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < until, "waited in vain"
+        time.sleep(0.2)
+
+
+def ready_tags(job: LakeJob) -> dict[str, int]:
+    """Rows that a reader finds behind each tag of an hour."""
+    table = job.load()
+    return {
+        name: table.scan(snapshot_id=ref.snapshot_id).to_arrow().num_rows
+        for name, ref in table.metadata.refs.items()
+        if name.startswith("ready-")
+    }
+
+
+def test_an_hour_is_announced_once_its_snapshot_is_there_by_property_tag_and_webhook(
+    bootstrap_servers: str, new_topic: TopicFactory, writer: TopicWriter, tmp_path: Path, ask: Ask
+) -> None:
+    topic = new_topic(2)
+    with hook_server() as hook:
+        hook.come_up()
+        job = write_lake_job(
+            tmp_path,
+            bootstrap_servers=bootstrap_servers,
+            topic=topic,
+            partition_by=BY_EVENT_HOUR,
+            event_time=TIMES,
+            more=f'ready: {{visible: on_commit, tag: 7d, webhook: {{url: "{hook.url}"}}}}',
+        )
+        path = str(job.path)
+        for partition in (0, 1):
+            writer.write(topic, [order(n) for n in range(5)], partition=partition)
+        with running(job):
+            wait_for(lambda: job.ledger_is_there() and job.rows("id"))
+            writer.write(topic, [order(5, ts_ms=START_MS + 2 * HOUR_MS)], partition=0)
+            wait_for(
+                lambda: (
+                    [each["partition"] for each in ask("partitions", "why", path, EIGHT)["holders"]]
+                    == [1]
+                )
+            )
+            assert ask("partitions", "why", path, EIGHT)["reason"] == "held"
+            assert ready_tags(job) == {}
+            writer.write(topic, [order(5, ts_ms=START_MS + HOUR_MS)], partition=1)
+            wait_for(lambda: len(hook.heard()) == 1)
+            # Whoever was told finds the hour whole at that moment.
+            properties = job.load().metadata.properties
+            route = job.path.stem.replace("_", "-")
+            assert properties[f"sluiceway.{route}.ready"] == EIGHT
+            assert int(properties[f"sluiceway.{route}.watermark"]) >= (START_MS + HOUR_MS) * 1000
+            assert ready_tags(job)[f"ready-{EIGHT}"] >= 10
+            why = ask("partitions", "why", path, EIGHT)
+            assert (why["reason"], why["rows"], why["version"]) == ("ready", 10, 1)
+    (told,) = [body for _, body in hook.told]
+    assert (told["prefix"], told["rows"], told["table"]) == (EIGHT, 10, job.table)
+    (listed,) = ask("partitions", "list", path)["routes"]
+    assert [(each["prefix"], each["state"]) for each in listed["prefixes"]] == [
+        *((EIGHT, "ready"), (NINE, "open"), (TEN, "open"))
+    ]
+    assert job.verified().problems == []
+
+
+def test_dirty_rows_are_replayed_into_the_table_once(
+    bootstrap_servers: str, new_topic: TopicFactory, writer: TopicWriter, tmp_path: Path, ask: Ask
+) -> None:
+    topic = new_topic()
+    strict = COLUMNS.replace("name: city, type: string", "name: city, type: string, required: true")
+    assert strict != COLUMNS
+    job = write_lake_job(tmp_path, bootstrap_servers=bootstrap_servers, topic=topic, columns=strict)
+    rows = [order(n, city=None if n % 4 == 0 else "Rome") for n in range(20)] + [b"{"]
+    writer.write(topic, rows)
+    job.catch_up()
+    assert len(job.rows("id")) == 15
+    path = str(job.path)
+    job.path.write_text(job.path.read_text().replace(strict, COLUMNS))
+    planned = ask("dirty", "replay", path, "--dry-run")
+    assert (planned["rows"], planned["outcome"]["written"]) == (6, 5)
+    (lane,) = ask("dirty", "replay", path)["lanes"]
+    assert (lane["read"], lane["written"], lane["dirty"]) == (6, 5, 1)
+    job.catch_up()
+    assert job.rows("_offset") == [(n,) for n in range(20)]
+    assert job.verified().problems == []
+    # Once more: only the broken one is dirty again.
+    (lane,) = ask("dirty", "replay", path)["lanes"]
+    assert (lane["read"], lane["written"]) == (1, 0)
+    job.catch_up()
+    assert job.rows("_offset") == [(n,) for n in range(20)]
+
+
+def test_late_rows_go_where_the_job_says_and_are_in_the_table_when_redirected(
+    bootstrap_servers: str, new_topic: TopicFactory, writer: TopicWriter, tmp_path: Path, ask: Ask
+) -> None:
+    topic = new_topic()
+    job = write_lake_job(
+        tmp_path,
+        bootstrap_servers=bootstrap_servers,
+        topic=topic,
+        partition_by=BY_EVENT_HOUR,
+        event_time=TIMES.replace("}", ", late: redirect}"),
+        more="ready: {visible: on_commit}",
+    )
+    writer.write(topic, [order(0), order(1, ts_ms=START_MS + 2 * HOUR_MS)])
+    job.catch_up()
+    assert ask("partitions", "why", str(job.path), EIGHT)["reason"] == "ready"
+    writer.write(topic, [order(2)])
+    job.catch_up()
+    # It is of an hour that is closed: it stands in the first open one, and the hour stays as told.
+    assert job.rows("hr", "id") == [("08", 0), ("10", 1), ("10", 2)]
+    assert ask("partitions", "why", str(job.path), EIGHT)["rows"] == 1
+    assert job.verified().problems == []
+
+
+def test_files_status_and_plan_tell_what_the_catalog_has(
+    bootstrap_servers: str, new_topic: TopicFactory, writer: TopicWriter, tmp_path: Path, ask: Ask
+) -> None:
+    topic = new_topic()
+    job = write_lake_job(tmp_path, bootstrap_servers=bootstrap_servers, topic=topic)
+    path = str(job.path)
+    writer.write(topic, [order(n) for n in range(7)])
+    (before,) = ask("plan", path)["routes"]
+    assert not before["table_exists"]
+    created, ledger, _ = before["changes"]
+    assert "PARTITIONED BY (hours(`ts`), `city`)" in created["statement"]
+    assert f"{tmp_path}/warehouse/ods/_sluiceway/" in ledger["what"]
+    assert before["sample"]["counts"]["written"] == 7
+    assert ask("preview", path)["counts"]["written"] == 7
+    found = ask("doctor", path)["checks"]
+    assert {each["health"] for each in found if each["check"] in ("table", "store")} == {"ok"}
+    assert list((tmp_path / "warehouse").iterdir()) == []
+    job.catch_up()
+    named = ask("files", path)
+    table = job.load()
+    assert {each["path"] for each in named["files"]} == {
+        task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()
+    }
+    assert sum(each["rows"] for each in named["files"]) == 7
+    hour = "ts_hour=2026-11-20-08"
+    assert {each["partition"] for each in named["files"]} == {f"{hour}/city=Berlin"}
+    assert len(ask("files", path, hour)["files"]) == len(named["files"])
+    assert ask("files", path, "ts_hour=2026-11-20-09")["files"] == []
+    (status,) = ask("status", path)["routes"]
+    assert (status["table"], status["rows_written"]) == (job.table, 7)
+    (after,) = ask("plan", path)["routes"]
+    assert (after["table_exists"], after["changes"]) == (True, [])

@@ -1,0 +1,1 @@
+"""Publishing to a lake table on a simulated catalog: one number is one history."""

@@ -1,0 +1,345 @@
+"""A lake table, its ledger, publishers that come and go, and everything that others do meanwhile.
+
+The publisher that ships runs on a catalog between which and it requests are lost, held back,
+doubled and reordered. Whatever else happens, happens while a publisher waits for the catalog: at
+each of its calls others may append, compact, expire and put back old metadata, another publisher
+may publish, and held requests may land. All of it is drawn from one seed, in one thread.
+"""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.serializers import FromInputFile, ToOutputFile
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
+
+from sluiceway.errors import (
+    MetastoreUnavailableError,
+    SluicewayError,
+    StorageUnavailableError,
+    TableHistoryError,
+)
+from sluiceway.sinks.iceberg import publisher
+from sluiceway.sinks.iceberg.catalogs import Identifier, said_by
+from sluiceway.sinks.iceberg.commit_request import CommitRequest
+from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan, merge_files
+from sluiceway.sinks.iceberg.through import property_name, read_through
+from sluiceway.storage.local import LocalStorage
+from tools.lake_under_test import BY_APP, NAME, FaultyCatalog, LakeUnderTest, PublisherUnderTest
+from tools.ledger_records import LEDGER
+
+STEPS = 14
+_MEANWHILE = 0.3
+_FAULTS = ("pass", "pass", "late", "late", "lost", "answer_lost", "twice", "down")
+_FOREIGN_FIRST = 1_000_000
+_LAST_TRIES = 12
+
+
+class ViolationError(Exception):
+    """A promise was broken."""
+
+
+def merge_here(plan: MergePlan) -> tuple[MergedOne | None, ...]:
+    """Merging in this process: another one costs a second, and has no part in what is tested."""
+    return merge_files(plan, LocalStorage())
+
+
+class SimCatalog(FaultyCatalog):
+    """A catalog to which things happen while it is asked."""
+
+    def __init__(self, world: "World") -> None:
+        super().__init__(world.lake.client)
+        self._world = world
+
+    def load(self, name: Identifier) -> Table | None:
+        """See `LakeCatalog.load`."""
+        self._world.meanwhile()
+        if self.down:
+            raise StorageUnavailableError("the catalog is down")
+        found = super().load(name)
+        self._world.meanwhile()
+        return found
+
+    def send(self, table: Table, request: CommitRequest) -> str:
+        """See `LakeCatalog.send`."""
+        self._world.meanwhile()
+        fault = self._world.rng.choice(_FAULTS)
+        if fault == "down":
+            self.down = True
+            return "connection refused"
+        self.faults = [fault]
+        said = super().send(table, request)
+        if fault == "late":
+            self._world.held.append(self.kept.pop())
+        self._world.check()
+        self._world.meanwhile()
+        return said
+
+    def close(self) -> None:
+        """Shared by all publishers of a world; its engine goes with the world."""
+
+
+class World:
+    """Everything of one seed."""
+
+    def __init__(self, seed: int, folder: Path) -> None:
+        self.rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
+        self.lake = LakeUnderTest(folder, BY_APP)
+        self.seen: Counter[str] = Counter()
+        self.trace: list[str] = []
+        self.held: list[tuple[Table, CommitRequest]] = []
+        self._catalogs: list[SimCatalog] = []
+        self._publishers: list[PublisherUnderTest] = []
+        self._forward = 0
+        self._slots: dict[int, int] = {}
+        self._foreign: list[int] = []
+        self._next_foreign = _FOREIGN_FIRST
+        self._busy = False
+        self._active: PublisherUnderTest | None = None
+        self._next_row = 0
+        self._expired = False
+        self._rolled_back = False
+        self._actions: tuple[tuple[float, Callable[[], None]], ...] = (
+            (3, self._commit),
+            (3, self._publish),
+            (1, self._new_driver),
+            (1, self._land),
+            (1, self._append_foreign),
+            (1, self._compact_foreign),
+            (0.6, self._expire),
+            (0.4, self._put_back_older),
+            (0.4, self._roll_back),
+            (0.6, self._come_back),
+        )
+
+    def live(self) -> None:
+        """The whole history.
+
+        Raises:
+            ViolationError: A promise was broken; the trace tells how.
+        """
+        self._new_driver()
+        for _ in range(STEPS):
+            self._act(self._actions)
+        self._end()
+
+    def meanwhile(self) -> None:
+        """What happens while a publisher waits; a publisher inside of that is left alone."""
+        if self._busy or self.rng.random() > _MEANWHILE:
+            return
+        self._busy = True
+        try:
+            self._act(self._actions)
+        finally:
+            self._busy = False
+
+    def check(self) -> None:
+        """What a reader finds now: each slot of the property once and whole, nothing else."""
+        table = self.lake.table()
+        through = read_through(table.metadata.properties, LEDGER, where="t")
+        last = -1 if through is None else through.slot
+        found = Counter(self.lake.rows())
+        ours = Counter(row for row, slot in self._slots.items() if slot <= last)
+        theirs = Counter({row: found[row] for row in self._foreign if row in found})
+        if self._rolled_back:
+            # The owner has taken rows away; nobody may put more of them there than there were.
+            if any(count > 1 for count in found.values()):
+                raise ViolationError(f"rows twice after a rollback: {_twice(found)}")
+            return
+        if found - theirs != ours:
+            extra, gone = found - theirs - ours, ours - found
+            raise ViolationError(
+                f"at slot {last} a reader finds {dict(extra)} too much, {dict(gone)} too little"
+            )
+        lost = [row for row in self._foreign if found[row] != 1]
+        if lost:
+            raise ViolationError(f"rows of others are not there once: {lost}")
+
+    # Actions
+
+    def _act(self, actions: tuple[tuple[float, Callable[[], None]], ...]) -> None:
+        weights = [weight for weight, _ in actions]
+        ((_, act),) = self.rng.choices(actions, weights)
+        self.trace.append(act.__name__)
+        self.seen[act.__name__.strip("_")] += 1
+        act()
+        self.check()
+
+    def _commit(self) -> None:
+        count = self.rng.choice((0, 1, 1, 2))
+        rows = range(self._next_row, self._next_row + count)
+        self._next_row += count
+        slot = self.lake.commit(*rows, app=self.rng.choice("ab"))
+        self._slots |= dict.fromkeys(rows, slot)
+
+    def _publish(self) -> None:
+        free = [each for each in self._publishers if each is not self._active]
+        if not free:
+            return
+        chosen = self.rng.choice(free)
+        before, self._active = self._active, chosen
+        try:
+            chosen.publish()
+        except TableHistoryError as error:
+            self.seen["halts"] += 1
+            if not self._rolled_back:
+                raise ViolationError(f"halted, and nobody rolled back: {error}") from error
+        except (MetastoreUnavailableError, StorageUnavailableError):
+            self.seen["waits"] += 1
+        finally:
+            self._active = before
+
+    def _new_driver(self) -> None:
+        """A driver more; the oldest may be gone, or be a zombie that publishes still."""
+        if len(self._publishers) > 1 and self.rng.random() < 0.5:
+            self._publishers.pop(0)
+        catalog = SimCatalog(self)
+        self._catalogs.append(catalog)
+        busy, self._busy = self._busy, True
+        try:
+            self._publishers.append(self.lake.publisher(catalog))
+        finally:
+            self._busy = busy
+
+    def _land(self) -> None:
+        """Any of the held requests reaches the catalog, perhaps once more later."""
+        if not self.held:
+            return
+        index = self.rng.randrange(len(self.held))
+        table, request = self.held[index]
+        if self.rng.random() < 0.7:
+            self.held.pop(index)
+        commit = partial(
+            self.lake.client.commit_table, table, request.requirements, request.updates
+        )
+        self.seen["landed_late" if said_by(commit) == "" else "refused_late"] += 1
+
+    def _append_foreign(self) -> None:
+        if self._rolled_back:
+            # The owner would take it away again by going forward.
+            return
+        self._next_foreign += 1
+        row = self._next_foreign
+        with suppress(CommitFailedException):
+            self.lake.append_foreign([row])
+            self._foreign.append(row)
+
+    def _compact_foreign(self) -> None:
+        """All files in one, by a request of somebody else."""
+        table = self.lake.table()
+        files = [task.file for task in table.scan().plan_files()]
+        if not files or self._rolled_back:
+            return
+        with suppress(CommitFailedException):
+            table.overwrite(table.scan().to_arrow())
+
+    def _expire(self) -> None:
+        """All snapshots but the newest go, as Spark does it: parents stay named."""
+
+        def only_head(metadata: TableMetadata) -> TableMetadata:
+            head = metadata.current_snapshot_id
+            kept = [each for each in metadata.snapshots if each.snapshot_id == head]
+            log = [each for each in metadata.snapshot_log if each.snapshot_id == head]
+            return metadata.model_copy(update={"snapshots": kept, "snapshot_log": log})
+
+        if self._rolled_back:
+            return
+        self._swap(only_head(self.lake.table().metadata))
+
+    def _put_back_older(self) -> None:
+        """A writer without compare-and-swap puts back the metadata before the newest."""
+        table = self.lake.table()
+        log = table.metadata.metadata_log
+        if not log or self._rolled_back:
+            return
+        older = FromInputFile.table_metadata(table.io.new_input(log[-1].metadata_file))
+        if property_name(LEDGER) not in older.properties:
+            # As if nothing had ever been published: told from a table that was emptied by nobody.
+            return
+        self._point_at(log[-1].metadata_file)
+        kept = set(self.lake.rows())
+        self._foreign = [row for row in self._foreign if row in kept]
+
+    def _roll_back(self) -> None:
+        """The owner makes an older snapshot current; the property stays."""
+        table = self.lake.table()
+        head = table.current_snapshot()
+        older = [each.snapshot_id for each in table.metadata.snapshots if head and each is not head]
+        ours = read_through(table.metadata.properties, LEDGER, where="t")
+        if self._rolled_back or not older or ours is None or head is None:
+            return
+        target = self.rng.choice(older)
+        before = self.lake.rows()
+        with suppress(CommitFailedException):
+            table.manage_snapshots().set_current_snapshot(target).commit()
+            if self.lake.rows() != before:
+                self._rolled_back = True
+            self._forward = head.snapshot_id
+
+    def _come_back(self) -> None:
+        """The owner puts things right, and the catalogs answer again."""
+        for catalog in self._catalogs:
+            catalog.down = False
+        if not self._rolled_back:
+            return
+        table = self.lake.table()
+        table.manage_snapshots().set_current_snapshot(self._forward).commit()
+        self._rolled_back = False
+
+    def _swap(self, metadata: TableMetadata) -> None:
+        table = self.lake.table()
+        name = f"{table.metadata_location.rpartition('/')[0]}/x-{self.lake.unique()}.metadata.json"
+        ToOutputFile.table_metadata(metadata, table.io.new_output(name))
+        self._point_at(name)
+
+    def _point_at(self, location: str) -> None:
+        with self.lake.client.engine.begin() as connection:
+            sql = "UPDATE iceberg_tables SET metadata_location = ? WHERE table_name = ?"
+            connection.exec_driver_sql(sql, (location, NAME[1]))
+
+    # The end
+
+    def _end(self) -> None:
+        """The world is well: what is held lands or not, and a last driver publishes all."""
+        self._busy = True
+        self._come_back()
+        while self.held:
+            self._land()
+            self.check()
+        for _ in range(_LAST_TRIES):
+            self._new_driver()
+            with suppress(MetastoreUnavailableError, StorageUnavailableError):
+                self._publishers[-1].publish()
+            self._come_back()
+            self.check()
+        found = Counter(self.lake.rows())
+        wanted = Counter([*self._slots, *self._foreign])
+        if found != wanted:
+            raise ViolationError(
+                f"at the end {dict(found - wanted)} too much, {dict(wanted - found)} too little"
+            )
+
+
+def _twice(found: Counter[int]) -> list[int]:
+    return [row for row, count in found.items() if count > 1]
+
+
+def simulate(seed: int, folder: Path) -> tuple[str, World]:
+    """One seed; the violation, empty when there is none."""
+    vars(publisher)["merge_in_process"] = merge_here
+    world = World(seed, folder)
+    try:
+        world.live()
+    except ViolationError as error:
+        return str(error), world
+    except (SluicewayError, OSError) as error:
+        # Among them: a file of the table that a reader does not find.
+        return f"{type(error).__name__}: {error}", world
+    finally:
+        world.lake.client.close()
+    return "", world

@@ -1,0 +1,69 @@
+"""What is known of each mutant, a line each, so that a run goes on where the last one stopped."""
+
+import json
+import tomllib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from mutate.rules import ROOT
+
+KEPT = ROOT / "bench/results/mutants.jsonl"
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The last result of a mutant.
+
+    Attributes:
+        mutant: The function, and what is changed in it.
+        code: Hash of the function as it was.
+        proof: Hash of the tests that its rules named.
+        by: The test or the seed that killed it; empty when it survived.
+        seeds: How many had been tried when it survived.
+        servers: Whether it survived the tests on servers too.
+        unnamed: A test that kills it and that no rule names, when it was looked for.
+        seconds: Of the processor, in tests and seeds.
+    """
+
+    mutant: str
+    code: str
+    proof: str
+    by: str = ""
+    seeds: int = 0
+    servers: bool = False
+    unnamed: str = ""
+    seconds: float = 0.0
+
+
+def read_kept(path: Path | None) -> dict[str, Kept]:
+    """By the mutant's name; the last line of a name counts."""
+    if path is None or not path.exists():
+        return {}
+    kept = [Kept(**json.loads(line)) for line in path.read_text("utf-8").splitlines() if line]
+    return {each.mutant: each for each in kept}
+
+
+def keep(path: Path, kept: Kept) -> None:
+    """Add a result."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(_line(kept))
+
+
+def tidy(path: Path, wanted: set[str]) -> None:
+    """One line a mutant, in order, and none of mutants that are no more."""
+    kept = read_kept(path)
+    lines = [_line(kept[name]) for name in sorted(kept) if name in wanted]
+    path.write_text("".join(lines), "utf-8")
+
+
+def _line(kept: Kept) -> str:
+    held = {key: value for key, value in asdict(kept).items() if value not in ("", 0, False)}
+    return json.dumps(held, ensure_ascii=False) + "\n"
+
+
+def read_equivalent(path: Path = EQUIVALENT) -> dict[str, str]:
+    """Mutant -> why nobody can tell it from the product."""
+    entries = tomllib.loads(path.read_text("utf-8")).get("mutant", [])
+    return {str(entry["name"]): str(entry["why"]) for entry in entries}

@@ -1,0 +1,150 @@
+"""A whole job on RocketMQ, tasks in threads: outages, queues added, tags, a topic made again."""
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from sluiceway.lab.lab import Lab
+from sluiceway.lab.rocketmq import RocketMqEndpoint
+from tools.driver_process import DriverProcess, Ended
+from tools.job_files import JobFile
+from tools.rocketmq_writer import RocketMqWriter
+from tools.table_proofs import assert_verified
+
+_JOB = """\
+version: 1
+name: {topic}
+connections:
+  mq: {{rocketmq: {{name_servers: ["{name_server}"]{more}}}}}
+  hms: {{metastore: {{uri: "{metastore}"}}}}
+source: {{connection: mq, topics: [{topic}], start: earliest}}
+format: {{json: {{}}}}
+table:
+  hive: {{connection: hms, name: ods.{topic}, create: if_missing}}
+  columns: [{{name: id, type: bigint, required: true}}]
+  partition_by: []
+  meta: [topic, partition, offset, key_text]
+run: {{interval: 1s}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mq:
+    """A topic, and the job that reads it."""
+
+    lab: Lab
+    endpoint: RocketMqEndpoint
+    writer: RocketMqWriter
+    topic: str
+    folder: Path
+
+    def job(self, more: str = "") -> JobFile:
+        path = self.folder / "job.yaml"
+        path.write_text(
+            _JOB.format(
+                topic=self.topic,
+                name_server=self.endpoint.name_server,
+                metastore=self.lab.endpoints().metastore_uri,
+                more=more,
+            )
+        )
+        return JobFile(path, f"ods.{self.topic}")
+
+    def make(self, queues: int) -> None:
+        self.writer.create_topic(self.topic, dict.fromkeys(self.endpoint.brokers.values(), queues))
+
+    def write(self, broker: str, queue: int, ids: range, **properties: str) -> None:
+        bodies = [json.dumps({"id": number}).encode() for number in ids]
+        address = self.endpoint.brokers[broker]
+        self.writer.send(address, self.topic, queue, bodies, properties=properties)
+
+    def catch_up(self, more: str = "") -> Ended:
+        job = self.job(more)
+        with DriverProcess(
+            job, self.folder, "--until-caught-up", module="tools.inline_driver"
+        ) as driver:
+            return driver.wait()
+
+    def rows(self) -> list[tuple[str, int, int]]:
+        """(partition, offset, id) of all rows, as the files have them."""
+        location = self.lab.endpoints().warehouse / "ods.db" / self.topic
+        found = []
+        for path in location.rglob("*.parquet"):
+            if "_sluiceway" not in path.parts:
+                table = pq.ParquetFile(path).read(columns=["_partition", "_offset", "id"])
+                found += list(zip(*(each.to_pylist() for each in table.columns), strict=True))
+        return sorted(found)
+
+
+@pytest.fixture
+def mq(rocketmq_lab: Lab, rocketmq: RocketMqEndpoint, tmp_path: Path) -> Iterator[Mq]:
+    writer = RocketMqWriter(rocketmq.name_server)
+    yield Mq(rocketmq_lab, rocketmq, writer, f"mq_{uuid.uuid4().hex[:10]}", tmp_path)
+    writer.close()
+
+
+def test_job_reads_queues_of_both_brokers_and_those_that_are_added(mq: Mq) -> None:
+    mq.make(1)
+    mq.write("broker-a", 0, range(50), KEYS="k")
+    mq.write("broker-b", 0, range(50, 60))
+    assert mq.catch_up().exit_code == 0
+    mq.make(2)
+    mq.write("broker-a", 1, range(60, 65))
+    mq.write("broker-b", 0, range(65, 70))
+    assert mq.catch_up().exit_code == 0
+    assert mq.rows() == [
+        *[("broker-a/0", number, number) for number in range(50)],
+        *[("broker-a/1", number, 60 + number) for number in range(5)],
+        *[("broker-b/0", number, 50 + number) for number in range(10)],
+        *[("broker-b/0", 10 + number, 65 + number) for number in range(5)],
+    ]
+    assert_verified(mq.job())
+
+
+def test_job_waits_while_a_broker_is_away(mq: Mq) -> None:
+    mq.make(1)
+    mq.write("broker-a", 0, range(20))
+    mq.write("broker-b", 0, range(20, 30))
+    assert mq.catch_up().exit_code == 0
+    mq.write("broker-b", 0, range(30, 40))
+    mq.lab.kill_server("broker-b")
+    mq.writer.drop(mq.endpoint.brokers["broker-b"])
+    try:
+        with DriverProcess(mq.job(), mq.folder, module="tools.inline_driver") as driver:
+            driver.wait_for_event("route_waits")
+            mq.lab.start_server("broker-b")
+            driver.wait_until(lambda: len(mq.rows()) == 40, "all rows")
+            assert driver.events("route_halted") == []
+    finally:
+        mq.lab.start_server("broker-b")
+    assert_verified(mq.job())
+
+
+def test_job_with_tags_writes_their_messages_only(mq: Mq) -> None:
+    mq.make(1)
+    mq.write("broker-a", 0, range(5), TAGS="A")
+    mq.write("broker-a", 0, range(5, 10), TAGS="B")
+    mq.write("broker-a", 0, range(10, 12), TAGS="C")
+    assert mq.catch_up(", tags: A || C").exit_code == 0
+    assert [number for _, _, number in mq.rows()] == [0, 1, 2, 3, 4, 10, 11]
+
+
+def test_topic_that_was_made_again_halts_the_job_also_when_it_is_longer(mq: Mq) -> None:
+    mq.make(1)
+    mq.write("broker-a", 0, range(5))
+    assert mq.catch_up().exit_code == 0
+    mq.writer.delete_topic(mq.topic, list(mq.endpoint.brokers.values()))
+    # The broker forgets offsets of a topic that is gone a moment later.
+    time.sleep(1)
+    mq.make(1)
+    mq.write("broker-a", 0, range(100, 110))
+    ended = mq.catch_up()
+    assert ended.exit_code == 7
+    assert "SW455" in ended.stderr
+    assert [number for _, _, number in mq.rows()] == list(range(5))

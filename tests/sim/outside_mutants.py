@@ -1,0 +1,42 @@
+"""Wrong variants of what keeps a driver that was fenced from changing what has no fencing."""
+
+import time
+from typing import Any
+
+from sluiceway.followers import moved_partitions
+from sluiceway.followers.catalog import CatalogFollower
+from sluiceway.followers.moved_partitions import MovedPartitions
+from sluiceway.ledger.tenure import Tenure
+from sluiceway.sinks.contract import DesiredPartition, TableSink
+
+
+def held_for_ever(tenure: Tenure) -> None:
+    """Only a put would meet the fence."""
+    del tenure
+
+
+def repair_then_look(applier: CatalogFollower, batch: list[DesiredPartition]) -> tuple[Any, ...]:
+    """Old folders are judged by what the metastore shows behind this driver's own repair."""
+    parked = _APPLY_ALL(applier, batch)
+    moved, now = applier._moved, time.monotonic()
+    shown = applier._sink.shown([each.old.now for each in moved._waiting.values()]) or {}
+    for each in moved._waiting.values():
+        if moved_partitions._is_shown(each.old.now, shown):
+            each.shown(now)
+        else:
+            each.shown_since = None
+    return parked
+
+
+_APPLY_ALL = CatalogFollower._apply_all
+
+
+def all_again(moved: MovedPartitions, sink: TableSink) -> list[DesiredPartition]:
+    """What has moved is put right without a look before."""
+    del sink
+    if moved.pause_s() != 0.0:
+        return []
+    moved._looked = time.monotonic()
+    return [each for each, _ in moved._watched.values()] + [
+        each.old.now for each in moved._waiting.values()
+    ]

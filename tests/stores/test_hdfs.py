@@ -1,0 +1,168 @@
+"""HDFS at its edges: modes that come down, quotas, safe mode, a name node that dies."""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+from hdfs_native import Client
+
+from sluiceway.errors import (
+    FileLostError,
+    StorageFullError,
+    StorageRefusedError,
+    StorageUnavailableError,
+    UnhealthyEnvironmentError,
+)
+from sluiceway.host.java import find_java
+from sluiceway.lab.hdfs import NAME_NODE, HdfsEndpoint
+from sluiceway.lab.jars import (
+    default_cache_folder,
+    jars_folder,
+    pinned_jars,
+    spark_jars_folder,
+)
+from sluiceway.lab.lab import Lab
+from sluiceway.storage.access import StoreAccess, Stores
+from sluiceway.storage.contract import PutResult, Storage
+from sluiceway.storage.registry import open_storage
+from tools.stores_under_test import HdfsUnderTest
+
+NOTICED_S = 20.0
+
+
+@pytest.fixture
+def storage(hdfs: HdfsEndpoint) -> Storage:
+    return HdfsUnderTest(hdfs).open()
+
+
+@pytest.fixture
+def client(hdfs: HdfsEndpoint) -> Client:
+    return Client(hdfs.uri)
+
+
+@pytest.fixture
+def folder(hdfs: HdfsEndpoint, storage: Storage) -> str:
+    folder = f"{hdfs.uri}/tests/{uuid4().hex}"
+    storage.make_folders(folder)
+    return folder
+
+
+def _plain(hdfs: HdfsEndpoint, path: str) -> str:
+    return path.removeprefix(hdfs.uri)
+
+
+def _admin(hdfs: HdfsEndpoint, *command: str) -> None:
+    """`hdfs dfsadmin`, by the jars that are there."""
+    main = "org.apache.hadoop.hdfs.tools.DFSAdmin"
+    cache = default_cache_folder(os.environ)
+    jars = jars_folder(cache, "hdfs-3.4.2", pinned_jars("hdfs_jars.json"))
+    classes = f"{hdfs.config_dir}:{jars}/*:{spark_jars_folder()}/*"
+    subprocess.run(
+        [str(find_java().executable), "-cp", classes, main, *command],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+
+
+def test_new_folders_and_files_have_the_mode_and_group_of_the_table(
+    hdfs: HdfsEndpoint, client: Client, storage: Storage, folder: str
+) -> None:
+    top = _plain(hdfs, folder)
+    client.set_permission(top, 0o770)
+    client.set_owner(top, None, "analysts")
+    table = HdfsUnderTest(hdfs).fresh()
+    table.make_folders(f"{folder}/a/b")
+    writer = table.create_staged(f"{folder}/a/b/f")
+    writer.handle().write(b"rows")
+    seal = writer.seal()
+    table.publish(
+        f"{folder}/a/b/f", f"{folder}/p=1/f", size_bytes=seal.size_bytes, crc32c=seal.crc32c
+    )
+    for path, mode in (("/a", 0o770), ("/a/b", 0o770), ("/p=1", 0o770), ("/p=1/f", 0o660)):
+        found = client.get_file_info(f"{top}{path}")
+        assert (oct(found.permission), found.group) == (oct(mode), "analysts"), path
+    assert storage.read(f"{folder}/p=1/f") == b"rows"
+
+
+def test_quota_that_is_used_up_is_a_full_store(
+    hdfs: HdfsEndpoint, storage: Storage, folder: str
+) -> None:
+    _admin(hdfs, "-setQuota", "3", _plain(hdfs, folder))
+    storage.overwrite(f"{folder}/first", b"x")
+    storage.overwrite(f"{folder}/second", b"x")
+    with pytest.raises(StorageFullError) as full:
+        storage.overwrite(f"{folder}/third", b"x")
+    assert "quota" in full.value.hint
+    assert "\n" not in str(full.value)
+
+
+def test_file_where_a_folder_has_to_be_is_refused(storage: Storage, folder: str) -> None:
+    storage.overwrite(f"{folder}/file", b"x")
+    with pytest.raises(StorageRefusedError):
+        storage.make_folders(f"{folder}/file/below")
+
+
+def test_folder_at_the_final_name_is_no_place_to_move_into(storage: Storage, folder: str) -> None:
+    writer = storage.create_staged(f"{folder}/f")
+    writer.handle().write(b"rows")
+    seal = writer.seal()
+    storage.make_folders(f"{folder}/g")
+    with pytest.raises(FileLostError):
+        storage.publish(
+            f"{folder}/f", f"{folder}/g", size_bytes=seal.size_bytes, crc32c=seal.crc32c
+        )
+    assert storage.list(f"{folder}/g") == []
+    assert storage.read(f"{folder}/f") == b"rows"
+
+
+def test_configuration_that_is_missing_is_told(hdfs: HdfsEndpoint) -> None:
+    access = StoreAccess("hdfs", (("config_dir", "/no/such/folder"),))
+    with pytest.raises(UnhealthyEnvironmentError, match="/no/such/folder"):
+        open_storage(f"{hdfs.uri}/t", Stores((access,)))
+
+
+@pytest.fixture
+def in_safe_mode(hdfs: HdfsEndpoint) -> Iterator[None]:
+    _admin(hdfs, "-safemode", "enter")
+    yield
+    _admin(hdfs, "-safemode", "leave")
+
+
+def test_safe_mode_is_an_outage_that_is_named(
+    request: pytest.FixtureRequest, storage: Storage, folder: str
+) -> None:
+    request.getfixturevalue("in_safe_mode")
+    with pytest.raises(StorageUnavailableError) as failed:
+        storage.put_if_absent(f"{folder}/slot", b"x", tmp_folder=folder)
+    assert not isinstance(failed.value, StorageRefusedError)
+    assert "safe mode" in failed.value.hint
+
+
+def test_name_node_that_was_killed_is_waited_for(lab: Lab, storage: Storage, folder: str) -> None:
+    storage.put_if_absent(f"{folder}/before", b"x", tmp_folder=folder)
+    lab.kill_server(NAME_NODE)
+    began = time.monotonic()
+    with pytest.raises(StorageUnavailableError):
+        storage.put_if_absent(f"{folder}/slot", b"me", tmp_folder=folder)
+    noticed_s = time.monotonic() - began
+    starting = threading.Thread(target=lab.start_server, args=(NAME_NODE,))
+    starting.start()
+    put = _patiently(storage, f"{folder}/slot", folder)
+    starting.join()
+    assert put is PutResult.CREATED
+    assert storage.read(f"{folder}/before") == b"x"
+    assert noticed_s < NOTICED_S
+
+
+def _patiently(storage: Storage, path: str, folder: str) -> PutResult:
+    """As the writer of the log repeats the same bytes until the slot is known to hold them."""
+    while True:
+        try:
+            return storage.put_if_absent(path, b"me", tmp_folder=folder)
+        except StorageUnavailableError:
+            time.sleep(0.2)

@@ -1,0 +1,224 @@
+"""A broker that wants a login: SCRAM, PLAIN or a token over TLS, or a certificate of the client."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka.admin import (
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from sluiceway.host.java import JavaHome, find_java
+from sluiceway.lab.jars import default_cache_folder
+from sluiceway.lab.kafka import KafkaServer
+from sluiceway.lab.ports import LOOPBACK, pick_free_ports
+from sluiceway.lab.server import ServerSite
+from tools.route_faults import wait_until
+
+USER: Final = "reader"
+PASSWORD: Final = "of-this-test-only-7c1f"  # noqa: S105 - opens nothing but this broker
+_STORE_PASSWORD: Final = "of-stores-only-52ab"  # noqa: S105 - opens nothing but this broker
+_JAAS: Final = {
+    "login": "listener.name.sasl_ssl",
+    "module": "sasl.jaas.config=org.apache.kafka.common.security",
+    "claim": "unsecuredLoginStringClaim_sub",
+}
+_GUARDED = """\
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL
+inter.broker.listener.name=PLAINTEXT
+ssl.keystore.location={folder}/broker.p12
+ssl.keystore.type=PKCS12
+ssl.keystore.password={store_password}
+ssl.truststore.location={folder}/trusted.p12
+ssl.truststore.type=PKCS12
+ssl.truststore.password={store_password}
+listener.name.ssl.ssl.client.auth=required
+sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-512,OAUTHBEARER
+{login}.plain.{module}.plain.PlainLoginModule required user_{user}="{password}";
+{login}.scram-sha-512.{module}.scram.ScramLoginModule required;
+{login}.oauthbearer.{module}.oauthbearer.OAuthBearerLoginModule required {claim}="{user}";
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedBroker:
+    """Its addresses, and what a client needs to know it.
+
+    Attributes:
+        plain: Where nobody has to log in; for those who fill topics.
+        sasl: Wants a login, over TLS.
+        tls: Wants a certificate.
+        authority: PEM file of the authority that has signed its certificate.
+        certificate: PKCS12 file of a client, with its key.
+        foreign: The same, of an authority that the broker does not trust.
+    """
+
+    plain: str
+    sasl: str
+    tls: str
+    authority: Path
+    certificate: Path
+    foreign: Path
+
+    def login(self, mechanism: str, password: str = PASSWORD) -> Mapping[str, str]:
+        """Client properties of a login by name and password."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.username": USER,
+            "sasl.password": password,
+            "ssl.ca.location": str(self.authority),
+        }
+
+    def token(self) -> Mapping[str, str]:
+        """Client properties of a login by a token."""
+        return {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "OAUTHBEARER",
+            "enable.sasl.oauthbearer.unsecure.jwt": "true",
+            "sasl.oauthbearer.config": f"principal={USER}",
+            "ssl.ca.location": str(self.authority),
+        }
+
+    def by_certificate(self, certificate: Path | None = None) -> Mapping[str, str]:
+        """Client properties of a login by a certificate."""
+        return {
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.authority),
+            "ssl.keystore.location": str(certificate or self.certificate),
+            "ssl.keystore.password": _STORE_PASSWORD,
+        }
+
+
+@contextmanager
+def guarded_broker(folder: Path) -> Iterator[GuardedBroker]:
+    """A broker that is up in the block and gone after it.
+
+    Args:
+        folder: For its data, keys and certificates; does not exist.
+    """
+    java = find_java()
+    kafka = KafkaServer(default_cache_folder(os.environ))
+    kafka.fetch(java, lambda _: None)
+    ports = pick_free_ports(4)
+    site = ServerSite(folder, dict(zip((*kafka.listeners, "sasl", "tls"), ports, strict=True)))
+    folder.mkdir()
+    _make_certificates(folder, java)
+    kafka.prepare(site, java)
+    _guard(folder / "server.properties", site)
+    launch = kafka.launch(site, java)
+    with (folder / "broker.log").open("wb") as log:
+        process = subprocess.Popen(
+            launch.command, cwd=launch.folder, env=launch.environment, stdout=log, stderr=log
+        )
+        try:
+            wait_until(lambda: kafka.answers(site))
+            plain, sasl, tls = (
+                f"{LOOPBACK}:{site.ports[name]}" for name in ("kafka", "sasl", "tls")
+            )
+            broker = GuardedBroker(
+                plain,
+                sasl,
+                tls,
+                folder / "authority.pem",
+                folder / "client.p12",
+                folder / "foreign.p12",
+            )
+            _add_user(broker.plain)
+            yield broker
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _guard(settings: Path, site: ServerSite) -> None:
+    listeners = f"SASL_SSL://{LOOPBACK}:{site.ports['sasl']},SSL://{LOOPBACK}:{site.ports['tls']}"
+    text = re.sub(r"(?m)^(listeners=.*)$", rf"\1,{listeners}", settings.read_text())
+    settings.write_text(
+        text
+        + _GUARDED.format(
+            folder=site.folder,
+            store_password=_STORE_PASSWORD,
+            **_JAAS,
+            user=USER,
+            password=PASSWORD,
+        )
+    )
+
+
+def _add_user(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    change = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
+    admin.alter_user_scram_credentials([change])[USER].result(30.0)
+
+
+def _make_certificates(folder: Path, java: JavaHome) -> None:
+    """An authority that the broker trusts and one that it does not; a certificate of each."""
+    keytool = _Keytool(java, folder)
+    keytool.authority("authority")
+    keytool.authority("stranger")
+    keytool.trust("trusted", "authority")
+    keytool.signed("broker", "authority")
+    keytool.signed("client", "authority")
+    keytool.signed("foreign", "stranger")
+
+
+class _Keytool:
+    """Java's own tool for keys, which is there wherever the broker runs."""
+
+    def __init__(self, java: JavaHome, folder: Path) -> None:
+        self._program = java.path / "bin" / "keytool"
+        self._folder = folder
+
+    def authority(self, name: str) -> None:
+        """Make an authority, `name.p12`, and its certificate, `name.pem`."""
+        self._make_key(name, "bc:critical=ca:true")
+        pem = self._run("-exportcert", "-rfc", *self._store(name), "-alias", name)
+        (self._folder / f"{name}.pem").write_bytes(pem)
+
+    def trust(self, name: str, authority: str) -> None:
+        """Make a store that trusts an authority."""
+        self._import(name, authority, f"{authority}.pem")
+
+    def signed(self, name: str, authority: str) -> None:
+        """Make a key in `name.p12` with a certificate that an authority has signed."""
+        address = f"san=ip:{LOOPBACK}"
+        self._make_key(name, address)
+        request = self._run("-certreq", *self._store(name), "-alias", name)
+        by = (*self._store(authority), "-alias", authority)
+        answer = self._run("-gencert", "-rfc", *by, "-ext", address, given=request)
+        (self._folder / f"{name}.pem").write_bytes(answer)
+        self._import(name, authority, f"{authority}.pem")
+        self._import(name, name, f"{name}.pem")
+
+    def _make_key(self, name: str, extension: str) -> None:
+        kind = ("-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2")
+        of = ("-alias", name, "-dname", f"CN={name}", "-ext", extension)
+        self._run("-genkeypair", *self._store(name), *kind, *of)
+
+    def _import(self, store: str, alias: str, pem: str) -> None:
+        self._run("-importcert", "-noprompt", *self._store(store), "-alias", alias, "-file", pem)
+
+    def _store(self, name: str) -> tuple[str, ...]:
+        of = ("-keystore", f"{name}.p12", "-storetype", "PKCS12")
+        return (*of, "-storepass", _STORE_PASSWORD)
+
+    def _run(self, *arguments: str, given: bytes = b"") -> bytes:
+        done = subprocess.run(
+            [self._program, *arguments],
+            cwd=self._folder,
+            input=given,
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, (arguments[0], done.stdout + done.stderr)
+        return done.stdout

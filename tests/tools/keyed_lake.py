@@ -1,0 +1,73 @@
+"""A keyed lake table on disk, without a broker: changes are committed by hand."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from sluiceway.sinks.lake_options import LakeField, LakeOptions
+from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
+from sluiceway.types.schema import Field, IntegerType, Schema, StringType
+from tools.lake_under_test import LakeUnderTest
+
+KEYED = LakeOptions(
+    publish_interval_s=0.0, key=("n",), offset_column="_offset", partition_column="_partition"
+)
+KEYED_BY_APP = LakeOptions(
+    fields=(LakeField("app", "app"),),
+    publish_interval_s=0.0,
+    key=("n",),
+    offset_column="_offset",
+    partition_column="_partition",
+)
+
+
+class KeyedLake(LakeUnderTest):
+    """Rows are `n -> app`; a negative number deletes the row of its positive one.
+
+    Attributes:
+        wanted: What a reader has to find.
+        begins: A snapshot of the source begins with each row.
+    """
+
+    columns = Schema(
+        (
+            Field("n", IntegerType(64)),
+            Field("app", StringType()),
+            Field("_partition", IntegerType(32)),
+            Field("_offset", IntegerType(64)),
+        )
+    )
+
+    def __init__(self, folder: Path, options: LakeOptions = KEYED) -> None:
+        super().__init__(folder, options)
+        self.wanted: dict[int, str] = {}
+        self.begins = False
+
+    def batch(self, rows: Sequence[int], app: str, offset: int) -> pa.RecordBatch:
+        for row in rows:
+            if row < 0:
+                self.wanted.pop(-row, None)
+            else:
+                self.wanted[row] = app
+        image = RowKind.FIRST if self.begins else RowKind.IMAGE
+        kinds = [RowKind.DELETE if row < 0 else image for row in rows]
+        columns = {
+            "n": pa.array([abs(row) for row in rows], pa.int64()),
+            "app": pa.array([None if row < 0 else app for row in rows], pa.string()),
+            "_partition": pa.array([0] * len(rows), pa.int32()),
+            "_offset": pa.array(range(offset, offset + len(rows)), pa.int64()),
+            KIND_COLUMN: pa.array([int(kind) for kind in kinds], pa.int32()),
+        }
+        return pa.RecordBatch.from_pydict(columns)
+
+    def assert_equal(self) -> None:
+        """The table has each row as the last change left it, once."""
+        found = self.table().scan().to_arrow()
+        rows = list(zip(found["n"].to_pylist(), found["app"].to_pylist(), strict=True))
+        assert sorted(rows) == sorted(self.wanted.items())
+
+    def live(self) -> tuple[int, int]:
+        """Data files and delete files at the head."""
+        tasks = list(self.table().scan().plan_files())
+        return len(tasks), len({each.file_path for task in tasks for each in task.delete_files})

@@ -1,0 +1,220 @@
+"""A lake table, its ledger and its publishers on disk, without a broker: slots are put by hand.
+
+The catalog may lose answers, hold requests and let them land later, or twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table
+
+from sluiceway.errors import SluicewayError, StorageUnavailableError
+from sluiceway.followers.files import Publisher
+from sluiceway.ledger.follower import LogView
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.observe.log import stderr_log
+from sluiceway.sinks.contract import FollowedRoute, TableState
+from sluiceway.sinks.files.registry import open_format
+from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, LibraryCatalog
+from sluiceway.sinks.iceberg.commit_request import CommitRequest
+from sluiceway.sinks.iceberg.publisher import LakePublisher
+from sluiceway.sinks.iceberg.table import IcebergTableSink
+from sluiceway.sinks.lake_options import LakeField, LakeOptions
+from sluiceway.storage.local import LocalStorage
+from sluiceway.types.schema import Field, IntegerType, Schema, StringType
+from sluiceway.types.strict_json import BigInt
+from tools.ledger_records import LEDGER, data, fence, sources, span
+
+NAME: Identifier = ("ods", "t")
+COLUMNS = Schema((Field("n", IntegerType(64)), Field("app", StringType())))
+BY_APP = LakeOptions(fields=(LakeField("app", "app"),), publish_interval_s=0.0)
+
+
+class FaultyCatalog(LibraryCatalog):
+    """A catalog between which and the publisher requests go astray.
+
+    Attributes:
+        faults: What becomes of the next requests: `pass`, `late` (kept, answered by an error),
+            `lost`, `answer_lost`, `twice`, `down`.
+        kept: Requests that may still land.
+    """
+
+    def __init__(self, catalog: SqlCatalog) -> None:
+        super().__init__(catalog, "sqlite")
+        self.faults: list[str] = []
+        self.kept: list[tuple[Table, CommitRequest]] = []
+        self.said: list[str] = []
+        self.down = False
+
+    def load(self, name: Identifier) -> Table | None:
+        if self.down:
+            raise StorageUnavailableError("the catalog is down")
+        return super().load(name)
+
+    def send(self, table: Table, request: CommitRequest) -> str:
+        fault = self.faults.pop(0) if self.faults else "pass"
+        if fault in ("late", "lost"):
+            if fault == "late":
+                self.kept.append((table, request))
+            return "timed out"
+        said = super().send(table, request)
+        if fault == "twice":
+            self.said.append(super().send(table, request))
+        return "connection reset" if fault == "answer_lost" else said
+
+    def land(self) -> str:
+        """Let the oldest kept request reach the catalog; what it says."""
+        return super().send(*self.kept.pop(0))
+
+
+class LakeUnderTest:
+    """One table and its ledger. Publishers are made anew as drivers come and go."""
+
+    columns = COLUMNS
+
+    def __init__(self, folder: Path, options: LakeOptions = BY_APP) -> None:
+        self.folder = folder
+        self.options = options
+        (folder / "wh").mkdir(exist_ok=True)
+        self.client = SqlCatalog(
+            "lake", uri=f"sqlite:///{folder}/c.db", warehouse=f"file://{folder}/wh"
+        )
+        self.table_options = HiveTableOptions(
+            "", *NAME, schema=self.columns, partition_columns=(), lake=options
+        )
+        self.connection = {
+            "kind": "sql",
+            "uri": f"sqlite:///{folder}/c.db",
+            "warehouse": f"file://{folder}/wh",
+        }
+        self.sink = IcebergTableSink(self.table_options, options, self.connection)
+        self.state: TableState = self.sink.open()
+        home = self.state.identity.home.removeprefix("file://")
+        layout = LedgerLayout(home, "orders")
+        self.log = LedgerLog(LocalStorage(), layout)
+        for each in (layout.log, layout.stage):
+            self.log.storage.make_folders(each)
+        self.writer = LedgerWriter(self.log, self.log.fold(), self._no_wait)
+        self.writer.fence(fence(), lambda: None)
+        self.sink.mark_ledger(self.state, f"{LEDGER}@{self.state.identity.location}")
+        self.writer.commit(sources(0))
+        self.committed: list[int] = []
+
+    @staticmethod
+    def _no_wait(attempts: int, error: SluicewayError) -> None:
+        raise AssertionError((attempts, error))
+
+    def commit(self, *rows: int, app: str = "a") -> int:
+        """Commit rows as the next epoch, and give their file its name; the slot."""
+        start = self.writer.fold.sources["orders", 0].end
+        body = data(
+            self.writer.term, self.writer.fold.last_epoch + 1, span(0, start, start + len(rows))
+        )
+        if rows:
+            (file,) = body.files
+            storage = self.log.storage
+            storage.make_folders(self.log.layout.attempt(file.staged.partition("/")[0]))
+            batch = self.batch(rows, app, start)
+            staged = open_format(batch.schema, self.state.files).new_file(
+                storage.create_staged(self.log.layout.attempt(file.staged))
+            )
+            staged.write(batch)
+            seal = staged.close().seal
+            name = file.final.rpartition("/")[2]
+            file = replace(
+                file,
+                final=f"app={app}/{name}",
+                values=(app,) if self.options.fields else (),
+                size_bytes=BigInt(seal.size_bytes),
+                crc32c=seal.crc32c,
+            )
+            body = replace(body, files=(file,))
+        seq = self.writer.commit(body).seq
+        self.committed.extend(rows)
+        return seq
+
+    def batch(self, rows: Sequence[int], app: str, offset: int) -> pa.RecordBatch:
+        """What the file of an epoch holds whose first row has this offset."""
+        del offset
+        schema = pa.schema([("n", pa.int64()), ("app", pa.string())])
+        columns = [pa.array(rows, pa.int64()), pa.array([app] * len(rows))]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def publisher(self, catalog: LakeCatalog | None = None) -> "PublisherUnderTest":
+        """As a new driver makes it."""
+        route = FollowedRoute(
+            name="orders",
+            ledger=LEDGER,
+            log=self.log,
+            state=self.state,
+            events=stderr_log(level="error"),
+            published_through=0,
+            effects_through=self.writer.fold.effects_through,
+            note_effects=self.writer.note_effects,
+        )
+        sink = IcebergTableSink(self.table_options, self.options, self.connection)
+        sink.open()
+        if catalog is not None:
+            sink._new_catalog = lambda: catalog  # type: ignore[method-assign]
+        (table,) = sink.followers(route)
+        assert isinstance(table, LakePublisher)
+        return PublisherUnderTest(self, table)
+
+    def faulty(self) -> FaultyCatalog:
+        """A client of the catalog whose requests go astray."""
+        return FaultyCatalog(
+            SqlCatalog("lake", uri=self.connection["uri"], warehouse=self.connection["warehouse"])
+        )
+
+    def table(self) -> Table:
+        return self.client.load_table(NAME)
+
+    def rows(self) -> list[int]:
+        """What a reader finds, in order."""
+        found: list[int] = self.table().scan().to_arrow()["n"].to_pylist()
+        return sorted(found)
+
+    def assert_exact(self) -> None:
+        """Every committed row once."""
+        assert self.rows() == sorted(self.committed)
+
+    def append_foreign(self, rows: Sequence[int]) -> None:
+        """Another writer appends."""
+        table = self.table()
+        table.append(
+            pa.table({"n": pa.array(rows, pa.int64()), "app": pa.array(["x"] * len(rows))})
+        )
+
+    def view(self, *, hasty: bool = False) -> LogView:
+        return LogView(self.log, self.writer.fold.next_seq, hasty=hasty)
+
+    def unique(self) -> str:
+        return uuid4().hex
+
+
+class PublisherUnderTest:
+    """A driver's followers, driven by hand."""
+
+    def __init__(self, lake: LakeUnderTest, table: LakePublisher) -> None:
+        self._lake = lake
+        self.table = table
+
+    def publish(self) -> int:
+        """One piece of each; the table's place."""
+        self.name_files()
+        return self.table.follow(self._lake.view(hasty=True))
+
+    def name_files(self) -> None:
+        """Give all committed files their names beside the ledger, as the driver does."""
+        lake = self._lake
+        publisher = Publisher(lake.log.storage, lake.log.layout, stderr_log(level="error"))
+        for record in lake.writer.fold.unpublished.values():
+            publisher.publish(record)
+        lake.writer.note_published()

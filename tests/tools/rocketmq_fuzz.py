@@ -1,0 +1,156 @@
+"""Damaged frames and messages of RocketMQ: each ends in an answer or in a typed error.
+
+`python -m tools.rocketmq_fuzz --frames 1000000 [--seed 1]` prints one JSON line; exit code 1 and
+the frame's seed when anything else comes of one.
+"""
+
+import argparse
+import collections
+import json
+import random
+import secrets
+import struct
+import sys
+import time
+import zlib
+
+from sluiceway.errors import SluicewayError
+from sluiceway.sources.rocketmq.frames import read_reply, take_frame
+from sluiceway.sources.rocketmq.messages import read_messages
+from sluiceway.sources.rocketmq.routes import read_cluster, read_route, read_topics
+from tools.rocketmq_fake import (
+    BATCH,
+    BORN_V6,
+    COMPRESSED,
+    MAGIC_V1,
+    MAGIC_V2,
+    STORE_V6,
+    inner_batch,
+    reply_frame,
+    stored_message,
+)
+
+LONGEST_S = 5.0
+_EDGES = (0, 1, 2, 0x7F, 0x80, 0xFF)
+_ROUTE = (
+    b'{"brokerDatas":[{"brokerAddrs":{0:"h:1"},"brokerName":"b","cluster":"c"}],'
+    b'"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":4}]}'
+)
+_TOPICS = b'{"topicList":["a","b","%RETRY%x"]}'
+_CLUSTER = b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:"h:1"},"cluster":"c"}}}'
+
+
+def sound_frame(rng: random.Random) -> bytes:
+    """A frame as a server could send it."""
+    kind = rng.randrange(4)
+    if kind == 0:
+        return reply_frame(rng.randrange(1 << 31), body=rng.choice((_ROUTE, _TOPICS, _CLUSTER)))
+    return reply_frame(rng.randrange(1 << 31), fields={"offset": "7"}, body=_messages(rng))
+
+
+def _messages(rng: random.Random) -> bytes:
+    found = []
+    for number in range(rng.randrange(1, 4)):
+        body, flag = rng.randbytes(rng.randrange(60)), rng.choice((0, BORN_V6, STORE_V6))
+        if rng.randrange(3) == 0:
+            body, flag = inner_batch([(body, b""), (b"x", b"TAGS\x01A\x02")]), flag | BATCH
+        if rng.randrange(3) == 0:
+            body, flag = zlib.compress(body), flag | COMPRESSED | rng.randrange(8) << 8
+        found.append(
+            stored_message(
+                body,
+                offset=number,
+                properties=b"KEYS\x01k\x02TAGS\x01A\x02",
+                flag=flag,
+                magic=rng.choice((MAGIC_V1, MAGIC_V2)),
+            )
+        )
+    return b"".join(found)
+
+
+def damaged(rng: random.Random, frame: bytes) -> bytes:
+    """The frame with bytes changed, cut, doubled or put in; at times with a length that fits."""
+    raw = bytearray(frame)
+    for _ in range(rng.randrange(1, 5)):
+        place = rng.randrange(len(raw)) if raw else 0
+        kind = rng.randrange(6)
+        if kind == 0 and raw:
+            raw[place] = rng.randrange(256)
+        elif kind == 1 and raw:
+            raw[place] = rng.choice(_EDGES)
+        elif kind == 2:
+            del raw[place : place + rng.randrange(1, 20)]
+        elif kind == 3:
+            raw[place:place] = rng.randbytes(rng.randrange(1, 20))
+        elif kind == 4:
+            raw[place : place + 4] = struct.pack(">i", rng.choice((-1, 0, 1, 1 << 20, -(1 << 31))))
+        else:
+            raw[place:place] = raw[place : place + rng.randrange(1, 40)]
+    if rng.randrange(4) and len(raw) > 4:
+        raw[:4] = struct.pack(">i", len(raw) - 4)
+    return bytes(raw)
+
+
+def judge(frame: bytes) -> str:
+    """What becomes of a frame: an answer, nothing yet, or the name of the error's class.
+
+    Raises:
+        Exception: Any that is not the product's own: a fault.
+    """
+    try:
+        buffer = bytearray(frame)
+        whole = take_frame(buffer)
+        reply = None if whole is None else read_reply(whole)
+        if reply is None:
+            return "incomplete"
+        if b"offset" in frame[:400]:
+            for message in read_messages(reply.body):
+                message.headers()
+                message.property_bytes("TAGS")
+                assert 0 <= message.mark < 1 << 53
+            return "messages"
+        for read in (read_route, read_topics, read_cluster):
+            try:
+                read(reply.body)
+            except SluicewayError:
+                continue
+            return "answer"
+    except SluicewayError as error:
+        return type(error).__name__
+    return "refused"
+
+
+def run(frames: int, seed: int) -> dict[str, int]:
+    """Judge frames made of seeds `seed`, `seed + 1` and so on; how often each outcome came."""
+    found: collections.Counter[str] = collections.Counter()
+    for number in range(seed, seed + frames):
+        rng = random.Random(number)  # noqa: S311 - to be made again
+        frame = damaged(rng, sound_frame(rng))
+        began_s = time.process_time()
+        try:
+            outcome = judge(frame)
+        except Exception as error:
+            raise AssertionError(f"seed {number}: {error!r}") from error
+        if time.process_time() - began_s > LONGEST_S:
+            raise AssertionError(f"seed {number}: it took over {LONGEST_S:.0f} s")
+        found[outcome] += 1
+    return dict(found)
+
+
+def main() -> int:
+    """Run and print the figures."""
+    parser = argparse.ArgumentParser(prog="python -m tools.rocketmq_fuzz")
+    parser.add_argument("--frames", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 40))
+    given = parser.parse_args()
+    try:
+        found = run(given.frames, given.seed)
+    except AssertionError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(json.dumps({"frames": given.frames, "seed": given.seed, "faults": 0, **found}))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""`sluiceway files`: all rows of a table, each once, for readers that ask no metastore."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from sluiceway.cli.app import run_command
+from sluiceway.ledger import sealing
+from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.sealing import to_seal
+from sluiceway.ledger.snapshot import write_hint, write_side_file
+from sluiceway.upkeep.partition_bodies import expire_body, intent_body, ready_body, replace_body
+from tools.ledger_records import staged
+from tools.table_on_disk import TableOnDisk, table_on_disk
+
+SIX, SEVEN, EIGHT = (f"dt=20261120/hr={hour:02d}" for hour in (6, 7, 8))
+
+
+def shown(table: TableOnDisk, *files: FileRecord) -> None:
+    """Give files their final names, with as many rows as their records say."""
+    for file in files:
+        path = Path(table.log.layout.final(file.final))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = int(file.rows)
+        pq.write_table(pa.table({"n": range(rows), "app": ["a"] * rows}), path)
+
+
+def compacted(table: TableOnDisk, partition: str, live: tuple[FileRecord, ...]) -> None:
+    writer, rows = table.writer, sum(int(file.rows) for file in live)
+    intent = writer.commit(
+        lambda fold: intent_body(fold, partition, "c") or pytest.fail("no record")
+    ).seq
+    added = staged(writer.fold, intent, rows)
+    slot = writer.commit(
+        lambda fold: replace_body(fold, intent, live, added) or pytest.fail("no record")
+    ).seq
+    found = table.log.read_slot(slot)
+    assert found is not None
+    shown(table, *found[0].body.added)  # type: ignore[union-attr]
+    writer.note_published()
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> TableOnDisk:
+    """Two hours, the first of which was compacted; its old files are there still."""
+    made = table_on_disk(tmp_path)
+    first = made.rows(SEVEN, rows=4)
+    second = made.rows(SEVEN, rows=3)
+    shown(made, *first, *second, *made.rows(EIGHT, rows=5))
+    compacted(made, SEVEN, (*first, *second))
+    return made
+
+
+def listed(
+    capsys: pytest.CaptureFixture[str], table: TableOnDisk, *options: str
+) -> list[dict[str, Any]]:
+    capsys.readouterr()
+    assert run_command(["files", str(table.job), *options, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["table"] == "ods.orders"
+    found: list[dict[str, Any]] = answer["files"]
+    return found
+
+
+def rows_of(files: list[dict[str, Any]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for each in files:
+        found[each["partition"]] = found.get(each["partition"], 0) + each["rows"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ((), {SEVEN: 7, EIGHT: 5}),
+        (("dt=20261120",), {SEVEN: 7, EIGHT: 5}),
+        ((SEVEN,), {SEVEN: 7}),
+        ((f"/{EIGHT}/",), {EIGHT: 5}),
+        (("dt=20261121",), {}),
+    ],
+)
+def test_files_are_those_that_are_live_wherever_their_partition_is(
+    table: TableOnDisk,
+    capsys: pytest.CaptureFixture[str],
+    asked: tuple[str, ...],
+    expected: dict[str, int],
+) -> None:
+    found = listed(capsys, table, *asked)
+    assert rows_of(found) == expected
+    assert all(Path(each["path"]).exists() for each in found)
+    assert all("/_sluiceway-" in each["path"] for each in found if each["partition"] == SEVEN)
+
+
+def test_readers_of_docs_get_each_row_once_where_a_pattern_loses_compacted_ones(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The ways of docs/reading.md."""
+    paths = [each["path"] for each in listed(capsys, table)]
+    expected = [("20261120", "07", 7), ("20261120", "08", 5)]
+
+    query = """SELECT dt, hr, count(*) FROM read_parquet(?, hive_partitioning = true,
+               hive_types_autocast = false) GROUP BY ALL ORDER BY ALL"""
+    assert duckdb.execute(query, [paths]).fetchall() == expected
+
+    texts = pa.schema([("dt", pa.string()), ("hr", pa.string())])
+    data = ds.dataset(paths, format="parquet", partitioning=ds.partitioning(texts, flavor="hive"))
+    read = data.to_table().group_by(["dt", "hr"]).aggregate([([], "count_all")])
+    assert sorted(zip(*read.to_pydict().values(), strict=True)) == expected
+
+    frame = pd.concat(
+        [
+            pd.read_parquet(path, partitioning=None).assign(part=path.split("/hr=")[1][:2])
+            for path in paths
+        ]
+    )
+    assert frame.groupby("part").size().to_dict() == {"07": 7, "08": 5}
+
+    # And what they were told to do before.
+    root = Path(table.log.layout.table_root)
+    for old in (root / SEVEN).iterdir():
+        old.unlink()
+    pattern = duckdb.execute(query, [[str(path) for path in root.glob("dt=*/hr=*/*.parquet")]])
+    assert pattern.fetchall() == expected[1:]
+
+
+def test_files_of_a_sealed_hour_are_found_in_the_log(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, log = table.writer, table.log
+    monkeypatch.setattr(sealing, "MAX_UNSEALED", 0)
+    writer.note_effects(writer.fold.next_seq)
+    table.rows(closed=(SEVEN,))
+    writer.commit(lambda fold: ready_body(fold, SEVEN) or pytest.fail("no record"))
+    writer.note_published()
+    writer.note_effects(writer.fold.next_seq)
+    table.rows(SIX, rows=1)
+    writer.fold.left.clear()
+    sealed = to_seal(writer.fold)
+    slot = writer.commit(write_side_file(log.storage, log.layout, writer.fold, sealed)).seq
+    write_hint(log.storage, log.layout, slot)
+    assert sealed == (SEVEN,)
+    assert SEVEN not in log.fold().partitions
+    assert rows_of(listed(capsys, table, SEVEN)) == {SEVEN: 7}
+    assert rows_of(listed(capsys, table, "dt=20261120"))[EIGHT] == 5
+
+
+def test_files_of_a_record_that_is_not_published_yet_are_left_out(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    came = table.rows(EIGHT, rows=2)
+    assert rows_of(listed(capsys, table)) == {SEVEN: 7, EIGHT: 5}
+    assert rows_of(listed(capsys, table, EIGHT)) == {EIGHT: 5}
+    shown(table, *came)
+    assert rows_of(listed(capsys, table, EIGHT)) == {EIGHT: 7}
+
+
+def test_dropped_partition_has_no_files_and_what_comes_then_is_its_own(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table.writer.commit(lambda fold: expire_body(fold, [EIGHT], "old") or pytest.fail("no record"))
+    table.writer.note_published()
+    assert rows_of(listed(capsys, table)) == {SEVEN: 7}
+    table.rows(EIGHT, rows=2)
+    (folder,) = {
+        state.location for state in table.log.fold().partitions.values() if state.folder == EIGHT
+    }
+    body = table.log.read_slot(table.log.fold().next_seq - 1)
+    assert body is not None
+    shown(table, *body[0].body.files)  # type: ignore[union-attr,misc]
+    assert [Path(each["path"]).parent for each in listed(capsys, table, EIGHT)] == [
+        Path(table.log.layout.final(folder))
+    ]
+
+
+def test_hours_that_are_to_be_seen_when_they_are_complete_are_listed_then(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = table_on_disk(tmp_path, more="ready: {visible: on_ready}")
+    shown(made, *made.rows(SEVEN, rows=4), *made.rows(EIGHT, rows=5))
+    made.rows(closed=(SEVEN,))
+    made.writer.commit(lambda fold: ready_body(fold, SEVEN) or pytest.fail("no record"))
+    made.writer.note_published()
+    made.rows(SIX, rows=1)
+    assert rows_of(listed(capsys, made)) == {SEVEN: 4}
+    assert rows_of(listed(capsys, made, "dt=20261120")) == {SEVEN: 4}
+    assert rows_of(listed(capsys, made, EIGHT)) == {}
+    assert rows_of(listed(capsys, made, "--unannounced")) == {SEVEN: 4, EIGHT: 5}
+
+
+def test_table_of_files_is_for_people(
+    table: TableOnDisk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["files", str(table.job), SEVEN]) == 0
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["PARTITION", "ROWS", "BYTES", "PATH"]
+    assert line.split()[:2] == [SEVEN, "7"]

@@ -1,0 +1,244 @@
+"""The page's addresses, and the gate before them, without a server."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from sluiceway.console.access import SECURITY_HEADERS, PageAccess
+from sluiceway.console.app import page_app
+from sluiceway.console.contract import DirtyChoice, Document, JobAnswers
+from sluiceway.console.watched_jobs import WatchedJobs, unused_name
+from sluiceway.errors import SluicewayError, StorageUnavailableError, WrongUsageError
+from sluiceway.observe.log import stderr_log
+from tools.asgi_calls import request
+
+TOKEN = "correct-horse-battery"  # noqa: S105 - of these tests alone
+ROUTE = {
+    "route": "orders",
+    "driver": "host pid 7",
+    "rows_per_s": 12.5,
+    "dirty_rows_per_s": 0.0,
+    "lag_records": 3,
+    "lag_ms": 40,
+    "epochs": [{"seq": 1}],
+    "ok": True,
+}
+
+
+class FakeAnswers:
+    """Answers that say how they were asked; raises `error` when there is one."""
+
+    def __init__(self, path: str = "/jobs/orders.yaml") -> None:
+        self._path = Path(path)
+        self.error: Exception | None = None
+        self.asked: list[tuple[object, ...]] = []
+
+    @property
+    def path(self) -> Path:
+        return self._path
+
+    def _told(self, *asked: object, **answer: Any) -> Document:
+        self.asked.append(asked)
+        if self.error is not None:
+            raise self.error
+        return answer
+
+    def status(self) -> Document:
+        return self._told("status", job="orders", ok=True, error=None, routes=[dict(ROUTE)])
+
+    def partitions(self) -> Document:
+        states = [{"state": state} for state in ("ready", "overdue", "ready")]
+        return self._told("partitions", routes=[{"route": "orders", "prefixes": states}])
+
+    def why(self, route: str, partition: str) -> Document:
+        return self._told("why", route, partition, text="held")
+
+    def dirty(self) -> Document:
+        return self._told("dirty", routes=[])
+
+    def dirty_rows(self, route: str, choice: DirtyChoice) -> Document:
+        return self._told("dirty_rows", route, choice, rows=[])
+
+    def ledger(self, route: str, start: int | None, limit: int) -> Document:
+        return self._told("ledger", route, start, limit, records=[], next_seq=0)
+
+
+def told_error(error: SluicewayError, job: JobAnswers) -> Document:
+    del job
+    return {"code": error.code, "message": error.message}
+
+
+def explain(code: str) -> Document:
+    if code != "SW455":
+        raise WrongUsageError(f"no message is called `{code}`")
+    return {"title": "SW455", "text": "offsets"}
+
+
+def app_of(
+    *answers: FakeAnswers, access: PageAccess | None = None
+) -> tuple[Starlette, WatchedJobs]:
+    jobs = WatchedJobs(answers, told_error, stderr_log(level="error"))
+    return page_app(jobs, access or PageAccess(), told_error, explain), jobs
+
+
+def test_fleet_tells_each_job_and_leaves_out_what_only_its_own_page_shows() -> None:
+    app, jobs = app_of(FakeAnswers(), FakeAnswers("/other/orders.yaml"))
+    jobs.by_name["orders"].look()
+    first, second = request(app, "/api/fleet").document["jobs"]
+    assert (first["id"], second["id"]) == ("orders", "orders-2")
+    assert first["status"]["routes"][0]["lag_records"] == 3
+    assert "epochs" not in first["status"]["routes"][0]
+    assert first["stands"] == {"orders": {"ready": 2, "overdue": 1}}
+    assert second["status"] is None
+    whole = request(app, "/api/jobs/orders").document
+    assert whole["status"]["routes"][0]["epochs"] == [{"seq": 1}]
+
+
+def test_job_that_cannot_be_looked_at_is_told_and_looked_at_again() -> None:
+    answers = FakeAnswers()
+    app, jobs = app_of(answers)
+    answers.error = StorageUnavailableError("the disk is gone")
+    jobs.by_name["orders"].look()
+    told = request(app, "/api/jobs/orders").document["status"]
+    assert told["error"]["message"] == "the disk is gone"
+    assert told["ok"] is False
+    answers.error = None
+    jobs.by_name["orders"].look()
+    assert request(app, "/api/jobs/orders").document["status"]["ok"] is True
+
+
+def test_bug_in_a_look_is_told_without_its_words() -> None:
+    answers = FakeAnswers()
+    app, jobs = app_of(answers)
+    answers.error = ValueError("password=hunter2")
+    jobs.by_name["orders"].look()
+    told = request(app, "/api/jobs/orders")
+    assert b"hunter2" not in told.content
+    assert told.document["status"]["error"]["message"].endswith("ValueError")
+
+
+@pytest.mark.parametrize(
+    ("target", "asked"),
+    [
+        ("partitions", ("partitions",)),
+        ("why?route=orders&partition=dt%3D1/hr%3D2", ("why", "orders", "dt=1/hr=2")),
+        ("dirty", ("dirty",)),
+        (
+            "dirty/rows?route=orders&reason=scale&path=&limit=9999",
+            ("dirty_rows", "orders", DirtyChoice("scale", "", "open", 100)),
+        ),
+        ("ledger?route=orders", ("ledger", "orders", None, 50)),
+        ("ledger?route=orders&from=7&limit=0", ("ledger", "orders", 7, 1)),
+        ("ledger?route=orders&from=-7&limit=x", ("ledger", "orders", None, 50)),
+    ],
+)
+def test_question_reaches_the_job_within_its_bounds(target: str, asked: tuple[object, ...]) -> None:
+    answers = FakeAnswers()
+    app, _ = app_of(answers)
+    assert request(app, f"/api/jobs/orders/{target}").status == 200
+    assert answers.asked == [asked]
+    # Those who ask soon after get the same answer.
+    assert request(app, f"/api/jobs/orders/{target}").status == 200
+    assert answers.asked == [asked]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(WrongUsageError("no such route"), 404), (StorageUnavailableError("gone"), 503)],
+)
+def test_error_of_an_answer_is_told_and_not_kept(error: SluicewayError, status: int) -> None:
+    answers = FakeAnswers()
+    app, _ = app_of(answers)
+    answers.error = error
+    told = request(app, "/api/jobs/orders/dirty")
+    assert (told.status, told.document["error"]["message"]) == (status, error.message)
+    answers.error = None
+    assert request(app, "/api/jobs/orders/dirty").status == 200
+
+
+def test_runbook_is_told_by_code() -> None:
+    app, _ = app_of(FakeAnswers())
+    assert request(app, "/api/explain/SW455").document["text"] == "offsets"
+    assert request(app, "/api/explain/SW000").status == 404
+
+
+@pytest.mark.parametrize("target", ["/api/jobs/none", "/api/jobs/none/dirty", "/api/x", "/x"])
+def test_what_is_not_there_is_not_found(target: str) -> None:
+    app, _ = app_of(FakeAnswers())
+    assert request(app, target).status == 404
+
+
+@pytest.mark.parametrize(
+    "target", ["/page/../app.py", "/page/%2e%2e/app.py", "/page//etc/passwd", "/page/"]
+)
+def test_only_files_of_the_page_are_served(target: str) -> None:
+    app, _ = app_of(FakeAnswers())
+    assert request(app, target).status == 404
+
+
+@pytest.mark.parametrize(
+    ("target", "method", "headers", "status"),
+    [
+        ("/", "GET", (("host", "evil.example"),), 421),
+        ("/api/fleet", "GET", (("host", "evil.example:8090"),), 421),
+        ("/api/fleet", "GET", (), 421),
+        ("/api/fleet", "GET", (("host", "localhost"), ("host", "localhost")), 421),
+        ("/api/fleet", "POST", (("host", "localhost"),), 405),
+        ("/api/fleet", "DELETE", (("host", "localhost"),), 405),
+        ("/api/fleet", "GET", (("host", "localhost"), ("sec-fetch-site", "cross-site")), 403),
+        (
+            "/api/fleet",
+            "GET",
+            (
+                ("host", "localhost"),
+                ("sec-fetch-site", "cross-site"),
+                ("sec-fetch-mode", "navigate"),
+            ),
+            403,
+        ),
+        ("/api/fleet?x=" + "y" * 5000, "GET", (("host", "localhost"),), 414),
+        ("/api/fleet", "GET", (("host", "LOCALHOST:1"),), 200),
+        ("/api/fleet", "HEAD", (("host", "127.0.0.1"),), 200),
+        ("/", "GET", (("host", "[::1]:8090"),), 200),
+    ],
+)
+def test_gate_lets_in_readers_by_our_own_names_only(
+    target: str, method: str, headers: tuple[tuple[str, str], ...], status: int
+) -> None:
+    app, _ = app_of(FakeAnswers())
+    answer = request(app, target, method=method, headers=headers)
+    assert answer.status == status
+    for name, value in SECURITY_HEADERS.items():
+        assert answer.headers[name.lower()] == value
+    assert "access-control-allow-origin" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ((), 401),
+        ((("authorization", "Bearer wrong"),), 401),
+        ((("authorization", f"Basic {TOKEN}"),), 401),
+        ((("authorization", f"Bearer {TOKEN}"), ("authorization", f"Bearer {TOKEN}")), 401),
+        ((("authorization", f"Bearer {TOKEN}"),), 200),
+    ],
+)
+def test_data_need_the_token_and_the_files_of_the_page_do_not(
+    given: tuple[tuple[str, str], ...], status: int
+) -> None:
+    access = PageAccess(token=TOKEN)
+    assert TOKEN not in repr(access)
+    app, _ = app_of(FakeAnswers(), access=access)
+    headers = (("host", "localhost"), *given)
+    assert request(app, "/api/fleet", headers=headers).status == status
+    assert request(app, "/page/main.js", headers=headers).status == 200
+
+
+@pytest.mark.parametrize(
+    ("stem", "name"),
+    [("orders", "orders"), ("a b/ü", "a-b--"), ("..", "job"), ("taken", "taken-2")],
+)
+def test_jobs_have_names_that_fit_in_an_address(stem: str, name: str) -> None:
+    assert unused_name(stem, {"taken": 1}) == name

@@ -1,0 +1,291 @@
+"""A table follows the late place: each partition shown, whatever fails, and not again and again."""
+
+import io
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.errors import MetastoreUnavailableError, SluicewayError, TableMismatchError
+from sluiceway.followers import late_follow, runner
+from sluiceway.followers.late_follow import LateTableFollower
+from sluiceway.ledger.placing import placed
+from sluiceway.observe.log import stderr_log
+from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
+from sluiceway.sinks.hive.late_table import LateTable
+from tools.followed import Followed
+from tools.ledger_records import data, span, with_late
+from tools.table_on_disk import TableOnDisk, table_on_disk
+
+PATIENCE_S = 60.0
+DAY = "20261120"
+
+
+class Shown(LateTable):
+    """A table in memory, with what it was asked to show."""
+
+    def __init__(self) -> None:
+        client = MetastoreClient("thrift://127.0.0.1:9")
+        super().__init__(client, "ods.orders", "ods.late", ledger="x", place="/late")
+        self.made = 0
+        self.calls: list[list[str]] = []
+        self.folders: dict[tuple[str, ...], str] = {}
+        self.failure: SluicewayError | None = None
+        self.show_failure: SluicewayError | None = None
+        self.refused: dict[tuple[str, ...], str] = {}
+
+    def find(self) -> bool:
+        if self.failure is not None:
+            raise self.failure
+        return self.made > 0
+
+    def follow(self) -> None:
+        assert self.made
+
+    def make(self) -> None:
+        self.made += 1
+        self.folders = {}
+
+    @property
+    def created_at_s(self) -> int:
+        return self.made
+
+    def show(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
+        self.calls.append(["/".join(each.values) for each in partitions])
+        if self.show_failure is not None:
+            raise self.show_failure
+        for each in partitions:
+            if each.values not in self.refused:
+                self.folders[each.values] = each.location
+        return tuple(
+            ParkedPartition(each.values, self.refused[each.values])
+            for each in partitions
+            if each.values in self.refused
+        )
+
+    @property
+    def hours(self) -> list[str]:
+        return sorted(hour for _, hour in self.folders)
+
+
+class Route:
+    """A ledger in which rows come late, and who follows it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.disk: TableOnDisk = table_on_disk(folder)
+        self.shown = Shown()
+        self.lines = io.StringIO()
+        self.followers: list[Followed] = []
+
+    def late(self, *hours: str) -> None:
+        """Commit an epoch with a late file of each hour."""
+        fold = self.disk.writer.fold
+        start = fold.sources["orders", 0].end
+        body = with_late(data(fold.term, fold.last_epoch + 1, span(0, start, start + 10)), 1)
+        (file,) = body.late_files
+        files = tuple(
+            replace(
+                file,
+                staged=file.staged.replace("late-", f"{hour}-late-"),
+                final=file.final.replace("hr=08", f"hr={hour}"),
+                values=(DAY, hour),
+            )
+            for hour in hours
+        )
+        rows = type(file.rows)(len(hours))
+        body = replace(
+            body,
+            late_files=files,
+            files=(replace(body.files[0], rows=type(file.rows)(10 - len(hours))),),
+            counts=replace(body.counts, late=rows, written=type(file.rows)(10 - len(hours))),
+            late_rows=replace(body.late_rows, side=rows),
+        )
+        self.disk.writer.commit(lambda now: placed(body, now))
+        self.disk.writer.note_published()
+        for each in self.followers:
+            each.through(fold)
+
+    def follow(self) -> Followed:
+        fold, eyes = self.disk.writer.fold, stderr_log(stream=self.lines)
+        made = Followed(
+            LateTableFollower(self.disk.log, self.shown, eyes), self.disk.log, fold, eyes
+        )
+        made.through(fold)
+        self.followers.append(made)
+        return made
+
+    def place(self) -> Path:
+        return Path(self.disk.log.layout.late_shown)
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        lines = [json.loads(line) for line in self.lines.getvalue().splitlines()]
+        return [line for line in lines if line["event"] == name]
+
+
+@pytest.fixture
+def route(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Route]:
+    for name in ("FIRST_PAUSE_S", "LONGEST_PAUSE_S"):
+        monkeypatch.setattr(runner, name, 0.01)
+    made = Route(tmp_path)
+    yield made
+    for follower in made.followers:
+        follower.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.01)
+
+
+def test_partitions_of_late_files_are_shown_where_the_files_lie(route: Route) -> None:
+    route.late("05", "06")
+    follower = route.follow()
+    assert follower.settle(PATIENCE_S)
+    late = Path(route.disk.log.layout.late)
+    assert route.shown.folders == {
+        (DAY, hour): str(late / f"dt={DAY}" / f"hr={hour}") for hour in ("05", "06")
+    }
+    route.late("07")
+    assert follower.settle(PATIENCE_S)
+    assert route.shown.hours == ["05", "06", "07"]
+
+
+def test_partition_that_is_shown_is_not_asked_for_with_each_late_row(route: Route) -> None:
+    route.late("05")
+    follower = route.follow()
+    assert follower.settle(PATIENCE_S)
+    route.late("05")
+    route.late("05", "06")
+    assert follower.settle(PATIENCE_S)
+    assert route.shown.calls == [[f"{DAY}/05"], [f"{DAY}/06"]]
+
+
+def test_next_driver_goes_on_from_the_place_and_anew_without_it(route: Route) -> None:
+    route.late("05")
+    first = route.follow()
+    assert first.settle(PATIENCE_S)
+    wait_until(route.place().exists)
+    first.close()
+    route.late("06")
+    second = route.follow()
+    assert second.settle(PATIENCE_S)
+    assert route.shown.calls == [[f"{DAY}/05"], [f"{DAY}/06"]]
+    second.close()
+    route.place().write_bytes(b"{")
+    assert route.follow().settle(PATIENCE_S)
+    assert route.shown.calls[2:] == [[f"{DAY}/05", f"{DAY}/06"]]
+
+
+def test_table_that_was_dropped_is_made_anew_with_all_that_came_late(route: Route) -> None:
+    route.late("05")
+    follower = route.follow()
+    assert follower.settle(PATIENCE_S)
+    follower.close()
+    route.shown.made = 0
+    again = route.follow()
+    assert again.settle(PATIENCE_S)
+    assert (route.shown.made, route.shown.hours) == (1, ["05"])
+    # One of the same name that was made later shows nothing yet, either.
+    again.close()
+    route.shown.make()
+    assert route.follow().settle(PATIENCE_S)
+    assert route.shown.hours == ["05"]
+
+
+def test_table_that_somebody_makes_again_while_the_route_runs_shows_all_anew(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_follow, "_COMPARE_EVERY_S", 0.01)
+    route.late("05")
+    assert route.follow().settle(PATIENCE_S)
+    route.shown.make()
+    wait_until(lambda: route.shown.hours == ["05"])
+
+
+def test_very_many_partitions_are_shown_in_pieces(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_follow, "_MOST", 2)
+    for number in range(5):
+        route.late(f"{number:02}")
+    assert route.follow().settle(PATIENCE_S)
+    assert [len(call) for call in route.shown.calls] == [2, 2, 1]
+    assert route.shown.hours == [f"{number:02}" for number in range(5)]
+
+
+def test_metastore_that_is_away_is_waited_for(route: Route) -> None:
+    route.late("05")
+    route.shown.failure = MetastoreUnavailableError("no answer")
+    follower = route.follow()
+    wait_until(lambda: "no answer" in follower.trouble)
+    assert route.events("follower_waits")
+    route.shown.failure = None
+    assert follower.settle(PATIENCE_S)
+    assert follower.trouble == ""
+    assert route.shown.hours == ["05"]
+
+
+def test_record_that_is_gone_is_told_and_nothing_behind_it_is_passed_over(route: Route) -> None:
+    for hour in ("05", "06", "07"):
+        route.late(hour)
+    seqs = [record.seq for record, _ in route.disk.log.records()]
+    record = Path(route.disk.log.layout.record(seqs[-2]))
+    whole = record.read_bytes()
+    record.unlink()
+    route.follow()
+    wait_until(lambda: bool(route.events("follower_waits")))
+    assert f"slot {seqs[-2]} is missing" in str(route.events("follower_waits")[0]["error"])
+    assert not route.place().exists()
+    record.write_bytes(whole)
+    wait_until(lambda: route.shown.hours == ["05", "06", "07"])
+
+
+def test_metastore_that_refuses_partitions_is_asked_less_and_less_often(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "LONGEST_PAUSE_S", 0.04)
+    route.late("05")
+    route.shown.show_failure = MetastoreUnavailableError("no answer")
+    route.follow()
+    wait_until(lambda: len(route.events("follower_waits")) >= 4)
+    route.shown.show_failure = None
+    wait_until(lambda: route.shown.hours == ["05"])
+
+
+def test_table_that_cannot_be_one_is_told_and_holds_up_no_end_of_a_run(route: Route) -> None:
+    route.late("05")
+    route.shown.failure = TableMismatchError("its columns differ", where="ods.late")
+    follower = route.follow()
+    wait_until(lambda: bool(route.events("follower_waits")))
+    # It answers at once: nobody would wait for so long.
+    assert not follower.settle(86_400.0)
+    told = route.events("follower_waits")[0]
+    assert (told["code"], told["follower"]) == (TableMismatchError.code, "late_table")
+    route.shown.failure = None
+    wait_until(lambda: route.shown.hours == ["05"])
+
+
+def test_partition_that_somebody_made_himself_is_left_alone_and_tried_again(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(late_follow, "_PARKED_RETRY_S", 0.01)
+    route.late("05")
+    route.late("06")
+    route.shown.refused[DAY, "05"] = "location is /elsewhere"
+    follower = route.follow()
+    assert follower.settle(PATIENCE_S)
+    assert route.shown.hours == ["06"]
+    wait_until(lambda: len(route.shown.calls) > 3)
+    (told,) = route.events("late_partition_parked")
+    assert (told["values"], told["reason"]) == (f"{DAY}/05", "location is /elsewhere")
+    assert not route.place().exists(), "the next driver would not try again"
+    assert "1 partitions were left alone" in follower.trouble
+    route.shown.refused.clear()
+    wait_until(lambda: route.shown.hours == ["05", "06"])
+    wait_until(route.place().exists)

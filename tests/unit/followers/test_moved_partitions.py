@@ -1,0 +1,285 @@
+"""Folders that partitions have left: removed late, and never at the route's cost."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sluiceway.errors import FencedError
+from sluiceway.followers import moved_partitions
+from sluiceway.followers.moved_partitions import READERS_GRACE_S, MovedPartitions, OldFolder
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.partition_records import RemovedFile, ReplaceRecord
+from sluiceway.ledger.records import encode_record
+from sluiceway.observe.log import stderr_log
+from sluiceway.sinks.contract import DesiredPartition
+from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import BigInt
+from tools.ledger_records import fence, fold_of, record
+
+NOW = DesiredPartition(("20261120",), "/t/_sluiceway-3-x/dt=20261120", first="", moves="")
+
+
+def test_old_folder_stays_when_the_record_that_names_its_files_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [1000.0]
+    clock = SimpleNamespace(monotonic=lambda: seconds[0])
+    monkeypatch.setattr(moved_partitions, "time", clock)
+    layout = LedgerLayout(str(tmp_path), "orders")
+    record = Path(layout.record(3))
+    record.parent.mkdir(parents=True)
+    record.write_bytes(b"damaged")
+    old = tmp_path / "dt=20261120"
+    old.mkdir()
+    (old / "a.parquet").touch()
+    moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
+    moved.take([], [OldFolder("dt=20261120", 3, NOW)])
+    sink = cast("Any", SimpleNamespace(shown=lambda _: {NOW.values: NOW.location}))
+    for _ in range(63):
+        seconds[0] += 60.0
+        assert moved.due(sink) == []
+        moved.sweep()
+    assert seconds[0] > 1000.0 + READERS_GRACE_S
+    assert (old / "a.parquet").exists()
+    assert moved.take_gone() == set()
+
+
+def _moved_once(root: Path) -> MovedPartitions:
+    """A partition that has left its first folder, by the record of slot 3."""
+    layout = LedgerLayout(str(root), "orders")
+    removed = RemovedFile("a.parquet", BigInt(1), BigInt(1), "00000000")
+    body = ReplaceRecord(2, "dt=20261120", 1, "_sluiceway-3-x/dt=20261120", (removed,), ())
+    put = replace(record(fold_of(fence()), body), seq=3)
+    place = Path(layout.record(3))
+    place.parent.mkdir(parents=True)
+    place.write_bytes(encode_record(put))
+    old = root / "dt=20261120"
+    old.mkdir()
+    (old / "a.parquet").touch()
+    moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
+    moved.take([], [OldFolder("dt=20261120", 3, NOW)])
+    return moved
+
+
+def _sink(shown: dict[tuple[str, ...], str] | None) -> Any:
+    return SimpleNamespace(shown=lambda _: shown)
+
+
+def _look(moved: MovedPartitions, sink: Any) -> None:
+    moved.due(sink)
+    moved.sweep()
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {NOW.values: "/t/dt=20261120"},
+        {NOW.values: "/t/_sluiceway-2-y/dt=20261120"},
+        {},
+        None,
+    ],
+    ids=["the old folder", "a folder of before", "no such partition", "a table that cannot say"],
+)
+def test_old_folder_stays_while_readers_are_not_sent_to_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: dict[tuple[str, ...], str] | None
+) -> None:
+    seconds = [1000.0]
+    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    moved = _moved_once(tmp_path)
+    for _ in range(130):
+        seconds[0] += 60.0
+        _look(moved, _sink(shown))
+    assert (tmp_path / "dt=20261120" / "a.parquet").exists()
+    assert moved.take_gone() == set()
+    # And it is from the first look that shows the new one that the grace is counted.
+    right = _sink({NOW.values: NOW.location})
+    began = seconds[0] + 60.0
+    while (tmp_path / "dt=20261120").exists():
+        seconds[0] += 60.0
+        _look(moved, right)
+    assert seconds[0] - began == READERS_GRACE_S
+    assert moved.take_gone() == {"dt=20261120"}
+
+
+def test_grace_begins_anew_when_readers_were_sent_back_in_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    moved = _moved_once(tmp_path)
+    right, back = _sink({NOW.values: NOW.location}), _sink({NOW.values: "/t/dt=20261120"})
+    looks = [right] * 59 + [back] + [right] * 59
+    for sink in looks:
+        seconds[0] += 60.0
+        _look(moved, sink)
+    assert seconds[0] > READERS_GRACE_S
+    assert (tmp_path / "dt=20261120" / "a.parquet").exists()
+
+
+def test_partition_that_has_moved_is_compared_again_for_a_day_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [1000.0]
+    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    layout = LedgerLayout(str(tmp_path), "orders")
+    moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
+    assert moved.pause_s() is None
+    gone = replace(NOW, first="/t/dt=20261120")
+    never = DesiredPartition(("20261121",), "/t/dt=20261121")
+    moved.take([gone, never], [])
+    assert moved.due(_sink({})) == []
+    assert moved.pause_s() == 60.0
+    for _ in range(24 * 60 - 1):
+        seconds[0] += 60.0
+        assert moved.due(_sink({})) == [gone]
+    # The last call of a driver that has died has landed by then, or never will.
+    for _ in range(3):
+        seconds[0] += 60.0
+        moved.due(_sink({}))
+    assert moved.due(_sink({})) == []
+    assert moved.pause_s() is None
+
+
+def test_folder_that_is_left_again_waits_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    moved = _moved_once(tmp_path)
+    for _ in range(50):
+        seconds[0] += 60.0
+        _look(moved, _sink({NOW.values: NOW.location}))
+    later = replace(NOW, location="/t/_sluiceway-9-z/dt=20261120")
+    moved.take([], [OldFolder("dt=20261120", 3, later)])
+    for _ in range(60):
+        seconds[0] += 60.0
+        moved.take([], [OldFolder("dt=20261120", 3, later)])
+        _look(moved, _sink({NOW.values: later.location}))
+    assert (tmp_path / "dt=20261120" / "a.parquet").exists()
+    seconds[0] += 60.0
+    _look(moved, _sink({NOW.values: later.location}))
+    assert not (tmp_path / "dt=20261120").exists()
+
+
+def test_file_that_no_record_names_keeps_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = [0.0]
+    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    moved = _moved_once(tmp_path)
+    old = tmp_path / "dt=20261120"
+    (old / "somebody-elses.parquet").touch()
+    (old / "_SUCCESS").touch()
+    for _ in range(62):
+        seconds[0] += 60.0
+        _look(moved, _sink({NOW.values: NOW.location}))
+    assert [path.name for path in old.iterdir()] == ["somebody-elses.parquet"]
+    assert moved.take_gone() == {"dt=20261120"}
+    assert moved.take_gone() == set()
+
+
+def test_driver_that_stood_still_waits_for_readers_anew() -> None:
+    waiting = moved_partitions._Waiting(OldFolder("dt=20261120", 3, NOW))
+    assert [waiting.shown(float(at)) for at in (0, 60, 120, 240)] == [0.0, 60.0, 120.0, 240.0]
+    # Whoever has replaced it meanwhile may have sent readers back to the old folder.
+    assert [waiting.shown(float(at)) for at in (4_000, 4_060)] == [0.0, 60.0]
+
+
+class Rival:
+    """A metastore in which another driver moves the partition back between any two looks."""
+
+    def __init__(self) -> None:
+        self.location = "/t/dt=20261120"
+
+    def shown(self, partitions: object) -> dict[tuple[str, ...], str]:
+        del partitions
+        return {NOW.values: self.location}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    seconds = [1000.0]
+    monkeypatch.setattr(moved_partitions, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    return seconds
+
+
+def left_folder(root: Path) -> tuple[MovedPartitions, Path]:
+    """A partition that has moved, by the record in slot 3, with one file in its old folder."""
+    layout = LedgerLayout(str(root), "orders")
+    log = LedgerLog(LocalStorage(), layout)
+    removed = RemovedFile("a.parquet", BigInt(1), BigInt(0), "00000000")
+    body = ReplaceRecord(2, "dt=20261120", 1, "_sluiceway-3-x/dt=20261120", (removed,), ())
+    raw = encode_record(record(fold_of(fence()), body, seq=3))
+    Path(layout.record(3)).parent.mkdir(parents=True)
+    Path(layout.record(3)).write_bytes(raw)
+    old = root / "dt=20261120"
+    old.mkdir()
+    (old / "a.parquet").touch()
+    moved = MovedPartitions(log, stderr_log())
+    moved.take([], [OldFolder("dt=20261120", 3, NOW)])
+    return moved, old / "a.parquet"
+
+
+def pass_an_hour(moved: MovedPartitions, rival: Rival, clock: list[float]) -> int:
+    """Looks of a little more than the readers' grace; how often something was put right."""
+    repaired = 0
+    for _ in range(63):
+        clock[0] += 60.0
+        again = moved.due(cast("Any", rival))
+        repaired += len(again)
+        moved.sweep()
+    return repaired
+
+
+def test_old_folder_goes_when_each_look_for_an_hour_has_found_the_new_one(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, file = left_folder(tmp_path)
+    rival = Rival()
+    rival.location = NOW.location
+    assert pass_an_hour(moved, rival, clock) == 0
+    assert not file.exists()
+    assert moved.take_gone() == {"dt=20261120"}
+
+
+def test_old_folder_stays_while_another_driver_sends_readers_there_again_and_again(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    # What this driver puts right each time is no sign that readers have left the folder.
+    moved, file = left_folder(tmp_path)
+    assert pass_an_hour(moved, Rival(), clock) == 63
+    assert file.exists()
+
+
+def test_fenced_driver_removes_no_old_folder(tmp_path: Path, clock: list[float]) -> None:
+    moved, file = left_folder(tmp_path)
+    rival = Rival()
+    rival.location = NOW.location
+
+    def fenced() -> None:
+        raise FencedError("term 1 was taken over")
+
+    moved._ledger_log.check_held = fenced
+    with pytest.raises(FencedError):
+        pass_an_hour(moved, rival, clock)
+    assert file.exists()
+
+
+def test_hour_begins_anew_when_one_look_finds_readers_sent_back(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, file = left_folder(tmp_path)
+    rival = Rival()
+    old, rival.location = rival.location, NOW.location
+    for number in range(100):
+        clock[0] += 60.0
+        rival.location = old if number == 50 else NOW.location
+        assert len(moved.due(cast("Any", rival))) == (number == 50)
+        moved.sweep()
+    assert file.exists()
+    assert pass_an_hour(moved, rival, clock) == 0
+    assert not file.exists()

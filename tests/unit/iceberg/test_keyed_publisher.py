@@ -1,0 +1,235 @@
+"""Publishing changes of keyed rows: the table is what the last change of each key left."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from sluiceway.errors import FileLostError, MetastoreUnavailableError, SourceAgainError
+from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
+from tools.keyed_lake import KEYED, KEYED_BY_APP, KeyedLake
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> KeyedLake:
+    return KeyedLake(tmp_path)
+
+
+def test_the_last_change_of_a_key_counts_within_and_between_slots(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(1, 2, 3, 1, -3, app="a")
+    lake.commit(2, -1, 1, app="b")
+    publisher.publish()
+    lake.assert_equal()
+    lake.commit(-2, 4, app="c")
+    publisher.publish()
+    lake.assert_equal()
+    assert lake.wanted == {1: "b", 4: "c"}
+
+
+def test_a_key_is_deleted_that_was_never_there(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(-7)
+    assert publisher.publish() == lake.writer.fold.next_seq
+    lake.assert_equal()
+
+
+def test_a_row_moves_to_another_partition(tmp_path: Path) -> None:
+    lake = KeyedLake(tmp_path, KEYED_BY_APP)
+    publisher = lake.publisher()
+    lake.commit(1, 2, app="a")
+    publisher.publish()
+    lake.commit(1, app="b")
+    publisher.publish()
+    lake.assert_equal()
+
+
+@pytest.mark.parametrize("fault", ["lost", "answer_lost", "twice", "late"])
+def test_a_request_that_goes_astray_changes_nothing_but_time(lake: KeyedLake, fault: str) -> None:
+    catalog = lake.faulty()
+    publisher = lake.publisher(catalog)
+    for number in range(4):
+        lake.commit(1, number, -(number - 1) if number > 1 else 9, app=f"v{number}")
+        catalog.faults = [fault]
+        publisher.publish()
+        lake.assert_equal()
+    while catalog.kept:
+        assert "refused" in catalog.land()
+        lake.assert_equal()
+    assert all(catalog.said)
+
+
+def test_a_late_request_of_another_head_is_refused_and_resolved_again(lake: KeyedLake) -> None:
+    catalog = lake.faulty()
+    slow, quick = lake.publisher(catalog), lake.publisher()
+    lake.commit(1, 2, app="a")
+    quick.publish()
+    lake.commit(1, app="b")
+    catalog.faults = ["late"] * 3
+    with pytest.raises(MetastoreUnavailableError):
+        slow.publish()
+    quick.publish()
+    lake.commit(1, app="c")
+    quick.publish()
+    for _ in range(3):
+        assert "refused" in catalog.land()
+    slow.publish()
+    lake.assert_equal()
+
+
+def test_a_compaction_of_others_between_two_publishes_is_followed(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(*range(1, 20), app="a")
+    publisher.publish()
+    lake.commit(3, -4, app="b")
+    publisher.publish()
+    # As an engine's rewrite: new files, the same rows, the deletes applied.
+    table = lake.table()
+    table.overwrite(table.scan().to_arrow())
+    lake.commit(5, -3, app="c")
+    publisher.publish()
+    lake.assert_equal()
+
+
+def test_a_foreign_snapshot_between_look_and_request_is_resolved_again(lake: KeyedLake) -> None:
+    catalog = lake.faulty()
+    publisher = lake.publisher(catalog)
+    lake.commit(*range(1, 10), app="a")
+    publisher.publish()
+    lake.commit(2, -3, app="b")
+    send = catalog.send
+
+    def rewritten_before(table: object, request: object) -> str:
+        catalog.send = send  # type: ignore[method-assign]
+        table_now = lake.table()
+        table_now.overwrite(table_now.scan().to_arrow())
+        return send(table, request)  # type: ignore[arg-type]
+
+    catalog.send = rewritten_before  # type: ignore[method-assign]
+    publisher.publish()
+    lake.assert_equal()
+
+
+def test_files_stay_few_however_many_publishes_there_are(tmp_path: Path) -> None:
+    lake = KeyedLake(tmp_path)
+    publisher = lake.publisher()
+    chance = Random(5)  # noqa: S311 - a game
+    most = (0, 0)
+    for number in range(40):
+        rows = [chance.choice((1, 1, -1)) * chance.randrange(1, 60) for _ in range(12)]
+        lake.commit(*rows, app=f"v{number}")
+        publisher.publish()
+        found = lake.live()
+        most = max(most[0], found[0]), max(most[1], found[1])
+        if number % 10 == 9:
+            lake.assert_equal()
+    lake.assert_equal()
+    assert most[0] <= 3 * LIKE_FILES
+    assert most[1] <= MOST_DELETE_FILES
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_two_publishers_with_faults_make_the_table_that_the_log_says(
+    tmp_path: Path, seed: int
+) -> None:
+    chance = Random(seed)  # noqa: S311 - a game
+    lake = KeyedLake(tmp_path, chance.choice((KEYED, KEYED_BY_APP)))
+    catalogs = [lake.faulty(), lake.faulty()]
+    publishers = [lake.publisher(catalog) for catalog in catalogs]
+    for number in range(25):
+        rows = [chance.choice((1, 1, -1)) * chance.randrange(1, 15) for _ in range(5)]
+        lake.commit(*rows, app=chance.choice("abc"))
+        which = chance.randrange(2)
+        catalogs[which].faults = [
+            chance.choice(("lost", "late", "twice", "answer_lost", "pass")) for _ in range(2)
+        ]
+        publishers[which].publish()
+        lake.assert_equal()
+        if catalogs[1 - which].kept and chance.random() < 0.5:
+            catalogs[1 - which].land()
+            lake.assert_equal()
+        del number
+
+
+def test_a_file_of_changes_that_is_gone_or_altered_halts(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(1)
+    publisher.name_files()
+    (waiting,) = Path(lake.log.layout.table_root).rglob("app=a/*.parquet")
+    held = waiting.read_bytes()
+    waiting.write_bytes(held[:-1] + b"x")
+    with pytest.raises(FileLostError, match="checksum"):
+        publisher.publish()
+    waiting.unlink()
+    with pytest.raises(FileLostError, match="gone"):
+        publisher.publish()
+    waiting.write_bytes(held)
+    publisher.publish()
+    lake.assert_equal()
+
+
+def test_a_renamed_key_column_is_found_by_its_id(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(1, 2, app="a")
+    publisher.publish()
+    with lake.table().update_schema() as change:
+        change.rename_column("app", "application")
+    lake.commit(1, app="b")
+    publisher.publish()
+    found = lake.table().scan().to_arrow()
+    assert dict(zip(found["n"].to_pylist(), found["application"].to_pylist(), strict=True)) == {
+        1: "b",
+        2: "a",
+    }
+
+
+def test_a_snapshot_that_begins_again_halts(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.begins = True
+    lake.commit(1)
+    lake.begins = False
+    lake.commit(2, -1)
+    publisher.publish()
+    lake.assert_equal()
+    lake.begins = True
+    lake.commit(2)
+    with pytest.raises(SourceAgainError, match="deleted meanwhile"):
+        publisher.publish()
+    with pytest.raises(SourceAgainError):
+        lake.publisher().publish()
+
+
+def test_a_snapshot_that_begins_behind_changes_of_its_own_batch_halts(lake: KeyedLake) -> None:
+    lake.commit(1)
+    lake.begins = True
+    lake.commit(2)
+    with pytest.raises(SourceAgainError):
+        lake.publisher().publish()
+
+
+def test_a_long_backlog_is_published_in_pieces(
+    lake: KeyedLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.sinks.iceberg.keyed_publisher.KeyedPublisher.most_rows", 4)
+    for number in range(4):
+        lake.commit(1, 2, number + 3, app=f"v{number}")
+    publisher = lake.publisher()
+    while publisher.publish() < lake.writer.fold.next_seq:
+        pass
+    lake.assert_equal()
+    assert len(lake.table().metadata.snapshots) == 2
+
+
+def test_the_cache_of_keys_goes_with_its_publisher(
+    lake: KeyedLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(cache))
+    publisher = lake.publisher()
+    for app in "ab":
+        lake.commit(1, app=app)
+        publisher.publish()
+    assert len(list(cache.glob("sluiceway-keys-*/*.npy"))) > 0
+    publisher.table.close()
+    assert list(cache.iterdir()) == []

@@ -1,0 +1,56 @@
+"""New source partitions of a keyed route wait until the old ones are read."""
+
+from sluiceway.ledger.fold import Fold
+from sluiceway.observe.log import stderr_log
+from sluiceway.route.key_drain import KeyDrain
+from sluiceway.sources.contract import (
+    DiscoveredPartition,
+    LogBounds,
+    SourceIdentity,
+    SourcePartition,
+)
+from tools.ledger_records import data, fence, fold_of, sources, span
+
+
+def _found(*numbers: int) -> tuple[DiscoveredPartition, ...]:
+    identity = SourceIdentity("c", "t")
+    return tuple(
+        DiscoveredPartition(SourcePartition("orders", number), identity, 0) for number in numbers
+    )
+
+
+def _bounds(*ends: int) -> dict[SourcePartition, LogBounds]:
+    return {SourcePartition("orders", n): LogBounds(0, end, end) for n, end in enumerate(ends)}
+
+
+def _numbers(found: tuple[DiscoveredPartition, ...]) -> list[object]:
+    return [each.partition.partition for each in found]
+
+
+def test_a_new_partition_waits_for_the_time_and_then_for_the_others_ends() -> None:
+    now = [0.0]
+    drain = KeyDrain(60.0, stderr_log(level="error"), lambda: now[0])
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 5)))
+    assert _numbers(drain.admitted(_found(0), fold, _bounds(5))) == [0]
+    assert not drain.holds
+    assert _numbers(drain.admitted(_found(0, 1), fold, _bounds(5, 3))) == [0]
+    assert drain.holds
+    now[0] = 61.0
+    assert _numbers(drain.admitted(_found(0, 1), fold, _bounds(7, 3))) == [0]
+    # What comes after the ends that were seen is not waited for.
+    fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 7)))
+    assert _numbers(drain.admitted(_found(0, 1), fold, _bounds(9, 3))) == [0, 1]
+    assert not drain.holds
+
+
+def test_the_first_partitions_of_a_topic_wait_for_nobody() -> None:
+    drain = KeyDrain(60.0, stderr_log(level="error"))
+    assert _numbers(drain.admitted(_found(0, 1), Fold(), _bounds(5, 3))) == [0, 1]
+
+
+def test_a_route_without_a_key_holds_nothing_back() -> None:
+    drain = KeyDrain(None, stderr_log(level="error"))
+    assert _numbers(drain.admitted(_found(0, 1), fold_of(fence(), sources(0)), _bounds(5, 3))) == [
+        0,
+        1,
+    ]

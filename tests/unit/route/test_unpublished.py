@@ -1,0 +1,116 @@
+"""Commits go on while records are not published, up to a bound; then the route says for what."""
+
+from pathlib import Path
+
+import pytest
+
+from sluiceway.errors import StorageUnavailableError, UnpublishedError
+from sluiceway.followers import runner
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.route import held_route, route_session
+from sluiceway.sources.contract import LogBounds
+from sluiceway.storage.local import LocalStorage
+from tools.route_faults import wait_until
+from tools.session_on_disk import DiskTable, SessionOnDisk, session_on_disk
+
+
+class SlowStore(LocalStorage):
+    """Publishes nothing while it is `away`; notes what it has published, in order."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.published: list[str] = []
+
+    def publish(self, src: str, dst: str, *, size_bytes: int, crc32c: str) -> None:
+        if self.away:
+            raise StorageUnavailableError("the store is away", where=dst)
+        super().publish(src, dst, size_bytes=size_bytes, crc32c=crc32c)
+        self.published.append(dst)
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "FIRST_PAUSE_S", 0.02)
+    monkeypatch.setattr(runner, "LONGEST_PAUSE_S", 0.05)
+    monkeypatch.setattr(route_session, "PUBLISH_MOMENT_S", 0.05)
+    monkeypatch.setattr(route_session, "_SETTLE_S", 0.2)
+
+
+def _epochs_without_publishing(route: SessionOnDisk, store: SlowStore, most: int) -> None:
+    route.source.place = LogBounds(0, 100, 100)
+    route.session._now.max_unpublished = most
+    route.run_epoch(4)
+    store.away = True
+    for end in range(5, 5 + most):
+        route.run_epoch(end)
+
+
+def test_route_commits_up_to_its_bound_and_then_says_who_is_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlowStore()
+    with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
+        _epochs_without_publishing(route, store, 3)
+        fold = route.owned.fold
+        assert len(fold.unpublished) == 3
+        with pytest.raises(UnpublishedError, match=r"3 committed .*; files: .*store is away"):
+            route.plan()
+        assert fold.published_through < fold.next_seq - 2
+        store.away = False
+        wait_until(route.session._now.take_published)
+        route.run_epoch(20)
+        last = LedgerLog(LocalStorage(), route.owned.layout).fold()
+        assert last.published_through == fold.next_seq - 1
+    names = [path.rpartition("/")[2].split("-")[2] for path in store.published if "orders-" in path]
+    assert names == sorted(names, key=int)
+
+
+def test_epoch_that_is_planned_ahead_counts_the_one_whose_commit_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlowStore()
+    with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
+        _epochs_without_publishing(route, store, 2)
+        route.session._now.max_unpublished = 3
+        held = route.session._now
+        held.refuse_unpublished(in_flight=0)
+        with pytest.raises(UnpublishedError):
+            held.refuse_unpublished(in_flight=1)
+
+
+def test_epoch_under_way_alone_fills_a_bound_of_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session_on_disk(tmp_path / "t", monkeypatch, SlowStore()) as route:
+        held = route.session._now
+        held.max_unpublished = 1
+        assert held.owned.fold.unpublished == {}
+        held.refuse_unpublished(in_flight=0)
+        with pytest.raises(UnpublishedError):
+            held.refuse_unpublished(in_flight=1)
+
+
+def test_record_that_is_unpublished_for_long_holds_the_next_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlowStore()
+    with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
+        _epochs_without_publishing(route, store, 1)
+        route.session._now.max_unpublished = 100
+        route.plan()
+        monkeypatch.setattr(held_route, "LONGEST_UNPUBLISHED_S", 0.0)
+        with pytest.raises(UnpublishedError):
+            route.plan()
+
+
+def test_next_start_publishes_in_the_order_of_the_log_before_it_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, table = SlowStore(), DiskTable(tmp_path / "t")
+    with session_on_disk(tmp_path / "t", monkeypatch, store, table) as route:
+        _epochs_without_publishing(route, store, 3)
+    store.away, store.published = False, []
+    with session_on_disk(tmp_path / "t", monkeypatch, store, table) as route:
+        assert route.owned.fold.unpublished == {}
+        names = [path.rpartition("/")[2] for path in store.published if "orders-" in path]
+        assert [name.split("-")[2] for name in names] == ["1", "2", "3"]

@@ -1,0 +1,89 @@
+"""A log that ends below its committed end: a leader that lags, or a truncation."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from sluiceway.errors import SourceUnavailableError
+from sluiceway.ledger.fold import Fold
+from sluiceway.schedule import second_look
+from sluiceway.schedule.second_look import PATIENCE_S, SecondLook
+from sluiceway.sources.contract import LogBounds, SourcePartition
+from tools.ledger_records import data, fence, fold_of, sources, span
+
+ONE, TWO = SourcePartition("orders", 0), SourcePartition("orders", 1)
+BEHIND = LogBounds(0, 7, 7, leader_epoch=4)
+Pass = Callable[[float], None]
+
+
+@pytest.fixture
+def fold() -> Fold:
+    return fold_of(fence(), sources(0, 1), data(1, 0, span(0, 0, 9), span(1, 0, 2)))
+
+
+@pytest.fixture
+def let_pass(monkeypatch: pytest.MonkeyPatch) -> Pass:
+    """A clock that goes on only when it is told to."""
+    now = [100.0]
+
+    class Clock:
+        @staticmethod
+        def monotonic() -> float:
+            return now[0]
+
+    def let_pass(seconds: float) -> None:
+        now[0] += seconds
+
+    monkeypatch.setattr(second_look, "time", Clock)
+    return let_pass
+
+
+def _in_doubt(looks: SecondLook, fold: Fold, place: LogBounds) -> bool:
+    try:
+        looks.look(fold, {ONE: place, TWO: LogBounds(0, 2, 2)})
+    except SourceUnavailableError:
+        return True
+    return False
+
+
+def test_log_that_stays_behind_under_one_leader_is_believed(fold: Fold, let_pass: Pass) -> None:
+    looks = SecondLook()
+    with pytest.raises(SourceUnavailableError, match=r"\[0\].*ends at 7, the committed end is 9"):
+        looks.look(fold, {ONE: BEHIND})
+    let_pass(PATIENCE_S - 0.1)
+    assert _in_doubt(looks, fold, BEHIND)
+    let_pass(0.1)
+    assert not _in_doubt(looks, fold, BEHIND)
+
+
+def test_leader_that_has_caught_up_is_not_held_against_its_log_later(
+    fold: Fold, let_pass: Pass
+) -> None:
+    looks = SecondLook()
+    assert _in_doubt(looks, fold, BEHIND)
+    let_pass(PATIENCE_S)
+    assert not _in_doubt(looks, fold, LogBounds(0, 9, 9, leader_epoch=4))
+    assert _in_doubt(looks, fold, BEHIND)
+
+
+def test_another_leader_has_time_of_its_own(fold: Fold, let_pass: Pass) -> None:
+    looks = SecondLook()
+    assert _in_doubt(looks, fold, BEHIND)
+    let_pass(PATIENCE_S)
+    assert _in_doubt(looks, fold, replace(BEHIND, leader_epoch=5))
+    let_pass(PATIENCE_S)
+    assert not _in_doubt(looks, fold, replace(BEHIND, leader_epoch=5))
+
+
+def test_leader_that_does_not_answer_in_between_changes_nothing(fold: Fold, let_pass: Pass) -> None:
+    looks = SecondLook()
+    assert _in_doubt(looks, fold, BEHIND)
+    let_pass(PATIENCE_S)
+    looks.look(fold, {})
+    assert not _in_doubt(looks, fold, BEHIND)
+
+
+def test_retired_partition_is_nobodys_doubt() -> None:
+    gone = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9)), sources(0, retired=True))
+    SecondLook().look(gone, {ONE: BEHIND})

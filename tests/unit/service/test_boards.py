@@ -1,0 +1,131 @@
+"""Boards and alert rules name only what there is, and their files are well-formed."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from sluiceway.cli.app import run_command
+from sluiceway.observe.metrics import METRICS, MetricKind
+from sluiceway.service.alerts import ALERTS
+from sluiceway.service.board_files import RULES_FILE
+from sluiceway.service.boards import BOARDS
+from tools import boards_check
+from tools.alert_situations import SITUATIONS
+
+ROOT = Path(__file__).parents[3]
+_NAME = re.compile(r"sluiceway_[a-z0-9_]+")
+_SELECTOR = re.compile(r"(sluiceway_[a-z0-9_]+)\{([^}]*)\}")
+_LABEL = re.compile(r"([a-z_]+)(?:=~?|!=)\"")
+_BY = re.compile(r"by \(([^)]*)\)")
+
+
+def expressions() -> list[str]:
+    panels = [panel for board in BOARDS for panel in board.panels]
+    return [
+        *(query.expression for panel in panels for query in panel.queries),
+        *(alert.expression for alert in ALERTS),
+    ]
+
+
+def series_names() -> dict[str, set[str]]:
+    """Names as they stand on the page, with their labels."""
+    found = {}
+    for metric in METRICS:
+        labels = set(metric.all_labels)
+        if metric.kind is MetricKind.HISTOGRAM:
+            found[f"{metric.full_name}_bucket"] = labels | {"le"}
+        else:
+            found[metric.full_name] = labels
+    return found
+
+
+def test_expressions_name_only_metrics_that_exist() -> None:
+    known = series_names()
+    named = [name for text in expressions() for name in _NAME.findall(text)]
+    assert len(named) > 60
+    assert [name for name in named if name not in known] == []
+
+
+def test_expressions_use_only_labels_that_their_metrics_have() -> None:
+    known = series_names()
+    wrong = []
+    for text in expressions():
+        labels = set.union(*(known[name] for name in _NAME.findall(text)))
+        used = {label for _, inner in _SELECTOR.findall(text) for label in _LABEL.findall(inner)}
+        used |= {label.strip() for inner in _BY.findall(text) for label in inner.split(",")}
+        wrong += [(text, label) for label in used - labels]
+    assert wrong == []
+
+
+def test_every_metric_is_on_a_board() -> None:
+    text = " ".join(expressions())
+    assert [m.name for m in METRICS if m.full_name not in text] == []
+
+
+def test_board_without_a_variable_does_not_choose_by_it() -> None:
+    for board in BOARDS:
+        for panel in board.panels:
+            for query in panel.queries:
+                used = set(re.findall(r"\$(job_name|route)\b", query.expression))
+                assert used == set(board.variables), (board.title, panel.title)
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    assert run_command(["dashboards", "export", "--dir", str(tmp_path / "new" / "boards")]) == 0
+    return tmp_path / "new" / "boards"
+
+
+def test_exported_boards_are_whole(exported: Path) -> None:
+    for board in BOARDS:
+        made = json.loads((exported / f"{board.uid}.json").read_text())
+        assert [panel["title"] for panel in made["panels"]] == [p.title for p in board.panels]
+        assert len({panel["id"] for panel in made["panels"]}) == len(board.panels)
+        places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in made["panels"]}
+        assert len(places) == len(board.panels)
+        assert all(panel["targets"] for panel in made["panels"])
+        names = [each["name"] for each in made["templating"]["list"]]
+        assert names == ["datasource", *board.variables]
+
+
+def test_exported_rules_are_well_formed(exported: Path) -> None:
+    found = YAML(typ="safe").load((exported / RULES_FILE).read_text())
+    rules = found["groups"][0]["rules"]
+    assert [rule["alert"] for rule in rules] == [alert.name for alert in ALERTS]
+    assert [rule["expr"] for rule in rules] == [alert.expression for alert in ALERTS]
+    for rule in rules:
+        assert re.fullmatch(r"[0-9]+[smh]", rule["for"])
+        assert rule["labels"]["severity"] in ("page", "ticket")
+        assert rule["annotations"]["summary"]
+
+
+def test_alerts_are_those_of_the_design_each_with_a_situation_and_a_paragraph() -> None:
+    names = [alert.name for alert in ALERTS]
+    assert names == [
+        *("StaleCommit", "Lag", "LagGrowing", "DirtyRate", "PartitionOverdue"),
+        *("EpochFailing", "FollowerBehind", "RestartLoop", "NoData"),
+    ]
+    assert list(SITUATIONS) == names
+    runbook = (ROOT / "docs/runbook.md").read_text()
+    assert [name for name in names if f"\n### {name}\n" not in runbook] == []
+
+
+def test_files_that_cannot_be_written_end_in_one_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    assert run_command(["dashboards", "export", "--dir", str(tmp_path / "file")]) == 5
+    assert "the files cannot be written" in capsys.readouterr().err
+
+
+def test_check_names_what_is_missing_and_does_not_pass(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert boards_check.main() == 1
+    told = capsys.readouterr()
+    assert "prometheus, promtool missing" in told.err
+    assert told.out == ""

@@ -1,0 +1,329 @@
+"""The reader and the client against servers that fail, lie and come back."""
+
+import re
+import ssl
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluiceway.conformance.reading import read_rows, read_to_stop
+from sluiceway.errors import (
+    JobFileError,
+    OffsetsLostError,
+    SourceUnavailableError,
+    TaskFailedError,
+    TopicNotFoundError,
+    UnhealthyEnvironmentError,
+)
+from sluiceway.sources.contract import LogBounds, SourcePartition, Split
+from sluiceway.sources.rocketmq.client import RocketMqSourceClient
+from sluiceway.sources.rocketmq.frames import WireError
+from sluiceway.sources.rocketmq.options import read_options
+from sluiceway.sources.rocketmq.reader import RocketMqSplitReader
+from tools.rocketmq_fake import (
+    BUSY,
+    MOVED,
+    NO_TOPIC,
+    NOT_FOUND,
+    RETRY,
+    FakeRocketMq,
+    Request,
+    reply_frame,
+    stored_message,
+)
+
+PULL = 11
+LOG = SourcePartition("t", "broker-a/0")
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeRocketMq]:
+    with FakeRocketMq() as server:
+        yield server
+
+
+def reader_of(fake: FakeRocketMq, *splits: Split, **options: str) -> RocketMqSplitReader:
+    return RocketMqSplitReader(splits, read_options({"name_servers": fake.address, **options}))
+
+
+def client_of(fake: FakeRocketMq) -> RocketMqSourceClient:
+    return RocketMqSourceClient(read_options({"name_servers": fake.address}), 5.0)
+
+
+def bodies(count: int, first: int = 0) -> list[bytes]:
+    return [b"%d" % number for number in range(first, first + count)]
+
+
+class Once:
+    """Answers the first pulls otherwise, each kind once."""
+
+    def __init__(self, *answers: tuple[int, bytes]) -> None:
+        self._left = list(answers)
+
+    def __call__(self, request: Request) -> bytes | None:
+        if request.code != PULL or not self._left:
+            return None
+        code, body = self._left.pop(0)
+        return reply_frame(request.opaque, code, body=body)
+
+
+@pytest.mark.parametrize("code", [BUSY, 215, 14, RETRY, NOT_FOUND])
+def test_broker_that_asks_to_come_again_is_asked_again(fake: FakeRocketMq, code: int) -> None:
+    fake.queues[0].add(*bodies(9))
+    fake.answer = Once((code, b""), (code, b""))
+    reader = reader_of(fake, Split(LOG, 0, stop_offset=9))
+    assert read_to_stop(reader).offsets() == list(range(9))
+    reader.close(reusable=True)
+
+
+def test_connection_that_is_lost_is_made_anew(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(3))
+    reader = reader_of(fake, Split(LOG, 0))
+    assert read_rows(reader, 3).values() == bodies(3)
+    fake.cut()
+    fake.queues[0].add(*bodies(4, 3))
+    assert read_rows(reader, 4).values() == bodies(4, 3)
+    (end,) = reader.ends()
+    reader.close(reusable=True)
+    assert (end.end_offset, end.rows, end.gaps) == (7, 7, 0)
+
+
+def test_server_that_is_away_gives_nothing_in_time() -> None:
+    with FakeRocketMq() as fake:
+        options = read_options({"name_servers": fake.address})
+    reader = RocketMqSplitReader([Split(LOG, 0)], options)
+    began_s = time.monotonic()
+    assert reader.read(0.3) == []
+    assert time.monotonic() - began_s >= 0.3
+    reader.close(reusable=False)
+
+
+def test_offset_below_the_log_is_lost(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(9))
+    fake.queues[0].start = 5
+    reader = reader_of(fake, Split(LOG, 2))
+    with pytest.raises(OffsetsLostError, match=r"offset 2 is gone: .* from 5 to 9") as failure:
+        read_rows(reader, 1)
+    reader.close(reusable=False)
+    assert failure.value.where == "t[broker-a/0]"
+
+
+def test_moved_offset_that_the_log_has_is_asked_for_again(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(4))
+    fake.answer = Once((MOVED, b""))
+    reader = reader_of(fake, Split(LOG, 1, stop_offset=4))
+    assert read_to_stop(reader).offsets() == [1, 2, 3]
+    reader.close(reusable=True)
+
+
+def test_replica_that_is_behind_says_nothing_about_the_log(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(4))
+    fake.replica_only = True
+    fake.answer = Once((MOVED, b""), (RETRY, b""))
+    reader = reader_of(fake, Split(LOG, 0, stop_offset=4))
+    assert read_to_stop(reader).offsets() == [0, 1, 2, 3]
+    reader.close(reusable=True)
+
+
+def test_row_below_the_start_is_compared_with_its_mark(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(4))
+    reader = reader_of(fake, Split(LOG, 0, stop_offset=3))
+    read_to_stop(reader)
+    mark = reader.ends()[0].leader_epoch
+    reader.close(reusable=True)
+    assert mark is not None
+    again = reader_of(fake, Split(LOG, 3, stop_offset=4, leader_epoch=mark))
+    assert read_to_stop(again).offsets() == [3]
+    again.close(reusable=True)
+    other = reader_of(fake, Split(LOG, 3, leader_epoch=mark + 1))
+    with pytest.raises(OffsetsLostError, match="offset 2 is not the one that was read") as failure:
+        read_rows(other, 1)
+    other.close(reusable=False)
+    assert failure.value.evidence["leader_epoch"] == str(mark + 1)
+
+
+def test_mark_is_not_compared_when_retention_took_the_row(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(4))
+    fake.queues[0].start = 3
+    reader = reader_of(fake, Split(LOG, 3, stop_offset=4, leader_epoch=1))
+    assert read_to_stop(reader).offsets() == [3]
+    reader.close(reusable=True)
+
+
+def test_mark_is_compared_at_the_end_of_the_log(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(4))
+    reader = reader_of(fake, Split(LOG, 4, leader_epoch=1))
+    with pytest.raises(OffsetsLostError, match="offset 3 is not the one"):
+        read_rows(reader, 1)
+    reader.close(reusable=False)
+
+
+def test_hole_is_believed_when_a_second_connection_meets_it(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(6))
+    del fake.queues[0].messages[2], fake.queues[0].messages[3]
+    reader = reader_of(fake, Split(LOG, 0, stop_offset=6))
+    assert read_to_stop(reader).offsets() == [0, 1, 4, 5]
+    (end,) = reader.ends()
+    reader.close(reusable=True)
+    assert (end.rows, end.gaps) == (4, 2)
+    assert fake.connections == 2
+
+
+def test_rows_that_one_answer_left_out_are_read(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(6))
+    fake.answer = Once((0, fake.queues[0].messages[4]))
+    reader = reader_of(fake, Split(LOG, 0, stop_offset=6))
+    assert read_to_stop(reader).offsets() == list(range(6))
+    reader.close(reusable=True)
+
+
+def test_messages_without_a_wanted_tag_are_gaps(fake: FakeRocketMq) -> None:
+    for tag in (b"A", b"B", b"AB", b"A"):
+        fake.queues[0].add(b"x", properties=b"TAGS\x01" + tag + b"\x02")
+    fake.queues[0].add(b"none")
+    reader = reader_of(fake, Split(LOG, 0, stop_offset=5), tags="A || AB")
+    assert read_to_stop(reader).offsets() == [0, 2, 3]
+    (end,) = reader.ends()
+    reader.close(reusable=True)
+    assert (end.end_offset, end.rows, end.gaps) == (5, 3, 2)
+
+
+def test_born_time_is_the_record_time_where_it_is_asked_for(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(b"x", stored_ms=1_000)
+    for record_time, wanted in (("stored", 1_000), ("born", 995)):
+        reader = reader_of(fake, Split(LOG, 0, stop_offset=1), record_time=record_time)
+        (batch,) = read_to_stop(reader).batches
+        reader.close(reusable=True)
+        assert list(batch.timestamps_ms()) == [wanted]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        stored_message(b"x", topic="other"),
+        stored_message(b"x", queue=1),
+        stored_message(b"x") + stored_message(b"x"),
+    ],
+)
+def test_message_of_elsewhere_fails_the_task(fake: FakeRocketMq, wrong: bytes) -> None:
+    fake.answer = Once((0, wrong))
+    reader = reader_of(fake, Split(LOG, 0))
+    with pytest.raises(TaskFailedError):
+        read_rows(reader, 1)
+    reader.close(reusable=False)
+
+
+def test_altered_message_fails_the_task(fake: FakeRocketMq) -> None:
+    fake.answer = Once((0, stored_message(b"x", crc=1)))
+    reader = reader_of(fake, Split(LOG, 0))
+    with pytest.raises(WireError, match="checksum"):
+        read_rows(reader, 1)
+    reader.close(reusable=False)
+
+
+@pytest.mark.parametrize(("code", "kind"), [(16, UnhealthyEnvironmentError), (29, TaskFailedError)])
+def test_refusal_is_told(fake: FakeRocketMq, code: int, kind: type[Exception]) -> None:
+    fake.answer = Once((code, b""))
+    reader = reader_of(fake, Split(LOG, 0))
+    with pytest.raises(kind, match="as told"):
+        read_rows(reader, 1)
+    reader.close(reusable=False)
+
+
+def test_client_bounds_come_of_masters_only(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(4))
+    client = client_of(fake)
+    client.discover(["t"])
+    assert client.bounds([LOG]) == {LOG: LogBounds(0, 4, 4)}
+    fake.cut()
+    assert client.bounds([LOG]) == {LOG: LogBounds(0, 4, 4)}, "a connection that died is made anew"
+    fake.replica_only = True
+    client.close()
+    other = client_of(fake)
+    with pytest.raises(SourceUnavailableError, match="no master of it is registered"):
+        other.bounds([LOG])
+    other.close()
+
+
+def test_client_topic_that_was_there_is_looked_for_again(fake: FakeRocketMq) -> None:
+    def gone(request: Request) -> bytes | None:
+        return reply_frame(request.opaque, NO_TOPIC) if request.code == 105 else None
+
+    fake.answer = gone
+    client = client_of(fake)
+    with pytest.raises(TopicNotFoundError, match=re.escape("topic not found: t")):
+        client.discover(["t"])
+    fake.answer = lambda _: None
+    assert [one.partition for one in client.discover(["t"])] == [LOG]
+    fake.answer = gone
+    with pytest.raises(SourceUnavailableError, match="no broker serves topic t now"):
+        client.discover(["t"])
+    client.close()
+
+
+@pytest.mark.parametrize("guess", [0, 1, 2, 3, 4, 9])
+@pytest.mark.parametrize(("at", "wanted"), [(0, 0), (3, 3), (4, 4), (5, 5)])
+def test_client_start_by_time_does_not_rely_on_the_broker(
+    fake: FakeRocketMq, guess: int, at: int, wanted: int
+) -> None:
+    fake.queues[0].add(*bodies(5))
+
+    def answer(request: Request) -> bytes | None:
+        if request.code != 29:
+            return None
+        return reply_frame(request.opaque, fields={"offset": str(guess)})
+
+    fake.answer = answer
+    client = client_of(fake)
+    assert client.offsets_at([LOG], 1_700_000_000_000 + at) == {LOG: wanted}
+    client.close()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate that nobody but itself has signed, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    found = (folder / "cert.pem", folder / "key.pem")
+    command = [
+        *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=broker"),
+        *("-days", "2", "-out", str(found[0]), "-keyout", str(found[1])),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return found
+
+
+@pytest.mark.parametrize("trusting", ["ca_file", "verify"])
+def test_connections_are_encrypted(certificate: tuple[Path, Path], trusting: str) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    more = {"ca_file": str(certificate[0])} if trusting == "ca_file" else {"verify": "false"}
+    with FakeRocketMq(tls=context) as fake:
+        fake.queues[0].add(*[b"x" * 100_000] * 8)
+        reader = reader_of(fake, Split(LOG, 0, stop_offset=8), tls="true", **more)
+        assert read_to_stop(reader).offsets() == list(range(8))
+        reader.close(reusable=True)
+
+
+def test_server_whose_certificate_nobody_has_signed_is_not_trusted(
+    certificate: tuple[Path, Path],
+) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*certificate)
+    with FakeRocketMq(tls=context) as fake:
+        options = read_options({"name_servers": fake.address, "tls": "true"})
+        client = RocketMqSourceClient(options, 5.0)
+        with pytest.raises(SourceUnavailableError, match="certificate verify failed"):
+            client.discover(["t"])
+        client.close()
+
+
+def test_pem_file_that_is_not_there_is_told(fake: FakeRocketMq) -> None:
+    options = read_options({"name_servers": fake.address, "tls": "true", "ca_file": "/no/ca.pem"})
+    client = RocketMqSourceClient(options, 5.0)
+    with pytest.raises(JobFileError, match="PEM file") as failure:
+        client.discover(["t"])
+    client.close()
+    assert failure.value.where == "/no/ca.pem"

@@ -1,0 +1,80 @@
+"""The block of a RocketMQ connection: what it gives the source, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from sluiceway.config.compile import compile_route
+from sluiceway.errors import JobFileError
+from sluiceway.sources.rocketmq.frames import Credentials
+from sluiceway.sources.rocketmq.options import read_options
+from sluiceway.spec.loader import load_job
+
+JOB = """\
+version: 1
+name: app
+connections:
+  mq: {rocketmq: BLOCK}
+  hms: {metastore: {uri: "thrift://m:9083"}}
+source: {connection: mq, topics: [orders], start: {offsets: {orders: {broker-a/0: 12}}}}
+format: {json: {}}
+table:
+  hive: {connection: hms, name: ods.orders}
+  columns: [{name: id, type: bigint}]
+  partition_by: []
+  meta: [partition]
+dirty: DIRTY
+"""
+
+
+def written(folder: Path, block: str, dirty: str = "{}") -> Path:
+    path = folder / "job.yaml"
+    path.write_text(JOB.replace("BLOCK", block).replace("DIRTY", dirty))
+    return path
+
+
+def test_block_becomes_options_of_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQ_SECRET", "hidden")
+    block = (
+        "{name_servers: [a:1, b:2], tls: {verify: false}, "
+        'acl: {access_key: k, secret_key: "${env:MQ_SECRET}"}, tags: "A || B", record_time: born}'
+    )
+    job = load_job(written(tmp_path, block))
+    route = compile_route(job.spec.routes[0])
+    assert route.source.kind == "rocketmq"
+    found = read_options(dict(route.source.options))
+    assert (found.name_servers, found.credentials) == (("a:1", "b:2"), Credentials("k", "hidden"))
+    assert found.tls is not None
+    assert found.tls.verify is False
+    assert (found.tags, found.record_time) == (frozenset({b"A", b"B"}), "born")
+    assert route.start.offsets == (("orders", "broker-a/0", 12),)
+    assert [column.kind for column in route.meta] == ["partition_text"]
+    assert "hidden" not in repr((route.source, found))
+
+
+@pytest.mark.parametrize(
+    ("block", "why"),
+    [
+        ("{name_servers: []}", "at least one name server"),
+        ("{name_servers: [a]}", "`host:port` of a name server"),
+        ("{}", "name_servers"),
+        ("{name_servers: [a:1], acl: {access_key: k}}", "secret_key"),
+        ("{name_servers: [a:1], record_time: now}", "record_time|'stored' or 'born'|stored"),
+        ("{name_servers: [a:1], group: g}", "group"),
+    ],
+)
+def test_wrong_block_is_told(tmp_path: Path, block: str, why: str) -> None:
+    with pytest.raises(JobFileError, match=why):
+        load_job(written(tmp_path, block))
+
+
+@pytest.mark.parametrize("store", ["{topic: dirty}", "{table: ods.dirty}"])
+def test_stores_of_dirty_rows_that_need_numbers_or_kafka_are_refused(
+    tmp_path: Path, store: str
+) -> None:
+    path = written(tmp_path, "{name_servers: [a:1]}", f"{{store: {store}}}")
+    with pytest.raises(JobFileError, match="dirty rows") as failure:
+        compile_route(load_job(path).spec.routes[0])
+    assert failure.value.where == "dirty.store"

@@ -1,0 +1,104 @@
+"""Job files of tables with a key: what they say, and what is refused beside one."""
+
+from pathlib import Path
+
+import pytest
+
+from sluiceway.config.compile import compile_route
+from sluiceway.errors import Fatal, JobFileError, NotInThisVersionError
+from sluiceway.spec.loader import parse_job
+from sluiceway.spec.models import RouteSpec
+from sluiceway.worker.plan import KeyForm, KeyRule
+
+KEYED = """\
+version: 1
+name: small
+connections:
+  main: {kafka: {bootstrap_servers: "k1:9092"}}
+  lake: {iceberg: {sql: {uri: "sqlite:////c.db", warehouse: "file:///w"}}}
+source: {connection: main, topics: [a]}
+format: {debezium: {}}
+table:
+  iceberg: {connection: lake, name: ods.small}
+  key: [id]
+  columns: [{name: id, type: bigint}, {name: r, type: double}, {name: app, type: string}]
+  partition_by: [{column: app}]
+  meta: [partition, offset]
+"""
+
+
+def load(text: str) -> RouteSpec:
+    (route,) = parse_job(text.encode(), Path("job.yaml"), {}).spec.routes
+    return route
+
+
+def test_a_key_reaches_the_tasks_the_decoder_and_the_table() -> None:
+    config = compile_route(load(KEYED))
+    assert config.key == KeyRule(("id",), KeyForm.CONNECT, 600.0)
+    assert ("key", '["id"]') in config.format.options
+    lake = config.hive.lake
+    assert lake is not None
+    assert (lake.key, lake.offset_column, lake.partition_column) == (
+        *(("id",), "_offset"),
+        "_source_partition",
+    )
+
+
+def test_maxwells_records_have_keys_of_their_own_form_or_one_partition() -> None:
+    text = KEYED.replace("debezium", "maxwell")
+    key = compile_route(load(text)).key
+    assert key is not None
+    assert key.form is KeyForm.PREFIXED
+    text = text.replace("key: [id]", "key: [id]\n  key_order: one_partition\n  key_drain: 1m")
+    assert compile_route(load(text)).key == KeyRule(("id",), None, 60.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("key: [id]", "key: id", "expected a list of columns"),
+        ("key: [id]", "key: []", "expected a list of columns"),
+        ("key: [id]", "key: [nr]", "expected a declared column, got `nr`"),
+        ("key: [id]", "key: [r]", "expected a key of whole numbers"),
+        ("key: [id]", "key: [id, ID]", "expected `ID` once"),
+        ("key: [id]", "key_drain: 1m", "expected `key_drain` beside `key` only"),
+        ("key: [id]", "key_order: by_key", "expected `key_order` beside `key` only"),
+        ("[partition, offset]", "[offset]", "expected `meta` with partition, offset"),
+        ("topics: [a]", "topics: [a, b]", "expected `meta` with topic, partition, offset"),
+        ("[{column: app}]", "[{name: p, constant: x}]", "expected partitions by columns"),
+        (
+            "format: {debezium: {}}",
+            "format: {debezium: {}}\nready: {}\nevent_time: {field: app}",
+            "expected no `event_time` beside `key`",
+        ),
+        (
+            "{name: id, type: bigint}",
+            "{name: id, type: bigint, default: 1}",
+            "`id` has `default`",
+        ),
+    ],
+)
+def test_what_has_no_meaning_with_a_key_is_refused_where_it_stands(
+    old: str, new: str, said: str
+) -> None:
+    assert old in KEYED
+    with pytest.raises(JobFileError) as caught:
+        load(KEYED.replace(old, new))
+    assert said in caught.value.message
+    assert "job.yaml:" in caught.value.message
+
+
+@pytest.mark.parametrize("named", ["canal", "json", "csv"])
+def test_other_formats_with_a_key_are_refused_by_name(named: str) -> None:
+    with pytest.raises(Fatal, match=f"`key` with the format {named} is not in this version"):
+        load(KEYED.replace("debezium", named))
+    with pytest.raises((NotInThisVersionError, JobFileError)):
+        load(KEYED.replace("debezium", named))
+
+
+def test_a_key_of_a_hive_table_is_refused() -> None:
+    text = KEYED.replace("iceberg: {connection: lake, ", "hive: {connection: hms, ").replace(
+        "  lake: {iceberg", '  hms: {metastore: {uri: "thrift://h:9083"}}\n  lake: {iceberg'
+    )
+    with pytest.raises(JobFileError, match="expected `key` in tables of the kind iceberg only"):
+        load(text)

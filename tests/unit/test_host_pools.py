@@ -1,0 +1,103 @@
+"""Threads of a process: few, shared, and none held up by a connection that does not answer."""
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sluiceway.host.store_calls import StoreCalls
+from sluiceway.host.work_pool import WorkPool
+
+PATIENCE_S = 60.0
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+def test_dead_connection_holds_four_threads_and_nobody_else() -> None:
+    pool, gate, stuck, done = WorkPool(), threading.Event(), list[int](), list[int]()
+
+    def hang() -> None:
+        stuck.append(1)
+        assert gate.wait(PATIENCE_S)
+
+    works = [pool.add(hang, "dead") for _ in range(20)]
+    for work in works:
+        work.wake()
+    for _ in range(20):
+        pool.add(lambda: done.append(1), "alive").wake()
+    wait_for(lambda: len(done) == 20)
+    assert len(stuck) == 4
+    gate.set()
+    wait_for(lambda: len(stuck) == 20)
+
+
+def test_threads_do_not_grow_with_works() -> None:
+    pool, inside, most, lock, done = WorkPool(), [0], [0], threading.Lock(), list[int]()
+
+    def act() -> None:
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        time.sleep(0.001)
+        with lock:
+            inside[0] -= 1
+            done.append(1)
+
+    for _ in range(500):
+        pool.add(act).wake()
+    wait_for(lambda: len(done) == 500)
+    assert most[0] <= 16
+
+
+def test_work_is_called_again_after_its_pause_and_when_woken_amid_its_turn() -> None:
+    pool, turns, inside, gate = WorkPool(), list[float](), threading.Event(), threading.Event()
+
+    def act() -> float | None:
+        turns.append(time.monotonic())
+        inside.set()
+        assert gate.wait(PATIENCE_S)
+        return 0.05 if len(turns) == 2 else None
+
+    work = pool.add(act)
+    work.wake()
+    assert inside.wait(PATIENCE_S)
+    work.wake()
+    gate.set()
+    wait_for(lambda: len(turns) == 3)
+    assert turns[2] - turns[1] >= 0.05
+    assert work.end(PATIENCE_S)
+    work.wake()
+    time.sleep(0.05)
+    assert len(turns) == 3
+
+
+class Crash(BaseException):
+    """The end of the process."""
+
+
+def test_calls_are_made_four_at_once_and_end_with_the_first_error_of_any_kind() -> None:
+    calls, inside, most, lock, made = StoreCalls(), [0], [0], threading.Lock(), list[int]()
+
+    def act(item: int) -> None:
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+            made.append(item)
+        time.sleep(0.005)
+        with lock:
+            inside[0] -= 1
+        if item == 50:
+            raise Crash
+
+    calls.each(act, range(40))
+    assert sorted(made) == list(range(40))
+    assert most[0] == 4
+    with pytest.raises(Crash):
+        calls.each(act, range(50, 500))
+    assert max(made) < 400

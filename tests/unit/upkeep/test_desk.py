@@ -1,0 +1,63 @@
+"""Records of background work: whoever asks is told, whatever happens."""
+
+from pathlib import Path
+
+import pytest
+
+from sluiceway.errors import FencedError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import ClosedPrefix
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.storage.local import LocalStorage
+from sluiceway.upkeep.desk import Build, RouteDesk
+
+
+def test_bug_in_a_record_is_told_to_whoever_waits_for_it(tmp_path: Path) -> None:
+    desk = RouteDesk(LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders")), ())
+
+    def build(fold: Fold) -> None:
+        raise KeyError("a partition that is not there")
+
+    answer = desk.ask(build)
+
+    def put(made: Build) -> int | None:
+        made(Fold())
+        return None
+
+    with pytest.raises(KeyError):
+        desk.serve(put)
+    assert answer.done()
+    assert isinstance(answer.exception(), KeyError)
+
+
+def test_sealed_prefix_is_not_said_to_be_closed_any_more_nor_waited_for(tmp_path: Path) -> None:
+    log = LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders"))
+    desk = RouteDesk(log, ["hr=07", "hr=08"])
+    fold = Fold(closed={"hr=08": ClosedPrefix(5)}, sealed={"hr=07": 9})
+    assert not desk.is_waited_for(fold)
+    desk.forget_sealed(["hr=07"])
+    assert desk.closed() == ("hr=08",)
+    desk.close_prefix("hr=09")
+    assert desk.is_waited_for(fold)
+
+
+def fenced() -> None:
+    """What a log says whose driver was replaced."""
+    raise FencedError("term 1 was taken over")
+
+
+def test_fenced_driver_shows_nobody_what_its_fold_has(tmp_path: Path) -> None:
+    log = LedgerLog(LocalStorage(), LedgerLayout(str(tmp_path), "orders"))
+    desk = RouteDesk(log, ())
+    log.check_held = fenced
+    seen: list[Fold] = []
+    answer = desk.ask(seen.append)
+
+    def put(made: Build) -> int | None:
+        made(Fold())
+        return None
+
+    with pytest.raises(FencedError):
+        desk.serve(put)
+    assert (seen, answer.done()) == ([], False)

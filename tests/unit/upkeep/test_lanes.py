@@ -1,0 +1,256 @@
+"""Lanes of a route: one request or lane that cannot go on holds nothing else up."""
+
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from sluiceway.errors import (
+    FencedError,
+    LedgerCorruptError,
+    StorageRefusedError,
+    StorageUnavailableError,
+)
+from sluiceway.ledger.dirty_sources import DirtySource
+from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneRange
+from sluiceway.ledger.lane_state import LaneState
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.observe.log import stderr_log
+from sluiceway.operate.replay import follow
+from sluiceway.storage.local import LocalStorage
+from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep import lanes as lanes_module
+from sluiceway.upkeep.lanes import LaneHooks, Lanes
+from sluiceway.upkeep.requests import LaneRequest, put_answer, put_request, take_answer
+from tools.ledger_records import LEDGER, data, fence, sources, span
+
+
+class _Clock:
+    """Time that only the test moves."""
+
+    now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class _Store(LocalStorage):
+    """Refuses to remove what belongs to somebody else."""
+
+    foreign = ""
+
+    def remove(self, path: str) -> None:
+        if self.foreign and self.foreign in path:
+            raise StorageRefusedError("not permitted", where=path)
+        super().remove(path)
+
+
+class _Owned:
+    def __init__(self, root: Path) -> None:
+        self.storage = _Store()
+        self.layout = LedgerLayout(str(root), "orders")
+        self.log = LedgerLog(self.storage, self.layout)
+        for folder in (self.layout.log, self.layout.stage, self.layout.requests):
+            self.storage.make_folders(folder)
+        self.writer = LedgerWriter(self.log, self.log.fold(), _no_wait)
+        self.writer.fence(fence(), lambda: None)
+        self.writer.commit(sources(0))
+        self.dirty = data(1, 0, span(0, 0, 20), dirty=10)
+        self.writer.commit(self.dirty)
+        self.writer.note_published()
+
+    @property
+    def fold(self) -> Any:
+        return self.writer.fold
+
+    def request(self, kind: str, start: int, stop: int) -> LaneRequest:
+        name = self.dirty.dirty_files[0].final.rpartition("/")[2]
+        part = LaneRange(str(DirtySource(LEDGER, 2, name)), BigInt(start), BigInt(stop))
+        made = LaneRequest(1, LEDGER, kind, "me@host", "", (part,))
+        put_request(self.storage, self.layout, made)
+        return made
+
+
+def _no_wait(attempts: int, error: StorageUnavailableError) -> None:
+    raise AssertionError((attempts, error))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    made = _Clock()
+    monkeypatch.setattr(lanes_module, "time", SimpleNamespace(monotonic=made))
+    return made
+
+
+def _lanes(owned: _Owned) -> Lanes:
+    nothing = cast("Any", lambda _: None)
+    hooks = LaneHooks(nothing, count(1).__next__, nothing, nothing)
+    plan = cast("Any", type("Plan", (), {"schema_version": "s"})())
+    return Lanes(cast("Any", owned), lambda: plan, hooks, stderr_log())
+
+
+def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
+    tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: Any) -> None:
+        raise StorageUnavailableError("the dirty file is gone")
+
+    monkeypatch.setattr(lanes_module, "run_lane_task", gone)
+    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    owned = _Owned(tmp_path)
+    lanes = _lanes(owned)
+    stuck = owned.request(REPLAY, 0, 4)
+    lanes.turn()
+    assert isinstance(lanes.trouble, StorageUnavailableError)
+    later = owned.request(PURGE, 4, 10)
+    for _ in range(3):
+        clock.now_s += 100
+        lanes.turn()
+    finished = {each.lane: each.finished for each in owned.fold.lanes.lanes.values()}
+    assert finished == {stuck.id: False, later.id: True}
+    # And it is tried again itself.
+    clock.now_s += 100
+    lanes.turn()
+    assert isinstance(lanes.trouble, StorageUnavailableError)
+
+
+def test_request_that_cannot_be_taken_away_holds_up_neither_its_lane_nor_others(
+    tmp_path: Path, clock: _Clock
+) -> None:
+    owned = _Owned(tmp_path)
+    lanes = _lanes(owned)
+    first, second = sorted(
+        (owned.request(PURGE, 0, 4), owned.request(PURGE, 4, 10)), key=lambda each: each.id
+    )
+    owned.storage.foreign = first.id
+    for _ in range(4):
+        clock.now_s += 100
+        lanes.turn()
+    assert isinstance(lanes.trouble, StorageRefusedError)
+    assert {lane for lane, each in owned.fold.lanes.lanes.items() if each.finished} == {
+        first.id,
+        second.id,
+    }
+    owned.storage.foreign = ""
+    clock.now_s += 100
+    lanes.turn()
+    assert lanes.trouble is None
+    assert list(Path(owned.layout.requests).iterdir()) == []
+
+
+def test_rows_of_a_record_that_is_damaged_are_refused_and_the_route_goes_on(
+    tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: Any) -> None:
+        raise LedgerCorruptError("the pack of folder 0 is damaged")
+
+    owned = _Owned(tmp_path)
+    asked = owned.request(REPLAY, 0, 4)
+    monkeypatch.setattr(lanes_module, "find_dirty_files", damaged)
+    _lanes(owned).turn()
+    answer = take_answer(owned.storage, owned.layout, asked.id)
+    assert answer is not None
+    assert "the pack of folder 0 is damaged" in answer
+
+
+def test_garbage_among_requests_is_answered_or_left_and_the_others_are_carried_out(
+    tmp_path: Path, clock: _Clock
+) -> None:
+    owned = _Owned(tmp_path)
+    asked = owned.request(PURGE, 0, 10)
+    folder = Path(owned.layout.requests)
+    raw = (folder / f"{asked.id}.json").read_bytes()
+    (folder / f"{'0' * 32}.json").write_bytes(raw.replace(b"me@host", b"\\ud800"))
+    (folder / f"{'1' * 32}.json").write_bytes(raw.replace(b'"10"', b'"' + b"9" * 9000 + b'"'))
+    (folder / f"{'n' * 240}.json").write_bytes(b"{")
+    (folder / "notes.txt").write_bytes(b"")
+    lanes = _lanes(owned)
+    lanes.turn()
+    assert lanes.trouble is None
+    assert owned.fold.lanes.lanes[asked.id].finished
+    for name in ("0" * 32, "1" * 32):
+        assert "cannot be read" in (take_answer(owned.storage, owned.layout, name) or "")
+    assert {path.suffix for path in folder.iterdir()} == {".json", ".txt"}
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_another_name_for_the_same_rows_opens_no_second_lane(tmp_path: Path, clock: _Clock) -> None:
+    owned = _Owned(tmp_path)
+    asked = owned.request(PURGE, 0, 10)
+    other = owned.request(REPLAY, 9, 10)
+    lanes = _lanes(owned)
+    lanes.turn()
+    opened = set(owned.fold.lanes.lanes)
+    assert len(opened) == 1
+    (refused,) = {asked.id, other.id} - opened
+    answer = take_answer(owned.storage, owned.layout, refused)
+    assert "belong to another lane" in (answer or "")
+    assert replace(asked, operator="you").id == asked.id
+
+
+def test_driver_drops_answers_of_those_before_it_and_keeps_its_own(
+    tmp_path: Path, clock: _Clock
+) -> None:
+    owned = _Owned(tmp_path)
+    put_answer(owned.storage, owned.layout, "0" * 32, "said by a driver that is gone")
+    folder = Path(owned.layout.requests)
+    (folder / f"{'1' * 32}.json").write_bytes(b"{")
+    lanes = _lanes(owned)
+    for _ in range(3):
+        lanes.turn()
+        clock.now_s += 100
+    assert [path.name for path in folder.iterdir()] == [f"{'1' * 32}.answer.json"]
+    assert lanes.trouble is None
+
+
+def test_answer_that_cannot_be_dropped_holds_nothing_up(tmp_path: Path, clock: _Clock) -> None:
+    owned = _Owned(tmp_path)
+    put_answer(owned.storage, owned.layout, "0" * 32, "said by a driver that is gone")
+    asked = owned.request(PURGE, 0, 10)
+    owned.storage.foreign = ".answer.json"
+    lanes = _lanes(owned)
+    lanes.turn()
+    assert lanes.trouble is None
+    assert owned.fold.lanes.lanes[asked.id].finished
+
+
+class _SeenError(Exception):
+    """The tool waits for its lane."""
+
+
+def test_refusal_of_a_replaced_driver_is_not_told_of_a_lane_that_is_open(
+    tmp_path: Path, clock: _Clock
+) -> None:
+    owned = _Owned(tmp_path)
+    asked = owned.request(REPLAY, 0, 4)
+    owned.writer.commit(asked.record())
+    put_answer(owned.storage, owned.layout, asked.id, "no record has committed it")
+
+    def watch(lane: LaneState | None, elsewhere: bool) -> None:  # noqa: FBT001
+        assert (lane is not None, elsewhere) == (True, False)
+        raise _SeenError
+
+    with pytest.raises(_SeenError):
+        follow(cast("Any", None), owned.log, asked.id, watch, stderr_log())
+
+
+def test_fenced_driver_leaves_its_successors_mail_alone(tmp_path: Path, clock: _Clock) -> None:
+    def fenced() -> None:
+        raise FencedError("term 1 was taken over")
+
+    owned = _Owned(tmp_path)
+    lanes = _lanes(owned)
+    asked = owned.request(PURGE, 0, 4)
+    answer = Path(owned.layout.answer("0" * 32))
+    answer.write_bytes(b"{}")
+    owned.log.check_held = fenced
+    with pytest.raises(FencedError):
+        lanes.turn()
+    assert Path(owned.layout.request(asked.id)).exists()
+    assert answer.exists()
+    assert owned.fold.lanes.lanes == {}

@@ -1,0 +1,167 @@
+"""Keys of changes: what the record's own key says against what the row says."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sluiceway.errors import SourceEmptiedError, SourceOrderError
+from sluiceway.formats.contract import Decoded
+from sluiceway.formats.registry import FormatChoice, open_decoder
+from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition
+from sluiceway.types.row_kinds import RowKind
+from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
+from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition
+from sluiceway.worker.plan import KeyForm, KeyRule
+
+SCHEMA = Schema((Field("id", IntegerType(64)), Field("city", StringType(), required=True)))
+CONNECT = KeyRule(("id",), KeyForm.CONNECT)
+
+
+class _Batch(SourceBatch):
+    def __init__(self, keys: list[bytes | None]) -> None:
+        self.split_index = 0
+        self.values = [b""] * len(keys)
+        self.offsets = np.arange(len(keys))
+        self._keys = keys
+
+    def timestamps_ms(self) -> list[int | None]:
+        return [None] * len(self._keys)
+
+    def keys(self) -> list[bytes | None]:
+        return self._keys
+
+    def records(self, rows: object) -> RawRecords:
+        raise NotImplementedError
+
+
+def decode(name: str, *messages: object, schema: Schema = SCHEMA, key: str = "id") -> Decoded:
+    choice = FormatChoice(name, (("key", json.dumps([key])),))
+    payloads = [None if m is None else json.dumps(m).encode() for m in messages]
+    return open_decoder(choice, schema).decode(payloads)
+
+
+def settle(
+    found: Decoded, keys: list[bytes | None], rule: KeyRule = CONNECT, schema: Schema = SCHEMA
+) -> tuple[list[object], list[tuple[int, str]]]:
+    assert found.kinds is not None
+    rows, dirty = KeyedRows(rule, schema).settle(
+        found.rows, found.kinds, [_Batch(keys)], found.indices
+    )
+    return rows.column(0).to_pylist(), [(row.index, row.reason.value) for row in dirty]
+
+
+def change(op: str, before: object, after: object) -> dict[str, object]:
+    return {"op": op, "before": before, "after": after, "source": {"snapshot": "false"}}
+
+
+def row(number: int, city: str = "a") -> dict[str, object]:
+    return {"id": number, "city": city}
+
+
+def test_debezium_tells_kinds_and_deletes_need_no_more_than_their_key() -> None:
+    found = decode(
+        "debezium",
+        change("c", None, row(1)),
+        change("u", row(1), row(1, "b")),
+        change("d", {"id": 1}, None),
+        change("d", None, None),
+        change("r", None, row(2)),
+        None,
+    )
+    assert found.dirty == ()
+    assert found.kinds is not None
+    kinds = [RowKind(kind).name for kind in found.kinds.to_pylist()]
+    assert kinds == ["IMAGE", "IMAGE", "DELETE", "DELETE", "IMAGE"]
+    assert found.rows.column(0).to_pylist() == [1, 1, 1, None, 2]
+    assert found.skipped == 1
+
+
+@pytest.mark.parametrize("told", ["first", "first_in_data_collection", "true", "incremental"])
+def test_the_first_record_of_a_snapshot_is_marked_and_no_text_can_be_it(told: str) -> None:
+    message = change("r", None, row(1, '"snapshot":"first'))
+    message["source"] = {"snapshot": told}
+    choice = FormatChoice("debezium", (("key", '["id"]'),))
+    payload = json.dumps(message, separators=(",", ":")).encode()
+    found = open_decoder(choice, SCHEMA).decode([payload])
+    assert found.kinds is not None
+    wanted = RowKind.FIRST if told.startswith("first") else RowKind.IMAGE
+    assert found.kinds.to_pylist() == [wanted]
+
+
+def test_a_records_key_that_is_not_the_rows_is_dirty_and_fills_a_delete_without_one() -> None:
+    found = decode(
+        "debezium",
+        change("c", None, row(1)),
+        change("c", None, row(2)),
+        change("d", None, None),
+        change("c", None, row(4)),
+        change("c", None, row(5)),
+        change("d", None, None),
+    )
+    keys: list[bytes | None] = [
+        *(b'{"id":1}', b'{"id":9}', b'{"id":3}', None),
+        *(b"five", b'{"nr":6}'),
+    ]
+    values, dirty = settle(found, keys)
+    assert values == [1, 2, 3, 4, 5, None]
+    assert dirty == [(n, "key_mismatch") for n in (1, 3, 4, 5)]
+
+
+def test_keys_with_their_schema_are_read_as_the_rows_are() -> None:
+    schema = Schema((Field("id", DecimalType(10, 2)), Field("city", StringType())))
+    decimal = {
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "type": "bytes",
+        "parameters": {"scale": "2"},
+        "field": "id",
+    }
+    image = {"type": "struct", "field": "after", "fields": [decimal]}
+    message = {
+        "schema": {"type": "struct", "fields": [image]},
+        "payload": change("c", None, {"id": "ALs=", "city": "a"}),
+    }
+    found = decode("debezium", message, message, schema=schema)
+    key = {"schema": {"type": "struct", "fields": [decimal]}, "payload": {"id": "ALs="}}
+    other = {**key, "payload": {"id": "ALo="}}
+    keys: list[bytes | None] = [json.dumps(key).encode(), json.dumps(other).encode()]
+    values, dirty = settle(found, keys, schema=schema)
+    assert [str(value) for value in values] == ["1.87", "1.87"]
+    assert dirty == [(1, "key_mismatch")]
+
+
+def test_maxwell_tells_deletes_and_a_changed_key_is_dirty() -> None:
+    def told(kind: str, data: object, old: object = None) -> dict[str, object]:
+        return {"type": kind, "database": "d", "table": "t", "data": data, "old": old}
+
+    found = decode(
+        "maxwell",
+        told("insert", row(1)),
+        told("update", row(1, "b"), {"city": "a"}),
+        told("update", row(2), {"id": 1}),
+        told("delete", {"id": 1}),
+    )
+    assert [(each.index, each.reason.value) for each in found.dirty] == [(2, "key_changed")]
+    assert found.kinds is not None
+    assert found.kinds.to_pylist() == [RowKind.IMAGE, RowKind.IMAGE, RowKind.DELETE]
+    keys: list[bytes | None] = [b'{"database":"d","table":"t","pk.id":1}'] * 4
+    assert settle(found, keys, KeyRule(("id",), KeyForm.PREFIXED)) == ([1, 1, 1], [])
+
+
+def test_with_one_partition_records_need_no_key_and_a_second_one_is_refused() -> None:
+    rule = KeyRule(("id",), None)
+    found = decode("debezium", change("c", None, row(1)), change("d", None, None))
+    assert settle(found, [None, None], rule) == ([1, None], [(1, "key_mismatch")])
+    check_one_partition(rule, [SourcePartition("t", 0)])
+    with pytest.raises(SourceOrderError, match="one_partition"):
+        check_one_partition(rule, [SourcePartition("t", 0), SourcePartition("t", 1)])
+
+
+def test_a_truncate_halts_a_keyed_route_and_no_other() -> None:
+    with pytest.raises(SourceEmptiedError, match="TRUNCATE"):
+        decode("debezium", change("t", None, None))
+    plain = open_decoder(FormatChoice("debezium", (("other", "skip"),)), SCHEMA)
+    assert plain.decode([json.dumps(change("t", None, None)).encode()]).skipped == 1
+    assert plain.decode([]).kinds is None
+    assert pa.types.is_int64(plain.arrow_schema.field("id").type)
