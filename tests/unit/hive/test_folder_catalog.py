@@ -1,5 +1,6 @@
 """Entries of a catalog in a folder: of several writers each change holds, or is made again."""
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import StorageUnavailableError, TableMismatchError
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
 from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.contract import PutResult
@@ -92,6 +93,33 @@ def test_change_that_others_overtake_while_it_is_put_is_made_again(
     monkeypatch.setattr(LocalStorage, "put_if_absent", overtaken)
     put(catalog, "own")
     assert parameters(catalog).keys() == {"own", *(f"other-{n}" for n in range(others))}
+
+
+@pytest.mark.parametrize("others", [8, 12])
+def test_change_that_is_removed_before_it_is_read_back_is_made_again(
+    catalog: FolderCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: int
+) -> None:
+    real, waiting = os.link, [others]
+
+    def overtaken(src: Path, dst: Path) -> None:
+        real(src, dst)
+        for number in range(waiting.pop() if waiting else 0):
+            put(FolderCatalog(str(tmp_path), NO_STORES), "other", str(number))
+
+    monkeypatch.setattr(os, "link", overtaken)
+    put(catalog, "own")
+    assert parameters(catalog) == {"own": "x", "other": str(others - 1)}
+
+
+def test_change_that_is_not_durable_is_told(
+    catalog: FolderCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: LocalStorage, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        raise StorageUnavailableError("no space")
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", full)
+    with pytest.raises(StorageUnavailableError, match="no space"):
+        put(catalog, "own")
 
 
 def _gone_at_once(read: Callable[..., bytes | None]) -> Callable[..., bytes | None]:

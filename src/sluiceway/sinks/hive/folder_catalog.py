@@ -26,7 +26,7 @@ from sluiceway.catalog.hive_table import (
     refuse_another,
 )
 from sluiceway.catalog.locations import normalise_location
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import StorageUnavailableError, TableMismatchError
 from sluiceway.sinks.hive.partition_path import partition_folder
 from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import PutResult, Storage
@@ -308,7 +308,14 @@ class _Entry:
             for folder in (self._staging, self.folder):
                 self._storage.make_folders(folder)
             path = self._path(number + 1)
-            put = self._storage.put_if_absent(path, wanted, tmp_folder=self._staging)
+            try:
+                put = self._storage.put_if_absent(path, wanted, tmp_folder=self._staging)
+            except StorageUnavailableError:
+                held = self._numbers()
+                if held and held[-1] <= number + 1:
+                    raise
+                # Others have gone on so far that what was put is removed, before it was read back.
+                continue
             if put is not PutResult.CREATED:
                 continue
             held = self._numbers()
