@@ -232,8 +232,8 @@ test-k8s: $(STAMP) ## Manifests of `k8s render` against the schemas of Kubernete
 	@$(BIN)/python -m pip install --quiet --upgrade --target $(VENV)/k8s "kubernetes-validate==1.37.0"
 	@SLUICEWAY_K8S_SCHEMAS=$(VENV)/k8s $(BIN)/pytest -q tests/clusters/test_kubernetes_manifests.py
 
-e2e-standalone: $(STAMP) ## Spark standalone: driver and worker killed, one added, slots 1 to 4 to 1: ROWS=400000; every row once
-	@$(BIN)/python -m bench.e2e_standalone --rows $(or $(ROWS),400000)
+e2e-standalone: $(STAMP) ## Spark standalone: driver and worker killed, one added, slots 1 to 4 to 1: BACKLOG=100000; every row once
+	@$(BIN)/python -m bench.e2e_standalone --backlog $(or $(BACKLOG),100000)
 
 e2e-yarn: $(STAMP) ## HDFS and YARN, cluster mode: master killed twice, a node manager once: ROWS=6000; every row once
 	@$(BIN)/python -m bench.e2e_yarn --rows $(or $(ROWS),6000)
