@@ -130,6 +130,23 @@ def test_slots_without_rows_make_no_snapshot(lake: LakeUnderTest) -> None:
     assert len(lake.table().metadata.snapshots) == 1
 
 
+def test_rows_behind_more_empty_slots_than_a_batch_holds_are_published(
+    lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.sinks.iceberg.lake_batch.MOST_SLOTS", 3)
+    publisher = lake.publisher()
+    for _ in range(5):
+        lake.commit()
+    seq = lake.commit(1)
+    for _ in range(3):
+        publisher.publish()
+    lake.assert_exact()
+    (snapshot,) = lake.table().metadata.snapshots
+    assert snapshot.summary is not None
+    told = snapshot.summary.additional_properties
+    assert (told["sluiceway.from"], told["sluiceway.through"]) == ("0", str(seq))
+
+
 def test_a_table_that_was_rolled_back_halts_and_goes_on_when_it_is_forward_again(
     lake: LakeUnderTest,
 ) -> None:

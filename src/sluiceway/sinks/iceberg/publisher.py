@@ -175,9 +175,13 @@ class LakePublisher(Follower):
             self._expect_rows(view)
         if self._looked_s is None or now_s - self._looked_s >= LOOK_INTERVAL_S:
             self._note(self._look(view.log), view)
-        batch = next_batch(view, self._place, view.over, most_rows=self.most_rows)
+        batch = next_batch(
+            view, self._place, view.over, clear=self._clear, most_rows=self.most_rows
+        )
         if not batch.is_due:
-            self._clear, self._waits, self._behind_s = view.through, "", None
+            # Behind so many slots that bring nothing there may be others that do.
+            self._clear, self._waits = batch.last + 1 if batch.more else view.through, ""
+            self._behind_s = self._behind_s if batch.more else None
             self._route.note_effects(self.place())
         elif self._is_time(now_s, batch, view):
             self._publish(batch, view)
