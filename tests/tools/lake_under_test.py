@@ -192,6 +192,12 @@ class LakeUnderTest:
             pa.table({"n": pa.array(rows, pa.int64()), "app": pa.array(["x"] * len(rows))})
         )
 
+    def put_back(self, metadata_location: str) -> None:
+        """Have older metadata hold, as a writer without compare-and-swap does."""
+        with self.client.engine.begin() as connection:
+            sql = "UPDATE iceberg_tables SET metadata_location = ?"
+            connection.exec_driver_sql(sql, (metadata_location,))
+
     def view(self, *, hasty: bool = False) -> LogView:
         return LogView(self.log, self.writer.fold.next_seq, hasty=hasty)
 

@@ -207,6 +207,25 @@ def test_a_snapshot_that_begins_behind_changes_of_its_own_batch_halts(lake: Keye
         lake.publisher().publish()
 
 
+def test_deleted_rows_stay_deleted_when_an_older_head_brings_their_file_back(
+    lake: KeyedLake,
+) -> None:
+    publisher = lake.publisher()
+    for rows in ((1, 2, 3), (4, 5, 6, 7, 8, 9), (-1, -4)):
+        lake.commit(*rows, app="a")
+        publisher.publish()
+    before = lake.table().metadata_location
+    # More than half of the first file is dead, so it is written anew; then it is not looked at.
+    for row in (-2, 20):
+        lake.commit(row, app="a")
+        publisher.publish()
+    lake.put_back(before)
+    # It is there again, and is written anew again.
+    lake.commit(-3)
+    publisher.publish()
+    lake.assert_equal()
+
+
 def test_a_long_backlog_is_published_in_pieces(
     lake: KeyedLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

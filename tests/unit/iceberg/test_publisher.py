@@ -223,8 +223,7 @@ def test_an_older_metadata_file_that_was_put_back_is_healed(lake: LakeUnderTest)
     before = lake.table().metadata_location
     lake.commit(2)
     publisher.publish()
-    with lake.client.engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE iceberg_tables SET metadata_location = ?", (before,))
+    lake.put_back(before)
     lake.commit(3)
     publisher.publish()
     lake.assert_exact()
@@ -393,6 +392,25 @@ def test_names_that_a_driver_has_left_are_removed_by_the_next_one(lake: LakeUnde
     later.publish()
     assert waiting_names(lake) == 1
     assert Path(lake.log.layout.told("lake-names")).exists()
+    lake.assert_exact()
+
+
+def test_names_of_slots_that_the_table_has_lost_again_stay(tmp_path: Path) -> None:
+    lake = LakeUnderTest(tmp_path, replace(BY_APP, publish_interval_s=7200.0))
+    publisher = lake.publisher()
+    now = [0.0]
+    publisher.table._clock = lambda: now[0]
+    lake.commit(1)
+    publisher.publish()
+    before = lake.table().metadata_location
+    # Two small files of a partition: no link of them lies in the table's own folder.
+    lake.commit(2)
+    lake.commit(3)
+    publisher.publish()
+    lake.put_back(before)
+    now[0] = 3601.0
+    publisher.table.follow(lake.view())
+    publisher.publish()
     lake.assert_exact()
 
 

@@ -386,6 +386,7 @@ class LakePublisher(Follower):
             self._events.warning(
                 "lake_table_fell_back", slot=look.next_slot - 1, was=self._place - 1
             )
+            self._names.fell_back(look.next_slot)
         if look.next_slot != self._place:
             self._clear = 0
         self._place = look.next_slot
