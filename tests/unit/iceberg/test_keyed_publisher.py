@@ -7,7 +7,7 @@ import pytest
 
 from sluiceway.errors import FileLostError, MetastoreUnavailableError, SourceAgainError
 from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
-from tools.keyed_lake import KEYED, KEYED_BY_APP, KeyedLake
+from tools.keyed_lake import KEYED, KEYED_BY_APP, KeyedLake, TopicsLake
 
 
 @pytest.fixture
@@ -203,6 +203,27 @@ def test_a_snapshot_that_begins_behind_changes_of_its_own_batch_halts(lake: Keye
     lake.commit(1)
     lake.begins = True
     lake.commit(2)
+    with pytest.raises(SourceAgainError):
+        lake.publisher().publish()
+
+
+def test_each_topic_may_begin_its_own_snapshot_and_none_a_second_one(tmp_path: Path) -> None:
+    lake = TopicsLake(tmp_path)
+    lake.read_too("others")
+    publisher = lake.publisher()
+    lake.begins = True
+    lake.commit(1)
+    lake.begins = False
+    lake.commit(2)
+    publisher.publish()
+    lake.commit(3)
+    lake.begins = True
+    lake.commit(101, topic="others")
+    publisher.publish()
+    lake.assert_equal()
+    lake.commit(102, topic="others")
+    with pytest.raises(SourceAgainError, match="deleted meanwhile"):
+        publisher.publish()
     with pytest.raises(SourceAgainError):
         lake.publisher().publish()
 

@@ -19,6 +19,7 @@ from pyiceberg.table.metadata import TableMetadata
 from sluiceway.errors import SourceAgainError, TableMismatchError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.follower import LogView
+from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.sinks.iceberg.commit_request import SlotBatch
 from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer
@@ -118,6 +119,7 @@ class KeyedPublisher(LakePublisher):
                 tuple(find(name).field_id for name in self._options.key),
                 find(self._options.offset_column).field_id,
                 find(self._options.partition_column).field_id,
+                find(self._options.topic_column).field_id if self._options.topic_column else None,
             )
             self._heads = HeadReader(place.read_deletes)
             self._index = KeyIndex(partial(_read_keys, place, self._columns.key))
@@ -135,7 +137,7 @@ class KeyedPublisher(LakePublisher):
             return view.layout.final(file.final)
 
         outcome = last_changes(batch.files, self._columns, self._files.storage, path_of)
-        if outcome.begins_again or (outcome.begins and self._table.was_seen):
+        if outcome.begins_again or self._was_told(outcome.begins, batch, view):
             raise SourceAgainError(
                 "the source began to tell all of its rows again, after changes that are in the "
                 "table: rows that were deleted meanwhile are never told",
@@ -149,6 +151,22 @@ class KeyedPublisher(LakePublisher):
         ]
         self._batch = _Made(slots, outcome.keys, tuple(placed))
         return self._batch
+
+    def _was_told(self, topics: frozenset[str], batch: LakeBatch, view: LogView) -> bool:
+        """Whether the table has changes of one of these topics already.
+
+        The log is read for it: only where a snapshot begins behind one of another topic.
+        """
+        if not topics or not self._table.was_seen:
+            return False
+        if self._columns.topic is None:
+            return True
+        return any(
+            span.topic in topics and int(span.rows) > 0
+            for record in LogView(view.log, batch.first).records(0)
+            if isinstance(record.body, DataRecord)
+            for span in record.body.ranges
+        )
 
     def _file_place(self) -> FilePlace:
         files = self._files
