@@ -1,5 +1,6 @@
 """Publishing changes of keyed rows: the table is what the last change of each key left."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -258,6 +259,30 @@ def test_a_long_backlog_is_published_in_pieces(
         pass
     lake.assert_equal()
     assert len(lake.table().metadata.snapshots) == 2
+
+
+def test_a_table_that_is_published_more_slowly_than_rows_come_holds_up_the_route(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.sinks.iceberg.keyed_publisher.KeyedPublisher.most_rows", 1)
+    lake = KeyedLake(tmp_path, replace(KEYED, max_lag_s=100.0))
+    publisher = lake.publisher()
+    now = [0.0]
+    publisher.table._clock = lambda: now[0]
+    lag = []
+    for number in range(1, 11):
+        for row in (number, 100 + number):
+            lake.commit(row)
+            publisher.table.note(lake.writer.fold, 0)
+        now[0] += 30.0
+        publisher.publish()
+        lag.append(publisher.table.holds_up())
+    assert (lag[0], lag[4]) == ("", "")
+    assert "s behind" in lag[-1]
+    while publisher.publish() < lake.writer.fold.next_seq:
+        pass
+    assert publisher.table.holds_up() == ""
+    lake.assert_equal()
 
 
 def test_the_cache_of_keys_goes_with_its_publisher(

@@ -6,6 +6,7 @@ only on the very metadata that it was built from. Nothing that was sent is ever 
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -47,6 +48,7 @@ from sluiceway.storage.contract import Storage
 
 LOOK_INTERVAL_S = 60.0
 _TRIES = 3
+_MOST_NOTED = 4_096
 _SUMMARY_ENDS = "sluiceway.offsets"
 _SUMMARY_WATERMARK = "sluiceway.watermark"
 _MOST_ENDS = 200
@@ -130,8 +132,9 @@ class LakePublisher(Follower):
         self._looked_s: float | None = None
         self._published_s: float | None = None
         self._told_unproven = False
-        # Since when rows wait that are not in the table; a new driver counts from its own start.
-        self._behind_s: float | None = None
+        # When slots were noted that the table may not have, as (next slot, seconds): a new driver
+        # counts from its own start. Used by the route's thread alone.
+        self._noted: deque[tuple[int, float]] = deque()
         self._waits = ""
         # Merged files of a batch that is not seen in the table yet, by the names of their sources.
         self._made: dict[tuple[str, ...], PlacedFile] = {}
@@ -153,15 +156,21 @@ class LakePublisher(Follower):
     def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
         """See `Follower.note`: when the table began to fall behind."""
         del since, anew
-        if self._behind_s is None and fold.next_seq > self.place():
-            self._behind_s = self._clock()
+        if self._noted and self._noted[-1][0] >= fold.next_seq:
+            return
+        if len(self._noted) < _MOST_NOTED:
+            self._noted.append((fold.next_seq, self._clock()))
+        else:
+            self._noted[-1] = fold.next_seq, self._noted[-1][1]
 
     def holds_up(self) -> str:
         """See `Follower.holds_up`."""
-        behind_s = self._behind_s
-        if behind_s is None or self._clock() - behind_s < self._options.max_lag_s:
+        place = self.place()
+        while self._noted and self._noted[0][0] <= place:
+            self._noted.popleft()
+        lag_s = self._clock() - self._noted[0][1] if self._noted else 0.0
+        if lag_s < self._options.max_lag_s:
             return ""
-        lag_s = self._clock() - behind_s
         return f"the table is {lag_s:.0f} s behind, max_lag is {self._options.max_lag_s:.0f} s"
 
     def waits(self) -> str:
@@ -181,7 +190,6 @@ class LakePublisher(Follower):
         if not batch.is_due:
             # Behind so many slots that bring nothing there may be others that do.
             self._clear, self._waits = batch.last + 1 if batch.more else view.through, ""
-            self._behind_s = self._behind_s if batch.more else None
             self._route.note_effects(self.place())
         elif self._is_time(now_s, batch, view):
             self._publish(batch, view)
@@ -400,7 +408,6 @@ class LakePublisher(Follower):
     ) -> None:
         self._note(after, view)
         self._published_s, self._waits, self._made = self._clock(), "", {}
-        self._behind_s = self._clock() if self._place < view.through else None
         self._events.info(
             "lake_published",
             table=self._table.where,
