@@ -56,7 +56,8 @@ class KeyedLake(LakeUnderTest):
             else:
                 self.wanted[row] = app
         image = RowKind.FIRST if self.begins else RowKind.IMAGE
-        kinds = [RowKind.DELETE if row < 0 else image for row in rows]
+        gone = RowKind.FIRST_GONE if self.begins else RowKind.DELETE
+        kinds = [gone if row < 0 else image for row in rows]
         columns = {
             "n": pa.array([abs(row) for row in rows], pa.int64()),
             "app": pa.array([None if row < 0 else app for row in rows], pa.string()),

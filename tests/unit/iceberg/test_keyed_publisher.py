@@ -208,6 +208,16 @@ def test_a_snapshot_that_begins_behind_changes_of_its_own_batch_halts(lake: Keye
         lake.publisher().publish()
 
 
+def test_a_snapshot_whose_first_row_is_none_of_the_table_halts_too(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(1, 2)
+    publisher.publish()
+    lake.begins = True
+    lake.commit(-1)
+    with pytest.raises(SourceAgainError):
+        publisher.publish()
+
+
 def test_each_topic_may_begin_its_own_snapshot_and_none_a_second_one(tmp_path: Path) -> None:
     lake = TopicsLake(tmp_path)
     lake.read_too("others")

@@ -104,8 +104,9 @@ def last_changes(
     last = _last_of_each(control, names)
     kept = np.zeros(control.num_rows, bool)
     kept[last] = True
-    kept &= control[_KIND].to_numpy() != RowKind.DELETE
-    firsts = pc.equal(control[_KIND], int(RowKind.FIRST))
+    kinds = control[_KIND].to_numpy()
+    kept &= ~np.isin(kinds, (RowKind.DELETE, RowKind.FIRST_GONE))
+    firsts = pa.array(np.isin(kinds, (RowKind.FIRST, RowKind.FIRST_GONE)))
     return BatchOutcome(
         control.select(names).take(pa.array(last)),
         _images(files, tables, kept),
