@@ -424,6 +424,18 @@ def test_a_table_with_many_snapshots_is_told(
     assert "1 snapshots" in lake.sink.open().warnings[0]
 
 
+def test_an_old_hour_that_is_announced_again_is_not_the_last_complete_one(
+    lake: LakeUnderTest,
+) -> None:
+    table = lake.publisher().table
+    batch = LakeBatch(0, ready=[("dt=20261120/hr=08", 2)])
+    name = "sluiceway.orders.ready"
+    assert table._ready_properties(batch, {}) == {name: "dt=20261120/hr=08"}
+    for held in ("dt=20261120/hr=07", "dt=20261120/hr=11"):
+        wanted = max(held, "dt=20261120/hr=08")
+        assert table._ready_properties(batch, {name: held}) == {name: wanted}
+
+
 def test_a_complete_hour_has_a_tag_and_properties_of_its_snapshot(tmp_path: Path) -> None:
     lake = LakeUnderTest(tmp_path, replace(BY_APP, ready_tag_ms=86_400_000))
     publisher = lake.publisher()

@@ -7,7 +7,7 @@ only on the very metadata that it was built from. Nothing that was sent is ever 
 import json
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyiceberg.table import Table
@@ -264,7 +264,7 @@ class LakePublisher(Follower):
             first=batch.first,
             last=batch.last,
             record_hash=record_hash(raw or b""),
-            properties=self._ready_properties(batch),
+            properties=self._ready_properties(batch, metadata.properties),
             tags=self._ready_tags(batch),
             notes=batch_notes(batch),
         )
@@ -336,13 +336,20 @@ class LakePublisher(Follower):
             seqs=tuple(seq for seq, _ in group),
         )
 
-    def _ready_properties(self, batch: LakeBatch) -> dict[str, str]:
+    def _ready_properties(self, batch: LakeBatch, held: Mapping[str, str]) -> dict[str, str]:
+        """What the table says then of complete hours; an older one, announced again, changes none.
+
+        Args:
+            batch: That is published.
+            held: The table's properties as they are.
+        """
         found: dict[str, str] = {}
         if not self._options.ready_property:
             return found
         prefix = f"sluiceway.{self._route.name}"
         if batch.ready:
-            found[f"{prefix}.ready"] = max(batch.ready)[0]
+            newest = max(batch.ready)[0]
+            found[f"{prefix}.ready"] = max(newest, held.get(f"{prefix}.ready", newest))
         if batch.watermark_us is not None:
             found[f"{prefix}.watermark"] = str(batch.watermark_us)
         return found
