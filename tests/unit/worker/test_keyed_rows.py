@@ -193,7 +193,9 @@ def test_a_snapshot_that_begins_is_told_whatever_where_does_with_its_first_row(
     task = TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, None),), 600.0, AT_NOON)
     writes = WriteBehind()
     pipeline = RowPipeline(task, storage, writes.lane())
-    values = [json.dumps(each, separators=(",", ":")).encode() for each in (told, later)]
+    values: list[bytes | None] = [
+        json.dumps(each, separators=(",", ":")).encode() for each in (told, later)
+    ]
     pipeline.take([MadeBatch(0, values, [0, 1])])
     (file,) = pipeline.close().files
     writes.close()
