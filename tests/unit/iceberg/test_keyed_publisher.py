@@ -208,6 +208,19 @@ def test_a_snapshot_that_begins_behind_changes_of_its_own_batch_halts(lake: Keye
         lake.publisher().publish()
 
 
+def test_new_rows_that_orphan_removal_took_are_made_again(lake: KeyedLake) -> None:
+    catalog = lake.faulty()
+    publisher = lake.publisher(catalog)
+    lake.commit(1, 2)
+    catalog.faults = ["lost"] * 3
+    with pytest.raises(MetastoreUnavailableError):
+        publisher.publish()
+    (placed,) = Path(lake.table().location().removeprefix("file://")).rglob("data/**/*.parquet")
+    placed.unlink()
+    publisher.publish()
+    lake.assert_equal()
+
+
 def test_a_snapshot_whose_first_row_is_none_of_the_table_halts_too(lake: KeyedLake) -> None:
     publisher = lake.publisher()
     lake.commit(1, 2)

@@ -185,6 +185,20 @@ def lake_schema(lake: LakeUnderTest) -> Schema:
     return iceberg_schema(lake.table_options.schema.fields)
 
 
+def test_a_merged_file_that_orphan_removal_took_is_made_again(lake: LakeUnderTest) -> None:
+    catalog = lake.faulty()
+    publisher = lake.publisher(catalog)
+    lake.commit(1)
+    lake.commit(2)
+    catalog.faults = ["lost"] * 3
+    with pytest.raises(MetastoreUnavailableError):
+        publisher.publish()
+    (merged,) = Path(lake.table().location().removeprefix("file://")).rglob("data/app=a/*")
+    merged.unlink()
+    publisher.publish()
+    lake.assert_exact()
+
+
 def test_a_table_whose_property_went_halts(lake: LakeUnderTest) -> None:
     publisher = lake.publisher()
     lake.commit(1)

@@ -22,7 +22,7 @@ from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.sinks.iceberg.commit_request import SlotBatch
-from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer
+from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, missing_files, read_footer
 from sluiceway.sinks.iceberg.key_index import KeyIndex, canonical_keys
 from sluiceway.sinks.iceberg.keyed_changes import ChangeColumns, last_changes
 from sluiceway.sinks.iceberg.keyed_files import FilePlace
@@ -128,10 +128,17 @@ class KeyedPublisher(LakePublisher):
     def _made_of(
         self, batch: LakeBatch, view: LogView, metadata: TableMetadata, place: FilePlace
     ) -> _Made:
-        """The batch's last changes and new files; made once, whatever becomes of requests."""
-        slots = batch.first, batch.last
-        if self._batch is not None and self._batch.slots == slots:
-            return self._batch
+        """The batch's last changes and new files; made once, whatever becomes of requests.
+
+        Again where orphan removal has taken what was made for a request that never landed.
+        """
+        slots, made = (batch.first, batch.last), self._batch
+        if (
+            made is not None
+            and made.slots == slots
+            and not missing_files(place.storage, made.placed)
+        ):
+            return made
 
         def path_of(file: FileRecord) -> str:
             return view.layout.final(file.final)

@@ -28,7 +28,13 @@ from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.sinks.iceberg.commit_request import SlotBatch, append_request
-from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer, top_level_ids
+from sluiceway.sinks.iceberg.data_files import (
+    PlacedFile,
+    data_file,
+    missing_files,
+    read_footer,
+    top_level_ids,
+)
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch, next_batch
 from sluiceway.sinks.iceberg.lake_table import LakeTable, TableLook
 from sluiceway.sinks.iceberg.merge_files import (
@@ -294,6 +300,12 @@ class LakePublisher(Follower):
         What cannot be merged is linked: nobody waits for a nicer layout.
         """
         groups = merge_groups(batch.files, self._options.target_bytes)
+        # Orphan removal may have taken what was made for a request that never landed.
+        self._made = {
+            key: file
+            for key, file in self._made.items()
+            if not missing_files(self._files.storage, [file])
+        }
         fresh = [group for group in groups if _key(group) not in self._made]
         if fresh:
             try:
