@@ -27,7 +27,6 @@ from sluiceway.errors import (
 from sluiceway.sinks.iceberg import lake_batch, publisher
 from sluiceway.sinks.iceberg.catalogs import Identifier, said_by
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan, merge_files
 from sluiceway.sinks.iceberg.through import property_name, read_through
 from sluiceway.storage.local import LocalStorage
