@@ -18,6 +18,7 @@ from sluiceway.convert.exact_values import compile_field
 from sluiceway.errors import SourceOrderError
 from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.sources.contract import SourceBatch, SourcePartition
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.row_kinds import RowKind
@@ -48,7 +49,14 @@ class KeyedRows:
         self._rule = rule
         self._places = [places[name.lower()] for name in rule.columns]
         self._fields = [schema.fields[place] for place in self._places]
-        self._keys = None if rule.form is None else _RecordKeys(rule.form, self._fields)
+        self._keys: _RecordKeys | _FramedKeys | None = None
+        if rule.form is not None:
+            framed = rule.format
+            self._keys = (
+                _RecordKeys(rule.form, self._fields)
+                if framed is None
+                else _FramedKeys(framed, self._fields)
+            )
 
     def settle(
         self,
@@ -151,11 +159,7 @@ class _RecordKeys:
             ]
             columns = [pa.concat_arrays([a, b]) for a, b in zip(columns, made, strict=True)]
             rows += wrapped_rows
-        # Where each record's values are among those that were read; null for those that were not.
-        places = np.full(len(keys), -1, np.int64)
-        places[rows] = np.arange(len(rows))
-        taken = pa.array(places, mask=places < 0)
-        return [column.take(taken) for column in columns]
+        return _spread(columns, rows, len(keys))
 
     def _read_wrapped(
         self, keys: Sequence[bytes | None], marks: Sequence[bool], dirty: dict[int, DirtyRow]
@@ -176,6 +180,30 @@ class _RecordKeys:
             except DirtyValueError as error:
                 dirty[row] = _unreadable(row, error.row(row).message)
         return rows, values
+
+
+class _FramedKeys:
+    """Reads the columns of a row's key from keys of records that are no JSON, all at once."""
+
+    def __init__(self, choice: FormatChoice, fields: Sequence[Field]) -> None:
+        steps = [(field, (field.path or (field.name,))[-1]) for field in fields]
+        schema = Schema(tuple(replace(of, path=(step,), required=True) for of, step in steps))
+        self._decoder = open_decoder(choice, schema)
+
+    def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
+        """See `_RecordKeys.read`."""
+        found = self._decoder.decode(keys)
+        for row in found.dirty:
+            dirty[row.index] = _unreadable(row.index, row.message)
+        return _spread(found.rows.columns, found.indices.to_pylist(), len(keys))
+
+
+def _spread(columns: Sequence[pa.Array], rows: Sequence[int], count: int) -> list[pa.Array]:
+    """Values for each of so many records; null for those that were not read."""
+    places = np.full(count, -1, np.int64)
+    places[list(rows)] = np.arange(len(rows))
+    taken = pa.array(places, mask=places < 0)
+    return [column.take(taken) for column in columns]
 
 
 def _unreadable(row: int, why: str) -> DirtyRow:

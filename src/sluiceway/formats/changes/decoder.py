@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -15,27 +16,29 @@ from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_te
 from sluiceway.convert.fast_rows import FastPath
 from sluiceway.convert.json_values import JsonObject
 from sluiceway.convert.native_blocks import NativeReader
-from sluiceway.errors import SourceEmptiedError
 from sluiceway.formats.changes.connect_values import DECIMAL
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
+from sluiceway.formats.changes.outcomes import (
+    KIND_FIELD,
+    TOMBSTONE,
+    OtherMessages,
+    with_kinds,
+)
 from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
+from sluiceway.formats.schema_registry.settings import PREFIX
 from sluiceway.formats.tombstones import settle_tombstones
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import Field, Schema, StringType, inner_settings
 
 # With fewer of a batch's messages in the form that was tried, the next one begins with the other.
 _HALF = 2
-TOMBSTONE = "tombstone"
-TRUNCATE = "truncate"
 _IMAGE = pa.scalar(int(RowKind.IMAGE), pa.int8())
 _FIRST = pa.scalar(int(RowKind.FIRST), pa.int8())
 _DELETE = pa.scalar(int(RowKind.DELETE), pa.int8())
-_KIND = pa.field(KIND_COLUMN, pa.int8())
 _MARK = DECIMAL.encode("ascii")
 _WRAPPED = Field("$unwrapped", StringType())
 
@@ -67,12 +70,15 @@ class ChangeLogDecoder(RowDecoder):
         chosen = known_options(envelope.name, options, known)
         if not schema.fields:
             raise ValueError("the table has no column to read")
-        self._skips_other = chosen["other"] == "skip"
-        self._skips_tombstones = chosen["tombstones"] == "skip"
         key = tuple(json.loads(chosen["key"] or "[]"))
         self._keyed = bool(key)
+        self._other = OtherMessages(
+            skipped=chosen["other"] == "skip",
+            tombstones_skipped=chosen["tombstones"] == "skip",
+            keyed=self._keyed,
+        )
         self._schema = arrow_schema(schema)
-        self._collected = self._schema.append(_KIND) if key else self._schema
+        self._collected = self._schema.append(KIND_FIELD) if key else self._schema
         schema = Schema(tuple(inner_settings(field) for field in schema.fields))
         check_bytes(schema)
         wrappers: list[tuple[str, ...]] = [()]
@@ -92,7 +98,7 @@ class ChangeLogDecoder(RowDecoder):
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """See `RowDecoder.decode`."""
         collected = CollectedRows(self._collected)
-        rows = settle_tombstones(payloads, collected, skipped=self._skips_tombstones)
+        rows = settle_tombstones(payloads, collected, skipped=self._other.tombstones_skipped)
         held = [payload for payload in payloads if payload]
         if collected.skipped:
             collected.notes[TOMBSTONE] += collected.skipped
@@ -110,10 +116,9 @@ class ChangeLogDecoder(RowDecoder):
         decoded = collected.decoded()
         if not self._keyed:
             return decoded
-        *columns, kinds = decoded.rows.columns
-        kinds = self._with_firsts(payloads, decoded.indices, kinds)
-        rows_alone = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        return replace(decoded, rows=rows_alone, kinds=kinds)
+        decoded = with_kinds(decoded, self._schema)
+        kinds = self._with_firsts(payloads, decoded.indices, decoded.kinds)
+        return replace(decoded, kinds=kinds)
 
     def _with_firsts(
         self, payloads: Sequence[bytes | None], indices: pa.Array, kinds: pa.Array
@@ -138,27 +143,10 @@ class ChangeLogDecoder(RowDecoder):
                     values.append(self._read(payload))
                     clean.append(row)
                 except OtherMessageError as other:
-                    self._settle_other(other.kind, collected)
+                    self._other.settle(other.kind, collected)
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
         collected.add_values(values, clean)
-
-    def _settle_other(self, kind: str, collected: CollectedRows) -> None:
-        """Skip and count a message that changes no row, or make it dirty."""
-        if kind == TRUNCATE and self._keyed:
-            raise SourceEmptiedError(
-                "the source's table was emptied by a TRUNCATE, which tells no keys",
-                hint="empty the lake table and go on behind it, or fill a new one from a new "
-                "snapshot: docs/cdc.md, A table that was truncated",
-            )
-        if kind == TOMBSTONE:
-            if not self._skips_tombstones:
-                raise DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
-        elif not self._skips_other:
-            message = f"a message of the kind {kind} changes no row"
-            raise DirtyValueError(DirtyReason.NOT_A_CHANGE, message, stage="decode")
-        collected.skipped += 1
-        collected.notes[kind] += 1
 
     def _read(self, payload: bytes) -> list[object]:
         found = parse_object(payload, lenient=self._lenient)
@@ -254,6 +242,16 @@ def _fast_form(
     return None if path is None else _FastForm(path, form, envelope, collected)
 
 
-open_debezium = partial(ChangeLogDecoder, DEBEZIUM)
+def open_debezium(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
+    """The decoder for a route; see `formats.registry.OpenDecoder`. A registry means Avro."""
+    if any(name.startswith(PREFIX) for name in options):
+        # Not imported for JSON, which has no use for it.
+        found: RowDecoder = import_module("sluiceway.formats.changes.framed").FramedChangeDecoder(
+            schema, options
+        )
+        return found
+    return ChangeLogDecoder(DEBEZIUM, schema, options)
+
+
 open_canal = partial(ChangeLogDecoder, CANAL)
 open_maxwell = partial(ChangeLogDecoder, MAXWELL)

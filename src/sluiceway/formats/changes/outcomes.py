@@ -1,0 +1,64 @@
+"""What change-log decoders do alike: messages that change no row, and kinds beside the rows."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.errors import SourceEmptiedError
+from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.contract import Decoded
+from sluiceway.types.dirty import DirtyReason
+from sluiceway.types.row_kinds import KIND_COLUMN
+
+TOMBSTONE = "tombstone"
+TRUNCATE = "truncate"
+KIND_FIELD = pa.field(KIND_COLUMN, pa.int8())
+
+
+class OtherMessages:
+    """Settles messages that change no row. Created once a task.
+
+    Args:
+        skipped: Whether they are skipped or dirty.
+        tombstones_skipped: The same of tombstones.
+        keyed: Rows are found by a key.
+    """
+
+    def __init__(self, *, skipped: bool, tombstones_skipped: bool, keyed: bool) -> None:
+        self.tombstones_skipped = tombstones_skipped
+        self._skipped = skipped
+        self._keyed = keyed
+
+    def settle(self, kind: str, collected: CollectedRows) -> None:
+        """Skip and count one.
+
+        Raises:
+            DirtyValueError: It is dirty.
+            SourceEmptiedError: It takes all rows from a table that is to have them.
+        """
+        if kind == TRUNCATE and self._keyed:
+            raise SourceEmptiedError(
+                "the source's table was emptied by a TRUNCATE, which tells no keys",
+                hint="empty the lake table and go on behind it, or fill a new one from a new "
+                "snapshot: docs/cdc.md, A table that was truncated",
+            )
+        if kind == TOMBSTONE:
+            if not self.tombstones_skipped:
+                raise DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
+        elif not self._skipped:
+            message = f"a message of the kind {kind} changes no row"
+            raise DirtyValueError(DirtyReason.NOT_A_CHANGE, message, stage="decode")
+        collected.skipped += 1
+        collected.notes[kind] += 1
+
+
+def with_kinds(decoded: Decoded, schema: pa.Schema) -> Decoded:
+    """Take the kinds, which stand behind all columns, from the rows.
+
+    Args:
+        decoded: With `KIND_FIELD` behind the columns.
+        schema: Of the columns.
+    """
+    *columns, kinds = decoded.rows.columns
+    return replace(decoded, rows=pa.RecordBatch.from_arrays(columns, schema=schema), kinds=kinds)
