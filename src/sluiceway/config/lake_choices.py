@@ -54,9 +54,15 @@ def key_rule(spec: RouteSpec) -> KeyRule | None:
     told_by = record_keys(spec)
     if told_by is not None:
         kind = KeyForm.RECORD
-    one_partition = spec.table.key_order == "one_partition"
+    order = spec.table.key_order
     drain_s = spec.table.key_drain_ms / 1000
-    return KeyRule(spec.table.key, None if one_partition else kind, drain_s, told_by)
+    return KeyRule(
+        spec.table.key,
+        kind if order == "by_key" else None,
+        drain_s,
+        told_by if order == "by_key" else None,
+        one_partition=order == "one_partition",
+    )
 
 
 def _record_column(spec: RouteSpec, field: str) -> str:

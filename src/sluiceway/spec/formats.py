@@ -85,7 +85,7 @@ class DebeziumFormat(Block):
 
 
 class ChangeLogFormat(Block):
-    """Messages of Canal or Maxwell.
+    """Messages of Maxwell.
 
     Attributes:
         other: What happens to messages that change no row.
@@ -94,6 +94,17 @@ class ChangeLogFormat(Block):
 
     other: TombstoneRule = "dirty"
     tombstones: TombstoneRule = "dirty"
+
+
+class CanalFormat(ChangeLogFormat):
+    """Messages of Canal.
+
+    Attributes:
+        table: The only table whose messages count, as `name` or `database.name`, beside
+            `table.key`; those of others are skipped.
+    """
+
+    table: Line | None = None
 
 
 class FormatSpec(PluginBlock):
@@ -105,7 +116,7 @@ class FormatSpec(PluginBlock):
     raw: RawFormat | None = None
     csv: CsvFormat | None = None
     debezium: DebeziumFormat | None = None
-    canal: ChangeLogFormat | None = None
+    canal: CanalFormat | None = None
     maxwell: ChangeLogFormat | None = None
     avro: AvroFormat | None = None
     protobuf: ProtobufFormat | None = None

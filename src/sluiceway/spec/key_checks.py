@@ -9,8 +9,9 @@ from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.table_paths import ICEBERG, table_kind
 
 _KEY: Path = ("table", "key")
+_CANAL_TABLE: Path = ("format", "canal", "table")
 _ONLY_WITH_KEY = ("key_order", "key_drain")
-_CHANGE_LOGS = ("debezium", "maxwell")
+_CHANGE_LOGS = ("debezium", "maxwell", "canal")
 _NEEDED_META = ("partition", "offset")
 _NO_KEYS = ("float", "double", "array", "map", "struct", "binary", "boolean")
 _MEANINGLESS: tuple[tuple[Path, str], ...] = (
@@ -32,6 +33,9 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem
             if name in table:
                 text = f"expected `{name}` beside `key` only"
                 yield Problem(positions.key(("table", name)), text, "remove it, or name the key")
+        if positions.has(_CANAL_TABLE):
+            text = "expected `table` of canal beside `table.key` only"
+            yield Problem(positions.key(_CANAL_TABLE), text, "remove it, or name the key")
         return
     if table_kind(data) != ICEBERG:
         text = "expected `key` in tables of the kind iceberg only"
@@ -49,11 +53,15 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem
 
 def _check_format(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     named = mapping(data, "format")
+    if "canal" in named and mapping(data, "table").get("key_order", "by_key") == "by_key":
+        text = "expected a `key_order` beside the format canal, whose records have no key"
+        todo = "write one_partition, or by_partition with canal.mq.partitionHash by the key"
+        yield Problem(positions.key(_KEY), text, todo)
     if any(name in named for name in _CHANGE_LOGS):
         return
     for name in named:
         text = f"`key` with the format {name}"
-        todo = "write debezium or maxwell, or remove `key` to keep the log of changes"
+        todo = "write debezium, maxwell or canal, or remove `key` to keep the log of changes"
         mark = positions.key(("format", name))
         yield Problem(mark, f"{text} is not in this version", todo, not_yet=True)
 

@@ -11,6 +11,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import parse_object
@@ -25,6 +26,7 @@ from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.plan import KeyForm, KeyRule
 
+_RECORD, _PLACE = "$record", "$place"
 _WRAPPER = "payload"
 _PREFIX = "pk."
 _STAGE = "decode"
@@ -96,6 +98,23 @@ class KeyedRows:
         settled = pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
         return settled, [dirty[row] for row in sorted(dirty)]
 
+    def last_of_records(self, rows: pa.RecordBatch, indices: pa.Array) -> NDArray[np.bool_]:
+        """Which rows are the last of their key in their record; others nobody would ever see."""
+        names = [str(number) for number in range(len(self._places))]
+        columns = [rows.column(place) for place in self._places]
+        places = pa.array(np.arange(rows.num_rows))
+        table = pa.table([*columns, indices, places], names=[*names, _RECORD, _PLACE])
+        newest = table.group_by([*names, _RECORD]).aggregate([(_PLACE, "max")])
+        kept = np.zeros(rows.num_rows, np.bool_)
+        kept[newest[f"{_PLACE}_max"].to_numpy()] = True
+        return kept
+
+
+def has_several(indices: pa.Array) -> bool:
+    """Whether some record has more than one row."""
+    numbers = indices.to_numpy()
+    return bool((numbers[1:] == numbers[:-1]).any())
+
 
 def check_one_partition(rule: KeyRule, splits: Sequence[SourcePartition]) -> None:
     """See that a topic whose order alone counts has one partition. Called once a task.
@@ -103,13 +122,14 @@ def check_one_partition(rule: KeyRule, splits: Sequence[SourcePartition]) -> Non
     Raises:
         SourceOrderError: It has others.
     """
-    for split in splits if rule.form is None else ():
+    for split in splits if rule.one_partition else ():
         if split.partition not in (0, "0"):
             raise SourceOrderError(
                 "the job file says key_order: one_partition, and the topic has more",
                 where=str(split),
-                hint="write key_order: by_key where records have the row's key as their own, or "
-                "read a topic of one partition",
+                hint="write key_order: by_key where records have the row's key as their own, "
+                "by_partition where the producer sends all changes of a key to one, or read a "
+                "topic of one partition",
             )
 
 

@@ -217,17 +217,19 @@ class KeyRule:
 
     Attributes:
         columns: Of the rows.
-        form: Of the records' keys, which have to hold the same values; None where the topic's one
-            partition keeps the order, and keys are not looked at.
+        form: Of the records' keys, which have to hold the same values; None where these are not
+            looked at.
         drain_s: How long a new source partition waits before the ends of the others are looked at
             up to which they are read first.
         format: Of the records' keys, when they are no JSON.
+        one_partition: The topic has no more, which keeps the order.
     """
 
     columns: tuple[str, ...]
     form: KeyForm | None
     drain_s: float = 600.0
     format: FormatChoice | None = None
+    one_partition: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
-from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition
+from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.plan import KeyForm, KeyRule
 
 SCHEMA = Schema((Field("id", IntegerType(64)), Field("city", StringType(), required=True)))
@@ -150,7 +150,7 @@ def test_maxwell_tells_deletes_and_a_changed_key_is_dirty() -> None:
 
 
 def test_with_one_partition_records_need_no_key_and_a_second_one_is_refused() -> None:
-    rule = KeyRule(("id",), None)
+    rule = KeyRule(("id",), None, one_partition=True)
     found = decode("debezium", change("c", None, row(1)), change("d", None, None))
     assert settle(found, [None, None], rule) == ([1, None], [(1, "key_mismatch")])
     check_one_partition(rule, [SourcePartition("t", 0)])
@@ -165,3 +165,14 @@ def test_a_truncate_halts_a_keyed_route_and_no_other() -> None:
     assert plain.decode([json.dumps(change("t", None, None)).encode()]).skipped == 1
     assert plain.decode([]).kinds is None
     assert pa.types.is_int64(plain.arrow_schema.field("id").type)
+
+
+def test_of_a_records_rows_the_last_of_each_key_is_kept() -> None:
+    rows = pa.RecordBatch.from_pydict(
+        {"id": pa.array([1, 2, 1, 2, 1, 1], pa.int64()), "city": list("abcdef")}
+    )
+    indices = pa.array([0, 0, 0, 1, 1, 1], pa.int64())
+    assert has_several(indices)
+    assert not has_several(pa.array([0, 2, 5], pa.int64()))
+    kept = KeyedRows(KeyRule(("id",), None), SCHEMA).last_of_records(rows, indices)
+    assert rows.filter(pa.array(kept)).column("city").to_pylist() == list("bcdf")

@@ -16,6 +16,7 @@ from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_te
 from sluiceway.convert.fast_rows import FastPath
 from sluiceway.convert.json_values import JsonObject
 from sluiceway.convert.native_blocks import NativeReader
+from sluiceway.formats.changes.canal import CanalChangeDecoder
 from sluiceway.formats.changes.connect_values import DECIMAL
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
@@ -253,5 +254,11 @@ def open_debezium(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     return ChangeLogDecoder(DEBEZIUM, schema, options)
 
 
-open_canal = partial(ChangeLogDecoder, CANAL)
+def open_canal(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
+    """The decoder for a route; see `formats.registry.OpenDecoder`. With a key, rows come apart."""
+    if options.get("key"):
+        return CanalChangeDecoder(schema, options)
+    return ChangeLogDecoder(CANAL, schema, options)
+
+
 open_maxwell = partial(ChangeLogDecoder, MAXWELL)
