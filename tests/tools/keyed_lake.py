@@ -20,10 +20,12 @@ KEYED_BY_APP = LakeOptions(
     offset_column="_offset",
     partition_column="_partition",
 )
+ALL = 1 << 40
+"""In place of a row: a truncate."""
 
 
 class KeyedLake(LakeUnderTest):
-    """Rows are `n -> app`; a negative number deletes the row of its positive one.
+    """Rows are `n -> app`; a negative number deletes the row of its positive one, ALL each row.
 
     Attributes:
         wanted: What a reader has to find.
@@ -46,15 +48,19 @@ class KeyedLake(LakeUnderTest):
 
     def batch(self, rows: Sequence[int], app: str, offset: int) -> pa.RecordBatch:
         for row in rows:
-            if row < 0:
+            if row == ALL:
+                self.wanted.clear()
+            elif row < 0:
                 self.wanted.pop(-row, None)
             else:
                 self.wanted[row] = app
         image = RowKind.FIRST if self.begins else RowKind.IMAGE
-        kinds = [RowKind.DELETE if row < 0 else image for row in rows]
+        kinds = [
+            RowKind.TRUNCATE if row == ALL else RowKind.DELETE if row < 0 else image for row in rows
+        ]
         columns = {
-            "n": pa.array([abs(row) for row in rows], pa.int64()),
-            "app": pa.array([None if row < 0 else app for row in rows], pa.string()),
+            "n": pa.array([None if row == ALL else abs(row) for row in rows], pa.int64()),
+            "app": pa.array([None if row < 0 or row == ALL else app for row in rows], pa.string()),
             "_partition": pa.array([0] * len(rows), pa.int32()),
             "_offset": pa.array(range(offset, offset + len(rows)), pa.int64()),
             KIND_COLUMN: pa.array([int(kind) for kind in kinds], pa.int32()),

@@ -315,6 +315,8 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         name, texts = spec.format.built_in
     if spec.table.key:
         texts = (*texts, ("key", json.dumps(spec.table.key)))
+        if spec.table.on_truncate == "apply":
+            texts = (*texts, ("truncate", "apply"))
         if spec.format.canal is not None:
             texts = (*texts, ("order", spec.table.key_order))
     return FormatChoice(name, texts)

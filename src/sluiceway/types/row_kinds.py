@@ -17,3 +17,5 @@ class RowKind(IntEnum):
     """The row is gone; nothing but its key is told."""
     FIRST = 2
     """An image, with which the source begins to tell all rows from the start."""
+    TRUNCATE = 3
+    """All rows are gone that the topic told before; no key, no row."""

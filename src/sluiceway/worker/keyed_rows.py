@@ -84,6 +84,7 @@ class KeyedRows:
             keys = list(chain.from_iterable(batch.keys() for batch in batches))
             told = self._keys.read([keys[index] for index in indices.to_pylist()], dirty)
         deleted = pc.equal(kinds, pa.scalar(int(RowKind.DELETE), kinds.type))
+        of_all = pc.equal(kinds, pa.scalar(int(RowKind.TRUNCATE), kinds.type))
         arrays = list(rows.columns)
         for number, (place, field) in enumerate(zip(self._places, self._fields, strict=True)):
             column = arrays[place]
@@ -93,7 +94,7 @@ class KeyedRows:
                 for row in pc.indices_nonzero(pc.invert(same)).to_pylist():
                     dirty.setdefault(row, _mismatch(row, field.name))
                 arrays[place] = column
-            for row in pc.indices_nonzero(column.is_null()).to_pylist():
+            for row in pc.indices_nonzero(pc.and_not(column.is_null(), of_all)).to_pylist():
                 dirty.setdefault(row, _no_key(row, field.name))
         settled = pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
         return settled, [dirty[row] for row in sorted(dirty)]

@@ -322,13 +322,13 @@ class RowPipeline:
 
     def _choose_changes(self, rows: _Rows, chosen: ChosenRows, dirty: list[DirtyRow]) -> None:
         """A row that `where` does not let through any more leaves the table; no delete is dirty."""
-        deletes = np.asarray(rows.kinds) == RowKind.DELETE
+        kinds = np.asarray(rows.kinds)
+        deletes = (kinds == RowKind.DELETE) | (kinds == RowKind.TRUNCATE)
         if chosen.matching is not None:
             leaving = ~chosen.matching & ~deletes
             leaving[[row.index for row in chosen.dirty]] = False
             deletes |= leaving
-            kinds = np.where(deletes, RowKind.DELETE, np.asarray(rows.kinds))
-            rows.kinds = pa.array(kinds.astype(np.int8))
+            rows.kinds = pa.array(np.where(leaving, RowKind.DELETE, kinds).astype(np.int8))
         _drop(rows, [row for row in chosen.dirty if not deletes[row.index]], dirty)
 
     def _find_places(

@@ -114,6 +114,10 @@ def test_what_changes_no_row_is_skipped_and_counted() -> None:
     assert (found.skipped, found.notes, found.dirty) == (2, {"ddl": 1, "query": 1}, ())
     with pytest.raises(SourceEmptiedError):
         decode(message("TRUNCATE", None, isDdl=True), other="skip")
+    told = decode(
+        message("TRUNCATE", None, isDdl=True), message("INSERT", [row(1)]), truncate="apply"
+    )
+    assert changes(told) == [(0, "TRUNCATE", None, None), (1, "IMAGE", 1, "a")]
 
 
 @pytest.mark.parametrize(("table", "taken"), [("orders", 1), ("SHOP.orders", 1), ("b.orders", 0)])

@@ -111,6 +111,10 @@ def test_a_truncate_halts_a_keyed_table_and_is_dirty_in_a_log(registry: Registry
     (dirty,) = decode(registry, told).dirty
     assert dirty.reason.value == "not_a_change"
     assert decode(registry, told, options={"other": "skip"}).notes == {"truncate": 1}
+    found = decode(registry, told, options={**KEYED, "truncate": "apply"})
+    assert found.kinds is not None
+    assert found.kinds.to_pylist() == [RowKind.TRUNCATE]
+    assert set(found.rows.to_pylist()[0].values()) == {None}
 
 
 @pytest.mark.parametrize("keyed", [False, True])

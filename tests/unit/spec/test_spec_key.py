@@ -102,6 +102,21 @@ def test_canals_records_have_no_key_so_the_order_has_to_be_said() -> None:
         load(log)
 
 
+def test_a_truncate_is_applied_where_one_partition_has_all_changes() -> None:
+    apply = "key: [id]\n  on_truncate: apply"
+    good = KEYED.replace("key: [id]", f"{apply}\n  key_order: one_partition")
+    assert ("truncate", "apply") in compile_route(load(good)).format.options
+    for bad, said in (
+        (KEYED.replace("key: [id]", apply), "expected one topic and"),
+        (good.replace("[a]", "[a, b]").replace("meta: [", "meta: [topic, "), "expected one topic"),
+        (good.replace("debezium", "maxwell"), "which tells none"),
+        (good.replace("debezium", "canal"), "expected `table` of canal"),
+        (KEYED.replace("key: [id]", "on_truncate: apply"), "expected `on_truncate` beside"),
+    ):
+        with pytest.raises(JobFileError, match=said):
+            load(bad)
+
+
 @pytest.mark.parametrize("named", ["json", "csv"])
 def test_other_formats_with_a_key_are_refused_by_name(named: str) -> None:
     with pytest.raises(Fatal, match=f"`key` with the format {named} is not in this version"):

@@ -167,6 +167,16 @@ def test_a_truncate_halts_a_keyed_route_and_no_other() -> None:
     assert pa.types.is_int64(plain.arrow_schema.field("id").type)
 
 
+def test_a_truncate_needs_no_key_and_leaves_the_others_theirs() -> None:
+    choice = FormatChoice("debezium", (("key", '["id"]'), ("truncate", "apply")))
+    told = [change("c", None, row(1)), {"op": "t"}, change("d", None, None)]
+    found = open_decoder(choice, SCHEMA).decode([json.dumps(each).encode() for each in told])
+    rule = KeyRule(("id",), None, one_partition=True)
+    assert settle(found, [None] * 3, rule) == ([1, None, None], [(2, "key_mismatch")])
+    assert found.kinds is not None
+    assert found.kinds.to_pylist() == [RowKind.IMAGE, RowKind.TRUNCATE, RowKind.DELETE]
+
+
 def test_of_a_records_rows_the_last_of_each_key_is_kept() -> None:
     rows = pa.RecordBatch.from_pydict(
         {"id": pa.array([1, 2, 1, 2, 1, 1], pa.int64()), "city": list("abcdef")}

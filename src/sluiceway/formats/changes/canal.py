@@ -16,6 +16,7 @@ from sluiceway.formats.changes.outcomes import (
     KIND_FIELD,
     TOMBSTONE,
     TRUNCATE,
+    TRUNCATE_CHOICES,
     OtherMessages,
     with_kinds,
 )
@@ -61,6 +62,7 @@ class CanalChangeDecoder(RowDecoder):
             "key": FREE,
             "order": FREE,
             "table": FREE,
+            TRUNCATE: TRUNCATE_CHOICES,
         }
         chosen = known_options(CANAL.name, options, known)
         key = {name.lower() for name in json.loads(chosen["key"] or "[]")}
@@ -68,6 +70,7 @@ class CanalChangeDecoder(RowDecoder):
             skipped=chosen["other"] == "skip",
             tombstones_skipped=chosen["tombstones"] == "skip",
             keyed=True,
+            applies=chosen[TRUNCATE] == "apply",
         )
         self._moves = chosen["order"] == ONE_PARTITION
         self._table = tuple(chosen["table"].lower().split(".")) if chosen["table"] else ()
@@ -108,7 +111,12 @@ class CanalChangeDecoder(RowDecoder):
                     values += found
                     numbers += [row] * len(found)
                 except OtherMessageError as other:
-                    self._settle_other(other.kind, collected)
+                    row_of_all = self._other.row(other.kind, self._collected)
+                    if row_of_all is None:
+                        self._settle_other(other.kind, collected)
+                    else:
+                        values.append(row_of_all)
+                        numbers.append(row)
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
         collected.add_values(values, numbers)

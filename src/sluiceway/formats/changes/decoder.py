@@ -23,6 +23,8 @@ from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
 from sluiceway.formats.changes.outcomes import (
     KIND_FIELD,
     TOMBSTONE,
+    TRUNCATE,
+    TRUNCATE_CHOICES,
     OtherMessages,
     with_kinds,
 )
@@ -67,7 +69,12 @@ class ChangeLogDecoder(RowDecoder):
         *,
         exact_only: bool = False,
     ) -> None:
-        known = {"other": ("dirty", "skip"), "tombstones": envelope.tombstones, "key": FREE}
+        known = {
+            "other": ("dirty", "skip"),
+            "tombstones": envelope.tombstones,
+            "key": FREE,
+            TRUNCATE: TRUNCATE_CHOICES,
+        }
         chosen = known_options(envelope.name, options, known)
         if not schema.fields:
             raise ValueError("the table has no column to read")
@@ -77,6 +84,7 @@ class ChangeLogDecoder(RowDecoder):
             skipped=chosen["other"] == "skip",
             tombstones_skipped=chosen["tombstones"] == "skip",
             keyed=self._keyed,
+            applies=chosen[TRUNCATE] == "apply",
         )
         self._schema = arrow_schema(schema)
         self._collected = self._schema.append(KIND_FIELD) if key else self._schema
@@ -144,7 +152,12 @@ class ChangeLogDecoder(RowDecoder):
                     values.append(self._read(payload))
                     clean.append(row)
                 except OtherMessageError as other:
-                    self._other.settle(other.kind, collected)
+                    row_of_all = self._other.row(other.kind, self._collected)
+                    if row_of_all is None:
+                        self._other.settle(other.kind, collected)
+                    else:
+                        values.append(row_of_all)
+                        clean.append(row)
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
         collected.add_values(values, clean)

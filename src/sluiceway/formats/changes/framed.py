@@ -16,7 +16,14 @@ from sluiceway.formats.avro.reader import Cursor
 from sluiceway.formats.avro.writer_schemas import RegistrySchemas, WriterSchema
 from sluiceway.formats.changes.envelopes import DEBEZIUM
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
-from sluiceway.formats.changes.outcomes import KIND_FIELD, TOMBSTONE, OtherMessages, with_kinds
+from sluiceway.formats.changes.outcomes import (
+    KIND_FIELD,
+    TOMBSTONE,
+    TRUNCATE,
+    TRUNCATE_CHOICES,
+    OtherMessages,
+    with_kinds,
+)
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import Framed, read_by_schema
@@ -55,7 +62,12 @@ class FramedChangeDecoder(RowDecoder):
         self, schema: Schema, options: Mapping[str, str], *, fast_rows: int | None = MIN_ROWS
     ) -> None:
         registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
-        known = {"other": ("dirty", "skip"), "tombstones": DEBEZIUM.tombstones, "key": FREE}
+        known = {
+            "other": ("dirty", "skip"),
+            "tombstones": DEBEZIUM.tombstones,
+            "key": FREE,
+            TRUNCATE: TRUNCATE_CHOICES,
+        }
         rest = {name: value for name, value in options.items() if name not in registry}
         chosen = known_options(DEBEZIUM.name, rest, known)
         check_columns(schema)
@@ -65,6 +77,7 @@ class FramedChangeDecoder(RowDecoder):
             skipped=chosen["other"] == "skip",
             tombstones_skipped=chosen["tombstones"] == "skip",
             keyed=self._keyed,
+            applies=chosen[TRUNCATE] == "apply",
         )
         self._schema = arrow_schema(schema)
         self._collected = self._schema.append(KIND_FIELD) if key else self._schema
@@ -123,7 +136,12 @@ class FramedChangeDecoder(RowDecoder):
                     values.append(self._values(message))
                     clean.append(row)
                 except OtherMessageError as other:
-                    self._other.settle(other.kind, collected)
+                    row_of_all = self._other.row(other.kind, self._collected)
+                    if row_of_all is None:
+                        self._other.settle(other.kind, collected)
+                    else:
+                        values.append(row_of_all)
+                        clean.append(row)
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
         collected.add_values(values, clean)

@@ -9,26 +9,37 @@ from sluiceway.errors import SourceEmptiedError
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded
 from sluiceway.types.dirty import DirtyReason
-from sluiceway.types.row_kinds import KIND_COLUMN
+from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 
 TOMBSTONE = "tombstone"
 TRUNCATE = "truncate"
+TRUNCATE_CHOICES = ("halt", "apply")
 KIND_FIELD = pa.field(KIND_COLUMN, pa.int8())
 
 
 class OtherMessages:
-    """Settles messages that change no row. Created once a task.
+    """Settles messages that change no row of their own. Created once a task.
 
     Args:
         skipped: Whether they are skipped or dirty.
         tombstones_skipped: The same of tombstones.
         keyed: Rows are found by a key.
+        applies: A truncate empties the keyed table; else it halts.
     """
 
-    def __init__(self, *, skipped: bool, tombstones_skipped: bool, keyed: bool) -> None:
+    def __init__(
+        self, *, skipped: bool, tombstones_skipped: bool, keyed: bool, applies: bool = False
+    ) -> None:
         self.tombstones_skipped = tombstones_skipped
         self._skipped = skipped
         self._keyed = keyed
+        self._applies = keyed and applies
+
+    def row(self, kind: str, schema: pa.Schema) -> list[object] | None:
+        """The row that stands for a message of this kind, behind it what it is; None for none."""
+        if kind != TRUNCATE or not self._applies:
+            return None
+        return [*([None] * (len(schema) - 1)), RowKind.TRUNCATE]
 
     def settle(self, kind: str, collected: CollectedRows) -> None:
         """Skip and count one.
@@ -40,8 +51,8 @@ class OtherMessages:
         if kind == TRUNCATE and self._keyed:
             raise SourceEmptiedError(
                 "the source's table was emptied by a TRUNCATE, which tells no keys",
-                hint="empty the lake table and go on behind it, or fill a new one from a new "
-                "snapshot: docs/cdc.md, A table that was truncated",
+                hint="write table.on_truncate: apply where the topic has one partition, else empty "
+                "the lake table and go on behind it: docs/cdc.md, A table that was truncated",
             )
         if kind == TOMBSTONE:
             if not self.tombstones_skipped:

@@ -66,7 +66,8 @@ class BatchOutcome:
         images: What they are from now on; nothing of those that were deleted.
         changes: That were read.
         begins_again: A snapshot of the source begins behind other changes of this batch.
-        begins: One begins at all.
+        begins: One begins at all, in a table that has rows.
+        emptied: All rows that were in the table before this batch go.
     """
 
     keys: pa.Table
@@ -74,6 +75,7 @@ class BatchOutcome:
     changes: int
     begins: bool = False
     begins_again: bool = False
+    emptied: bool = False
 
 
 def last_changes(
@@ -99,18 +101,32 @@ def last_changes(
         _control(table, seq, columns) for (seq, _), table in zip(files, tables, strict=True)
     )
     names = [name for name in control.column_names if name.startswith("k")]
-    last = _last_of_each(control, names)
+    counted = _behind_truncates(control)
+    emptied = len(counted) < control.num_rows
+    left = control.take(pa.array(counted)) if emptied else control
+    last = counted[_last_of_each(left, names)]
     kept = np.zeros(control.num_rows, bool)
     kept[last] = True
     kept &= control[_KIND].to_numpy() != RowKind.DELETE
-    firsts = pc.equal(control[_KIND], int(RowKind.FIRST))
+    firsts = left.filter(pc.equal(left[_KIND], int(RowKind.FIRST)))
     return BatchOutcome(
         control.select(names).take(pa.array(last)),
         _images(files, tables, kept),
         control.num_rows,
-        begins=bool(pc.any(firsts).as_py()),
-        begins_again=_begins_again(control, control.filter(firsts)),
+        begins=firsts.num_rows > 0 and not emptied,
+        begins_again=_begins_again(left, firsts),
+        emptied=emptied,
     )
+
+
+def _behind_truncates(control: pa.Table) -> NDArray[np.int64]:
+    """Rows that count: those behind the last truncate, of which one source partition tells."""
+    truncates = np.flatnonzero(control[_KIND].to_numpy() == RowKind.TRUNCATE)
+    if not len(truncates):
+        return np.arange(control.num_rows)
+    slots, offsets = control[_SLOT].to_numpy(), control[_OFFSET].to_numpy()
+    slot, offset = max((slots[row], offsets[row]) for row in truncates)
+    return np.flatnonzero((slots > slot) | ((slots == slot) & (offsets > offset)))
 
 
 def _begins_again(control: pa.Table, firsts: pa.Table) -> bool:
