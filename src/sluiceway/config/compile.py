@@ -317,7 +317,7 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         texts = (*texts, ("key", json.dumps(spec.table.key)))
         if spec.table.on_truncate == "apply":
             texts = (*texts, ("truncate", "apply"))
-        if spec.format.canal is not None:
+        if spec.format.canal is not None or spec.format.maxwell is not None:
             texts = (*texts, ("order", spec.table.key_order))
     return FormatChoice(name, texts)
 

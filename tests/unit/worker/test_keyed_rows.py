@@ -149,6 +149,25 @@ def test_maxwell_tells_deletes_and_a_changed_key_is_dirty() -> None:
     assert settle(found, keys, KeyRule(("id",), KeyForm.PREFIXED)) == ([1, 1, 1], [])
 
 
+def test_maxwells_changed_key_is_a_delete_and_a_row_in_one_partition() -> None:
+    def told(data: object, old: object) -> bytes:
+        return json.dumps({"type": "update", "data": data, "old": old}).encode()
+
+    choice = FormatChoice("maxwell", (("key", '["id"]'), ("order", "one_partition")))
+    found = open_decoder(choice, SCHEMA).decode(
+        [
+            told(row(2), {"id": 1, "city": "b"}),
+            told(row(2, "c"), {"city": "a"}),
+            told(row(2), {"id": "x"}),
+        ]
+    )
+    assert found.kinds is not None
+    assert found.kinds.to_pylist() == [RowKind.DELETE, RowKind.IMAGE, RowKind.IMAGE]
+    assert found.indices.to_pylist() == [0, 0, 1]
+    assert found.rows.to_pylist() == [{"id": 1, "city": None}, row(2), row(2, "c")]
+    assert [(each.index, each.reason.value) for each in found.dirty] == [(2, "bad_text")]
+
+
 def test_with_one_partition_records_need_no_key_and_a_second_one_is_refused() -> None:
     rule = KeyRule(("id",), None, one_partition=True)
     found = decode("debezium", change("c", None, row(1)), change("d", None, None))

@@ -16,7 +16,7 @@ from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_te
 from sluiceway.convert.fast_rows import FastPath
 from sluiceway.convert.json_values import JsonObject
 from sluiceway.convert.native_blocks import NativeReader
-from sluiceway.formats.changes.canal import CanalChangeDecoder
+from sluiceway.formats.changes.canal import ONE_PARTITION, CanalChangeDecoder
 from sluiceway.formats.changes.connect_values import DECIMAL
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
@@ -54,7 +54,8 @@ class ChangeLogDecoder(RowDecoder):
         schema: The table's columns. A path that begins with `$` starts at the message, any other
             at the row that was changed.
         options: `other`: what happens to messages that change no row; `tombstones`; `key`: as
-            JSON, columns by which changes find their rows, which then have kinds.
+            JSON, columns by which changes find their rows, which then have kinds; `order`: with
+            `one_partition` a message may change the key of its row; `truncate`: `halt` or `apply`.
         exact_only: Decide every message on its own; the outcome is the same.
 
     Raises:
@@ -74,12 +75,14 @@ class ChangeLogDecoder(RowDecoder):
             "tombstones": envelope.tombstones,
             "key": FREE,
             TRUNCATE: TRUNCATE_CHOICES,
+            "order": FREE,
         }
         chosen = known_options(envelope.name, options, known)
         if not schema.fields:
             raise ValueError("the table has no column to read")
         key = tuple(json.loads(chosen["key"] or "[]"))
         self._keyed = bool(key)
+        moves = self._keyed and chosen["order"] == ONE_PARTITION
         self._other = OtherMessages(
             skipped=chosen["other"] == "skip",
             tombstones_skipped=chosen["tombstones"] == "skip",
@@ -94,7 +97,9 @@ class ChangeLogDecoder(RowDecoder):
         if envelope.wrapper:
             wrappers.append((envelope.wrapper,))
         self._envelope = envelope
-        self._forms = [MessageForm(schema, envelope, wrapper, key) for wrapper in wrappers]
+        self._forms = [
+            MessageForm(schema, envelope, wrapper, key, moves=moves) for wrapper in wrappers
+        ]
         self._lenient = reads_bad_text_anywhere(schema)
         fast = [_fast_form(form, schema, envelope, self._collected) for form in self._forms]
         self._fast = [] if exact_only else [one for one in fast if one is not None]
@@ -149,8 +154,9 @@ class ChangeLogDecoder(RowDecoder):
         for row, payload in zip(rows, payloads, strict=True):
             try:
                 try:
-                    values.append(self._read(payload))
-                    clean.append(row)
+                    found = self._read(payload)
+                    values += found
+                    clean += [row] * len(found)
                 except OtherMessageError as other:
                     row_of_all = self._other.row(other.kind, self._collected)
                     if row_of_all is None:
@@ -162,13 +168,17 @@ class ChangeLogDecoder(RowDecoder):
                 collected.dirty.append(error.row(row))
         collected.add_values(values, clean)
 
-    def _read(self, payload: bytes) -> list[object]:
+    def _read(self, payload: bytes) -> list[list[object]]:
+        """The changes that a message tells: one, or with the delete of an old key two."""
         found = parse_object(payload, lenient=self._lenient)
         wrapper, marker = self._envelope.wrapper, self._envelope.marker[0]
         wrapped = bool(wrapper) and wrapper in found and found.get(marker) is None
         if wrapped and found[wrapper] is None and not isinstance(found, JsonObject):
             raise OtherMessageError(TOMBSTONE)
-        return self._forms[wrapped].read(found)
+        form = self._forms[wrapped]
+        values = form.read(found)
+        left_behind = form.left_behind(found)
+        return [values] if left_behind is None else [left_behind, values]
 
 
 def _told_by_schema(payloads: list[bytes]) -> Rows:
