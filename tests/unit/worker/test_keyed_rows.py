@@ -168,6 +168,18 @@ def test_maxwells_changed_key_is_a_delete_and_a_row_in_one_partition() -> None:
     assert [(each.index, each.reason.value) for each in found.dirty] == [(2, "bad_text")]
 
 
+def test_rows_of_one_message_stay_in_order_among_those_read_by_columns() -> None:
+    choice = FormatChoice("maxwell", (("key", '["id"]'), ("order", "one_partition")))
+    told: list[dict[str, object]] = []
+    for number in range(0, 80, 2):
+        told.append({"type": "insert", "data": row(number)})
+        told.append({"type": "update", "data": row(number + 1), "old": {"id": number}})
+    found = open_decoder(choice, SCHEMA).decode([json.dumps(each).encode() for each in told])
+    assert found.kinds is not None
+    assert found.kinds.to_pylist() == [RowKind.IMAGE, RowKind.DELETE, RowKind.IMAGE] * 40
+    assert found.indices.to_pylist() == [n for n in range(80) for _ in range(1 + n % 2)]
+
+
 def test_with_one_partition_records_need_no_key_and_a_second_one_is_refused() -> None:
     rule = KeyRule(("id",), None, one_partition=True)
     found = decode("debezium", change("c", None, row(1)), change("d", None, None))
