@@ -214,6 +214,26 @@ def test_a_decimal_with_a_scale_of_its_own(registry: Registry) -> None:
     assert dirty.reason.value == "broken"
 
 
+def test_a_value_that_the_source_did_not_tell_is_dirty(registry: Registry) -> None:
+    source = AvroChangeSource(1)
+    unknown = {**row(2), "name": "__debezium_unavailable_value"}
+    told = [
+        source.envelope("u", row(1), row(1, "b")),
+        source.envelope("u", None, unknown),
+        source.envelope("d", unknown, None),
+        source.envelope("u", unknown, row(4)),
+    ]
+    for fast_rows in (None, 1):
+        found = decode(registry, *told, fast_rows=fast_rows, options=KEYED)
+        assert [(d.index, d.reason.value, d.path) for d in found.dirty] == [
+            (1, "not_a_change", "name")
+        ]
+        assert found.indices.to_pylist() == [0, 2, 3]
+        assert found.kinds is not None
+        assert found.kinds.to_pylist() == [RowKind.IMAGE, RowKind.DELETE, RowKind.IMAGE]
+    assert decode(registry, *told[:2]).dirty == ()
+
+
 def test_the_job_files_format_finds_the_decoder(registry: Registry) -> None:
     choice = FormatChoice("debezium", (("registry.url", registry.url), ("other", "skip")))
     assert isinstance(open_decoder(choice, SCHEMA), FramedChangeDecoder)

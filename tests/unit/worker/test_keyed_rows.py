@@ -198,6 +198,18 @@ def test_a_truncate_halts_a_keyed_route_and_no_other() -> None:
     assert pa.types.is_int64(plain.arrow_schema.field("id").type)
 
 
+def test_a_value_that_the_source_did_not_tell_is_dirty() -> None:
+    unknown = row(2, "__debezium_unavailable_value")
+    found = decode(
+        "debezium",
+        change("u", None, row(1)),
+        change("u", None, unknown),
+        change("d", unknown, None),
+    )
+    assert [(d.index, d.reason.value, d.path) for d in found.dirty] == [(1, "not_a_change", "city")]
+    assert found.indices.to_pylist() == [0, 2]
+
+
 def test_a_truncate_needs_no_key_and_leaves_the_others_theirs() -> None:
     choice = FormatChoice("debezium", (("key", '["id"]'), ("truncate", "apply")))
     told = [change("c", None, row(1)), {"op": "t"}, change("d", None, None)]

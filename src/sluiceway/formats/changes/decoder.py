@@ -27,6 +27,7 @@ from sluiceway.formats.changes.outcomes import (
     TRUNCATE_CHOICES,
     OtherMessages,
     with_kinds,
+    without_unavailable,
 )
 from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
@@ -132,7 +133,8 @@ class ChangeLogDecoder(RowDecoder):
             return decoded
         decoded = with_kinds(decoded, self._schema)
         kinds = self._with_firsts(payloads, decoded.indices, decoded.kinds)
-        return replace(decoded, kinds=kinds)
+        decoded = replace(decoded, kinds=kinds)
+        return without_unavailable(decoded) if self._envelope is DEBEZIUM else decoded
 
     def _with_firsts(
         self, payloads: Sequence[bytes | None], indices: pa.Array, kinds: pa.Array

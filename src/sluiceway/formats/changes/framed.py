@@ -23,6 +23,7 @@ from sluiceway.formats.changes.outcomes import (
     TRUNCATE_CHOICES,
     OtherMessages,
     with_kinds,
+    without_unavailable,
 )
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
@@ -115,7 +116,9 @@ class FramedChangeDecoder(RowDecoder):
         if absent := collected.skipped - sum(collected.notes.values()):
             collected.notes[TOMBSTONE] += absent
         decoded = collected.decoded()
-        return with_kinds(decoded, self._schema) if self._keyed else decoded
+        if not self._keyed:
+            return decoded
+        return without_unavailable(with_kinds(decoded, self._schema))
 
     def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
         for block in avro_blocks(group):
