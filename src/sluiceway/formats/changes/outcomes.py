@@ -85,8 +85,10 @@ def without_unavailable(decoded: Decoded) -> Decoded:
     Args:
         decoded: Of changes with kinds.
     """
+    kinds = decoded.kinds
+    assert kinds is not None  # noqa: S101 - the caller's kinds
     found: dict[int, str] = {}
-    gone = pc.equal(decoded.kinds, pa.scalar(int(RowKind.DELETE), pa.int8()))
+    gone = pc.equal(kinds, pa.scalar(int(RowKind.DELETE), pa.int8()))
     for column, field in zip(decoded.rows.columns, decoded.rows.schema, strict=True):
         if not (pa.types.is_string(field.type) or pa.types.is_binary(field.type)):
             continue
@@ -107,6 +109,6 @@ def without_unavailable(decoded: Decoded) -> Decoded:
         decoded,
         rows=decoded.rows.filter(mask),
         indices=decoded.indices.filter(mask),
-        kinds=decoded.kinds.filter(mask),
+        kinds=kinds.filter(mask),
         dirty=tuple(sorted((*decoded.dirty, *dirty), key=lambda row: row.index)),
     )
