@@ -43,6 +43,7 @@ def lake_options(spec: RouteSpec) -> LakeOptions | None:
         key=spec.table.key,
         offset_column=_record_column(spec, "offset"),
         partition_column=_record_column(spec, "partition"),
+        topic_column=_record_column(spec, "topic"),
     )
 
 

@@ -17,5 +17,7 @@ class RowKind(IntEnum):
     """The row is gone; nothing but its key is told."""
     FIRST = 2
     """An image, with which the source begins to tell all rows from the start."""
-    TRUNCATE = 3
+    FIRST_GONE = 3
+    """As `FIRST`, but the row is none of the table: `where` does not let it through."""
+    TRUNCATE = 4
     """All rows are gone that the topic told before; no key, no row."""

@@ -328,7 +328,9 @@ class RowPipeline:
             leaving = ~chosen.matching & ~deletes
             leaving[[row.index for row in chosen.dirty]] = False
             deletes |= leaving
-            rows.kinds = pa.array(np.where(leaving, RowKind.DELETE, kinds).astype(np.int8))
+            # That a snapshot begins has to be seen whatever becomes of the row.
+            gone = np.where(kinds == RowKind.FIRST, RowKind.FIRST_GONE, RowKind.DELETE)
+            rows.kinds = pa.array(np.where(leaving, gone, kinds).astype(np.int8))
         _drop(rows, [row for row in chosen.dirty if not deletes[row.index]], dirty)
 
     def _find_places(

@@ -88,8 +88,7 @@ class HeadReader:
             for data, positions in grouped(self._read_deletes(path)).items():
                 self._dead.setdefault(data, []).append(positions)
             self._applied.add(path)
-        for gone in self._dead.keys() - head.data.keys():
-            del self._dead[gone]
+        # Rows of a file that is gone stay known: an older head may bring the file back.
 
     def dead(self, path: str) -> Positions:
         """Rows of a data file that are deleted at the head that was read last, rising."""
