@@ -27,7 +27,6 @@ from sluiceway.errors import (
 from sluiceway.sinks.iceberg import lake_batch, publisher
 from sluiceway.sinks.iceberg.catalogs import Identifier, said_by
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan, merge_files
 from sluiceway.sinks.iceberg.through import property_name, read_through
 from sluiceway.storage.local import LocalStorage
@@ -271,20 +270,15 @@ class World:
         """The owner makes an older snapshot current; the property stays."""
         table = self.lake.table()
         head = table.current_snapshot()
-        older = [each for each in table.metadata.snapshots if head and each is not head]
+        older = [each.snapshot_id for each in table.metadata.snapshots if head and each is not head]
         ours = read_through(table.metadata.properties, LEDGER, where="t")
         if self._rolled_back or not older or ours is None or head is None:
             return
         target = self.rng.choice(older)
         before = self.lake.rows()
         with suppress(CommitFailedException):
-            table.manage_snapshots().set_current_snapshot(target.snapshot_id).commit()
-            found = self.lake.rows()
-            after = self.lake.table().metadata
-            if found != before and lineage(after, ours) is Lineage.GOOD:
-                # Only rows of others went: publishing goes on from there, and nobody comes back.
-                self._foreign = [row for row in self._foreign if row in found]
-            elif found != before:
+            table.manage_snapshots().set_current_snapshot(target).commit()
+            if self.lake.rows() != before:
                 self._rolled_back = True
             self._forward = head.snapshot_id
 

@@ -69,7 +69,11 @@ def compact(
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
     if route is not None or len(routes) == 1 or names:
         routes = (pick_route(routes, route),)
-    refuse_lakes(routes, "compact")
+    refuse_lakes(
+        routes,
+        "compact",
+        "small files are merged before they are visible; an engine rewrites the rest",
+    )
     ledgers = [(config, open_ledger(config)) for config in routes]
     if dry_run:
         _tell_foreseen(ledgers, names, output)

@@ -164,3 +164,20 @@ def test_metadata_files_on_s3_are_reached_as_the_job_file_reaches_data_files() -
     assert "s3.force-virtual-addressing" not in options
     own = text.replace("warehouse: w,", "warehouse: w, properties: {s3.endpoint: 'http://other'},")
     assert dict(compile_route(load(own)).catalog.options)["s3.endpoint"] == "http://other"
+
+
+def problems_of(text: str) -> str:
+    with pytest.raises(JobFileError) as failure:
+        load(text)
+    return f"{failure.value.message} {failure.value.hint}"
+
+
+def test_a_transform_that_is_none_is_the_only_problem() -> None:
+    told = problems_of(LAKE.replace("transform: hour", "transform: bucket(16)"))
+    assert "`bucket[N]` or `truncate[W]`, got `bucket(16)`" in told
+    assert "a name of letters" not in told
+
+
+def test_a_lake_connection_below_hive_is_told_with_the_key_to_write() -> None:
+    told = problems_of(LAKE.replace("iceberg: {connection: lake", "hive: {connection: lake"))
+    assert "got `lake`; write `iceberg:` in place of `hive:`" in told
