@@ -22,13 +22,15 @@ KEYED_BY_APP = LakeOptions(
     offset_column="_offset",
     partition_column="_partition",
 )
+ALL = 1 << 40
+"""In place of a row: a truncate."""
 
 
 KEYED_OF_TOPICS = replace(KEYED, topic_column="_topic")
 
 
 class KeyedLake(LakeUnderTest):
-    """Rows are `n -> app`; a negative number deletes the row of its positive one.
+    """Rows are `n -> app`; a negative number deletes the row of its positive one, ALL each row.
 
     Attributes:
         wanted: What a reader has to find.
@@ -51,16 +53,18 @@ class KeyedLake(LakeUnderTest):
 
     def batch(self, rows: Sequence[int], app: str, offset: int) -> pa.RecordBatch:
         for row in rows:
-            if row < 0:
+            if row == ALL:
+                self.wanted.clear()
+            elif row < 0:
                 self.wanted.pop(-row, None)
             else:
                 self.wanted[row] = app
         image = RowKind.FIRST if self.begins else RowKind.IMAGE
         gone = RowKind.FIRST_GONE if self.begins else RowKind.DELETE
-        kinds = [gone if row < 0 else image for row in rows]
+        kinds = [RowKind.TRUNCATE if row == ALL else gone if row < 0 else image for row in rows]
         columns = {
-            "n": pa.array([abs(row) for row in rows], pa.int64()),
-            "app": pa.array([None if row < 0 else app for row in rows], pa.string()),
+            "n": pa.array([None if row == ALL else abs(row) for row in rows], pa.int64()),
+            "app": pa.array([None if row < 0 or row == ALL else app for row in rows], pa.string()),
             "_partition": pa.array([0] * len(rows), pa.int32()),
             "_offset": pa.array(range(offset, offset + len(rows)), pa.int64()),
             KIND_COLUMN: pa.array([int(kind) for kind in kinds], pa.int32()),

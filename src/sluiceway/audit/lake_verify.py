@@ -114,6 +114,7 @@ def _read(place: LedgerPlace, report: VerifyReport) -> _Ledger:
     counts = ledger.fold.counts
     report.rows, report.dirty_rows = int(counts.written), int(counts.dirty)
     report.filtered, report.skipped = int(counts.filtered), int(counts.skipped)
+    report.expanded = int(counts.expanded)
     report.late_rows, report.offsets = int(counts.late), int(counts.read)
     return ledger
 

@@ -55,6 +55,7 @@ class VerifyReport:
     Attributes:
         dirty_rows: In all dirty files, those that a lane has consumed too.
         let_go: Dirty files that are gone, as they may be: each of their rows was consumed.
+        expanded: Rows beyond the first of their records, in keyed tables.
         late_rows: In the late place; `late_files` there.
         late_table: Was compared whole with the late place; None when there is nothing to compare.
         replayed: Dirty rows that lanes have read once more, and `purged` those given up.
@@ -77,6 +78,7 @@ class VerifyReport:
     gaps: int = 0
     filtered: int = 0
     skipped: int = 0
+    expanded: int = 0
     lanes: int = 0
     replayed: int = 0
     purged: int = 0

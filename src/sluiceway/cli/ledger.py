@@ -119,6 +119,7 @@ def _describe_data(body: Any) -> str:
     newest = f", newest {moment(max(times))}" if times else ""
     counts = body.counts
     rest = {"late aside": counts.late, "filtered": counts.filtered, "skipped": counts.skipped}
+    rest["rows beyond the first of a record"] = counts.expanded
     others = "".join(f", {rows:,} {name}" for name, rows in rest.items() if rows)
     parts = [
         f"epoch {body.epoch}: {counts.read:,} read, {counts.written:,} written, "

@@ -88,7 +88,8 @@ def _print(report: "VerifyReport", job_file: str) -> None:
     write(
         f"offsets     {report.offsets:>12,}  = {report.rows:,} rows + {report.dirty_rows:,} dirty "
         f"{late}+ {report.filtered:,} filtered + {report.skipped:,} skipped + {report.gaps:,} gaps"
-        f"{f' - {report.replayed:,} replayed' if report.replayed else ''}\n"
+        f"{f' - {report.replayed:,} replayed' if report.replayed else ''}"
+        f"{f' - {report.expanded:,} of several in one' if report.expanded else ''}\n"
     )
     if report.lanes:
         done = f"{report.replayed:,} dirty rows replayed, {report.purged:,} purged"

@@ -12,7 +12,12 @@ from sluiceway.config.late_choices import late_rule, late_table
 from sluiceway.config.lineage_rule import lineage_rule
 from sluiceway.config.ready_choice import ready_rule
 from sluiceway.config.retention import RetentionRule
-from sluiceway.config.schema_formats import avro_options, json_options, protobuf_options
+from sluiceway.config.schema_formats import (
+    avro_options,
+    debezium_options,
+    json_options,
+    protobuf_options,
+)
 from sluiceway.config.stores import route_stores
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.partition_values import TimeKind
@@ -319,9 +324,16 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         if Evolution(spec.table.evolution).refuses_unknown:
             told["extra"] = "evolve"
         return FormatChoice("json", tuple(told.items()))
-    name, texts = spec.format.built_in
+    if spec.format.debezium is not None:
+        name, texts = "debezium", debezium_options(spec, spec.format.debezium)
+    else:
+        name, texts = spec.format.built_in
     if spec.table.key:
         texts = (*texts, ("key", json.dumps(spec.table.key)))
+        if spec.table.on_truncate == "apply":
+            texts = (*texts, ("truncate", "apply"))
+        if spec.format.canal is not None or spec.format.maxwell is not None:
+            texts = (*texts, ("order", spec.table.key_order))
     return FormatChoice(name, texts)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from sluiceway.config.schema_formats import record_keys
 from sluiceway.config.stores import route_stores
 from sluiceway.errors import JobFileError
 from sluiceway.sinks.lake_options import IDENTITY, LakeField, LakeOptions
@@ -51,9 +52,18 @@ def key_rule(spec: RouteSpec) -> KeyRule | None:
     if not spec.table.key:
         return None
     kind = KeyForm.PREFIXED if spec.format.maxwell is not None else KeyForm.CONNECT
-    one_partition = spec.table.key_order == "one_partition"
+    told_by = record_keys(spec)
+    if told_by is not None:
+        kind = KeyForm.RECORD
+    order = spec.table.key_order
     drain_s = spec.table.key_drain_ms / 1000
-    return KeyRule(spec.table.key, None if one_partition else kind, drain_s)
+    return KeyRule(
+        spec.table.key,
+        kind if order == "by_key" else None,
+        drain_s,
+        told_by if order == "by_key" else None,
+        one_partition=order == "one_partition",
+    )
 
 
 def _record_column(spec: RouteSpec, field: str) -> str:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sluiceway.errors import JobFileError
+from sluiceway.formats.registry import FormatChoice
 from sluiceway.formats.schema_options import (
+    AVRO_CONNECT,
     AVRO_SCHEMA,
     AVRO_SCHEMAS,
     MAX_PROTOBUF_BYTES,
@@ -14,7 +16,7 @@ from sluiceway.formats.schema_options import (
     PROTOBUF_SCHEMA,
 )
 from sluiceway.formats.schema_registry.settings import RegistrySettings
-from sluiceway.spec.formats import JsonFormat
+from sluiceway.spec.formats import DebeziumFormat, JsonFormat
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.schema_formats import AvroFormat, ProtobufFormat
 from sluiceway.spec.values import Secret
@@ -36,6 +38,23 @@ def avro_options(spec: RouteSpec, avro: AvroFormat) -> Options:
     for number, text in enumerate(avro.schemas or ()):
         told[f"{AVRO_SCHEMAS}{number}"] = text
     return tuple(told.items())
+
+
+def debezium_options(spec: RouteSpec, debezium: DebeziumFormat) -> Options:
+    """The options of the format debezium; with a registry, its payloads are Avro."""
+    told: dict[str, str] = {"other": debezium.other, "tombstones": debezium.tombstones}
+    if debezium.registry is not None:
+        told |= registry_options(spec, debezium.registry, debezium.unknown_wait_ms)
+    return tuple(told.items())
+
+
+def record_keys(spec: RouteSpec) -> FormatChoice | None:
+    """How records' own keys are read that are not JSON; None for those that are."""
+    debezium = spec.format.debezium
+    if debezium is None or debezium.registry is None:
+        return None
+    told = registry_options(spec, debezium.registry, debezium.unknown_wait_ms)
+    return FormatChoice("avro", tuple({AVRO_CONNECT: "true", **told}.items()))
 
 
 def json_options(json: JsonFormat) -> Options:

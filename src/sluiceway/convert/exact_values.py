@@ -31,6 +31,7 @@ from sluiceway.convert.time_values import (
     compile_instant_text,
 )
 from sluiceway.convert.typed_readers import typed_readers
+from sluiceway.convert.typed_values import TimedNumber
 from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.matrix import JsonKind, accepted_kinds, kind_of_type
@@ -114,7 +115,25 @@ def _typed_readers(
     target = kind_of_type(data_type).value if nested else format_hive_type(data_type)
     json = {kind: readers[kind] for kind in accepted}
     by_type = {of: json[kind] for of, kind in KINDS.items() if kind in accepted}
-    return {**by_type, **typed_readers(data_type, policy, json)}, target
+    by_type |= typed_readers(data_type, policy, json)
+    if isinstance(data_type, _TIMES) and time_unit is None:
+        by_type[TimedNumber] = _timed_reader(by_type, data_type)
+    elif int in by_type:
+        by_type[TimedNumber] = by_type[int]
+    return by_type, target
+
+
+def _timed_reader(by_type: Mapping[type, Convert], data_type: DataType) -> Convert:
+    """How a number that is meant as a time becomes one."""
+
+    def read(value: TimedNumber) -> object:
+        time = value.time
+        read_time = by_type.get(type(time))
+        if read_time is None:
+            raise DirtyValueError(DirtyReason.WRONG_TYPE, _wanted(data_type, time))
+        return read_time(time)
+
+    return read
 
 
 def _wrong_kind(data_type: DataType, value: object, target: str) -> DirtyValueError:

@@ -4,9 +4,11 @@ Numbers are Python's: `int`, `float`, `Float32`, `decimal.Decimal`; text is `str
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Self
 
 import numpy as np
 
@@ -56,6 +58,28 @@ class TimeOfDay:
 
 
 TypedTime = Day | Instant | LocalTime | TimeOfDay
+
+
+class TimedNumber(int):
+    """A number that its schema means as a time: which of the two it is, the column decides.
+
+    Args:
+        number: As it came.
+        make: The time of it.
+    """
+
+    def __new__(cls, number: int, make: Callable[[int], TypedTime]) -> Self:
+        """Make the number, and keep how it becomes a time."""
+        made = super().__new__(cls, number)
+        made._make = make
+        return made
+
+    _make: Callable[[int], TypedTime]
+
+    @property
+    def time(self) -> TypedTime:
+        """The time that it is."""
+        return self._make(int(self))
 
 
 def exact_text(value: float | Decimal) -> str:

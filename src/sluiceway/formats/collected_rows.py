@@ -52,7 +52,8 @@ class CollectedRows:
             return Decoded(batch, pa.array([], pa.int64()), dirty, self.skipped, dict(self.notes))
         rows = np.concatenate(self._rows)
         batch = pa.concat_batches(self._batches) if len(self._batches) > 1 else self._batches[0]
-        if not np.all(rows[:-1] < rows[1:]):
-            order = np.argsort(rows)
+        if not np.all(rows[:-1] <= rows[1:]):
+            # Rows of one payload stay in the order in which they came.
+            order = np.argsort(rows, kind="stable")
             batch, rows = batch.take(pa.array(order)), rows[order]
         return Decoded(batch, pa.array(rows), dirty, self.skipped, dict(self.notes))

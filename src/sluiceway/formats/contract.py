@@ -17,7 +17,8 @@ class Decoded:
 
     Attributes:
         rows: Clean rows, in payload order; columns as the decoder's `arrow_schema`.
-        indices: int64, the payload position of each clean row, rising.
+        indices: int64, the payload position of each clean row, rising. With `kinds` a payload
+            may have several, one behind the other in the order in which they happened.
         dirty: The dirty ones, by rising index.
         skipped: Payloads that are no row by the format's rules (tombstones).
         notes: What else is worth a number in the log, by a short name: what was skipped, say.

@@ -4,6 +4,7 @@ Apart from the decoders, so that a job file is read without what reads payloads.
 """
 
 AVRO_SCHEMA = "schema"
+AVRO_CONNECT = "connect"
 AVRO_SCHEMAS = "schemas."
 """Before the number of one of several."""
 

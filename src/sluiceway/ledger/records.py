@@ -173,9 +173,19 @@ class RangeRecord:
     end_epoch: int | None = None
 
 
+_NONE = BigInt(0)
+
+
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Where the rows went: `read = written + dirty + late + filtered + skipped` (P6)."""
+    """Where the rows went: `read + expanded = written + dirty + late + filtered + skipped` (P6).
+
+    Attributes:
+        expanded: Rows beyond the first of each record, of keyed tables; left out where there are
+            none.
+    """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"expanded"})
 
     read: BigInt
     written: BigInt
@@ -183,11 +193,12 @@ class RowCounts:
     late: BigInt
     filtered: BigInt
     skipped: BigInt
+    expanded: BigInt = _NONE
 
     def balanced(self) -> bool:
         """Whether every row read is accounted for."""
         outcome = self.written + self.dirty + self.late + self.filtered + self.skipped
-        return self.read == outcome
+        return self.read + self.expanded == outcome
 
     def plus(self, other: "RowCounts") -> "RowCounts":
         """Sum by class."""
@@ -198,6 +209,7 @@ class RowCounts:
             BigInt(self.late + other.late),
             BigInt(self.filtered + other.filtered),
             BigInt(self.skipped + other.skipped),
+            BigInt(self.expanded + other.expanded),
         )
 
 

@@ -79,7 +79,7 @@ _WANTED: tuple[tuple[tuple[str, ...], tuple[str, ...], PluginGroup | None], ...]
 )
 _STORE_KINDS = ("s3", "hdfs")
 _SCHEMA_FORMATS = frozenset({"avro", "protobuf"})
-_WITH_REGISTRY = _SCHEMA_FORMATS | {"json"}
+_WITH_REGISTRY = _SCHEMA_FORMATS | {"json", "debezium"}
 _ZONED = frozenset({"processing_time", "record_time"})
 _UNITS = frozenset({"s", "ms", "us", "ns", "iso8601"})
 _OWN_SPARK_SETTINGS = {
@@ -169,7 +169,7 @@ def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[P
 
 def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """An id that the registry does not know is given up well before its task is."""
-    for kind in sorted(_SCHEMA_FORMATS):
+    for kind in sorted(_SCHEMA_FORMATS | {"debezium"}):
         block = mapping(data, "format", kind)
         run = mapping(data, "run")
         wait_ms = _duration_ms(block.get("unknown_wait", "30s"))

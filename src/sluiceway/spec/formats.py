@@ -7,7 +7,7 @@ from pydantic import Field
 from sluiceway.plugins import PluginGroup
 from sluiceway.spec.block import Block
 from sluiceway.spec.plugin_block import PluginBlock
-from sluiceway.spec.schema_formats import AvroFormat, ProtobufFormat
+from sluiceway.spec.schema_formats import AvroFormat, ProtobufFormat, UnknownWait
 from sluiceway.spec.values import ColumnName, Line
 
 TombstoneRule = Literal["skip", "dirty"]
@@ -73,14 +73,19 @@ class DebeziumFormat(Block):
     Attributes:
         other: What happens to messages that change no row.
         tombstones: What happens to records without a value.
+        registry: Name of a schema registry's connection; keys and values are Avro then, in
+            Confluent's wire format.
+        unknown_wait_ms: How long an id is waited for that the registry does not know.
     """
 
     other: TombstoneRule = "dirty"
     tombstones: TombstoneRule = "skip"
+    registry: Line | None = None
+    unknown_wait_ms: UnknownWait = Field(default=30_000, alias="unknown_wait")
 
 
 class ChangeLogFormat(Block):
-    """Messages of Canal or Maxwell.
+    """Messages of Maxwell.
 
     Attributes:
         other: What happens to messages that change no row.
@@ -89,6 +94,17 @@ class ChangeLogFormat(Block):
 
     other: TombstoneRule = "dirty"
     tombstones: TombstoneRule = "dirty"
+
+
+class CanalFormat(ChangeLogFormat):
+    """Messages of Canal.
+
+    Attributes:
+        table: The only table whose messages count, as `name` or `database.name`, beside
+            `table.key`; those of others are skipped.
+    """
+
+    table: Line | None = None
 
 
 class FormatSpec(PluginBlock):
@@ -100,7 +116,7 @@ class FormatSpec(PluginBlock):
     raw: RawFormat | None = None
     csv: CsvFormat | None = None
     debezium: DebeziumFormat | None = None
-    canal: ChangeLogFormat | None = None
+    canal: CanalFormat | None = None
     maxwell: ChangeLogFormat | None = None
     avro: AvroFormat | None = None
     protobuf: ProtobufFormat | None = None

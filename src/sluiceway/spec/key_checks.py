@@ -9,8 +9,10 @@ from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.table_paths import ICEBERG, table_kind
 
 _KEY: Path = ("table", "key")
-_ONLY_WITH_KEY = ("key_order", "key_drain")
-_CHANGE_LOGS = ("debezium", "maxwell")
+_ON_TRUNCATE: Path = ("table", "on_truncate")
+_CANAL_TABLE: Path = ("format", "canal", "table")
+_ONLY_WITH_KEY = ("key_order", "key_drain", "on_truncate")
+_CHANGE_LOGS = ("debezium", "maxwell", "canal")
 _NEEDED_META = ("partition", "offset")
 _NO_KEYS = ("float", "double", "array", "map", "struct", "binary", "boolean")
 _MEANINGLESS: tuple[tuple[Path, str], ...] = (
@@ -32,6 +34,9 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem
             if name in table:
                 text = f"expected `{name}` beside `key` only"
                 yield Problem(positions.key(("table", name)), text, "remove it, or name the key")
+        if positions.has(_CANAL_TABLE):
+            text = "expected `table` of canal beside `table.key` only"
+            yield Problem(positions.key(_CANAL_TABLE), text, "remove it, or name the key")
         return
     if table_kind(data) != ICEBERG:
         text = "expected `key` in tables of the kind iceberg only"
@@ -42,6 +47,7 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem
             text = f"expected no `{path[0]}` beside `key`: {why}"
             yield Problem(positions.key(path), text, "remove it")
     yield from _check_format(data, positions)
+    yield from _check_truncate(data, positions)
     yield from _check_meta(data, positions)
     yield from _check_columns(table, positions)
     yield from _check_partitions(table, positions)
@@ -49,13 +55,40 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem
 
 def _check_format(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     named = mapping(data, "format")
+    if "canal" in named and mapping(data, "table").get("key_order", "by_key") == "by_key":
+        text = "expected a `key_order` beside the format canal, whose records have no key"
+        todo = "write one_partition, or by_partition with canal.mq.partitionHash by the key"
+        yield Problem(positions.key(_KEY), text, todo)
     if any(name in named for name in _CHANGE_LOGS):
         return
     for name in named:
         text = f"`key` with the format {name}"
-        todo = "write debezium or maxwell, or remove `key` to keep the log of changes"
+        todo = "write debezium, maxwell or canal, or remove `key` to keep the log of changes"
         mark = positions.key(("format", name))
         yield Problem(mark, f"{text} is not in this version", todo, not_yet=True)
+
+
+def _check_truncate(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """A truncate is in order with the changes of its own source partition, and no others."""
+    table, formats = mapping(data, "table"), mapping(data, "format")
+    if table.get("on_truncate") != "apply":
+        return
+    at = positions.value(_ON_TRUNCATE)
+    topics = mapping(data, "source").get("topics")
+    if table.get("key_order") != "one_partition" or not _is_one(topics):
+        text = "expected one topic and `key_order: one_partition` beside `on_truncate: apply`"
+        yield Problem(at, text, "changes of other source partitions have no order with a truncate")
+    if "maxwell" in formats:
+        text = "expected no `on_truncate: apply` beside the format maxwell, which tells none"
+        yield Problem(at, text, "remove it")
+    if "canal" in formats and "table" not in mapping(formats, "canal"):
+        text = "expected `table` of canal beside `on_truncate: apply`"
+        todo = "name it: a topic of Canal may tell of other tables"
+        yield Problem(at, text, todo)
+
+
+def _is_one(topics: object) -> bool:
+    return isinstance(topics, tuple) and len(topics) == 1
 
 
 def _check_meta(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:

@@ -175,8 +175,9 @@ class TableSpec(Block):
             and to fields of payloads that no column reads.
         key: Columns by which a change finds the row that it replaces, in a lake table; none keeps
             the log of changes.
-        key_order: What keeps the changes of one key in order: the records' own key, or a topic of
-            one partition.
+        key_order: What keeps the changes of one key in order: the records' own key, a topic of one
+            partition, or a producer that sends all changes of a key to one partition.
+        on_truncate: What a truncate of the source's table does to one with a key.
         key_drain_ms: How long a new source partition waits before the others' ends are looked at,
             up to which they are read first: until all producers know of it.
     """
@@ -192,7 +193,8 @@ class TableSpec(Block):
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
     evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
     key: Annotated[tuple[ColumnName, ...], BeforeValidator(_key)] = ()
-    key_order: Literal["by_key", "one_partition"] = "by_key"
+    key_order: Literal["by_key", "one_partition", "by_partition"] = "by_key"
+    on_truncate: Literal["halt", "apply"] = "halt"
     key_drain_ms: Annotated[int, *duration("0s", "1d")] = Field(default=600_000, alias="key_drain")
 
     @model_validator(mode="before")

@@ -137,13 +137,15 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "a change of a keyed table whose record has another key than the row, or none",
         'the record key `{"id":8}` beside `"after":{"id":7}`; no record key at all',
         "have the producer write the primary key as the record's key (`message.key.columns` of "
-        "Debezium), or read a topic of one partition with `key_order: one_partition`",
+        "Debezium), or read a topic of one partition with `key_order: one_partition`; with Canal's "
+        "`pkNames` other than the table's key, have `key` name those columns",
     ),
     DirtyReason.KEY_CHANGED: ReasonPage(
         "decode",
         "an update of a keyed table's key, told as one change, which cannot be kept in order",
         '`{"type":"update","data":{"id":8},"old":{"id":7}}` of Maxwell',
-        "delete and insert the row in the database instead; Debezium tells such a change as both",
+        "read a topic of one partition with `key_order: one_partition`, or delete and insert the "
+        "row in the database instead; Debezium tells such a change as both",
     ),
     DirtyReason.UNEXPECTED_FIELD: ReasonPage(
         "decode, convert",

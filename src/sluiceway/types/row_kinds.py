@@ -19,3 +19,5 @@ class RowKind(IntEnum):
     """An image, with which the source begins to tell all rows from the start."""
     FIRST_GONE = 3
     """As `FIRST`, but the row is none of the table: `where` does not let it through."""
+    TRUNCATE = 4
+    """All rows are gone that the topic told before; no key, no row."""

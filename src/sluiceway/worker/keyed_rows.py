@@ -11,6 +11,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import parse_object
@@ -18,12 +19,14 @@ from sluiceway.convert.exact_values import compile_field
 from sluiceway.errors import SourceOrderError
 from sluiceway.formats.changes.connect_values import SchemaView
 from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.sources.contract import SourceBatch, SourcePartition
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.plan import KeyForm, KeyRule
 
+_RECORD, _PLACE = "$record", "$place"
 _WRAPPER = "payload"
 _PREFIX = "pk."
 _STAGE = "decode"
@@ -48,7 +51,14 @@ class KeyedRows:
         self._rule = rule
         self._places = [places[name.lower()] for name in rule.columns]
         self._fields = [schema.fields[place] for place in self._places]
-        self._keys = None if rule.form is None else _RecordKeys(rule.form, self._fields)
+        self._keys: _RecordKeys | _FramedKeys | None = None
+        if rule.form is not None:
+            framed = rule.format
+            self._keys = (
+                _RecordKeys(rule.form, self._fields)
+                if framed is None
+                else _FramedKeys(framed, self._fields)
+            )
 
     def settle(
         self,
@@ -74,6 +84,7 @@ class KeyedRows:
             keys = list(chain.from_iterable(batch.keys() for batch in batches))
             told = self._keys.read([keys[index] for index in indices.to_pylist()], dirty)
         deleted = pc.equal(kinds, pa.scalar(int(RowKind.DELETE), kinds.type))
+        of_all = pc.equal(kinds, pa.scalar(int(RowKind.TRUNCATE), kinds.type))
         arrays = list(rows.columns)
         for number, (place, field) in enumerate(zip(self._places, self._fields, strict=True)):
             column = arrays[place]
@@ -83,10 +94,27 @@ class KeyedRows:
                 for row in pc.indices_nonzero(pc.invert(same)).to_pylist():
                     dirty.setdefault(row, _mismatch(row, field.name))
                 arrays[place] = column
-            for row in pc.indices_nonzero(column.is_null()).to_pylist():
+            for row in pc.indices_nonzero(pc.and_not(column.is_null(), of_all)).to_pylist():
                 dirty.setdefault(row, _no_key(row, field.name))
         settled = pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
         return settled, [dirty[row] for row in sorted(dirty)]
+
+    def last_of_records(self, rows: pa.RecordBatch, indices: pa.Array) -> NDArray[np.bool_]:
+        """Which rows are the last of their key in their record; others nobody would ever see."""
+        names = [str(number) for number in range(len(self._places))]
+        columns = [rows.column(place) for place in self._places]
+        places = pa.array(np.arange(rows.num_rows))
+        table = pa.table([*columns, indices, places], names=[*names, _RECORD, _PLACE])
+        newest = table.group_by([*names, _RECORD]).aggregate([(_PLACE, "max")])
+        kept = np.zeros(rows.num_rows, np.bool_)
+        kept[newest[f"{_PLACE}_max"].to_numpy()] = True
+        return kept
+
+
+def has_several(indices: pa.Array) -> bool:
+    """Whether some record has more than one row."""
+    numbers = indices.to_numpy()
+    return bool((numbers[1:] == numbers[:-1]).any())
 
 
 def check_one_partition(rule: KeyRule, splits: Sequence[SourcePartition]) -> None:
@@ -95,13 +123,14 @@ def check_one_partition(rule: KeyRule, splits: Sequence[SourcePartition]) -> Non
     Raises:
         SourceOrderError: It has others.
     """
-    for split in splits if rule.form is None else ():
+    for split in splits if rule.one_partition else ():
         if split.partition not in (0, "0"):
             raise SourceOrderError(
                 "the job file says key_order: one_partition, and the topic has more",
                 where=str(split),
-                hint="write key_order: by_key where records have the row's key as their own, or "
-                "read a topic of one partition",
+                hint="write key_order: by_key where records have the row's key as their own, "
+                "by_partition where the producer sends all changes of a key to one, or read a "
+                "topic of one partition",
             )
 
 
@@ -151,11 +180,7 @@ class _RecordKeys:
             ]
             columns = [pa.concat_arrays([a, b]) for a, b in zip(columns, made, strict=True)]
             rows += wrapped_rows
-        # Where each record's values are among those that were read; null for those that were not.
-        places = np.full(len(keys), -1, np.int64)
-        places[rows] = np.arange(len(rows))
-        taken = pa.array(places, mask=places < 0)
-        return [column.take(taken) for column in columns]
+        return _spread(columns, rows, len(keys))
 
     def _read_wrapped(
         self, keys: Sequence[bytes | None], marks: Sequence[bool], dirty: dict[int, DirtyRow]
@@ -176,6 +201,30 @@ class _RecordKeys:
             except DirtyValueError as error:
                 dirty[row] = _unreadable(row, error.row(row).message)
         return rows, values
+
+
+class _FramedKeys:
+    """Reads the columns of a row's key from keys of records that are no JSON, all at once."""
+
+    def __init__(self, choice: FormatChoice, fields: Sequence[Field]) -> None:
+        steps = [(field, (field.path or (field.name,))[-1]) for field in fields]
+        schema = Schema(tuple(replace(of, path=(step,), required=True) for of, step in steps))
+        self._decoder = open_decoder(choice, schema)
+
+    def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
+        """See `_RecordKeys.read`."""
+        found = self._decoder.decode(keys)
+        for row in found.dirty:
+            dirty[row.index] = _unreadable(row.index, row.message)
+        return _spread(found.rows.columns, found.indices.to_pylist(), len(keys))
+
+
+def _spread(columns: Sequence[pa.Array], rows: Sequence[int], count: int) -> list[pa.Array]:
+    """Values for each of so many records; null for those that were not read."""
+    places = np.full(count, -1, np.int64)
+    places[list(rows)] = np.arange(len(rows))
+    taken = pa.array(places, mask=places < 0)
+    return [column.take(taken) for column in columns]
 
 
 def _unreadable(row: int, why: str) -> DirtyRow:

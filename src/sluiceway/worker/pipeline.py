@@ -29,7 +29,7 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.field_samples import open_samples
-from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition
+from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.late_rows import LateBatch, LateJudge
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.places import Values
@@ -76,12 +76,17 @@ class Written:
 
 @dataclass(slots=True)
 class _Rows:
-    """Clean rows on their way: columns, and which fetched row each one is."""
+    """Clean rows on their way: columns, and which fetched row each one is.
+
+    Attributes:
+        expanded: A fetched row may be several of them, which stay or go together.
+    """
 
     columns: pa.RecordBatch
     indices: pa.Array
     times: RowTimes = NO_TIMES
     kinds: pa.Array | None = None
+    expanded: bool = False
 
 
 @dataclass(slots=True)
@@ -90,6 +95,7 @@ class _Counted:
     dirty: int = 0
     filtered: int = 0
     skipped: int = 0
+    expanded: int = 0
     late_rows: LateRows = NO_LATE_ROWS
     reasons: DirtyTally = field(default_factory=DirtyTally)
     notes: Counter[str] = field(default_factory=Counter)
@@ -198,7 +204,10 @@ class RowPipeline:
         if self._keyed is not None and rows.kinds is not None:
             settled = self._keyed.settle(rows.columns, rows.kinds, batches, rows.indices)
             rows.columns = settled[0]
+            rows.expanded = has_several(rows.indices)
             _drop(rows, settled[1], dirty)
+            if rows.expanded:
+                _keep(rows, self._keyed.last_of_records(rows.columns, rows.indices))
         meta = meta_values(self._route.meta, batches, self._splits)
         _drop_fetched(rows, meta.dirty, dirty)
         decoded_at = time.monotonic()
@@ -209,6 +218,8 @@ class RowPipeline:
         going = self._find_places(rows, dirty, bounds, batches)
         clean = self._with_meta(rows, meta, bounds[-1])
         clean, going = self._fit_for_files(rows, clean, going, dirty)
+        if rows.expanded:
+            self._counted.expanded += len(rows.indices) - len(rows.indices.unique())
         self._note_event_times(rows, bounds, batches)
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
@@ -274,6 +285,7 @@ class RowPipeline:
                 late.side,
                 BigInt(counted.filtered),
                 BigInt(counted.skipped),
+                BigInt(counted.expanded),
             ),
             dirty_reasons=counted.reasons.counts(),
             notes=dict(counted.notes),
@@ -310,15 +322,15 @@ class RowPipeline:
 
     def _choose_changes(self, rows: _Rows, chosen: ChosenRows, dirty: list[DirtyRow]) -> None:
         """A row that `where` does not let through any more leaves the table; no delete is dirty."""
-        deletes = np.asarray(rows.kinds) == RowKind.DELETE
+        kinds = np.asarray(rows.kinds)
+        deletes = (kinds == RowKind.DELETE) | (kinds == RowKind.TRUNCATE)
         if chosen.matching is not None:
             leaving = ~chosen.matching & ~deletes
             leaving[[row.index for row in chosen.dirty]] = False
             deletes |= leaving
-            kinds = np.asarray(rows.kinds)
             # That a snapshot begins has to be seen whatever becomes of the row.
             gone = np.where(kinds == RowKind.FIRST, RowKind.FIRST_GONE, RowKind.DELETE)
-            rows.kinds = pa.array(np.where(deletes, gone, kinds).astype(np.int8))
+            rows.kinds = pa.array(np.where(leaving, gone, kinds).astype(np.int8))
         _drop(rows, [row for row in chosen.dirty if not deletes[row.index]], dirty)
 
     def _find_places(
@@ -360,7 +372,7 @@ class RowPipeline:
 
     def _with_meta(self, rows: _Rows, meta: MetaValues, fetched: int) -> pa.RecordBatch:
         columns = [rows.columns.column(i) for i in self._kept]
-        everything = fetched == len(rows.indices)
+        everything = fetched == len(rows.indices) and not rows.expanded
         columns += [array if everything else array.take(rows.indices) for array in meta.arrays]
         if rows.kinds is not None:
             columns.append(rows.kinds.cast(pa.int32()))
@@ -430,9 +442,15 @@ def _drop(
     if not found:
         return None
     kept = np.ones(len(rows.indices), dtype=np.bool_)
+    fetched: dict[int, DirtyRow] = {}
     for row in found:
         kept[row.index] = False
-        dirty.append(replace(row, index=rows.indices[row.index].as_py()))
+        index = rows.indices[row.index].as_py()
+        fetched.setdefault(index, replace(row, index=index))
+    dirty += fetched.values()
+    if rows.expanded:
+        # One bad row makes its record dirty whole.
+        kept &= ~np.isin(rows.indices.to_numpy(), list(fetched))
     _keep(rows, kept)
     return kept
 

@@ -201,12 +201,14 @@ NO_CHOICES = RowChoices()
 
 
 class KeyForm(StrEnum):
-    """How the records' own keys tell the columns of a row's key, as JSON."""
+    """How the records' own keys tell the columns of a row's key."""
 
     CONNECT = "connect"
-    """By name; with its schema, under `payload`."""
+    """As JSON, by name; with its schema, under `payload`."""
     PREFIXED = "prefixed"
-    """By name behind `pk.`."""
+    """As JSON, by name behind `pk.`."""
+    RECORD = "record"
+    """As a record of a format of their own, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,15 +217,19 @@ class KeyRule:
 
     Attributes:
         columns: Of the rows.
-        form: Of the records' keys, which have to hold the same values; None where the topic's one
-            partition keeps the order, and keys are not looked at.
+        form: Of the records' keys, which have to hold the same values; None where these are not
+            looked at.
         drain_s: How long a new source partition waits before the ends of the others are looked at
             up to which they are read first.
+        format: Of the records' keys, when they are no JSON.
+        one_partition: The topic has no more, which keeps the order.
     """
 
     columns: tuple[str, ...]
     form: KeyForm | None
     drain_s: float = 600.0
+    format: FormatChoice | None = None
+    one_partition: bool = False
 
 
 @dataclass(frozen=True, slots=True)

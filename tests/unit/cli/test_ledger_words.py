@@ -13,7 +13,15 @@ from tools.ledger_records import fence, fold_of, record
 
 
 def epoch(**changes: Any) -> Any:
-    counts = {"read": 36, "written": 5, "dirty": 11, "late": 20, "filtered": 0, "skipped": 0}
+    counts = {
+        "read": 36,
+        "written": 5,
+        "dirty": 11,
+        "late": 20,
+        "filtered": 0,
+        "skipped": 0,
+        "expanded": 0,
+    }
     fields: dict[str, Any] = {
         "epoch": 7,
         "ranges": (),

@@ -8,7 +8,7 @@ import pytest
 
 from sluiceway.errors import FileLostError, MetastoreUnavailableError, SourceAgainError
 from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
-from tools.keyed_lake import KEYED, KEYED_BY_APP, KeyedLake, TopicsLake
+from tools.keyed_lake import ALL, KEYED, KEYED_BY_APP, KeyedLake, TopicsLake
 
 
 @pytest.fixture
@@ -268,6 +268,55 @@ def test_deleted_rows_stay_deleted_when_an_older_head_brings_their_file_back(
     # It is there again, and is written anew again.
     lake.commit(-3)
     publisher.publish()
+    lake.assert_equal()
+
+
+def test_a_truncate_takes_all_that_came_before_it_and_nothing_else(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(1, 2, -2, 3, app="a")
+    publisher.publish()
+    lake.commit(3, 4, ALL, 4, 5, app="b")
+    lake.commit(5, -4, 6, app="c")
+    publisher.publish()
+    assert lake.wanted == {5: "c", 6: "c"}
+    lake.assert_equal()
+    lake.commit(7, ALL, 8, ALL)
+    publisher.publish()
+    lake.assert_equal()
+    assert lake.live() == (0, 0)
+    lake.commit(1, app="d")
+    publisher.publish()
+    lake.assert_equal()
+
+
+def test_a_snapshot_behind_a_truncate_begins_with_nothing(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(1, 2)
+    publisher.publish()
+    lake.commit(3, ALL)
+    lake.begins = True
+    lake.commit(2, app="b")
+    publisher.publish()
+    lake.assert_equal()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_truncates_among_requests_that_go_astray(tmp_path: Path, seed: int) -> None:
+    lake = KeyedLake(tmp_path, KEYED_BY_APP)
+    chance = Random(seed)  # noqa: S311 - a game
+    catalog = lake.faulty()
+    publisher = lake.publisher(catalog)
+    for _ in range(12):
+        for app in chance.sample("abc", 2):
+            rows = [chance.choice((1, 1, 1, -1)) * chance.randrange(1, 20) for _ in range(6)]
+            if chance.random() < 0.3:
+                rows[chance.randrange(6)] = ALL
+            lake.commit(*rows, app=app)
+        catalog.faults = [chance.choice(["lost", "answer_lost", "twice", "late"])]
+        publisher.publish()
+        lake.assert_equal()
+    while catalog.kept:
+        assert "refused" in catalog.land()
     lake.assert_equal()
 
 

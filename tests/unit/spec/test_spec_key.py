@@ -57,7 +57,7 @@ def test_maxwells_records_have_keys_of_their_own_form_or_one_partition() -> None
     assert key is not None
     assert key.form is KeyForm.PREFIXED
     text = text.replace("key: [id]", "key: [id]\n  key_order: one_partition\n  key_drain: 1m")
-    assert compile_route(load(text)).key == KeyRule(("id",), None, 60.0)
+    assert compile_route(load(text)).key == KeyRule(("id",), None, 60.0, one_partition=True)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,36 @@ def test_what_has_no_meaning_with_a_key_is_refused_where_it_stands(
     assert "job.yaml:" in caught.value.message
 
 
-@pytest.mark.parametrize("named", ["canal", "json", "csv"])
+def test_canals_records_have_no_key_so_the_order_has_to_be_said() -> None:
+    text = KEYED.replace("debezium: {}", "canal: {table: shop.orders}")
+    with pytest.raises(JobFileError, match="expected a `key_order` beside the format canal"):
+        load(text)
+    text = text.replace("key: [id]", "key: [id]\n  key_order: by_partition")
+    route = compile_route(load(text))
+    assert route.key == KeyRule(("id",), None)
+    options = dict(route.format.options)
+    assert (options["table"], options["order"]) == ("shop.orders", "by_partition")
+    log = text.replace("  key: [id]\n  key_order: by_partition\n", "")
+    with pytest.raises(JobFileError, match="expected `table` of canal beside"):
+        load(log)
+
+
+def test_a_truncate_is_applied_where_one_partition_has_all_changes() -> None:
+    apply = "key: [id]\n  on_truncate: apply"
+    good = KEYED.replace("key: [id]", f"{apply}\n  key_order: one_partition")
+    assert ("truncate", "apply") in compile_route(load(good)).format.options
+    for bad, said in (
+        (KEYED.replace("key: [id]", apply), "expected one topic and"),
+        (good.replace("[a]", "[a, b]").replace("meta: [", "meta: [topic, "), "expected one topic"),
+        (good.replace("debezium", "maxwell"), "which tells none"),
+        (good.replace("debezium", "canal"), "expected `table` of canal"),
+        (KEYED.replace("key: [id]", "on_truncate: apply"), "expected `on_truncate` beside"),
+    ):
+        with pytest.raises(JobFileError, match=said):
+            load(bad)
+
+
+@pytest.mark.parametrize("named", ["json", "csv"])
 def test_other_formats_with_a_key_are_refused_by_name(named: str) -> None:
     with pytest.raises(Fatal, match=f"`key` with the format {named} is not in this version"):
         load(KEYED.replace("debezium", named))

@@ -16,7 +16,7 @@ from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition,
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
-from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition
+from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.plan import KeyForm, KeyRule, RowChoices, TaskPlan
 from sluiceway.worker.write_behind import WriteBehind
@@ -156,8 +156,39 @@ def test_maxwell_tells_deletes_and_a_changed_key_is_dirty() -> None:
     assert settle(found, keys, KeyRule(("id",), KeyForm.PREFIXED)) == ([1, 1, 1], [])
 
 
+def test_maxwells_changed_key_is_a_delete_and_a_row_in_one_partition() -> None:
+    def told(data: object, old: object) -> bytes:
+        return json.dumps({"type": "update", "data": data, "old": old}).encode()
+
+    choice = FormatChoice("maxwell", (("key", '["id"]'), ("order", "one_partition")))
+    found = open_decoder(choice, SCHEMA).decode(
+        [
+            told(row(2), {"id": 1, "city": "b"}),
+            told(row(2, "c"), {"city": "a"}),
+            told(row(2), {"id": "x"}),
+        ]
+    )
+    assert found.kinds is not None
+    assert found.kinds.to_pylist() == [RowKind.DELETE, RowKind.IMAGE, RowKind.IMAGE]
+    assert found.indices.to_pylist() == [0, 0, 1]
+    assert found.rows.to_pylist() == [{"id": 1, "city": None}, row(2), row(2, "c")]
+    assert [(each.index, each.reason.value) for each in found.dirty] == [(2, "bad_text")]
+
+
+def test_rows_of_one_message_stay_in_order_among_those_read_by_columns() -> None:
+    choice = FormatChoice("maxwell", (("key", '["id"]'), ("order", "one_partition")))
+    told: list[dict[str, object]] = []
+    for number in range(0, 80, 2):
+        told.append({"type": "insert", "data": row(number)})
+        told.append({"type": "update", "data": row(number + 1), "old": {"id": number}})
+    found = open_decoder(choice, SCHEMA).decode([json.dumps(each).encode() for each in told])
+    assert found.kinds is not None
+    assert found.kinds.to_pylist() == [RowKind.IMAGE, RowKind.DELETE, RowKind.IMAGE] * 40
+    assert found.indices.to_pylist() == [n for n in range(80) for _ in range(1 + n % 2)]
+
+
 def test_with_one_partition_records_need_no_key_and_a_second_one_is_refused() -> None:
-    rule = KeyRule(("id",), None)
+    rule = KeyRule(("id",), None, one_partition=True)
     found = decode("debezium", change("c", None, row(1)), change("d", None, None))
     assert settle(found, [None, None], rule) == ([1, None], [(1, "key_mismatch")])
     check_one_partition(rule, [SourcePartition("t", 0)])
@@ -172,6 +203,39 @@ def test_a_truncate_halts_a_keyed_route_and_no_other() -> None:
     assert plain.decode([json.dumps(change("t", None, None)).encode()]).skipped == 1
     assert plain.decode([]).kinds is None
     assert pa.types.is_int64(plain.arrow_schema.field("id").type)
+
+
+def test_a_value_that_the_source_did_not_tell_is_dirty() -> None:
+    unknown = row(2, "__debezium_unavailable_value")
+    found = decode(
+        "debezium",
+        change("u", None, row(1)),
+        change("u", None, unknown),
+        change("d", unknown, None),
+    )
+    assert [(d.index, d.reason.value, d.path) for d in found.dirty] == [(1, "not_a_change", "city")]
+    assert found.indices.to_pylist() == [0, 2]
+
+
+def test_a_truncate_needs_no_key_and_leaves_the_others_theirs() -> None:
+    choice = FormatChoice("debezium", (("key", '["id"]'), ("truncate", "apply")))
+    told = [change("c", None, row(1)), {"op": "t"}, change("d", None, None)]
+    found = open_decoder(choice, SCHEMA).decode([json.dumps(each).encode() for each in told])
+    rule = KeyRule(("id",), None, one_partition=True)
+    assert settle(found, [None] * 3, rule) == ([1, None, None], [(2, "key_mismatch")])
+    assert found.kinds is not None
+    assert found.kinds.to_pylist() == [RowKind.IMAGE, RowKind.TRUNCATE, RowKind.DELETE]
+
+
+def test_of_a_records_rows_the_last_of_each_key_is_kept() -> None:
+    rows = pa.RecordBatch.from_pydict(
+        {"id": pa.array([1, 2, 1, 2, 1, 1], pa.int64()), "city": list("abcdef")}
+    )
+    indices = pa.array([0, 0, 0, 1, 1, 1], pa.int64())
+    assert has_several(indices)
+    assert not has_several(pa.array([0, 2, 5], pa.int64()))
+    kept = KeyedRows(KeyRule(("id",), None), SCHEMA).last_of_records(rows, indices)
+    assert rows.filter(pa.array(kept)).column("city").to_pylist() == list("bcdf")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sluiceway.formats.avro.writer_schemas import (
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import Framed, read_by_schema, read_rows
-from sluiceway.formats.schema_options import AVRO_SCHEMA, AVRO_SCHEMAS
+from sluiceway.formats.schema_options import AVRO_CONNECT, AVRO_SCHEMA, AVRO_SCHEMAS
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
@@ -96,12 +96,12 @@ class AvroDecoder(RowDecoder):
             writer = self._schemas.of([key])[key]
             if isinstance(writer, DirtyValueError):
                 return {}
-            return _record(writer, Cursor(payload, begin))
+            return avro_record(writer, Cursor(payload, begin))
         except DirtyValueError:
             return {}
 
     def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
-        for block in _blocks(group):
+        for block in avro_blocks(group):
             left = block
             fast = self._fast_columns(writer, len(block))
             if fast is not None:
@@ -112,7 +112,7 @@ class AvroDecoder(RowDecoder):
             read_rows(partial(self._read_row, writer), left, collected)
 
     def _read_row(self, writer: WriterSchema, payload: bytes, begin: int) -> list[object]:
-        return self._rows.row(_record(writer, Cursor(payload, begin)))
+        return self._rows.row(avro_record(writer, Cursor(payload, begin)))
 
     def _fast_columns(self, writer: WriterSchema, rows: int) -> FastColumns | None:
         if self._fast_rows is None or rows < self._fast_rows:
@@ -122,7 +122,7 @@ class AvroDecoder(RowDecoder):
         return self._fast[writer]
 
 
-def _blocks(group: list[Framed]) -> Iterator[list[Framed]]:
+def avro_blocks(group: list[Framed]) -> Iterator[list[Framed]]:
     """Cut payloads into blocks of so many bytes; one that is larger stands alone."""
     block: list[Framed] = []
     size = 0
@@ -136,7 +136,7 @@ def _blocks(group: list[Framed]) -> Iterator[list[Framed]]:
         yield block
 
 
-def _record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:
+def avro_record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:
     """The one record that a payload is."""
     found = writer.read(cursor)
     if cursor.position != cursor.end:
@@ -150,14 +150,16 @@ def _record(writer: WriterSchema, cursor: Cursor) -> dict[str, object]:
 def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     """The decoder for a route; see `formats.registry.OpenDecoder`.
 
-    Options: `tombstones`; and either `registry.*`, or `schema`, or `schemas.0`, `schemas.1` ...
+    Options: `tombstones`; `connect`: whether Kafka Connect made the schemas; and either
+    `registry.*`, or `schema`, or `schemas.0`, `schemas.1` ...
     """
     registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
+    connect = options.get(AVRO_CONNECT) == "true"
     given = [value for name, value in options.items() if name.startswith(AVRO_SCHEMAS)]
     tombstones = options.get("tombstones", "dirty")
     if tombstones not in ("skip", "dirty"):
         raise ValueError(f"the format avro has no option tombstones: {tombstones}")
-    left = options.keys() - {*registry, "tombstones", AVRO_SCHEMA}
+    left = options.keys() - {*registry, "tombstones", AVRO_SCHEMA, AVRO_CONNECT}
     if unknown := sorted(name for name in left if not name.startswith(AVRO_SCHEMAS)):
         raise ValueError(f"the format avro has no option {unknown[0]}: {options[unknown[0]]}")
     if bool(registry) + bool(given) + (AVRO_SCHEMA in options) != 1:
@@ -166,7 +168,7 @@ def open_avro(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     schemas: WriterSchemas
     if registry:
         frame = confluent_frame
-        schemas = RegistrySchemas(process_store(registry_settings(registry)))
+        schemas = RegistrySchemas(process_store(registry_settings(registry)), connect=connect)
     elif given:
         frame, schemas = single_object_frame, GivenSchemas(given, by_fingerprint=True)
     else:

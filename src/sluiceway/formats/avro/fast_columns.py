@@ -16,8 +16,10 @@ import pyarrow as pa
 from sluiceway.convert.typed_values import MAX_DAY, MIN_DAY
 from sluiceway.formats.avro.column_scan import Ints, Scan
 from sluiceway.formats.avro.schema import Enum, Fixed, Logical, Node, Primitive, Record, Union
+from sluiceway.formats.connect_times import CONNECT_TIMES
 from sluiceway.types.arrow_types import arrow_schema, arrow_type
 from sluiceway.types.iso_time import MAX_TIME_US, MIN_TIME_US
+from sluiceway.types.policy import Policy
 from sluiceway.types.schema import (
     BooleanType,
     DataType,
@@ -41,6 +43,9 @@ _INT32_END = 1 << 31
 _MAX_OFFSET = (1 << 31) - 1
 _US_PER_UNIT = {"s": 1_000_000, "ms": 1000, "us": 1}
 _US_PER_STAMP = {"timestamp-millis": 1000, "timestamp-micros": 1}
+_CONNECT_DAY = "io.debezium.time.Date"
+_US_PER_CONNECT_TIME = {"io.debezium.time.Timestamp": 1000, "io.debezium.time.MicroTimestamp": 1}
+_UTC = Policy(timezone="UTC")
 _DOUBLE_BITS = 64
 _MAX_FACTOR_DIGITS = 18
 _LONG_END = 2**63 - 1
@@ -154,6 +159,10 @@ class _Compiler:
     def _field(self, node: Node, path: tuple[str, ...]) -> Step | None:
         if isinstance(node, Record):
             return self.record(node, path)
+        if isinstance(node, Union):
+            inner = self._record_or_null(node, path)
+            if inner is not None:
+                return inner
         plain: Node = node
         null_at = -1
         if isinstance(node, Union):
@@ -174,6 +183,25 @@ class _Compiler:
                 scan.doubt(rows, (branch != null_at) & (branch != 1 - null_at))
                 rows = rows[branch == 1 - null_at]
             found[number] = read(scan, rows)
+
+        return step
+
+    def _record_or_null(self, node: Union, path: tuple[str, ...]) -> Step | None:
+        """A record that may not be there: null is every field of it then."""
+        records = [place for place, one in enumerate(node.branches) if isinstance(one, Record)]
+        null = Primitive("null")
+        if len(node.branches) != 2 or len(records) != 1 or null not in node.branches:  # noqa: PLR2004
+            return None
+        (place,) = records
+        held = node.branches[place]
+        read = self.record(held, path) if isinstance(held, Record) else None
+        if read is None:
+            return None
+
+        def step(scan: Scan, rows: Ints, found: dict[int, Found]) -> None:
+            branch = scan.longs(rows)
+            scan.doubt(rows, (branch != place) & (branch != 1 - place))
+            read(scan, rows[branch == place], found)
 
         return step
 
@@ -239,7 +267,7 @@ def _builder(node: Node, field: Field) -> Build | None:
         case Primitive("int" | "long", None):
             return _of_numbers(kind, field.time_unit)
         case Primitive("int" | "long", Logical(name)):
-            return _of_times(name, kind)
+            return _of_times(name, field)
         case Primitive("float" | "double" as name):
             wide = isinstance(kind, FloatType) and (name == "float" or kind.bits == _DOUBLE_BITS)
             return _of_floats(arrow_type(kind)) if wide else None
@@ -262,12 +290,27 @@ def _of_numbers(kind: DataType, unit: str | None) -> Build | None:
     return None
 
 
-def _of_times(name: str, kind: DataType) -> Build | None:
+def _of_times(name: str, field: Field) -> Build | None:
+    kind = field.type
+    if name in CONNECT_TIMES:
+        return _of_connect_times(name, field)
     if name == "date" and isinstance(kind, DateType):
         return _bounded((MIN_DAY, MAX_DAY), 1, pa.date32())
     if name in _US_PER_STAMP and isinstance(kind, TimestampType | LocalTimestampType):
         return _of_instants(_US_PER_STAMP[name])
     return None
+
+
+def _of_connect_times(name: str, field: Field) -> Build | None:
+    """Of numbers that are times: either, as the column wants it."""
+    kind, unit = field.type, field.time_unit
+    if isinstance(kind, IntegerType) or unit is not None:
+        return _of_numbers(kind, unit)
+    if isinstance(kind, DateType):
+        return _bounded((MIN_DAY, MAX_DAY), 1, pa.date32()) if name == _CONNECT_DAY else None
+    instants = isinstance(kind, TimestampType | LocalTimestampType) and field.policy == _UTC
+    factor = _US_PER_CONNECT_TIME.get(name)
+    return _of_instants(factor) if instants and factor is not None else None
 
 
 def _of_instants(factor: int) -> Build:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.json_values import object_of_pairs
-from sluiceway.convert.typed_values import Day, Float32, Instant, LocalTime, TimeOfDay
+from sluiceway.convert.typed_values import Day, Float32, Instant, LocalTime, TimedNumber, TimeOfDay
 from sluiceway.formats.avro.schema import (
     Array,
     Enum,
@@ -22,12 +22,14 @@ from sluiceway.formats.avro.schema import (
     Record,
     Union,
 )
+from sluiceway.formats.connect_times import CONNECT_TIMES, VARIABLE_DECIMAL
 from sluiceway.types.dirty import DirtyReason
 
 MAX_DEPTH = 100
 # Items without a byte of their own, such as nulls: nothing in the payload bounds their number.
 MAX_EMPTY_ITEMS = 10_000
 MAX_DECIMAL_BYTES = 512
+MAX_SCALE = 500
 
 _LONG_BYTES = 10
 _LAST_BYTE = 1
@@ -106,21 +108,26 @@ def broken(what: str) -> DirtyValueError:
     return DirtyValueError(DirtyReason.BROKEN, f"not Avro: {what}", stage="decode")
 
 
-def compile_reader(node: Node) -> Read:
+def compile_reader(node: Node, *, connect: bool = False) -> Read:
     """Make the reading of values of a schema. Called once a schema and process.
+
+    Args:
+        node: The schema.
+        connect: Records that Kafka Connect means as decimals are such.
 
     Returns:
         A function from a cursor to the value, of which the cursor then stands behind: numbers,
         text, bytes, lists, dictionaries, and times as in `convert.typed_values`. It raises
         DirtyValueError. Text that is no UTF-8 holds lone surrogates.
     """
-    return _Compiler().compile(node)
+    return _Compiler(connect=connect).compile(node)
 
 
 class _Compiler:
     """Compiles a schema that may hold itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, connect: bool) -> None:
+        self._connect = connect
         self._records: dict[int, Read] = {}
         self._least: dict[int, int] = {}
 
@@ -148,7 +155,7 @@ class _Compiler:
         fields: list[tuple[str, Read]] = []
         self._records[id(node)] = read = _record(fields)
         fields += [(name, self.compile(of)) for name, of in node.fields]
-        return read
+        return _variable_decimal(read) if self._connect and _is_variable(node) else read
 
     def least_bytes(self, node: Node) -> int:
         """How many bytes a value has at the least."""
@@ -320,6 +327,9 @@ def _logical(read: Read, logical: Logical | None) -> Read:
             return lambda cursor: _uuid(read(cursor))
         case "date":
             return lambda cursor: Day(_number(read, cursor))
+        case name if name in CONNECT_TIMES:
+            make = CONNECT_TIMES[name]
+            return lambda cursor: TimedNumber(_number(read, cursor), make)
         case _:
             return _time(read, logical.name)
 
@@ -339,6 +349,26 @@ def _number(read: Read, cursor: Cursor) -> int:
 
 def _uuid(value: object) -> object:
     return str(UUID(bytes=value)) if isinstance(value, bytes) else value
+
+
+def _is_variable(node: Record) -> bool:
+    return node.name == VARIABLE_DECIMAL and {name for name, _ in node.fields} == {"scale", "value"}
+
+
+def _variable_decimal(read: Read) -> Read:
+    """A decimal with a scale of its own: a record of both."""
+
+    def read_decimal(cursor: Cursor) -> object:
+        at = cursor.position
+        found = read(cursor)
+        scale, data = (found["scale"], found["value"]) if isinstance(found, dict) else (0, b"")
+        sound = type(scale) is int and abs(scale) <= MAX_SCALE and isinstance(data, bytes)
+        if not sound or not 0 < len(data) <= MAX_DECIMAL_BYTES:
+            raise broken(f"the decimal at byte {at} has no scale and digits that can be")
+        unscaled = int.from_bytes(data, "big", signed=True)
+        return Decimal(unscaled).scaleb(-scale, context=_EXACT)
+
+    return read_decimal
 
 
 def _decimal(read: Read, scale: int) -> Read:

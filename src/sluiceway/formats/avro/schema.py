@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sluiceway.formats.connect_times import CONNECT_TIMES
+
 MAX_SCHEMA_CHARS = 4 * 1024 * 1024
 MAX_SCHEMA_DEPTH = 100
 MAX_DECIMAL_DIGITS = 1000
@@ -36,7 +38,7 @@ class Logical:
     """A logical type.
 
     Attributes:
-        name: As in the specification.
+        name: As in the specification, or of `connect_times`.
         scale: Of a decimal.
         precision: Of a decimal: how many digits it has at most.
     """
@@ -101,12 +103,13 @@ class Record:
 Node = Primitive | Fixed | Enum | Array | Map | Union | Record
 
 
-def parse_schema(text: str, referenced: Iterable[str] = ()) -> Node:
+def parse_schema(text: str, referenced: Iterable[str] = (), *, connect: bool = False) -> Node:
     """Read a schema. Called once a schema and process.
 
     Args:
         text: JSON.
         referenced: Schemas of the named types that it uses, those they use before them.
+        connect: Take the names that Kafka Connect gives to numbers as logical types.
 
     Raises:
         AvroSchemaError: It is no schema.
@@ -114,8 +117,8 @@ def parse_schema(text: str, referenced: Iterable[str] = ()) -> Node:
     names: dict[str, Node] = {}
     try:
         for other in referenced:
-            _Parser(names).parse(_load(other), "", 0)
-        return _Parser(names).parse(_load(text), "", 0)
+            _Parser(names, connect=connect).parse(_load(other), "", 0)
+        return _Parser(names, connect=connect).parse(_load(text), "", 0)
     except RecursionError as error:
         raise AvroSchemaError("the schema is nested too deep") from error
 
@@ -135,8 +138,9 @@ def _load(text: str) -> Any:
 class _Parser:
     """Reads one schema into a table of names that references share."""
 
-    def __init__(self, names: dict[str, Node]) -> None:
+    def __init__(self, names: dict[str, Node], *, connect: bool) -> None:
         self._names = names
+        self._connect = connect
 
     def parse(self, found: Any, space: str, depth: int) -> Node:
         if depth > MAX_SCHEMA_DEPTH:
@@ -175,10 +179,16 @@ class _Parser:
             case "map":
                 return Map(self.parse(_part(found, "values"), space, depth + 1))
             case str() if kind in PRIMITIVES:
-                return Primitive(kind, _logical_of(found, kind))
+                return Primitive(kind, _logical_of(found, kind) or self._connect_name(found, kind))
             case _:
                 # `{"type": {"type": "array", ...}}` and `{"type": "some.Name"}`.
                 return self.parse(_part(found, "type"), space, depth + 1)
+
+    def _connect_name(self, found: Mapping[str, Any], kind: str) -> Logical | None:
+        """What Kafka Connect means by a number, where that is a time."""
+        name = found.get("connect.name")
+        meant = self._connect and kind in ("int", "long") and isinstance(name, str)
+        return Logical(str(name)) if meant and name in CONNECT_TIMES else None
 
     def _record(self, found: Mapping[str, Any], space: str, depth: int) -> Record:
         name, space = full_name(found, space)

@@ -21,14 +21,16 @@ class WriterSchema:
 
     Attributes:
         node: The schema.
+        connect: Values are what Kafka Connect means by them.
     """
 
     node: Node
+    connect: bool = False
 
     @cached_property
     def read(self) -> Read:
         """Reads a value."""
-        return compile_reader(self.node)
+        return compile_reader(self.node, connect=self.connect)
 
 
 class WriterSchemas(Protocol):
@@ -82,10 +84,12 @@ class RegistrySchemas:
 
     Args:
         store: Of the registry.
+        connect: Kafka Connect's converter made the schemas: read values as it means them.
     """
 
-    def __init__(self, store: SchemaStore) -> None:
+    def __init__(self, store: SchemaStore, *, connect: bool = False) -> None:
         self._store = store
+        self._connect = connect
         self._read: dict[int, WriterSchema | DirtyValueError] = {}
 
     def of(self, keys: Collection[int]) -> Mapping[int, WriterSchema | DirtyValueError]:
@@ -96,15 +100,15 @@ class RegistrySchemas:
             if registered is None:
                 found[key] = unknown_schema(self._store.why_unknown(key))
             else:
-                self._read[key] = _parsed(key, registered)
+                self._read[key] = self._parsed(key, registered)
         return {key: found.get(key) or self._read[key] for key in keys}
 
-
-def _parsed(key: int, registered: RegisteredSchema) -> WriterSchema | DirtyValueError:
-    if registered.kind != AVRO:
-        return unknown_schema(f"the schema id {key} is {registered.kind}, not {AVRO}")
-    try:
-        texts = [text for _, text in registered.references]
-        return WriterSchema(parse_schema(registered.text, texts))
-    except AvroSchemaError as error:
-        return unknown_schema(f"the schema id {key} cannot be read: {error}")
+    def _parsed(self, key: int, registered: RegisteredSchema) -> WriterSchema | DirtyValueError:
+        if registered.kind != AVRO:
+            return unknown_schema(f"the schema id {key} is {registered.kind}, not {AVRO}")
+        try:
+            texts = [text for _, text in registered.references]
+            node = parse_schema(registered.text, texts, connect=self._connect)
+        except AvroSchemaError as error:
+            return unknown_schema(f"the schema id {key} cannot be read: {error}")
+        return WriterSchema(node, self._connect)

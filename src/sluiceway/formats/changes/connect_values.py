@@ -8,13 +8,13 @@ Source: Kafka Connect's `JsonConverter`, and the semantic types of Debezium's do
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.json_values import JsonObject, NumberText
-from sluiceway.convert.typed_values import Day, Instant, LocalTime, TypedTime
+from sluiceway.formats.connect_times import CONNECT_TIMES, VARIABLE_DECIMAL
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.schema import (
     BinaryType,
@@ -29,7 +29,6 @@ from sluiceway.types.schema import (
 )
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
-VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
 MAX_DECIMAL_BYTES = 512
 MAX_SCALE = 1000
 
@@ -37,15 +36,6 @@ _SCHEMA = "schema"
 _WHOLE = re.compile(r"-?\d{1,19}", re.ASCII)
 _SCALE = re.compile(r"-?\d{1,5}", re.ASCII)
 _EXACT = Context(prec=3000)
-_TIMES: Mapping[str, Callable[[int], TypedTime]] = {
-    "org.apache.kafka.connect.data.Date": Day,
-    "io.debezium.time.Date": Day,
-    "org.apache.kafka.connect.data.Timestamp": lambda ms: Instant(ms * 1_000_000),
-    "io.debezium.time.Timestamp": lambda ms: LocalTime(ms * 1_000_000),
-    "io.debezium.time.MicroTimestamp": lambda us: LocalTime(us * 1000),
-    "io.debezium.time.NanoTimestamp": LocalTime,
-}
-"""Numbers that are times. Debezium's are those of a clock on a wall; the schema names no zone."""
 _Node = Mapping[str, object]
 
 
@@ -202,7 +192,7 @@ def _name(node: Mapping[str, object]) -> str | None:
 
 
 def _time(number: str, name: object) -> object:
-    make = _TIMES.get(name) if isinstance(name, str) else None
+    make = CONNECT_TIMES.get(name) if isinstance(name, str) else None
     return make(int(number)) if make is not None and _WHOLE.fullmatch(number) else number
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -15,27 +16,33 @@ from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_te
 from sluiceway.convert.fast_rows import FastPath
 from sluiceway.convert.json_values import JsonObject
 from sluiceway.convert.native_blocks import NativeReader
-from sluiceway.errors import SourceEmptiedError
+from sluiceway.formats.changes.canal import ONE_PARTITION, CanalChangeDecoder
 from sluiceway.formats.changes.connect_values import DECIMAL
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
+from sluiceway.formats.changes.outcomes import (
+    KIND_FIELD,
+    TOMBSTONE,
+    TRUNCATE,
+    TRUNCATE_CHOICES,
+    OtherMessages,
+    with_kinds,
+    without_unavailable,
+)
 from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
+from sluiceway.formats.schema_registry.settings import PREFIX
 from sluiceway.formats.tombstones import settle_tombstones
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import Field, Schema, StringType, inner_settings
 
 # With fewer of a batch's messages in the form that was tried, the next one begins with the other.
 _HALF = 2
-TOMBSTONE = "tombstone"
-TRUNCATE = "truncate"
 _IMAGE = pa.scalar(int(RowKind.IMAGE), pa.int8())
 _FIRST = pa.scalar(int(RowKind.FIRST), pa.int8())
 _DELETE = pa.scalar(int(RowKind.DELETE), pa.int8())
-_KIND = pa.field(KIND_COLUMN, pa.int8())
 _MARK = DECIMAL.encode("ascii")
 _WRAPPED = Field("$unwrapped", StringType())
 
@@ -48,7 +55,8 @@ class ChangeLogDecoder(RowDecoder):
         schema: The table's columns. A path that begins with `$` starts at the message, any other
             at the row that was changed.
         options: `other`: what happens to messages that change no row; `tombstones`; `key`: as
-            JSON, columns by which changes find their rows, which then have kinds.
+            JSON, columns by which changes find their rows, which then have kinds; `order`: with
+            `one_partition` a message may change the key of its row; `truncate`: `halt` or `apply`.
         exact_only: Decide every message on its own; the outcome is the same.
 
     Raises:
@@ -63,23 +71,36 @@ class ChangeLogDecoder(RowDecoder):
         *,
         exact_only: bool = False,
     ) -> None:
-        known = {"other": ("dirty", "skip"), "tombstones": envelope.tombstones, "key": FREE}
+        known = {
+            "other": ("dirty", "skip"),
+            "tombstones": envelope.tombstones,
+            "key": FREE,
+            TRUNCATE: TRUNCATE_CHOICES,
+            "order": FREE,
+        }
         chosen = known_options(envelope.name, options, known)
         if not schema.fields:
             raise ValueError("the table has no column to read")
-        self._skips_other = chosen["other"] == "skip"
-        self._skips_tombstones = chosen["tombstones"] == "skip"
         key = tuple(json.loads(chosen["key"] or "[]"))
         self._keyed = bool(key)
+        moves = self._keyed and chosen["order"] == ONE_PARTITION
+        self._other = OtherMessages(
+            skipped=chosen["other"] == "skip",
+            tombstones_skipped=chosen["tombstones"] == "skip",
+            keyed=self._keyed,
+            applies=chosen[TRUNCATE] == "apply",
+        )
         self._schema = arrow_schema(schema)
-        self._collected = self._schema.append(_KIND) if key else self._schema
+        self._collected = self._schema.append(KIND_FIELD) if key else self._schema
         schema = Schema(tuple(inner_settings(field) for field in schema.fields))
         check_bytes(schema)
         wrappers: list[tuple[str, ...]] = [()]
         if envelope.wrapper:
             wrappers.append((envelope.wrapper,))
         self._envelope = envelope
-        self._forms = [MessageForm(schema, envelope, wrapper, key) for wrapper in wrappers]
+        self._forms = [
+            MessageForm(schema, envelope, wrapper, key, moves=moves) for wrapper in wrappers
+        ]
         self._lenient = reads_bad_text_anywhere(schema)
         fast = [_fast_form(form, schema, envelope, self._collected) for form in self._forms]
         self._fast = [] if exact_only else [one for one in fast if one is not None]
@@ -92,7 +113,7 @@ class ChangeLogDecoder(RowDecoder):
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """See `RowDecoder.decode`."""
         collected = CollectedRows(self._collected)
-        rows = settle_tombstones(payloads, collected, skipped=self._skips_tombstones)
+        rows = settle_tombstones(payloads, collected, skipped=self._other.tombstones_skipped)
         held = [payload for payload in payloads if payload]
         if collected.skipped:
             collected.notes[TOMBSTONE] += collected.skipped
@@ -110,10 +131,10 @@ class ChangeLogDecoder(RowDecoder):
         decoded = collected.decoded()
         if not self._keyed:
             return decoded
-        *columns, kinds = decoded.rows.columns
-        kinds = self._with_firsts(payloads, decoded.indices, kinds)
-        rows_alone = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        return replace(decoded, rows=rows_alone, kinds=kinds)
+        decoded = with_kinds(decoded, self._schema)
+        kinds = self._with_firsts(payloads, decoded.indices, decoded.kinds)
+        decoded = replace(decoded, kinds=kinds)
+        return without_unavailable(decoded) if self._envelope is DEBEZIUM else decoded
 
     def _with_firsts(
         self, payloads: Sequence[bytes | None], indices: pa.Array, kinds: pa.Array
@@ -135,38 +156,31 @@ class ChangeLogDecoder(RowDecoder):
         for row, payload in zip(rows, payloads, strict=True):
             try:
                 try:
-                    values.append(self._read(payload))
-                    clean.append(row)
+                    found = self._read(payload)
+                    values += found
+                    clean += [row] * len(found)
                 except OtherMessageError as other:
-                    self._settle_other(other.kind, collected)
+                    row_of_all = self._other.row(other.kind, self._collected)
+                    if row_of_all is None:
+                        self._other.settle(other.kind, collected)
+                    else:
+                        values.append(row_of_all)
+                        clean.append(row)
             except DirtyValueError as error:
                 collected.dirty.append(error.row(row))
         collected.add_values(values, clean)
 
-    def _settle_other(self, kind: str, collected: CollectedRows) -> None:
-        """Skip and count a message that changes no row, or make it dirty."""
-        if kind == TRUNCATE and self._keyed:
-            raise SourceEmptiedError(
-                "the source's table was emptied by a TRUNCATE, which tells no keys",
-                hint="empty the lake table and go on behind it, or fill a new one from a new "
-                "snapshot: docs/cdc.md, A table that was truncated",
-            )
-        if kind == TOMBSTONE:
-            if not self._skips_tombstones:
-                raise DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
-        elif not self._skips_other:
-            message = f"a message of the kind {kind} changes no row"
-            raise DirtyValueError(DirtyReason.NOT_A_CHANGE, message, stage="decode")
-        collected.skipped += 1
-        collected.notes[kind] += 1
-
-    def _read(self, payload: bytes) -> list[object]:
+    def _read(self, payload: bytes) -> list[list[object]]:
+        """The changes that a message tells: one, or with the delete of an old key two."""
         found = parse_object(payload, lenient=self._lenient)
         wrapper, marker = self._envelope.wrapper, self._envelope.marker[0]
         wrapped = bool(wrapper) and wrapper in found and found.get(marker) is None
         if wrapped and found[wrapper] is None and not isinstance(found, JsonObject):
             raise OtherMessageError(TOMBSTONE)
-        return self._forms[wrapped].read(found)
+        form = self._forms[wrapped]
+        values = form.read(found)
+        left_behind = form.left_behind(found)
+        return [values] if left_behind is None else [left_behind, values]
 
 
 def _told_by_schema(payloads: list[bytes]) -> Rows:
@@ -254,6 +268,22 @@ def _fast_form(
     return None if path is None else _FastForm(path, form, envelope, collected)
 
 
-open_debezium = partial(ChangeLogDecoder, DEBEZIUM)
-open_canal = partial(ChangeLogDecoder, CANAL)
+def open_debezium(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
+    """The decoder for a route; see `formats.registry.OpenDecoder`. A registry means Avro."""
+    if any(name.startswith(PREFIX) for name in options):
+        # Not imported for JSON, which has no use for it.
+        found: RowDecoder = import_module("sluiceway.formats.changes.framed").FramedChangeDecoder(
+            schema, options
+        )
+        return found
+    return ChangeLogDecoder(DEBEZIUM, schema, options)
+
+
+def open_canal(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
+    """The decoder for a route; see `formats.registry.OpenDecoder`. With a key, rows come apart."""
+    if options.get("key"):
+        return CanalChangeDecoder(schema, options)
+    return ChangeLogDecoder(CANAL, schema, options)
+
+
 open_maxwell = partial(ChangeLogDecoder, MAXWELL)

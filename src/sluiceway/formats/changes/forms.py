@@ -49,6 +49,7 @@ class MessageForm:
         envelope: The kind of change log.
         wrapper: Keys around the message.
         key: Columns by which changes find their rows; with some, each row ends with its kind.
+        moves: Whether a change of the key is taken, as `left_behind` and `read`.
 
     Raises:
         ValueError: JSON cannot carry a column's type, or a path leads nowhere.
@@ -60,8 +61,11 @@ class MessageForm:
         envelope: Envelope,
         wrapper: tuple[str, ...],
         key: tuple[str, ...] = (),
+        *,
+        moves: bool = False,
     ) -> None:
         self._envelope = envelope
+        self._moves = moves
         self._key = frozenset(name.lower() for name in key)
         self._key_steps = [
             (field.path or (field.name,))[-1]
@@ -140,13 +144,49 @@ class MessageForm:
             values.append(RowKind.DELETE if deleted else RowKind.IMAGE)
         return values
 
+    def left_behind(self, payload: Mapping[str, object]) -> list[object] | None:
+        """The delete of a row's old key, where the change that `read` gives is of its key.
+
+        Called once a payload, after `read`.
+
+        Raises:
+            DirtyValueError: The old key cannot be read.
+        """
+        marker = str(self._marker(payload)) if self._moves else ""
+        changed = self._changed_steps(payload, marker)
+        if not changed:
+            return None
+        image = self._images[marker]
+        held = self._at(payload, image.path)
+        before: dict[str, object] = {**held, **self._at(payload, self._old_path(marker))}
+        for step in reversed(image.path):
+            before = {step: before}
+        values = [
+            read(before) if field.name.lower() in self._key else None
+            for field, read in zip(image.fields, image.readers, strict=True)
+        ]
+        return [*values, RowKind.DELETE]
+
+    def _old_path(self, marker: str) -> tuple[str, ...]:
+        return (*self.wrapper, *self._envelope.old.get(marker, (ENVELOPE_PREFIX,)))
+
+    def _changed_steps(self, payload: Mapping[str, object], marker: str) -> list[str]:
+        """Columns of the key that a change of one row has changed."""
+        old = self._at(payload, self._old_path(marker))
+        return [step for step in self._key_steps if step in old]
+
+    @staticmethod
+    def _at(payload: Mapping[str, object], path: tuple[str, ...]) -> dict[str, object]:
+        """The object under a path; an empty one where there is none."""
+        found: object = payload
+        for step in path:
+            found = found.get(step) if isinstance(found, dict) else None
+        return found if isinstance(found, dict) else {}
+
     def _check_key_kept(self, payload: Mapping[str, object], marker: str) -> None:
         """A change of the key is two changes, which one message of another's key cannot bring."""
-        found: object = payload
-        for step in (*self.wrapper, *self._envelope.old.get(marker, (ENVELOPE_PREFIX,))):
-            found = found.get(step) if isinstance(found, dict) else None
-        changed = [step for step in self._key_steps if isinstance(found, dict) and step in found]
-        if changed:
+        changed = self._changed_steps(payload, marker)
+        if changed and not self._moves:
             message = f"the change is one of the row's key {changed[0]}: the old row would stay"
             raise DirtyValueError(DirtyReason.KEY_CHANGED, message, stage="decode").under("old")
 

@@ -69,6 +69,7 @@ class BatchOutcome:
         changes: That were read.
         begins_again: A snapshot of a topic begins behind other changes of it in this batch.
         begins: Topics of which one begins at all; an empty name where all are of one topic.
+        emptied: All rows that were in the table before this batch go, and none begins again.
     """
 
     keys: pa.Table
@@ -76,6 +77,7 @@ class BatchOutcome:
     changes: int
     begins: frozenset[str] = frozenset()
     begins_again: bool = False
+    emptied: bool = False
 
 
 def last_changes(
@@ -101,19 +103,34 @@ def last_changes(
         _control(table, seq, columns) for (seq, _), table in zip(files, tables, strict=True)
     )
     names = [name for name in control.column_names if name.startswith("k")]
-    last = _last_of_each(control, names)
+    counted = _behind_truncates(control)
+    emptied = len(counted) < control.num_rows
+    left = control.take(pa.array(counted)) if emptied else control
+    last = counted[_last_of_each(left, names)]
     kept = np.zeros(control.num_rows, bool)
     kept[last] = True
     kinds = control[_KIND].to_numpy()
     kept &= ~np.isin(kinds, (RowKind.DELETE, RowKind.FIRST_GONE))
-    firsts = pa.array(np.isin(kinds, (RowKind.FIRST, RowKind.FIRST_GONE)))
+    of_firsts = np.isin(left[_KIND].to_numpy(), (RowKind.FIRST, RowKind.FIRST_GONE))
+    firsts = left.filter(pa.array(of_firsts))
     return BatchOutcome(
         control.select(names).take(pa.array(last)),
         _images(files, tables, kept),
         control.num_rows,
-        begins=frozenset(control[_TOPIC].filter(firsts).to_pylist()),
-        begins_again=_begins_again(control, control.filter(firsts)),
+        begins=frozenset() if emptied else frozenset(firsts[_TOPIC].to_pylist()),
+        begins_again=_begins_again(left, firsts),
+        emptied=emptied,
     )
+
+
+def _behind_truncates(control: pa.Table) -> NDArray[np.int64]:
+    """Rows that count: those behind the last truncate, of which one source partition tells."""
+    truncates = np.flatnonzero(control[_KIND].to_numpy() == RowKind.TRUNCATE)
+    if not len(truncates):
+        return np.arange(control.num_rows)
+    slots, offsets = control[_SLOT].to_numpy(), control[_OFFSET].to_numpy()
+    slot, offset = max((slots[row], offsets[row]) for row in truncates)
+    return np.flatnonzero((slots > slot) | ((slots == slot) & (offsets > offset)))
 
 
 def _begins_again(control: pa.Table, firsts: pa.Table) -> bool:

@@ -46,11 +46,13 @@ class _Made:
         slots: First and last.
         keys: Of all rows that changed.
         placed: Files with the new rows.
+        emptied: All that was in the table goes.
     """
 
     slots: tuple[int, int]
     keys: pa.Table
     placed: tuple[PlacedFile, ...]
+    emptied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ class KeyedPublisher(LakePublisher):
         heads, index = self._opened(table, place)
         made = self._made_of(batch, view, table.metadata, place)
         head = heads.read(table)
-        older = index.find(head.data, made.keys)
+        older = {} if made.emptied else index.find(head.data, made.keys)
         fresh = {path: np.setdiff1d(rows, heads.dead(path)) for path, rows in older.items()}
         reach("lake.resolved", self._table.where)
         work = _Work(table.metadata, place, head, heads, fresh)
@@ -156,7 +158,7 @@ class KeyedPublisher(LakePublisher):
         placed = [
             place.place_rows(each.rows, each.texts, folders[each.texts]) for each in outcome.images
         ]
-        self._batch = _Made(slots, outcome.keys, tuple(placed))
+        self._batch = _Made(slots, outcome.keys, tuple(placed), outcome.emptied)
         return self._batch
 
     def _was_told(self, topics: frozenset[str], batch: LakeBatch, view: LogView) -> bool:
@@ -182,6 +184,9 @@ class KeyedPublisher(LakePublisher):
     def _change(self, work: _Work, made: _Made) -> TableChange:
         """Files that come and go: the batch's own, and those that are made anew."""
         metadata, head = work.metadata, work.head
+        if made.emptied:
+            gone = frozenset((*head.data, *head.deletes))
+            return TableChange([self._added(file, metadata) for file in made.placed], (), gone)
         due = due_work(head, lambda path: len(work.dead(path)), self._options.target_bytes)
         added = [self._added(file, metadata) for file in made.placed]
         removed: set[str] = set()

@@ -1,0 +1,205 @@
+"""Debezium's messages in Avro, by the schemas of a registry: the envelope is a record as well."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.formats.avro.decoder import avro_blocks, avro_record
+from sluiceway.formats.avro.fast_columns import MIN_ROWS, FastColumns
+from sluiceway.formats.avro.reader import Cursor
+from sluiceway.formats.avro.writer_schemas import RegistrySchemas, WriterSchema
+from sluiceway.formats.changes.envelopes import DEBEZIUM
+from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
+from sluiceway.formats.changes.outcomes import (
+    KIND_FIELD,
+    TOMBSTONE,
+    TRUNCATE,
+    TRUNCATE_CHOICES,
+    OtherMessages,
+    with_kinds,
+    without_unavailable,
+)
+from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.contract import Decoded, RowDecoder
+from sluiceway.formats.framed_rows import Framed, read_by_schema
+from sluiceway.formats.options import FREE, known_options
+from sluiceway.formats.schema_registry.frame import confluent_frame
+from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
+from sluiceway.formats.schema_registry.store import process_store
+from sluiceway.formats.typed_rows import check_columns
+from sluiceway.types.arrow_types import arrow_schema
+from sluiceway.types.row_kinds import RowKind
+from sluiceway.types.schema import Field, Schema, StringType, inner_settings
+
+_SNAPSHOT = ("source", "snapshot")
+_BEGINS = "first"
+_IMAGE_PATH = ("after",)
+_PLAIN = pa.array(sorted(DEBEZIUM.plain), pa.string())
+
+
+class FramedChangeDecoder(RowDecoder):
+    """Decodes Debezium's envelopes in Confluent's wire format, one change each.
+
+    Created once per task, by one thread. What a message means is as of JSON: `MessageForm` says.
+
+    Args:
+        schema: The table's columns. A path that begins with `$` starts at the message, any other
+            at the row that was changed.
+        options: As of `ChangeLogDecoder`, and `registry.*`.
+        fast_rows: From how many rows of a schema on they are read by columns, with equal
+            outcomes; None never does.
+
+    Raises:
+        ValueError: Options or columns that cannot be.
+    """
+
+    def __init__(
+        self, schema: Schema, options: Mapping[str, str], *, fast_rows: int | None = MIN_ROWS
+    ) -> None:
+        registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
+        known = {
+            "other": ("dirty", "skip"),
+            "tombstones": DEBEZIUM.tombstones,
+            "key": FREE,
+            TRUNCATE: TRUNCATE_CHOICES,
+        }
+        rest = {name: value for name, value in options.items() if name not in registry}
+        chosen = known_options(DEBEZIUM.name, rest, known)
+        check_columns(schema)
+        key = tuple(json.loads(chosen["key"] or "[]"))
+        self._keyed = bool(key)
+        self._other = OtherMessages(
+            skipped=chosen["other"] == "skip",
+            tombstones_skipped=chosen["tombstones"] == "skip",
+            keyed=self._keyed,
+            applies=chosen[TRUNCATE] == "apply",
+        )
+        self._schema = arrow_schema(schema)
+        self._collected = self._schema.append(KIND_FIELD) if key else self._schema
+        columns = Schema(tuple(inner_settings(field) for field in schema.fields))
+        self._form = MessageForm(columns, DEBEZIUM, (), key)
+        self._fast_schema = _fast_schema(self._form, columns, keyed=self._keyed)
+        self._fast_rows = fast_rows
+        self._fast: dict[WriterSchema, FastColumns | None] = {}
+        settings = registry_settings(registry)
+        self._schemas = RegistrySchemas(process_store(settings), connect=True)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """See `RowDecoder.arrow_schema`."""
+        return self._schema
+
+    def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
+        """See `RowDecoder.decode`.
+
+        Raises:
+            SchemaRegistryUnavailableError: The registry does not answer, and a schema is not known
+                yet. Nothing of the batch was decoded.
+            SchemaRegistryRefusedError: It refuses to answer.
+            SourceEmptiedError: A keyed table's source was emptied.
+        """
+        collected = CollectedRows(self._collected)
+        read_by_schema(
+            payloads,
+            collected,
+            skips_tombstones=self._other.tombstones_skipped,
+            frame=confluent_frame,
+            readers=self._schemas.of,
+            read=partial(self._read, collected),
+        )
+        if absent := collected.skipped - sum(collected.notes.values()):
+            collected.notes[TOMBSTONE] += absent
+        decoded = collected.decoded()
+        if not self._keyed:
+            return decoded
+        return without_unavailable(with_kinds(decoded, self._schema))
+
+    def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
+        for block in avro_blocks(group):
+            left = block
+            fast = self._fast_columns(writer, len(block))
+            if fast is not None:
+                left = self._read_fast(collected, fast, block)
+            self._read_rows(collected, writer, left)
+
+    def _read_rows(
+        self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]
+    ) -> None:
+        values, clean = [], []
+        for row, payload, begin in group:
+            try:
+                try:
+                    message = avro_record(writer, Cursor(payload, begin))
+                    values.append(self._values(message))
+                    clean.append(row)
+                except OtherMessageError as other:
+                    row_of_all = self._other.row(other.kind, self._collected)
+                    if row_of_all is None:
+                        self._other.settle(other.kind, collected)
+                    else:
+                        values.append(row_of_all)
+                        clean.append(row)
+            except DirtyValueError as error:
+                collected.dirty.append(error.row(row))
+        collected.add_values(values, clean)
+
+    def _values(self, message: Mapping[str, object]) -> list[object]:
+        values = self._form.read(message)
+        if self._keyed and values[-1] == RowKind.IMAGE and _begins_snapshot(message):
+            values[-1] = RowKind.FIRST
+        return values
+
+    def _fast_columns(self, writer: WriterSchema, rows: int) -> FastColumns | None:
+        if self._fast_rows is None or rows < self._fast_rows:
+            return None
+        if writer not in self._fast:
+            self._fast[writer] = FastColumns.for_schemas(writer.node, self._fast_schema)
+        return self._fast[writer]
+
+    def _read_fast(
+        self, collected: CollectedRows, fast: FastColumns, block: list[Framed]
+    ) -> list[Framed]:
+        """Take the changes that are vouched for; the others."""
+        rows, payloads, begins = zip(*block, strict=True)
+        batch, kept, doubted = fast.read(payloads, begins)
+        width = len(self._schema)
+        sound = pc.is_in(batch.column(width), _PLAIN)
+        # Where no column of the row has a value, the row as a whole may not be there.
+        held = [batch.column(n) for n, of_row in enumerate(self._form.reads_rows) if of_row]
+        if held:
+            there = held[0].is_valid()
+            for column in held[1:]:
+                there = pc.or_(there, column.is_valid())
+            sound = pc.and_(sound, there)
+        columns = batch.columns[:width]
+        if self._keyed:
+            begun = pc.fill_null(pc.starts_with(batch.column(width + 1), _BEGINS), False)  # noqa: FBT003
+            first, image = (pa.scalar(int(k), pa.int8()) for k in (RowKind.FIRST, RowKind.IMAGE))
+            columns.append(pc.if_else(begun, first, image))
+        found = pa.RecordBatch.from_arrays(columns, schema=self._collected).filter(sound)
+        mask = sound.to_numpy(zero_copy_only=False)
+        collected.add(found, np.asarray(rows, np.int64)[kept[mask]])
+        left = np.sort(np.concatenate([doubted, kept[~mask]]))
+        return [block[place] for place in left.tolist()]
+
+
+def _fast_schema(form: MessageForm, schema: Schema, *, keyed: bool) -> Schema:
+    """What is read by columns: those of the table, and what says whether they count."""
+    fields = [*form.fields(schema, _IMAGE_PATH), form.marker_field]
+    if keyed:
+        fields.append(Field("$snapshot", StringType(), path=_SNAPSHOT))
+    return Schema(tuple(replace(field, name=f"c{n}") for n, field in enumerate(fields)))
+
+
+def _begins_snapshot(message: Mapping[str, object]) -> bool:
+    """Whether a snapshot of the table begins with this row."""
+    found: object = message
+    for step in _SNAPSHOT:
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return isinstance(found, str) and found.startswith(_BEGINS)

@@ -1,0 +1,114 @@
+"""What change-log decoders do alike: messages that change no row, and kinds beside the rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.errors import SourceEmptiedError
+from sluiceway.formats.collected_rows import CollectedRows
+from sluiceway.formats.contract import Decoded
+from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
+
+TOMBSTONE = "tombstone"
+TRUNCATE = "truncate"
+TRUNCATE_CHOICES = ("halt", "apply")
+UNAVAILABLE = "__debezium_unavailable_value"
+"""In place of a long value that PostgreSQL did not log, since the change left it as it was."""
+KIND_FIELD = pa.field(KIND_COLUMN, pa.int8())
+
+
+class OtherMessages:
+    """Settles messages that change no row of their own. Created once a task.
+
+    Args:
+        skipped: Whether they are skipped or dirty.
+        tombstones_skipped: The same of tombstones.
+        keyed: Rows are found by a key.
+        applies: A truncate empties the keyed table; else it halts.
+    """
+
+    def __init__(
+        self, *, skipped: bool, tombstones_skipped: bool, keyed: bool, applies: bool = False
+    ) -> None:
+        self.tombstones_skipped = tombstones_skipped
+        self._skipped = skipped
+        self._keyed = keyed
+        self._applies = keyed and applies
+
+    def row(self, kind: str, schema: pa.Schema) -> list[object] | None:
+        """The row that stands for a message of this kind, behind it what it is; None for none."""
+        if kind != TRUNCATE or not self._applies:
+            return None
+        return [*([None] * (len(schema) - 1)), RowKind.TRUNCATE]
+
+    def settle(self, kind: str, collected: CollectedRows) -> None:
+        """Skip and count one.
+
+        Raises:
+            DirtyValueError: It is dirty.
+            SourceEmptiedError: It takes all rows from a table that is to have them.
+        """
+        if kind == TRUNCATE and self._keyed:
+            raise SourceEmptiedError(
+                "the source's table was emptied by a TRUNCATE, which tells no keys",
+                hint="write table.on_truncate: apply where the topic has one partition, else empty "
+                "the lake table and go on behind it: docs/cdc.md, A table that was truncated",
+            )
+        if kind == TOMBSTONE:
+            if not self.tombstones_skipped:
+                raise DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
+        elif not self._skipped:
+            message = f"a message of the kind {kind} changes no row"
+            raise DirtyValueError(DirtyReason.NOT_A_CHANGE, message, stage="decode")
+        collected.skipped += 1
+        collected.notes[kind] += 1
+
+
+def with_kinds(decoded: Decoded, schema: pa.Schema) -> Decoded:
+    """Take the kinds, which stand behind all columns, from the rows.
+
+    Args:
+        decoded: With `KIND_FIELD` behind the columns.
+        schema: Of the columns.
+    """
+    *columns, kinds = decoded.rows.columns
+    return replace(decoded, rows=pa.RecordBatch.from_arrays(columns, schema=schema), kinds=kinds)
+
+
+def without_unavailable(decoded: Decoded) -> Decoded:
+    """Make images dirty in which the source did not tell a value: nobody here knows it.
+
+    Args:
+        decoded: Of changes with kinds.
+    """
+    kinds = decoded.kinds
+    assert kinds is not None  # noqa: S101 - the caller's kinds
+    found: dict[int, str] = {}
+    gone = pc.equal(kinds, pa.scalar(int(RowKind.DELETE), pa.int8()))
+    for column, field in zip(decoded.rows.columns, decoded.rows.schema, strict=True):
+        if not (pa.types.is_string(field.type) or pa.types.is_binary(field.type)):
+            continue
+        same = pc.equal(column, pa.scalar(UNAVAILABLE, pa.string()).cast(field.type))
+        for row in pc.indices_nonzero(pc.and_not(same, gone)).to_pylist():
+            found.setdefault(row, field.name)
+    if not found:
+        return decoded
+    kept = np.ones(decoded.rows.num_rows, np.bool_)
+    kept[list(found)] = False
+    mask = pa.array(kept)
+    text = "the source did not tell this value, which the change left as it was"
+    dirty = [
+        DirtyRow(decoded.indices[row].as_py(), "decode", DirtyReason.NOT_A_CHANGE, name, text)
+        for row, name in found.items()
+    ]
+    return replace(
+        decoded,
+        rows=decoded.rows.filter(mask),
+        indices=decoded.indices.filter(mask),
+        kinds=kinds.filter(mask),
+        dirty=tuple(sorted((*decoded.dirty, *dirty), key=lambda row: row.index)),
+    )

@@ -1,0 +1,23 @@
+"""Numbers that Kafka Connect means as times, by the names that schemas give their types.
+
+Source: the semantic types of Kafka Connect and of Debezium's documentation.
+"""
+
+from collections.abc import Callable, Mapping
+
+from sluiceway.convert.typed_values import Day, Instant, LocalTime, TypedTime
+
+MakeTime = Callable[[int], TypedTime]
+
+CONNECT_TIMES: Mapping[str, MakeTime] = {
+    "org.apache.kafka.connect.data.Date": Day,
+    "io.debezium.time.Date": Day,
+    "org.apache.kafka.connect.data.Timestamp": lambda ms: Instant(ms * 1_000_000),
+    "io.debezium.time.Timestamp": lambda ms: LocalTime(ms * 1_000_000),
+    "io.debezium.time.MicroTimestamp": lambda us: LocalTime(us * 1000),
+    "io.debezium.time.NanoTimestamp": LocalTime,
+}
+"""Debezium's are those of a clock on a wall; the schema names no zone."""
+
+VARIABLE_DECIMAL = "io.debezium.data.VariableScaleDecimal"
+"""A structure of a decimal's scale and its unscaled value."""
