@@ -7,6 +7,7 @@ import pytest
 from sluiceway.config.compile import compile_route
 from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.sinks.lake_options import LakeField
+from sluiceway.sinks.lake_stores import told_stores
 from sluiceway.spec.loader import parse_job
 from sluiceway.spec.models import RouteSpec
 
@@ -157,10 +158,16 @@ def test_metadata_files_on_s3_are_reached_as_the_job_file_reaches_data_files() -
     store = '{s3: {endpoint: "http://s:9000", path_style: true, access_key: a, '
     store += 'secret_key: "${env:T}"}}'
     text = LAKE.replace("  lake: {", f"  bucket: {store}\n  lake: {{", 1)
-    options = dict(compile_route(load(text)).catalog.options)
+    route = compile_route(load(text))
+    options = dict(route.catalog.options)
+    assert options["py-io-impl"].endswith("StoreFileIO")
+    assert told_stores(options["sluiceway.stores"]) == route.stores
+    own = text.replace("warehouse: w,", "warehouse: w, properties: {s3.region: elsewhere},")
+    options = dict(compile_route(load(own)).catalog.options)
+    assert "py-io-impl" not in options
     assert options["s3.endpoint"] == "http://s:9000"
     assert (options["s3.access-key-id"], options["s3.secret-access-key"]) == ("a", "secret")
-    assert options["s3.region"] == "us-east-1"
+    assert options["s3.region"] == "elsewhere"
     assert "s3.force-virtual-addressing" not in options
     own = text.replace("warehouse: w,", "warehouse: w, properties: {s3.endpoint: 'http://other'},")
     assert dict(compile_route(load(own)).catalog.options)["s3.endpoint"] == "http://other"
