@@ -8,8 +8,8 @@ may publish, and held requests may land. All of it is drawn from one seed, in on
 
 import random
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -98,6 +98,8 @@ class World:
         self._forward = 0
         self._slots: dict[int, int] = {}
         self._foreign: list[int] = []
+        self._deleted: set[int] = set()
+        self._compacting = False
         self._next_foreign = _FOREIGN_FIRST
         self._busy = False
         self._active: PublisherUnderTest | None = None
@@ -111,6 +113,8 @@ class World:
             (1, self._land),
             (1, self._append_foreign),
             (1, self._compact_foreign),
+            (1.5, self._compact_ours),
+            (1, self._delete_foreign),
             (0.6, self._expire),
             (0.4, self._put_back_older),
             (0.4, self._roll_back),
@@ -144,7 +148,9 @@ class World:
         through = read_through(table.metadata.properties, LEDGER, where="t")
         last = -1 if through is None else through.slot
         found = Counter(self.lake.rows())
-        ours = Counter(row for row, slot in self._slots.items() if slot <= last)
+        ours = Counter(
+            row for row, slot in self._slots.items() if slot <= last and row not in self._deleted
+        )
         theirs = Counter({row: found[row] for row in self._foreign if row in found})
         if self._rolled_back:
             # The owner has taken rows away; nobody may put more of them there than there were.
@@ -238,6 +244,48 @@ class World:
         with suppress(CommitFailedException):
             table.overwrite(table.scan().to_arrow())
 
+    def _compact_ours(self) -> None:
+        """Small files come, are written anew, and are put into the table some time later."""
+        if self._compacting:
+            return
+        for _ in range(2):
+            self._commit()
+            self._publish()
+        catalog = SimCatalog(self)
+        self._catalogs.append(catalog)
+        compaction = self.lake.compaction(catalog=catalog)
+        self._compacting = True
+        with self._quiet_errors():
+            compaction.begin(compaction.look(all_of_them=True)[0])
+        for _ in range(self.rng.choice((0, 1, 1, 2, 4))):
+            self._act(self._actions)
+        with self._quiet_errors():
+            done = compaction.finish()
+            good = sum(not each.left for each in done)
+            self.seen["compacted"] += good
+            self.seen["compaction_left"] += len(done) - good
+        self._compacting = False
+
+    @contextmanager
+    def _quiet_errors(self) -> Iterator[None]:
+        """What a call may end with when the catalog is away, or the owner has rolled back."""
+        try:
+            yield
+        except TableHistoryError as error:
+            if not self._rolled_back:
+                raise ViolationError(f"halted, and nobody rolled back: {error}") from error
+        except (MetastoreUnavailableError, StorageUnavailableError):
+            self.seen["compaction_waits"] += 1
+
+    def _delete_foreign(self) -> None:
+        """Another writer deletes a row of ours by its place."""
+        rows = sorted({*self.lake.rows()} & self._slots.keys())
+        if not rows or self._rolled_back:
+            return
+        row = self.rng.choice(rows)
+        if self.lake.delete_foreign(row):
+            self._deleted.add(row)
+
     def _expire(self) -> None:
         """All snapshots but the newest go, as Spark does it: parents stay named."""
 
@@ -263,6 +311,7 @@ class World:
             return
         self._point_at(log[-1].metadata_file)
         kept = set(self.lake.rows())
+        self._deleted -= kept
         self._foreign = [row for row in self._foreign if row in kept]
 
     def _roll_back(self) -> None:
@@ -274,10 +323,13 @@ class World:
         if self._rolled_back or not older or ours is None or head is None:
             return
         target = self.rng.choice(older)
+        aimed = table.metadata.snapshot_by_id(target)
+        # A row that came and was deleted again is missed by nobody, but our snapshot is.
+        lost = aimed is None or (aimed.sequence_number or 0) < ours.sequence_number
         before = self.lake.rows()
         with suppress(CommitFailedException):
             table.manage_snapshots().set_current_snapshot(target).commit()
-            if self.lake.rows() != before:
+            if lost or self.lake.rows() != before:
                 self._rolled_back = True
             self._forward = head.snapshot_id
 
@@ -318,7 +370,7 @@ class World:
             self._come_back()
             self.check()
         found = Counter(self.lake.rows())
-        wanted = Counter([*self._slots, *self._foreign])
+        wanted = Counter([*(self._slots.keys() - self._deleted), *self._foreign])
         if found != wanted:
             raise ViolationError(
                 f"at the end {dict(found - wanted)} too much, {dict(wanted - found)} too little"

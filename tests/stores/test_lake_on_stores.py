@@ -142,6 +142,6 @@ def test_keyed_lake_table_on_a_store_becomes_the_database_after_a_kill(
         ended = story.drive(*filter(None, [point]))
         assert ended == (-signal.SIGKILL if point else 0)
     story.tool("verify", str(story.job.path), "--deep")
-    wanted = sorted(row[0] for row in source.wanted())
+    wanted = [int(str(row[0])) for row in source.wanted()]
     figures = "count(*), count(distinct id), sum(id)"
     assert story.seen_by_spark(lab, figures) == [[len(wanted), len(wanted), sum(wanted)]]

@@ -18,6 +18,7 @@ from sluiceway.sinks.iceberg.catalogs import open_catalog
 from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.through import (
+    SUMMARY_COMPACTION,
     SUMMARY_FROM,
     SUMMARY_LEDGER,
     SUMMARY_THROUGH,
@@ -159,8 +160,14 @@ def _check_snapshots(
             report.add(_LAKE, where, f"{said} {ledger.rows_of(first, last)}")
         behind = last
     for snapshot in table.metadata.snapshots:
-        if snapshot.snapshot_id not in known:
+        if snapshot.snapshot_id not in known and not _is_compaction(snapshot, uuid):
             report.foreign.append(f"snapshot {snapshot.snapshot_id}: {operation_of(snapshot)}")
+
+
+def _is_compaction(snapshot: Snapshot, ledger: str) -> bool:
+    """Whether we have made it to have fewer files."""
+    told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    return told.get(SUMMARY_COMPACTION) == ledger
 
 
 def operation_of(snapshot: Snapshot) -> str:

@@ -41,6 +41,8 @@ class LakeOptions:
         key: Columns by which a change finds the row that it replaces; none appends all rows.
         offset_column: Of the record that a row is from; empty without a key, which needs it.
         partition_column: Of the same, likewise.
+        compact: Whether a running driver merges small files that publishes have left; a keyed
+            table does so within its publishes.
     """
 
     fields: tuple[LakeField, ...] = ()
@@ -56,3 +58,4 @@ class LakeOptions:
     key: tuple[str, ...] = ()
     offset_column: str = ""
     partition_column: str = ""
+    compact: bool = False

@@ -31,7 +31,7 @@ _SAID_OTHERWISE: tuple[tuple[Path, object, str, str], ...] = (
         ("files", "compact"),
         "before_ready",
         "`compact: before_ready` of lake tables",
-        "remove it: small files are merged before they are visible",
+        "remove it: a running job merges small files, unless you write compact: never",
     ),
     (
         ("event_time", "late"),

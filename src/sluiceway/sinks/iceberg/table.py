@@ -21,6 +21,8 @@ from sluiceway.errors import (
     TableNotFoundError,
 )
 from sluiceway.ledger.follower import Follower
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import (
     DesiredPartition,
     FollowedRoute,
@@ -42,8 +44,10 @@ from sluiceway.sinks.iceberg.column_types import (
     type_problem,
 )
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
+from sluiceway.sinks.iceberg.compaction import LakeCompaction
+from sluiceway.sinks.iceberg.compaction_follower import LakeCompactor
 from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
-from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY, LakeTable
+from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY, LakeTable, hashes_of
 from sluiceway.sinks.iceberg.partition_fields import find_spec, spec_to_create
 from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher, LakeRoute
 from sluiceway.sinks.iceberg.statements import create_lake_statement
@@ -236,34 +240,57 @@ class IcebergTableSink(TableSink):
 
     def followers(self, route: FollowedRoute) -> tuple[Follower, ...]:
         """See `TableSink.followers`."""
-        identity = route.state.identity
-        storage, root = open_storage(identity.location, self._options.stores)
-        # A catalog object of its own: the follower's calls come from another thread.
+        make = KeyedPublisher if self._lake.key else LakePublisher
+        publisher = make(
+            self._followed(route.state, route.ledger),
+            self._place(route.state),
+            LakeRoute(route.name, route.ledger, route.effects_through, route.note_effects),
+            options=self._lake,
+            events=route.events,
+        )
+        if not self._lake.compact:
+            return (publisher,)
+        compaction = self._compaction(route.state, route.ledger, route.log, route.events)
+        return publisher, LakeCompactor(compaction, publisher.connection)
+
+    def compaction(self, ledger: str, log: LedgerLog, events: Log) -> LakeCompaction:
+        """Compaction of a table that exists, beside any driver. Call `close` of both at the end.
+
+        Raises:
+            TableNotFoundError: The catalog does not have it.
+            SluicewayError: As `open`.
+        """
+        self.find()
+        return self._compaction(self.open(), ledger, log, events)
+
+    def _compaction(
+        self, state: TableState, ledger: str, log: LedgerLog, events: Log
+    ) -> LakeCompaction:
+        return LakeCompaction(
+            self._followed(state, ledger),
+            self._place(state),
+            ledger,
+            hashes_of(log),
+            target_bytes=self._lake.target_bytes,
+            events=events,
+        )
+
+    def _followed(self, state: TableState, ledger: str) -> LakeTable:
+        """The table for one follower: its calls come from a thread of its own."""
         catalog = self._new_catalog()
-        held = self._same_table(catalog, identity).metadata.properties.get(LEDGER_PROPERTY)
-        table = LakeTable(
+        held = self._same_table(catalog, state.identity).metadata.properties.get(LEDGER_PROPERTY)
+        return LakeTable(
             catalog,
             self._name,
-            identity.uuid,
-            ledger=route.ledger,
+            state.identity.uuid,
+            ledger=ledger,
             ledger_property=held or "",
         )
-        make = KeyedPublisher if self._lake.key else LakePublisher
-        return (
-            make(
-                table,
-                LakePlace(
-                    storage,
-                    root,
-                    identity.location.rstrip("/"),
-                    self._options.stores,
-                    route.state.files.compression,
-                ),
-                LakeRoute(route.name, route.ledger, route.effects_through, route.note_effects),
-                options=self._lake,
-                events=route.events,
-            ),
-        )
+
+    def _place(self, state: TableState) -> LakePlace:
+        location, stores = state.identity.location, self._options.stores
+        storage, root = open_storage(location, stores)
+        return LakePlace(storage, root, location.rstrip("/"), stores, state.files.compression)
 
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         """See `TableSink.apply`: a lake table's partitions come with their files."""
