@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.observe.failpoints import Action, FailpointSpec
-from sluiceway.sinks.iceberg import compaction_follower
+from sluiceway.sinks.iceberg import lake_upkeep
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
 from tools.lake_orders import order
@@ -93,7 +93,7 @@ def test_a_compaction_that_is_killed_leaves_every_row_once(
 def test_a_running_job_makes_few_files_of_many_snapshots(
     job: LakeJob, writer: TopicWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction_follower, "LOOK_INTERVAL_S", 1.0)
+    monkeypatch.setattr(lake_upkeep, "LOOK_INTERVAL_S", 1.0)
     fill(job, writer, 9)
     with running(job):
         wait_for(lambda: files(job) == 1)

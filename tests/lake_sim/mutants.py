@@ -10,8 +10,15 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from sluiceway.ledger.follower import LogView
-from sluiceway.sinks.iceberg import commit_request, compaction, lake_table, publisher
+from sluiceway.sinks.iceberg import (
+    commit_request,
+    compaction,
+    expiring,
+    lake_table,
+    publisher,
+)
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
+from sluiceway.sinks.iceberg.expiry import due_expiry, unnamed_files
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch, next_batch
 from sluiceway.sinks.iceberg.lake_table import LakeTable
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
@@ -29,6 +36,8 @@ _PUBLISH = LakePublisher._publish
 _CARRIED = LakeCompaction._carried
 _LIVE = LakeCompaction._live
 _REPLACE = replace_request
+_DUE = due_expiry
+_UNNAMED = unnamed_files
 
 
 def without_head(metadata: TableMetadata) -> Any:
@@ -137,6 +146,25 @@ def property_again(table: Any, change: Any, entries: Any, ledger: str) -> Any:
     return replace(made, updates=(*made.updates, told), requirements=kept)
 
 
+def ours_expired(metadata: TableMetadata, through: Any, **given: Any) -> Any:
+    """Our last snapshot goes as others do."""
+    return _DUE(metadata, replace(through, sequence_number=1 << 60), **given)
+
+
+def live_removed(before: Any, after: Any, expiry: Any) -> Any:
+    """What an expired snapshot has added goes, whoever names it still."""
+    found = _UNNAMED(before, after, expiry)
+    ids = set(expiry.snapshots)
+    added = {
+        entry.data_file.file_path
+        for each in before.metadata.snapshots
+        if each.snapshot_id in ids
+        for manifest in each.manifests(before.io)
+        for entry in manifest.fetch_manifest_entry(before.io)
+    }
+    return replace(found, data=tuple(added))
+
+
 Patch = tuple[object, str, object]
 MUTANTS: dict[str, Sequence[Patch]] = {
     "without-head": [(commit_request, "requirements_of", without_head)],
@@ -151,6 +179,8 @@ MUTANTS: dict[str, Sequence[Patch]] = {
     "replaced-twice": [(LakeCompaction, "_carried", replaced_twice)],
     "dead-written": [(LakeCompaction, "_live", dead_written)],
     "property-again": [(compaction, "replace_request", property_again)],
+    "ours-expired": [(expiring, "due_expiry", ours_expired)],
+    "live-removed": [(expiring, "unnamed_files", live_removed)],
     "cleaned-up": [(LakePublisher, "_try", cleaned_up)],
 }
 

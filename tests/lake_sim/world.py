@@ -95,7 +95,7 @@ class World:
         self.held: list[tuple[Table, CommitRequest]] = []
         self._catalogs: list[SimCatalog] = []
         self._publishers: list[PublisherUnderTest] = []
-        self._forward = 0
+        self._forward = self._aimed = 0
         self._slots: dict[int, int] = {}
         self._foreign: list[int] = []
         self._deleted: set[int] = set()
@@ -114,6 +114,7 @@ class World:
             (1, self._append_foreign),
             (1, self._compact_foreign),
             (1.5, self._compact_ours),
+            (1, self._expire_ours),
             (1, self._delete_foreign),
             (0.6, self._expire),
             (0.4, self._put_back_older),
@@ -266,6 +267,15 @@ class World:
             self.seen["compaction_left"] += len(done) - good
         self._compacting = False
 
+    def _expire_ours(self) -> None:
+        """All snapshots go that may, and their files for good."""
+        catalog = SimCatalog(self)
+        self._catalogs.append(catalog)
+        with self._quiet_errors():
+            done = self.lake.expiry(catalog).expire(0.0)
+            self.seen["expired_ours"] += done.snapshots
+            self.seen["files_removed"] += done.data_files
+
     @contextmanager
     def _quiet_errors(self) -> Iterator[None]:
         """What a call may end with when the catalog is away, or the owner has rolled back."""
@@ -309,6 +319,10 @@ class World:
         if property_name(LEDGER) not in older.properties:
             # As if nothing had ever been published: told from a table that was emptied by nobody.
             return
+        held = {each.snapshot_id for each in table.metadata.snapshots}
+        if older.current_snapshot_id not in held:
+            # Its files are gone with its snapshot: nobody could read it.
+            return
         self._point_at(log[-1].metadata_file)
         kept = set(self.lake.rows())
         self._deleted -= kept
@@ -331,7 +345,7 @@ class World:
             table.manage_snapshots().set_current_snapshot(target).commit()
             if lost or self.lake.rows() != before:
                 self._rolled_back = True
-            self._forward = head.snapshot_id
+            self._forward, self._aimed = head.snapshot_id, target
 
     def _come_back(self) -> None:
         """The owner puts things right, and the catalogs answer again."""
@@ -340,8 +354,14 @@ class World:
         if not self._rolled_back:
             return
         table = self.lake.table()
-        table.manage_snapshots().set_current_snapshot(self._forward).commit()
         self._rolled_back = False
+        if table.metadata.current_snapshot_id == self._aimed:
+            table.manage_snapshots().set_current_snapshot(self._forward).commit()
+            return
+        # What others did was taken back, and our snapshots are on top of that: it stays so.
+        kept = set(self.lake.rows())
+        self._deleted -= kept
+        self._foreign = [row for row in self._foreign if row in kept]
 
     def _swap(self, metadata: TableMetadata) -> None:
         table = self.lake.table()

@@ -26,6 +26,7 @@ from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, LibraryCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compaction import LakeCompaction, Rewriting
+from sluiceway.sinks.iceberg.expiring import LakeExpiry
 from sluiceway.sinks.iceberg.keyed_files import FilePlace
 from sluiceway.sinks.iceberg.lake_table import LakeTable, hashes_of
 from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher
@@ -198,23 +199,33 @@ class LakeUnderTest:
         catalog: LakeCatalog | None = None,
     ) -> LakeCompaction:
         """As a driver or the command makes it, but for the process that writes files."""
-        location = self.state.identity.location
-        table = LakeTable(
-            catalog or LibraryCatalog(self.client, "sqlite"),
-            NAME,
-            self.state.identity.uuid,
-            ledger=LEDGER,
-            ledger_property=f"{LEDGER}@{location}",
-        )
         return LakeCompaction(
-            table,
-            LakePlace(self.log.storage, location.removeprefix("file://"), location),
+            self._followed(catalog),
+            self._place(),
             LEDGER,
             hashes_of(self.log),
             target_bytes=self.options.target_bytes,
             events=stderr_log(level="error"),
             begin=begin,
         )
+
+    def expiry(self, catalog: LakeCatalog | None = None, least: int = 1) -> LakeExpiry:
+        """As a driver or the command makes it, but for how many snapshots always stay."""
+        table, events = self._followed(catalog), stderr_log(level="error")
+        return LakeExpiry(table, self._place(), hashes_of(self.log), events, least=least)
+
+    def _followed(self, catalog: LakeCatalog | None) -> LakeTable:
+        return LakeTable(
+            catalog or LibraryCatalog(self.client, "sqlite"),
+            NAME,
+            self.state.identity.uuid,
+            ledger=LEDGER,
+            ledger_property=f"{LEDGER}@{self.state.identity.location}",
+        )
+
+    def _place(self) -> LakePlace:
+        location = self.state.identity.location
+        return LakePlace(self.log.storage, location.removeprefix("file://"), location)
 
     def delete_foreign(self, row: int) -> bool:
         """Another writer deletes a row by its place; whether it was there and still is not."""

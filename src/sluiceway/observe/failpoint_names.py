@@ -112,6 +112,7 @@ MARKS: Final[tuple[str, ...]] = (
     "publish.drop",
     "effects.apply",
     "effects.applied",
+    "lake.expired",
     "lake.placed",
     "lake.replacing",
     "lake.resolved",

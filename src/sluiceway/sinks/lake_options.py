@@ -43,6 +43,7 @@ class LakeOptions:
         partition_column: Of the same, likewise.
         compact: Whether a running driver merges small files that publishes have left; a keyed
             table does so within its publishes.
+        keep_snapshots_s: After which a running driver expires snapshots; None keeps all.
     """
 
     fields: tuple[LakeField, ...] = ()
@@ -59,3 +60,4 @@ class LakeOptions:
     offset_column: str = ""
     partition_column: str = ""
     compact: bool = False
+    keep_snapshots_s: float | None = None

@@ -11,6 +11,7 @@ from pyiceberg.types import NestedField, TimeType
 from sluiceway.errors import TableHistoryError
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
 from sluiceway.sinks.iceberg.file_process import FileProcess
+from sluiceway.sinks.iceberg.lake_upkeep import LOOK_INTERVAL_S, LakeUpkeep
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.small_files import why_left
 from sluiceway.sinks.iceberg.table_head import Head
@@ -187,3 +188,33 @@ def test_under_equality_deletes_of_others_nothing_is_written_anew(lake: LakeUnde
         update={"schemas": [Schema(NestedField(1, "at", TimeType(), required=False))]}
     )
     assert "column at" in why_left(wide.model_copy(update={"current_schema_id": 0}), Head())
+
+
+def test_a_running_job_compacts_when_it_is_time_and_waits_for_no_process(
+    lake: LakeUnderTest,
+) -> None:
+    now_s, opened = [0.0], []
+
+    def open_it() -> LakeCompaction:
+        opened.append(lake.compaction())
+        return opened[-1]
+
+    upkeep = LakeUpkeep("sql", open_it, lake.expiry, 0.0, clock=lambda: now_s[0])
+    assert upkeep.follow(lake.view()) == upkeep.place() == lake.view().through
+    assert (opened, files(lake)) == ([], 9)
+    now_s[0] = LOOK_INTERVAL_S
+    assert upkeep.rest_s() == 0.0
+    upkeep.follow(lake.view(hasty=True))
+    assert opened == []
+    # Eight files of one partition are enough, three of the other are not.
+    for number in (20, 21):
+        lake.commit(number)
+        lake.publisher().publish()
+    upkeep.follow(lake.view())
+    assert upkeep.rest_s() == 1.0
+    now_s[0] += 1.0
+    upkeep.follow(lake.view())
+    assert (upkeep.rest_s(), files(lake)) == (LOOK_INTERVAL_S, 4)
+    assert len(lake.table().metadata.snapshots) < 12
+    lake.assert_exact()
+    upkeep.close()

@@ -171,3 +171,15 @@ def test_metadata_files_on_s3_are_reached_as_the_job_file_reaches_data_files() -
     assert "s3.force-virtual-addressing" not in options
     own = text.replace("warehouse: w,", "warehouse: w, properties: {s3.endpoint: 'http://other'},")
     assert dict(compile_route(load(own)).catalog.options)["s3.endpoint"] == "http://other"
+
+
+def test_how_long_snapshots_stay_and_whether_files_are_merged() -> None:
+    lake = compile_route(load(LAKE)).hive.lake
+    assert lake is not None
+    assert (lake.compact, lake.keep_snapshots_s) == (True, None)
+    text = LAKE.replace("max_lag: 2h", "max_lag: 2h, keep_snapshots: 1d")
+    lake = compile_route(load(f"{text}files: {{compact: never}}\n")).hive.lake
+    assert lake is not None
+    assert (lake.compact, lake.keep_snapshots_s) == (False, 86_400.0)
+    with pytest.raises(JobFileError):
+        load(text.replace("keep_snapshots: 1d", "keep_snapshots: 1m"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from urllib.parse import urlsplit
 
 from pyiceberg.partitioning import PartitionSpec
@@ -10,7 +11,6 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
-from pyiceberg.types import NestedField
 
 from sluiceway.errors import (
     InvariantError,
@@ -40,23 +40,22 @@ from sluiceway.sinks.iceberg.column_types import (
     field_ids,
     from_iceberg,
     iceberg_schema,
-    to_iceberg,
-    type_problem,
 )
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
-from sluiceway.sinks.iceberg.compaction_follower import LakeCompactor
+from sluiceway.sinks.iceberg.expiring import LakeExpiry
 from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
 from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY, LakeTable, hashes_of
+from sluiceway.sinks.iceberg.lake_upkeep import LakeUpkeep
 from sluiceway.sinks.iceberg.partition_fields import find_spec, spec_to_create
 from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher, LakeRoute
 from sluiceway.sinks.iceberg.statements import create_lake_statement
+from sluiceway.sinks.iceberg.table_checks import check_writable, column_problems
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.row_kinds import KIND_COLUMN, KIND_FIELD_ID
 from sluiceway.types.schema import Field, Schema, StringType
 
-_VERSION = 2
 _SYSTEM_FOLDER = "_sluiceway"
 _UUID_DIGITS = 8
 _UNKNOWN_PLACE = "file:///table"
@@ -248,10 +247,13 @@ class IcebergTableSink(TableSink):
             options=self._lake,
             events=route.events,
         )
-        if not self._lake.compact:
+        keep_s = self._lake.keep_snapshots_s
+        if not self._lake.compact and keep_s is None:
             return (publisher,)
-        compaction = self._compaction(route.state, route.ledger, route.log, route.events)
-        return publisher, LakeCompactor(compaction, publisher.connection)
+        known = route.state, route.ledger, route.log, route.events
+        compaction = partial(self._compaction, *known) if self._lake.compact else None
+        expiry = None if keep_s is None else partial(self._expiry, *known)
+        return publisher, LakeUpkeep(publisher.connection, compaction, expiry, keep_s or 0.0)
 
     def compaction(self, ledger: str, log: LedgerLog, events: Log) -> LakeCompaction:
         """Compaction of a table that exists, beside any driver. Call `close` of both at the end.
@@ -262,6 +264,11 @@ class IcebergTableSink(TableSink):
         """
         self.find()
         return self._compaction(self.open(), ledger, log, events)
+
+    def expiry(self, ledger: str, log: LedgerLog, events: Log) -> LakeExpiry:
+        """Expiry of a table that exists, as `compaction`."""
+        self.find()
+        return self._expiry(self.open(), ledger, log, events)
 
     def _compaction(
         self, state: TableState, ledger: str, log: LedgerLog, events: Log
@@ -274,6 +281,10 @@ class IcebergTableSink(TableSink):
             target_bytes=self._lake.target_bytes,
             events=events,
         )
+
+    def _expiry(self, state: TableState, ledger: str, log: LedgerLog, events: Log) -> LakeExpiry:
+        table, place = self._followed(state, ledger), self._place(state)
+        return LakeExpiry(table, place, hashes_of(log), events)
 
     def _followed(self, state: TableState, ledger: str) -> LakeTable:
         """The table for one follower: its calls come from a thread of its own."""
@@ -355,7 +366,7 @@ class IcebergTableSink(TableSink):
     # What the table is
 
     def _state_of(self, metadata: TableMetadata) -> TableState:
-        self._check_writable(metadata)
+        check_writable(metadata, self._where)
         spec_fields = self._lake.fields
         try:
             find_spec(
@@ -385,23 +396,6 @@ class IcebergTableSink(TableSink):
     def _file_ids(self, metadata: TableMetadata) -> dict[str, int]:
         ids = field_ids(metadata.schema())
         return {**ids, KIND_COLUMN: KIND_FIELD_ID} if self._lake.key else ids
-
-    def _check_writable(self, metadata: TableMetadata) -> None:
-        problem, hint = None, ""
-        if metadata.format_version != _VERSION:
-            problem = f"it has the format version {metadata.format_version}; this version writes 2"
-            older = metadata.format_version < _VERSION
-            hint = (
-                "ALTER TABLE ... SET TBLPROPERTIES ('format-version'='2')"
-                if older
-                else "fill a new table of version 2: a version never goes back"
-            )
-        elif metadata.properties.get("write.data.path"):
-            problem, hint = "it has write.data.path set", "unset it: files go below its location"
-        elif metadata.properties.get("write.format.default", "parquet").lower() != "parquet":
-            problem, hint = "its files are not Parquet", "set write.format.default to parquet"
-        if problem is not None:
-            raise TableMismatchError(problem, where=self._where, hint=hint)
 
     def _identity_of(self, metadata: TableMetadata) -> TableIdentity:
         location = metadata.location.rstrip("/")
@@ -444,14 +438,14 @@ class IcebergTableSink(TableSink):
         key = {name.lower() for name in self._lake.key}
         problems += [f"key column {name} is missing" for name in sorted(key - held.keys())]
         for name in self._lake.stored:
-            problems += _column_problems(Field(name, StringType()), held.pop(name.lower(), None))
+            problems += column_problems(Field(name, StringType()), held.pop(name.lower(), None))
         fields: list[Field] = []
         if self._options.schema is not None:
             fields = list(self._options.schema.fields)
             for each in fields:
                 # Of the key no value is ever null, whatever the job file says of the column.
                 wanted = replace(each, required=each.required or each.name.lower() in key)
-                problems += _column_problems(wanted, held.pop(wanted.name.lower(), None))
+                problems += column_problems(wanted, held.pop(wanted.name.lower(), None))
             problems += [
                 f"column {field.name} is required in the table, and nothing fills it"
                 for field in held.values()
@@ -483,20 +477,9 @@ class IcebergTableSink(TableSink):
         if len(metadata.snapshots) > _MANY_SNAPSHOTS:
             count = len(metadata.snapshots)
             found.append(
-                f"{self._where} has {count:,} snapshots, which each commit writes anew: have an "
-                "engine expire them, `CALL catalog.system.expire_snapshots`"
+                f"{self._where} has {count:,} snapshots, which each commit writes anew: write "
+                "table.iceberg.keep_snapshots, or run `sluiceway maintain JOB --keep 1d`"
             )
         if metadata.schema().identifier_field_ids and not self._lake.key:
             found.append(f"{self._where} has identifier fields; rows are appended, never replaced")
         return tuple(found)
-
-
-def _column_problems(wanted: Field, held: NestedField | None) -> list[str]:
-    """Why values of a column cannot go into the table's own; none when they can."""
-    if held is None:
-        return [f"column {wanted.name} {to_iceberg(wanted.type)} is missing"]
-    problem = type_problem(wanted.type, held.field_type, name=wanted.name)
-    problems = [] if problem is None else [problem]
-    if held.required and not wanted.required:
-        problems.append(f"column {wanted.name} is required in the table: write required: true")
-    return problems
