@@ -80,11 +80,15 @@ def test_what_lake_tables_cannot_do_yet_is_refused_by_name(more: str, named: str
     assert "is not in this version" in caught.value.message
 
 
-@pytest.mark.parametrize("evolution", ["add_columns", "follow_table"])
-def test_evolution_of_lake_tables_is_refused_by_name(evolution: str) -> None:
-    text = LAKE.replace("table:\n", f"table:\n  evolution: {evolution}\n")
-    with pytest.raises(NotInThisVersionError, match=f"evolution: {evolution}` of lake tables"):
+def test_evolution_of_lake_tables_is_refused_by_name() -> None:
+    text = LAKE.replace("table:\n", "table:\n  evolution: follow_table\n")
+    with pytest.raises(NotInThisVersionError, match="evolution: follow_table` of lake tables"):
         load(text)
+    adds = text.replace("follow_table", "add_columns")
+    lake = compile_route(load(adds)).hive
+    assert lake.follows
+    with pytest.raises(JobFileError, match="evolution: add_columns` of lake tables beside `key`"):
+        load(adds.replace("table:\n", "table:\n  key: [id]\n  meta: [partition, offset]\n"))
 
 
 def test_late_rows_cannot_reopen_a_lake_table() -> None:

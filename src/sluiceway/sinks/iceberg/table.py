@@ -1,9 +1,9 @@
 """The driver's view of an Iceberg table: found or created, checked, marked, followed."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from urllib.parse import urlsplit
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
@@ -14,7 +14,6 @@ from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
 
 from sluiceway.errors import (
     InvariantError,
-    JobFileError,
     LedgerMismatchError,
     MetastoreUnavailableError,
     TableMismatchError,
@@ -24,6 +23,8 @@ from sluiceway.ledger.follower import Follower
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import (
+    ColumnsRefused,
+    ColumnToHave,
     DesiredPartition,
     FollowedRoute,
     ParkedPartition,
@@ -35,6 +36,12 @@ from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, ids_setting, instants_setting
 from sluiceway.sinks.foreseen import ForeseenTable
 from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.iceberg.added_columns import (
+    add_columns_request,
+    columns_of,
+    further_fields,
+    missing_columns,
+)
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, NewTable, open_catalog
 from sluiceway.sinks.iceberg.column_types import (
     field_ids,
@@ -50,7 +57,12 @@ from sluiceway.sinks.iceberg.lake_upkeep import LakeUpkeep
 from sluiceway.sinks.iceberg.partition_fields import find_spec, spec_to_create
 from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher, LakeRoute
 from sluiceway.sinks.iceberg.statements import create_lake_statement
-from sluiceway.sinks.iceberg.table_checks import check_writable, column_problems
+from sluiceway.sinks.iceberg.table_checks import (
+    check_ledger_place,
+    check_writable,
+    column_problems,
+    table_warnings,
+)
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.row_kinds import KIND_COLUMN, KIND_FIELD_ID
@@ -60,7 +72,6 @@ _SYSTEM_FOLDER = "_sluiceway"
 _UUID_DIGITS = 8
 _UNKNOWN_PLACE = "file:///table"
 _TRIES = 5
-_MANY_SNAPSHOTS = 1_000
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "uncompressed": "none"}
 _NEW_PROPERTIES = {
     "write.format.default": "parquet",
@@ -135,6 +146,8 @@ class IcebergTableSink(TableSink):
         self._opened: list[LakeCatalog] = []
         self._identity: TableIdentity | None = None
         self._probed = False
+        self._columns_catalog: LakeCatalog | None = None
+        self._adding = threading.Lock()
 
     @property
     def _name(self) -> Identifier:
@@ -237,6 +250,24 @@ class IcebergTableSink(TableSink):
             f"the table's property {LEDGER_PROPERTY} could not be set: {said}", where=self._where
         )
 
+    def add_columns(self, columns: Sequence[ColumnToHave]) -> TableState | ColumnsRefused:
+        """See `TableSink.add_columns`."""
+        identity, said = self._identity, ""
+        if identity is None:
+            raise InvariantError("the table is used before it was opened")
+        # A catalog object of its own: the calls come from the thread of a commit.
+        with self._adding:
+            self._columns_catalog = catalog = self._columns_catalog or self._new_catalog()
+            for _ in range(_TRIES):
+                table = self._same_table(catalog, identity)
+                missing, refused = missing_columns(table.metadata, columns)
+                if refused:
+                    return ColumnsRefused(refused)
+                if not missing:
+                    return self._state_of(table.metadata)
+                said = catalog.send(table, add_columns_request(table.metadata, missing))
+        raise MetastoreUnavailableError(f"columns could not be added: {said}", where=self._where)
+
     def followers(self, route: FollowedRoute) -> tuple[Follower, ...]:
         """See `TableSink.followers`."""
         make = KeyedPublisher if self._lake.key else LakePublisher
@@ -312,7 +343,7 @@ class IcebergTableSink(TableSink):
         """See `TableSink.close`."""
         for catalog in self._opened:
             catalog.close()
-        self._opened, self._catalog = [], None
+        self._opened, self._catalog, self._columns_catalog = [], None, None
 
     # Opening
 
@@ -377,10 +408,13 @@ class IcebergTableSink(TableSink):
             )
         except TableMismatchError as error:
             raise TableMismatchError(error.message, where=self._where, hint=error.hint) from error
-        schema = self._schema(metadata)
+        schema, further = self._schema(metadata), self._further(metadata)
+        filled = Schema((*schema.fields, *further))
+        names = {field.name.lower() for field in filled.fields}
+        names |= {name.lower() for name in self._lake.stored}
         settings = (
             (FIELD_IDS, ids_setting(self._file_ids(metadata))),
-            (INSTANTS, instants_setting(schema)),
+            (INSTANTS, instants_setting(filled)),
         )
         codec = metadata.properties.get("write.parquet.compression-codec", "zstd").lower()
         choice = FileChoice(FileFormat.PARQUET, _CODECS.get(codec, "zstd"), settings=settings)
@@ -390,8 +424,18 @@ class IcebergTableSink(TableSink):
             partition_columns=tuple(field.name for field in spec_fields),
             ledger=metadata.properties.get(LEDGER_PROPERTY),
             files=choice,
-            warnings=self._warnings(metadata, schema),
+            warnings=table_warnings(metadata, names, where=self._where, keyed=bool(self._lake.key)),
+            columns=columns_of(metadata),
+            further=further,
         )
+
+    def _further(self, metadata: TableMetadata) -> tuple[Field, ...]:
+        """Columns that the job file does not have, where the route takes them up."""
+        declared = self._options.schema
+        if declared is None or not self._options.follows:
+            return ()
+        names = (*(field.name for field in declared.fields), *self._lake.stored)
+        return further_fields(metadata, frozenset(name.lower() for name in names))
 
     def _file_ids(self, metadata: TableMetadata) -> dict[str, int]:
         ids = field_ids(metadata.schema())
@@ -409,20 +453,7 @@ class IcebergTableSink(TableSink):
             uuid=str(metadata.table_uuid),
             ledger_place=self._ledger_place(location, str(metadata.table_uuid)),
         )
-        if identity.ledger_place == location or identity.ledger_place.startswith(f"{location}/"):
-            raise JobFileError(
-                f"the ledger would lie below the table's location {location}, where clean-ups of "
-                "other tools remove what they do not know",
-                where="table.iceberg.ledger",
-                hint="name a folder beside it, on the same store",
-            )
-        same_store = urlsplit(identity.ledger_place)[:2] == urlsplit(location)[:2]
-        if not same_store and self._lake.ledger is not None:
-            raise JobFileError(
-                f"the ledger's place {identity.ledger_place} is not on the store of {location}",
-                where="table.iceberg.ledger",
-                hint="name a folder on the same store, with the same scheme and authority",
-            )
+        check_ledger_place(identity.ledger_place, location, named=self._lake.ledger is not None)
         return identity
 
     def _ledger_place(self, location: str, uuid: str) -> str:
@@ -464,22 +495,3 @@ class IcebergTableSink(TableSink):
                 hint="change the table or the columns in the job file",
             )
         return Schema(tuple(fields))
-
-    def _warnings(self, metadata: TableMetadata, schema: Schema) -> tuple[str, ...]:
-        found = []
-        filled = {field.name.lower() for field in schema.fields}
-        filled |= {name.lower() for name in self._lake.stored}
-        unfilled = [f.name for f in metadata.schema().fields if f.name.lower() not in filled]
-        if unfilled:
-            found.append(f"columns of {self._where} that stay null: {', '.join(unfilled)}")
-        if not metadata.sort_order().is_unsorted:
-            found.append(f"{self._where} has a sort order, which new files do not keep")
-        if len(metadata.snapshots) > _MANY_SNAPSHOTS:
-            count = len(metadata.snapshots)
-            found.append(
-                f"{self._where} has {count:,} snapshots, which each commit writes anew: write "
-                "table.iceberg.keep_snapshots, or run `sluiceway maintain JOB --keep 1d`"
-            )
-        if metadata.schema().identifier_field_ids and not self._lake.key:
-            found.append(f"{self._where} has identifier fields; rows are appended, never replaced")
-        return tuple(found)
