@@ -17,9 +17,12 @@ BOUNCING := tests/integration/test_lab.py tests/integration/test_route_broker_fa
   tests/integration/kafka_source/test_leader_epochs.py
 # About half of what needs servers, by time.
 ROUTE_TESTS := $(filter-out $(BOUNCING),$(wildcard tests/integration/test_route*.py))
+# Of the rest that needs servers about half, by time.
+TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved folder garbage iceberg keyed \
+  lake late many partition planted table verify,$(wildcard tests/integration/test_$(what)*.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-routes faults-smoke
+.PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc
 .PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-reuse bench-scale bench-growth
 .PHONY: flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
@@ -57,7 +60,7 @@ test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration
 	  status=$$?; ../$(BIN)/python -m tools.durations; \
   echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm" >&2; exit $$status
 
-test-groups: slow-jobs slow-parts slow-routes unit faults-smoke
+test-groups: slow-jobs slow-parts slow-tables slow-routes unit faults-smoke
 
 lint: $(STAMP) ## Style, types, import rules
 	@$(BIN)/ruff check --quiet src tests bench examples native
@@ -68,15 +71,18 @@ lint: $(STAMP) ## Style, types, import rules
 unit: $(STAMP) ## Tests without servers or a JVM
 	@$(BIN)/pytest -q tests/unit $(SERVERLESS) tests/properties
 
-slow: slow-jobs slow-parts slow-routes ## Tests on real servers: Kafka, metastore, Spark
+slow: slow-jobs slow-parts slow-tables slow-routes ## Tests on real servers: Kafka, metastore, Spark
 
 slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
 	@$(BIN)/pytest -q tests/e2e
 
 slow-parts: $(STAMP) ## Of these: parts of the engine, each with the server that it talks to
 	@$(BIN)/pytest -q tests $(addprefix --ignore=,tests/unit tests/properties tests/e2e tests/faults \
-	  tests/stores tests/rocketmq tests/clusters tests/contract $(ROUTE_TESTS) $(SERVERLESS) $(BOUNCING))
+	  tests/stores tests/rocketmq tests/clusters tests/contract $(ROUTE_TESTS) $(TABLE_TESTS) $(SERVERLESS) $(BOUNCING))
 	@SLUICEWAY_TEST_LAB= $(BIN)/pytest -q $(BOUNCING)
+
+slow-tables: $(STAMP) ## Of these: tables and their upkeep, of Hive, in folders, and of lakes
+	@$(BIN)/pytest -q $(TABLE_TESTS)
 
 # Jobs run with the native module where it is installed; routes always take the library's path.
 slow-routes: $(STAMP) ## Of these: a route's loop, its faults, contracts of stores, sources, formats
@@ -232,8 +238,8 @@ test-k8s: $(STAMP) ## Manifests of `k8s render` against the schemas of Kubernete
 	@$(BIN)/python -m pip install --quiet --upgrade --target $(VENV)/k8s "kubernetes-validate==1.37.0"
 	@SLUICEWAY_K8S_SCHEMAS=$(VENV)/k8s $(BIN)/pytest -q tests/clusters/test_kubernetes_manifests.py
 
-e2e-standalone: $(STAMP) ## Spark standalone: driver and worker killed, one added, slots 1 to 4 to 1: ROWS=400000; every row once
-	@$(BIN)/python -m bench.e2e_standalone --rows $(or $(ROWS),400000)
+e2e-standalone: $(STAMP) ## Spark standalone: driver and worker killed, one added, slots 1 to 4 to 1: BACKLOG=100000; every row once
+	@$(BIN)/python -m bench.e2e_standalone --backlog $(or $(BACKLOG),100000)
 
 e2e-yarn: $(STAMP) ## HDFS and YARN, cluster mode: master killed twice, a node manager once: ROWS=6000; every row once
 	@$(BIN)/python -m bench.e2e_yarn --rows $(or $(ROWS),6000)

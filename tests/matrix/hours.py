@@ -4,15 +4,19 @@ A driver before has left several files in each of two hours, none of which it co
 with the fault closes, merges, announces and tells; the next one gets two more hours to read.
 """
 
+import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from sluiceway.followers.announcements import told_through
+from sluiceway.followers.lineage_events import run_id
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.partition_records import ReadyRecord
+from sluiceway.ledger.records import DataRecord
 from tools.independent_reader import BrokerRecord, broker_records
 from tools.job_files import COLUMNS, event
 from tools.receiving import HookServer, hook_server
@@ -44,7 +48,13 @@ def expected(topic: str, records: Sequence[BrokerRecord]) -> Sequence[BrokerReco
 
 
 def job_text(
-    endpoints: LabEndpoints, name: str, hook: HookServer, *, both: bool, before: bool
+    endpoints: LabEndpoints,
+    name: str,
+    hook: HookServer,
+    lineage: Path,
+    *,
+    both: bool,
+    before: bool,
 ) -> str:
     """The job file; that of the driver before reads little at a time, and closes nothing."""
     topics = f"{FIRST}, {SECOND}" if both else FIRST
@@ -72,6 +82,7 @@ ready:
   on_all_idle: hold
   webhook: {{url: "{hook.url}"}}
   kafka: {{topic: {TOLD}}}
+lineage: {{file: {{path: "{lineage}"}}, interval: 1s}}
 run: {{interval: 0.5s, master: "local[2]"{", max_rate: 40/s" if before else ""}}}
 """
 
@@ -83,11 +94,13 @@ class Hours:
     Attributes:
         log: Of the table that the driver before has made.
         hook: Who is told over HTTP, with all other cells.
+        lineage: File of the cell's own.
     """
 
     run: RouteRun
     log: LedgerLog
     hook: HookServer
+    lineage: Path
 
     def are_told(self, *, both: bool) -> bool:
         """Whether all that is complete is announced, and both receivers know."""
@@ -119,6 +132,28 @@ class Hours:
             # A zombie may repeat what it was about to say; the key tells.
             ours = [key for key in known if key in keys]
             assert list(dict.fromkeys(ours)) == keys, f"{receiver} was told {ours}"
+        self._check_lineage(fold.first_fence.ledger)
+
+    def _check_lineage(self, ledger: str) -> None:
+        """Each run began, and was ended with the rows that its term has committed."""
+        rows: Counter[str] = Counter()
+        for record, _ in self.log.records():
+            if isinstance(record.body, DataRecord):
+                named = run_id(ledger, record.term)
+                rows[named] += sum(int(file.rows) for file in record.body.files)
+        states, ended = defaultdict[str, set[str]](set), {}
+        for line in self.lineage.read_text().splitlines():
+            event = json.loads(line)
+            named = event["run"]["runId"]
+            states[named].add(event["eventType"])
+            if event["eventType"] in {"COMPLETE", "ABORT"}:
+                figures = event["outputs"][0]["outputFacets"]["outputStatistics"]
+                ended[named] = figures["rowCount"]
+        # That of the driver before, of the one with the fault as a rule, and of those behind it.
+        assert len(states) > 1, f"told of {dict(states)}"
+        for named, said in states.items():
+            assert "START" in said, f"told {said}"
+            assert ended.get(named) == rows[named], f"told {ended}, committed {dict(rows)}"
 
     def _ready(self) -> Iterator[tuple[int, ReadyRecord]]:
         for record, _ in self.log.records():

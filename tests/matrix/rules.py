@@ -201,6 +201,7 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
     ("rewrite.file", (_rewriter("*", 1, 2, 3),)),
     ("rewrite.done", (_rewriter(),)),
     ("announce.*", (_hours("*", 1, 2),)),
+    ("lineage.*", (_hours("*", 1, 3),)),
 )
 """Pattern of points, with or without their side; the first match counts."""
 

@@ -83,7 +83,9 @@ class Stage:
         """
         path = folder / "job.yaml"
         if scene is Scene.HOURS:
-            text = hours.job_text(self.endpoints, name, self.hook, both=both, before=strict)
+            text = hours.job_text(
+                self.endpoints, name, self.hook, _lineage(path), both=both, before=strict
+            )
             path.write_text(moved_onto(text, name, self.store))
             return path
         topics = ", ".join(self.topics(scene, both=both))
@@ -142,7 +144,7 @@ run: {{interval: 0.5s, master: "local[2]"}}
     def hours(self, name: str, job: Path) -> hours.Hours:
         """Those of a cell's table, which is there."""
         run = _run_of(job, name)
-        return hours.Hours(run, run.log(), self.hook)
+        return hours.Hours(run, run.log(), self.hook, _lineage(job))
 
     def _trust_a_partition(self, job: Path) -> None:
         """A partition that somebody made before, with statistics that Hive would believe."""
@@ -207,3 +209,8 @@ def _check_requests(log: LedgerLog) -> None:
     assert left == [], f"requests are left: {left}"
     assert sorted(each.kind for each in lanes) == [PURGE, REPLAY, REPLAY], lanes
     assert all(each.finished for each in lanes), lanes
+
+
+def _lineage(job: Path) -> Path:
+    # All drivers of a cell share it; each has a folder of its own.
+    return job.parent.with_name("lineage.jsonl")

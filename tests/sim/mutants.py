@@ -446,6 +446,8 @@ MUTANTS = (
     Mutant("swept-by-own-repair", "old folders are judged by what this driver has just put right",
            ((MovedPartitions, "due", outside.all_again),
             (CatalogFollower, "_apply_all", outside.repair_then_look))),
+    Mutant("looked-before-published", "what has moved is put right before its files have names",
+           ((MovedPartitions, "due", outside.look_at_unpublished),), rare=True),
     Mutant("old-folder-whatever-is-shown", "an old folder goes without a look where readers are",
            ((moved_partitions, "_is_shown", move.always_shown),)),
     Mutant("staged-unchecked", "PREPARE believes the tasks, and looks at no staged file",

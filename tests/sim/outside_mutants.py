@@ -1,5 +1,6 @@
 """Wrong variants of what keeps a driver that was fenced from changing what has no fencing."""
 
+import sys
 import time
 from typing import Any
 
@@ -31,12 +32,23 @@ def repair_then_look(applier: CatalogFollower, batch: list[DesiredPartition]) ->
 _APPLY_ALL = CatalogFollower._apply_all
 
 
-def all_again(moved: MovedPartitions, sink: TableSink) -> list[DesiredPartition]:
+def all_again(moved: MovedPartitions, sink: TableSink, through: int) -> list[DesiredPartition]:
     """What has moved is put right without a look before."""
-    del sink
+    del sink, through
     if moved.pause_s() != 0.0:
         return []
     moved._looked = time.monotonic()
-    return [each for each, _ in moved._watched.values()] + [
+    return [each.now for each in moved._watched.values()] + [
         each.old.now for each in moved._waiting.values()
     ]
+
+
+def look_at_unpublished(
+    moved: MovedPartitions, sink: TableSink, through: int
+) -> list[DesiredPartition]:
+    """A look does not ask whether the files of a place have their names."""
+    del through
+    return _DUE(moved, sink, sys.maxsize)
+
+
+_DUE = MovedPartitions.due

@@ -142,10 +142,13 @@ _RECOVER = RouteSession._recover
 
 
 def remove_at_once(
-    moved: MovedPartitions, wanted: Sequence[DesiredPartition], old: Sequence[OldFolder]
+    moved: MovedPartitions,
+    wanted: Sequence[DesiredPartition],
+    old: Sequence[OldFolder],
+    through: int,
 ) -> None:
     """Old folders go as soon as the REPLACE has its slot."""
-    _TAKE(moved, wanted, old)
+    _TAKE(moved, wanted, old, through)
     for each in list(moved._waiting.values()):
         moved._remove(each.old)
 

@@ -9,6 +9,7 @@ from sluiceway.config.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.config.dirty_choices import dirty_limits, dirty_table, dirty_topic
 from sluiceway.config.lake_choices import key_rule, lake_access, lake_options
 from sluiceway.config.late_choices import late_rule, late_table
+from sluiceway.config.lineage_rule import lineage_rule
 from sluiceway.config.ready_choice import ready_rule
 from sluiceway.config.retention import RetentionRule
 from sluiceway.config.schema_formats import avro_options, json_options, protobuf_options
@@ -133,6 +134,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         memory_bytes=spec.run.memory_per_task_bytes,
         figure_limits=figure_limits(spec.metrics),
         ready=ready_rule(spec, revealed),
+        lineage=lineage_rule(spec.lineage, revealed),
         late=late_rule(spec),
         late_table=late_table(spec),
         key=key_rule(spec),

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from sluiceway.config.dirty_limits import NO_LIMITS, DirtyLimits
+from sluiceway.config.lineage_rule import LineageRule
 from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.config.retention import RetentionRule
 from sluiceway.formats.registry import FormatChoice
@@ -68,6 +69,7 @@ class RouteConfig:
             none.
         ready: When partitions are complete; None announces nothing.
         figure_limits: How many values labels of its metrics may have.
+        lineage: Who is told what is read into which table; None tells nobody.
         key: By what changes find their rows; None appends all.
     """
 
@@ -103,6 +105,7 @@ class RouteConfig:
     late_table: str | None = None
     ready: ReadyRule | None = None
     figure_limits: FigureLimits = PLAIN_LIMITS
+    lineage: LineageRule | None = None
     key: KeyRule | None = None
     awaits_columns: RouteSpec | None = field(default=None, hash=False, repr=False)
 

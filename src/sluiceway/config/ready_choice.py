@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule, WebhookRule
+from sluiceway.config.http_receiver import http_receiver
+from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
@@ -11,9 +12,7 @@ from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.ready import (
     CountsSpec,
     ReadyTopicSpec,
-    WebhookSpec,
     leading_times,
-    url_host,
 )
 
 
@@ -48,7 +47,7 @@ def ready_rule(spec: RouteSpec, revealed: Callable[[object], str]) -> ReadyRule 
         on_ready=ready.visible == "on_ready" and spec.table.iceberg is None,
         success_file=ready.success_file and spec.table.iceberg is None,
         table_property=ready.table_property,
-        webhook=None if ready.webhook is None else _webhook(ready.webhook, revealed),
+        webhook=None if ready.webhook is None else http_receiver(ready.webhook, revealed),
         topic=None if ready.kafka is None else _topic(spec, "kafka", ready.kafka, revealed),
         reopen_every_s=event_time.reopen_every_ms / 1000,
         counts=None if ready.counts is None else _counts(spec, ready.counts, revealed),
@@ -58,16 +57,6 @@ def ready_rule(spec: RouteSpec, revealed: Callable[[object], str]) -> ReadyRule 
     except ValueError as error:
         raise JobFileError(f"ready: {error}") from error
     return rule
-
-
-def _webhook(hook: WebhookSpec, revealed: Callable[[object], str]) -> WebhookRule:
-    url = revealed(hook.url)
-    return WebhookRule(
-        url=url,
-        host=url_host(url),
-        headers=tuple(sorted((name, revealed(value)) for name, value in hook.headers.items())),
-        timeout_s=hook.timeout_ms / 1000,
-    )
 
 
 def _counts(spec: RouteSpec, counts: CountsSpec, revealed: Callable[[object], str]) -> CountsRule:

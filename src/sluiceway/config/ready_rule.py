@@ -2,24 +2,10 @@
 
 from dataclasses import dataclass
 
+from sluiceway.config.http_receiver import HttpReceiver
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookRule:
-    """Who is told over HTTP.
-
-    Attributes:
-        url: May hold a secret; never shown. `host` is what may be.
-        headers: As they are sent; values may be secrets.
-    """
-
-    url: str
-    host: str
-    headers: tuple[tuple[str, str], ...] = ()
-    timeout_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +59,7 @@ class ReadyRule:
     on_ready: bool = True
     success_file: bool = False
     table_property: bool = True
-    webhook: WebhookRule | None = None
+    webhook: HttpReceiver | None = None
     topic: TopicRule | None = None
     reopen_every_s: float = 3600.0
     counts: CountsRule | None = None

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.ready_effects import ReadyEffects
@@ -106,7 +106,7 @@ class CatalogFollower(Follower):
         if not look and through == self._place and not self._look_owed:
             return self._place
         look = look or view.hasty or time.monotonic() >= self._looked + _LOOK_INTERVAL_S
-        batch, parked = self._apply(self._wanted) if look else ([], ())
+        batch, parked = self._apply(view.through) if look else ([], ())
         if look:
             self._looked = time.monotonic()
         self._look_owed = not look
@@ -163,10 +163,10 @@ class CatalogFollower(Follower):
         if not self._parked:
             self._on_applied(through)
 
-    def _apply(self, wanted: Mapping[tuple[str, ...], DesiredPartition]) -> _Applied:
+    def _apply(self, through: int) -> _Applied:
         self._check_held()
-        again = {each.values: each for each in self._moved.due(self._sink)}
-        batch = list((again | dict(wanted)).values())
+        again = {each.values: each for each in self._moved.due(self._sink, through)}
+        batch = list((again | self._wanted).values())
         parked = self._apply_all(batch)
         reach("effects.applied")
         self._moved.sweep()

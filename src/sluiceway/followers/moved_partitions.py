@@ -47,6 +47,7 @@ class OldFolder:
 @dataclass(slots=True)
 class _Waiting:
     old: OldFolder
+    through: int
     shown_since: float | None = None
     shown_last: float = 0.0
 
@@ -65,6 +66,13 @@ class _Waiting:
         return since is not None and self.shown_last - since >= READERS_GRACE_S
 
 
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    now: DesiredPartition
+    through: int
+    until: float
+
+
 class MovedPartitions:
     """Of one route, while its driver lives.
 
@@ -75,30 +83,33 @@ class MovedPartitions:
         self._ledger_log = ledger_log
         self._storage = ledger_log.storage
         self._log = log
-        self._watched: dict[tuple[str, ...], tuple[DesiredPartition, float]] = {}
+        self._watched: dict[tuple[str, ...], _Watched] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._gone: set[str] = set()
         self._looked = time.monotonic()
         self._lock = threading.Lock()
 
-    def take(self, moved: Sequence[DesiredPartition], old: Sequence[OldFolder]) -> None:
+    def take(
+        self, moved: Sequence[DesiredPartition], old: Sequence[OldFolder], through: int
+    ) -> None:
         """Note what has moved. Called by the driver's thread, at START and after each record.
 
         Args:
             moved: Partitions as they have to be shown now; those that never moved are ignored.
             old: All folders that were left and may still be there.
+            through: Slot below which all that is told here was put.
         """
         until = time.monotonic() + _LOOK_FOR_S
         with self._lock:
             for each in moved:
                 if each.first:
-                    self._watched[each.values] = (each, until)
+                    self._watched[each.values] = _Watched(each, through, until)
             for left in old:
                 known = self._waiting.get(left.folder)
                 if known is None:
-                    self._waiting[left.folder] = _Waiting(left)
+                    self._waiting[left.folder] = _Waiting(left, through)
                 elif known.old.now != left.now:
-                    known.old, known.shown_since = left, None
+                    known.old, known.through, known.shown_since = left, through, None
 
     def take_gone(self) -> set[str]:
         """Old folders that were removed since it was last asked. For the driver's thread."""
@@ -113,12 +124,17 @@ class MovedPartitions:
                 return None
         return max(0.0, self._looked + _LOOK_EVERY_S - time.monotonic())
 
-    def due(self, sink: TableSink) -> list[DesiredPartition]:
+    def due(self, sink: TableSink, through: int) -> list[DesiredPartition]:
         """Look where readers are sent, when it is time; what has to be put right, or compared.
 
         Called by the thread that applies effects, before it applies. A partition that is shown as
         it has to be is not among those that are told: what a look finds at its place was left
         there since the look before, and not put there in between.
+
+        Args:
+            sink: Of the route.
+            through: Slot below which all files have their names: readers are not sent to a place
+                whose files do not.
 
         Raises:
             MetastoreUnavailableError: The metastore does not answer.
@@ -128,13 +144,15 @@ class MovedPartitions:
             return []
         now = time.monotonic()
         with self._lock:
-            waiting = list(self._waiting.values())
+            waiting = [each for each in self._waiting.values() if each.through <= through]
             self._watched = {
-                values: (each, until)
-                for values, (each, until) in self._watched.items()
-                if until > now
+                values: each for values, each in self._watched.items() if each.until > now
             }
-            again = {values: each for values, (each, _) in self._watched.items()}
+            again = {
+                values: each.now
+                for values, each in self._watched.items()
+                if each.through <= through
+            }
         shown = sink.shown([each.old.now for each in waiting]) if waiting else {}
         for each in waiting:
             values = each.old.now.values

@@ -109,7 +109,7 @@ class FollowerRunner:
         self._changed = threading.Condition()
         self._through = 0
         self._noted = 0
-        self._begun = self._closed = self._hasty = False
+        self._begun = self._closed = self._hasty = self._last = False
         self._dates = _Dates()
         self._failure: Fatal | None = None
         self._crash: BaseException | None = None
@@ -186,7 +186,7 @@ class FollowerRunner:
             Who is not through then.
         """
         with self._changed:
-            self._hasty = True
+            self._hasty = self._last = True
             for each in self._all.values():
                 each.owes_hasty = each.rest_due is not None or each.trouble is not None
                 each.pause_s = FIRST_PAUSE_S
@@ -279,7 +279,8 @@ class FollowerRunner:
             if self._ended() or not self._begun:
                 return None
             hasty, before = each.owes_hasty, each.follower.place()
-            view = LogView(self._log, self._limit(each), self._hasty, self._ended)
+            limit = self._limit(each)
+            view = LogView(self._log, limit, self._hasty, self._last, self._ended)
             left_s = self._not_before_s(each)
             if not hasty and left_s != 0.0 and (each.trouble or before >= view.through):
                 return left_s

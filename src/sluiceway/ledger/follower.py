@@ -28,13 +28,15 @@ class LogView:
             fencing of its own.
         through: First slot that is not to be followed yet: all below it is committed, and all
             followers of `after` are through it.
-        hasty: The route ends: what is put off otherwise is done now.
+        hasty: What is put off otherwise is done now.
+        last: The route comes to its end in order.
         over: Whether the piece should end as soon as it can, with what it has; asks nobody.
     """
 
     log: LedgerLog
     through: int
     hasty: bool = False
+    last: bool = False
     over: Callable[[], bool] = lambda: False
 
     @property

@@ -95,6 +95,7 @@ EDGES: Final[Mapping[str, Kind]] = MappingProxyType(
         "kafka.read_again": Kind.KAFKA,
         "announce.webhook": Kind.POSIX,
         "announce.kafka": Kind.KAFKA,
+        "lineage.tell": Kind.POSIX,
     }
 )
 """Calls, and what answers them."""

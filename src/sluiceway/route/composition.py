@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 
 from sluiceway.config.config import RouteConfig
+from sluiceway.config.lineage_rule import LineageRule
 from sluiceway.errors import StorageUnavailableError
 from sluiceway.followers.catalog import CatalogFollower
 from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.followers.files import FilesFollower, Publisher
 from sluiceway.followers.late_follow import late_follower
+from sluiceway.followers.lineage import LineageFollower, receiver_of
+from sluiceway.followers.lineage_events import LineageRoute, source_namespace
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.ready_effects import ReadyEffects
 from sluiceway.followers.runner import FollowerRunner
@@ -78,6 +81,11 @@ def compose(
         # They read files at their final names.
         reader.after = placed
         followers.append(reader)
+    if config.lineage is not None:
+        teller_of_lineage = _lineage(config, config.lineage, owned)
+        # What it tells of is there.
+        teller_of_lineage.after = shown
+        followers.append(teller_of_lineage)
     return Composed(FollowerRunner(followers, owned.log, log), feeders, catalog, moved)
 
 
@@ -93,6 +101,18 @@ def _followed(config: RouteConfig, owned: OwnedTable, log: Log) -> FollowedRoute
         effects_through=fold.effects_through,
         note_effects=owned.writer.note_effects,
     )
+
+
+def _lineage(config: RouteConfig, rule: LineageRule, owned: OwnedTable) -> LineageFollower:
+    route = LineageRoute(
+        namespace=rule.namespace,
+        job=f"{config.job}.{config.route}",
+        ledger=owned.owner.ledger,
+        source=source_namespace(config.source.kind, dict(config.source.options)),
+        topics=config.topics,
+        table=owned.state,
+    )
+    return LineageFollower(route, receiver_of(rule), owned.layout, owned.storage, rule.interval_s)
 
 
 def _files(owned: OwnedTable, log: Log) -> FilesFollower:

@@ -211,7 +211,7 @@ class HeldRoute:
             seen = is_to_be_seen(fold, state, on_ready=on_ready)
             now = desired_partition(fold, layout, state, seen=seen)
             old.append(OldFolder(folder, left.seq, now))
-        self.moved.take(wanted, old)
+        self.moved.take(wanted, old, fold.next_seq)
         if self.schema.owes_columns():
             # Also those that no record has changed: readers go by a partition's own columns.
             wanted += desired_partitions(fold, layout, 0, on_ready=on_ready)

@@ -19,6 +19,7 @@ from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
+from sluiceway.spec.lineage import LineageSpec
 from sluiceway.spec.log_key import LogKey
 from sluiceway.spec.metrics import MetricsSpec
 from sluiceway.spec.positions import Places
@@ -202,6 +203,8 @@ class JobBlocks(Block):
         run: How the job runs.
         ready: When an hour is complete, and who is told.
         retention: How long partitions are kept; None for ever.
+        metrics: How they are served.
+        lineage: Who is told what is read into which table; None tells nobody.
     """
 
     LATER = frozenset({"transform"})
@@ -220,6 +223,7 @@ class JobBlocks(Block):
     ready: ReadySpec | None = None
     retention: RetentionSpec | None = None
     metrics: MetricsSpec = Field(default_factory=MetricsSpec)
+    lineage: LineageSpec | None = None
 
 
 class RouteEntry(Block):

@@ -3,16 +3,15 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from sluiceway.spec.block import Block
 from sluiceway.spec.event_time import parse_instant_us
+from sluiceway.spec.http_receiver import HttpReceiverSpec, url_host
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
 from sluiceway.spec.values import (
-    Option,
     Secret,
     TopicName,
     duration,
@@ -22,27 +21,6 @@ from sluiceway.spec.values import (
 _PIECE = re.compile(r"yyyy|MM|dd|HH|mm")
 _ORDER = ("yyyy", "MM", "dd", "HH", "mm")
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\]")
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
-
-
-def url_host(url: str) -> str:
-    """Host of a webhook's URL, in lower case; empty when it is none that may be called."""
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        return ""
-    if parts.scheme not in ("http", "https") or parts.username is not None or port == 0:
-        return ""
-    return host.lower() if url.isascii() and url.isprintable() and " " not in url else ""
-
-
-def _check_url(url: str | Secret) -> str | Secret:
-    text = url.reveal() if isinstance(url, Secret) else url
-    if not url_host(text):
-        todo = "write a user or token as a header, with ${env:NAME}"
-        raise wrong("an http or https URL without a user", todo)
-    return url
 
 
 def _check_hosts(hosts: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -53,30 +31,14 @@ def _check_hosts(hosts: tuple[str, ...] | None) -> tuple[str, ...] | None:
     return tuple(host.lower().strip("[]") for host in hosts)
 
 
-def _check_headers(headers: Mapping[str, str | Secret]) -> Mapping[str, str | Secret]:
-    for name, value in headers.items():
-        text = value.reveal() if isinstance(value, Secret) else value
-        if not _HEADER.fullmatch(name) or not text.isprintable() or not text.isascii():
-            raise wrong("headers of printable ASCII text", f"correct {quoted(name)}")
-    return headers
-
-
-class WebhookSpec(Block):
-    """Who is told over HTTP.
+class WebhookSpec(HttpReceiverSpec):
+    """Who is told of announcements over HTTP.
 
     Attributes:
-        url: Gets a POST for each announcement.
-        headers: Sent with it.
         hosts: Those that may be called; None is that of `url` alone.
-        timeout_ms: How long one call may take.
     """
 
-    url: Annotated[Option, AfterValidator(_check_url)]
-    headers: Annotated[Mapping[str, Option], AfterValidator(_check_headers)] = Field(
-        default_factory=dict
-    )
     hosts: Annotated[tuple[str, ...] | None, AfterValidator(_check_hosts)] = None
-    timeout_ms: Annotated[int, *duration("1s", "60s")] = Field(default=10_000, alias="timeout")
 
 
 class ReadyTopicSpec(Block):

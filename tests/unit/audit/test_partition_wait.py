@@ -11,7 +11,8 @@ from sluiceway.audit import partition_wait
 from sluiceway.audit.partition_wait import PartitionWatch
 from sluiceway.config.compile import compile_route
 from sluiceway.config.config import RouteConfig
-from sluiceway.config.ready_rule import ReadyRule, WebhookRule
+from sluiceway.config.http_receiver import HttpReceiver
+from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import RequestRefusedError, StorageUnavailableError, WrongUsageError
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.ledger.log import LedgerLog
@@ -145,7 +146,7 @@ def test_second_version_is_waited_for_in_real_time(
 
 def test_receiver_that_was_not_told_yet_is_named(table: TableOnDisk) -> None:
     announce(table)
-    ready = replace(READY, webhook=WebhookRule("http://h/", "h"))
+    ready = replace(READY, webhook=HttpReceiver("http://h/", "h"))
     config = replace(config_of(table), ready=ready)
     found = PartitionWatch(config, SEVEN).look()
     assert found.told == {"webhook": False}

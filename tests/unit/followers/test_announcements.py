@@ -12,7 +12,8 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from sluiceway.config.ready_rule import ReadyRule, WebhookRule
+from sluiceway.config.http_receiver import HttpReceiver
+from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.errors import FencedError, Retriable
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.followers import runner
@@ -243,7 +244,7 @@ def hook() -> Iterator[int]:
 def test_webhook_gets_the_same_key_until_it_says_2xx_and_no_redirect_is_followed(
     hook: int,
 ) -> None:
-    rule = WebhookRule(
+    rule = HttpReceiver(
         f"http://127.0.0.1:{hook}/ready?token=s3cret", "127.0.0.1", (("Authorization", "b64"),)
     )
     receiver = WebhookReceiver(rule)
@@ -267,13 +268,13 @@ def test_webhook_is_told_directly_whatever_proxy_the_environment_names(
     monkeypatch.delenv("NO_PROXY", raising=False)
     _Hook.answers = [204]
     headers = (("Authorization", "b64"),)
-    rule = WebhookRule(f"http://127.0.0.1:{hook}/ready", "127.0.0.1", headers)
+    rule = HttpReceiver(f"http://127.0.0.1:{hook}/ready", "127.0.0.1", headers)
     WebhookReceiver(rule).send(Announcement("k", b'{"a": 1}'))
     assert _Hook.seen == [("k", "b64", {"a": 1})]
 
 
 def test_webhook_that_is_not_there_is_told_without_its_url() -> None:
-    receiver = WebhookReceiver(WebhookRule("http://127.0.0.1:1/s3cret", "127.0.0.1"))
+    receiver = WebhookReceiver(HttpReceiver("http://127.0.0.1:1/s3cret", "127.0.0.1"))
     with pytest.raises(Retriable, match="does not answer") as caught:
         receiver.send(Announcement("k", b"{}"))
     assert "s3cret" not in str(caught.value)
@@ -294,7 +295,7 @@ def test_webhook_that_answers_byte_by_byte_is_cut_off_when_its_time_is_over() ->
     dripping = threading.Thread(target=drip, daemon=True)
     dripping.start()
     port = server.getsockname()[1]
-    rule = WebhookRule(f"http://127.0.0.1:{port}/", "127.0.0.1", timeout_s=0.5)
+    rule = HttpReceiver(f"http://127.0.0.1:{port}/", "127.0.0.1", timeout_s=0.5)
     raised: list[Retriable] = []
 
     def send() -> None:

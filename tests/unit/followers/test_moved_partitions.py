@@ -37,11 +37,11 @@ def test_old_folder_stays_when_the_record_that_names_its_files_is_damaged(
     old.mkdir()
     (old / "a.parquet").touch()
     moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
-    moved.take([], [OldFolder("dt=20261120", 3, NOW)])
+    moved.take([], [OldFolder("dt=20261120", 3, NOW)], 4)
     sink = cast("Any", SimpleNamespace(shown=lambda _: {NOW.values: NOW.location}))
     for _ in range(63):
         seconds[0] += 60.0
-        assert moved.due(sink) == []
+        assert moved.due(sink, 9) == []
         moved.sweep()
     assert seconds[0] > 1000.0 + READERS_GRACE_S
     assert (old / "a.parquet").exists()
@@ -61,7 +61,7 @@ def _moved_once(root: Path) -> MovedPartitions:
     old.mkdir()
     (old / "a.parquet").touch()
     moved = MovedPartitions(LedgerLog(LocalStorage(), layout), stderr_log())
-    moved.take([], [OldFolder("dt=20261120", 3, NOW)])
+    moved.take([], [OldFolder("dt=20261120", 3, NOW)], 4)
     return moved
 
 
@@ -70,7 +70,7 @@ def _sink(shown: dict[tuple[str, ...], str] | None) -> Any:
 
 
 def _look(moved: MovedPartitions, sink: Any) -> None:
-    moved.due(sink)
+    moved.due(sink, 9)
     moved.sweep()
 
 
@@ -130,17 +130,17 @@ def test_partition_that_has_moved_is_compared_again_for_a_day_and_no_other(
     assert moved.pause_s() is None
     gone = replace(NOW, first="/t/dt=20261120")
     never = DesiredPartition(("20261121",), "/t/dt=20261121")
-    moved.take([gone, never], [])
-    assert moved.due(_sink({})) == []
+    moved.take([gone, never], [], 4)
+    assert moved.due(_sink({}), 9) == []
     assert moved.pause_s() == 60.0
     for _ in range(24 * 60 - 1):
         seconds[0] += 60.0
-        assert moved.due(_sink({})) == [gone]
+        assert moved.due(_sink({}), 9) == [gone]
     # The last call of a driver that has died has landed by then, or never will.
     for _ in range(3):
         seconds[0] += 60.0
-        moved.due(_sink({}))
-    assert moved.due(_sink({})) == []
+        moved.due(_sink({}), 9)
+    assert moved.due(_sink({}), 9) == []
     assert moved.pause_s() is None
 
 
@@ -154,10 +154,10 @@ def test_folder_that_is_left_again_waits_anew(
         seconds[0] += 60.0
         _look(moved, _sink({NOW.values: NOW.location}))
     later = replace(NOW, location="/t/_sluiceway-9-z/dt=20261120")
-    moved.take([], [OldFolder("dt=20261120", 3, later)])
+    moved.take([], [OldFolder("dt=20261120", 3, later)], 4)
     for _ in range(60):
         seconds[0] += 60.0
-        moved.take([], [OldFolder("dt=20261120", 3, later)])
+        moved.take([], [OldFolder("dt=20261120", 3, later)], 4)
         _look(moved, _sink({NOW.values: later.location}))
     assert (tmp_path / "dt=20261120" / "a.parquet").exists()
     seconds[0] += 60.0
@@ -183,7 +183,7 @@ def test_file_that_no_record_names_keeps_its_folder(
 
 
 def test_driver_that_stood_still_waits_for_readers_anew() -> None:
-    waiting = moved_partitions._Waiting(OldFolder("dt=20261120", 3, NOW))
+    waiting = moved_partitions._Waiting(OldFolder("dt=20261120", 3, NOW), 4)
     assert [waiting.shown(float(at)) for at in (0, 60, 120, 240)] == [0.0, 60.0, 120.0, 240.0]
     # Whoever has replaced it meanwhile may have sent readers back to the old folder.
     assert [waiting.shown(float(at)) for at in (4_000, 4_060)] == [0.0, 60.0]
@@ -220,7 +220,7 @@ def left_folder(root: Path) -> tuple[MovedPartitions, Path]:
     old.mkdir()
     (old / "a.parquet").touch()
     moved = MovedPartitions(log, stderr_log())
-    moved.take([], [OldFolder("dt=20261120", 3, NOW)])
+    moved.take([], [OldFolder("dt=20261120", 3, NOW)], 4)
     return moved, old / "a.parquet"
 
 
@@ -229,7 +229,7 @@ def pass_an_hour(moved: MovedPartitions, rival: Rival, clock: list[float]) -> in
     repaired = 0
     for _ in range(63):
         clock[0] += 60.0
-        again = moved.due(cast("Any", rival))
+        again = moved.due(cast("Any", rival), 9)
         repaired += len(again)
         moved.sweep()
     return repaired
@@ -278,8 +278,32 @@ def test_hour_begins_anew_when_one_look_finds_readers_sent_back(
     for number in range(100):
         clock[0] += 60.0
         rival.location = old if number == 50 else NOW.location
-        assert len(moved.due(cast("Any", rival))) == (number == 50)
+        assert len(moved.due(cast("Any", rival), 9)) == (number == 50)
         moved.sweep()
     assert file.exists()
     assert pass_an_hour(moved, rival, clock) == 0
     assert not file.exists()
+
+
+def test_place_whose_files_have_no_name_yet_is_not_looked_at(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, _ = left_folder(tmp_path)
+    back = replace(NOW, location="/t/_sluiceway-9-z/dt=20261120", first="/t/dt=20261120")
+    moved.take([back], [OldFolder("dt=20261120", 3, back)], 10)
+    readers = _sink({NOW.values: NOW.location})
+    clock[0] += 60.0
+    assert moved.due(readers, 9) == []
+    clock[0] += 60.0
+    assert moved.due(readers, 10) == [back]
+
+
+def test_place_that_stays_is_looked_at_while_others_are_committed(
+    tmp_path: Path, clock: list[float]
+) -> None:
+    moved, _ = left_folder(tmp_path)
+    readers = _sink({NOW.values: "/t/dt=20261120"})
+    for through in range(5, 15):
+        moved.take([], [OldFolder("dt=20261120", 3, NOW)], through)
+        clock[0] += 60.0
+        assert moved.due(readers, through - 1) == [NOW]

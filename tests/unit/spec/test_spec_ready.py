@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from sluiceway.config.compile import compile_route
-from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule, WebhookRule
+from sluiceway.config.http_receiver import HttpReceiver
+from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.spec.loader import parse_job
@@ -65,7 +66,7 @@ def test_all_keys_are_taken() -> None:
     assert (rule.success_file, rule.table_property) == (True, False)
     assert rule.watermark.hold_when_idle
     headers = (("Authorization", "s3cret"),)
-    assert rule.webhook == WebhookRule("https://Hook.example/x", "hook.example", headers, 3.0)
+    assert rule.webhook == HttpReceiver("https://Hook.example/x", "hook.example", headers, 3.0)
     assert rule.topic == TopicRule((("bootstrap.servers", "k2:9092"),), "ready")
 
 
@@ -155,7 +156,7 @@ def test_block_of_a_route_is_laid_over_that_of_the_file() -> None:
     assert b is not None
     assert (a.lateness_us, a.on_ready, a.success_file) == (300_000_000, True, True)
     assert (b.lateness_us, b.on_ready, b.success_file) == (3_600_000_000, False, True)
-    assert a.webhook == b.webhook == WebhookRule("https://h/x", "h")
+    assert a.webhook == b.webhook == HttpReceiver("https://h/x", "h")
     assert c is not None
     assert (c.lateness_us, c.on_ready) == (300_000_000, False)
 

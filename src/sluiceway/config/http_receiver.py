@@ -1,0 +1,32 @@
+"""Who gets POSTs from a driver, as a value."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sluiceway.spec.http_receiver import HttpReceiverSpec, url_host
+
+
+@dataclass(frozen=True, slots=True)
+class HttpReceiver:
+    """A URL that is told something.
+
+    Attributes:
+        url: May hold a secret; never shown. `host` is what may be.
+        headers: As they are sent; values may be secrets.
+    """
+
+    url: str
+    host: str
+    headers: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = 10.0
+
+
+def http_receiver(spec: HttpReceiverSpec, revealed: Callable[[object], str]) -> HttpReceiver:
+    """What a job file says of it. Called when a route is compiled."""
+    url = revealed(spec.url)
+    return HttpReceiver(
+        url=url,
+        host=url_host(url),
+        headers=tuple(sorted((name, revealed(value)) for name, value in spec.headers.items())),
+        timeout_s=spec.timeout_ms / 1000,
+    )

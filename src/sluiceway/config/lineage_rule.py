@@ -1,0 +1,36 @@
+"""What a job file says of lineage, as values."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sluiceway.config.http_receiver import HttpReceiver, http_receiver
+from sluiceway.spec.lineage import LineageSpec
+
+
+@dataclass(frozen=True, slots=True)
+class LineageRule:
+    """Who is told of lineage.
+
+    Attributes:
+        namespace: Of the job's routes.
+        interval_s: Between two events of a route that goes on.
+        http: Who gets POSTs; None where `file` is given.
+        file: Absolute path of a file of the driver's machine; None where `http` is given.
+    """
+
+    namespace: str
+    interval_s: float
+    http: HttpReceiver | None = None
+    file: str | None = None
+
+
+def lineage_rule(spec: LineageSpec | None, revealed: Callable[[object], str]) -> LineageRule | None:
+    """The block as a value; None without one. Called when a route is compiled."""
+    if spec is None:
+        return None
+    return LineageRule(
+        namespace=spec.namespace,
+        interval_s=spec.interval_ms / 1000,
+        http=None if spec.http is None else http_receiver(spec.http, revealed),
+        file=None if spec.file is None else spec.file.path,
+    )

@@ -1,0 +1,234 @@
+"""Tells a receiver of OpenLineage which topics a route reads into which table, and how far it is.
+
+The log says what there is to tell: each FENCE begins a run and ends the one before it, which its
+driver did not end itself; DATA adds to its totals. The file `told-lineage.json` says how far that
+was told. Events are told at least once: one that comes twice says the same of the same run.
+"""
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from sluiceway.config.http_receiver import HttpReceiver
+from sluiceway.config.lineage_rule import LineageRule
+from sluiceway.errors import Retriable
+from sluiceway.followers.http_post import post_json
+from sluiceway.followers.lineage_events import LineageRoute, RunState, Totals, run_event
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.follower import PIECE_S, Follower, LogView
+from sluiceway.ledger.lane_records import LaneDataRecord
+from sluiceway.ledger.layout import LedgerLayout
+from sluiceway.ledger.records import DataRecord, FenceRecord, Record
+from sluiceway.observe.failpoints import edge
+from sluiceway.storage.contract import Storage
+from sluiceway.types.strict_json import StrictJsonError, decode, encode
+
+_NAME = "lineage"
+
+
+class LineageReceiver(ABC):
+    """Somebody who takes events.
+
+    Attributes:
+        place: Which one, for a person; holds no secret.
+    """
+
+    place: str
+
+    @abstractmethod
+    def send(self, event: bytes) -> None:
+        """Tell it one event; called again after any failure.
+
+        Raises:
+            Retriable, OSError: It was not told, or nobody knows.
+        """
+
+
+class HttpLineage(LineageReceiver):
+    """An endpoint that takes events as POSTs, such as Marquez's `/api/v1/lineage`."""
+
+    def __init__(self, receiver: HttpReceiver) -> None:
+        self.place = receiver.host
+        self._receiver = receiver
+
+    def send(self, event: bytes) -> None:
+        """See `LineageReceiver.send`."""
+        post_json(self._receiver, event, {})
+
+
+class FileLineage(LineageReceiver):
+    """A file that gets a line an event; jobs and routes may share it."""
+
+    def __init__(self, path: str) -> None:
+        self.place = path
+
+    def send(self, event: bytes) -> None:
+        """See `LineageReceiver.send`."""
+        # One write of the whole line: those of other processes do not come between.
+        opened = os.open(self.place, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            line = event + b"\n"
+            if os.write(opened, line) != len(line):
+                raise OSError("only a part of the line was written")
+        finally:
+            os.close(opened)
+
+
+def receiver_of(rule: LineageRule) -> LineageReceiver:
+    """Who is told, as the job file says."""
+    if rule.http is not None:
+        return HttpLineage(rule.http)
+    return FileLineage(rule.file or "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """How far somebody was told.
+
+    Attributes:
+        through: Slot below which the totals have all.
+        term: Of the run.
+        open: Whether its end is still to be told.
+        totals: Of the run.
+    """
+
+    through: int
+    term: int
+    open: bool
+    totals: Totals
+
+
+class LineageFollower(Follower):
+    """Tells one receiver.
+
+    Args:
+        route: What events say of it.
+        receiver: Who is told.
+        layout: Of the ledger.
+        storage: Of the ledger.
+        interval_s: Between two events of a run that goes on.
+    """
+
+    name = _NAME
+
+    def __init__(
+        self,
+        route: LineageRoute,
+        receiver: LineageReceiver,
+        layout: LedgerLayout,
+        storage: Storage,
+        interval_s: float,
+    ) -> None:
+        self.connection = f"lineage {receiver.place}"
+        self._route = route
+        self._receiver = receiver
+        self._path = layout.told(_NAME)
+        self._storage = storage
+        self._interval_s = interval_s
+        self._told: _Told | None = None
+        self._seen: _Told | None = None
+        self._due = 0.0
+        self._began = (0, 0)
+        self._through = 0
+
+    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.note`: where a route begins to tell that has told nobody yet."""
+        del since
+        if anew:
+            self._began = (fold.next_seq, fold.term)
+        self._through = fold.next_seq
+
+    def place(self) -> int:
+        """See `Follower.place`."""
+        told = self._told
+        return 0 if told is None else told.through
+
+    def rest_s(self) -> float | None:
+        """See `Follower.rest_s`."""
+        return max(0.0, self._due - time.monotonic())
+
+    def follow(self, view: LogView) -> int:
+        """See `Follower.follow`: one event an interval, and one for each run that begins or ends.
+
+        Raises:
+            FencedError: Another driver has taken over.
+            Retriable: The receiver was not told, or nobody knows.
+            StorageUnavailableError: The store failed.
+        """
+        seen = self._seen or self._go_on(view)
+        if view.last or time.monotonic() >= self._due:
+            self._catch_up(view, seen)
+        return self.place()
+
+    def _catch_up(self, view: LogView, seen: _Told) -> None:
+        until = time.monotonic() + PIECE_S
+        for record in view.records(seen.through):
+            seen = self._take(view, record, seen)
+            self._seen = seen
+            if view.over() or time.monotonic() >= until:
+                break
+        if view.last and seen.open and seen.through >= self._through:
+            self._tell(view, RunState.COMPLETE, replace(seen, open=False))
+        elif seen != self._told:
+            self._tell(view, RunState.RUNNING, seen)
+        if seen.through >= view.through:
+            self._due = time.monotonic() + self._interval_s
+
+    def _take(self, view: LogView, record: Record, seen: _Told) -> _Told:
+        """A record in its turn: a run that begins or ends is told of at once."""
+        body = record.body
+        if not isinstance(body, FenceRecord):
+            return replace(seen, through=record.seq + 1, totals=_with(seen.totals, record))
+        if seen.open:
+            # Its driver has not said that it came to its end.
+            self._tell(view, RunState.ABORT, replace(seen, open=False), body.started_at_ms)
+        began = _Told(record.seq + 1, record.term, open=True, totals=Totals())
+        self._tell(view, RunState.START, began, body.started_at_ms)
+        return began
+
+    def _go_on(self, view: LogView) -> _Told:
+        """Where the receiver was left; of a ledger that has told nobody, the run of now."""
+        raw = self._storage.read(self._path)
+        try:
+            told = None if raw is None else decode(raw, _Told)
+        except StrictJsonError:
+            told = None
+        if told is None:
+            through, term = self._began
+            told = _Told(through, term, open=True, totals=Totals())
+            self._tell(view, RunState.START, told)
+        self._told = self._seen = told
+        return told
+
+    def _tell(self, view: LogView, state: RunState, told: _Told, at_ms: int | None = None) -> None:
+        at_ms = int(time.time() * 1000) if at_ms is None else int(at_ms)
+        event = run_event(self._route, state, told.term, at_ms, told.totals)
+        view.log.check_held()
+        try:
+            with edge("lineage.tell", self._receiver.place):
+                self._receiver.send(event)
+        except OSError as error:
+            raise Retriable(
+                f"was not told: {error.strerror or type(error).__name__}",
+                where=self._receiver.place,
+                hint="see `lineage` in the job file",
+            ) from None
+        self._storage.overwrite(self._path, encode(told))
+        self._told = self._seen = told
+
+
+def _with(totals: Totals, record: Record) -> Totals:
+    """Totals with what a record has committed."""
+    body = record.body
+    if not isinstance(body, DataRecord | LaneDataRecord):
+        return totals
+    read: Counter[str] = Counter()
+    if isinstance(body, DataRecord):
+        # What a lane reads was read before, and was dirty.
+        for each in body.ranges:
+            read[each.topic] += int(each.rows)
+    size_bytes = sum(int(file.size_bytes) for file in body.files)
+    rows = sum(int(file.rows) for file in body.files)
+    return totals.plus(read, rows, size_bytes, len(body.files))
