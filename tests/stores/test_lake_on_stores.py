@@ -67,13 +67,19 @@ class StoreStory:
             "-m", "tools.local_driver", str(self.job.path), "--until-caught-up", more=environment
         )
 
-    def tool(self, *command: str) -> None:
-        """A command of the product; it has to succeed."""
+    def tool(self, *command: str) -> str:
+        """A command of the product; it has to succeed. What it says."""
+        before = self._log().stat().st_size
         code = self._python("-m", "sluiceway", *command, more=self.store.environment())
-        assert code == 0, (self.folder / "driver.log").read_text()[-3000:]
+        said = self._log().read_bytes()[before:].decode()
+        assert code == 0, said
+        return said
+
+    def _log(self) -> Path:
+        return self.folder / "driver.log"
 
     def _python(self, *command: str, more: dict[str, str]) -> int:
-        with (self.folder / "driver.log").open("ab") as log:
+        with self._log().open("ab") as log:
             return subprocess.run(
                 [sys.executable, *command],
                 env={**os.environ, **more},
@@ -98,7 +104,7 @@ class StoreStory:
         return spark_sql(self.endpoints.metastore_uri, sql, settings=settings)[0]
 
 
-def test_lake_table_on_a_store_has_every_row_once_after_kills(
+def test_lake_table_on_a_store_has_every_row_once_after_kills_and_compaction(
     store: StoreUnderTest,
     lab: Lab,
     lab_endpoints: LabEndpoints,
@@ -113,6 +119,9 @@ def test_lake_table_on_a_store_has_every_row_once_after_kills(
             story.writer.write(story.topic, rows, partition=partition)
         ended = story.drive(*filter(None, [point]))
         assert ended == (-signal.SIGKILL if point else 0)
+    assert "files would become 1;" in story.tool("maintain", str(story.job.path), "--dry-run")
+    story.tool("compact", str(story.job.path), "--all-closed")
+    assert "0 files become 0; 0 snapshots" in story.tool("maintain", str(story.job.path))
     story.tool("verify", str(story.job.path), "--deep")
     figures = "count(*), count(distinct _source_partition, _offset), sum(_offset)"
     assert story.seen_by_spark(lab, figures) == [[400, 400, 2 * sum(range(200))]]
