@@ -85,11 +85,20 @@ def sent_again(self: LakeTable, table: Any, request: Any) -> str:
 
 
 def first_slot_left(
-    view: LogView, first: int, over: Callable[[], bool], *, most_rows: int | None = None
+    view: LogView, first: int, over: Callable[[], bool], **bounds: Any
 ) -> LakeBatch:
     """A batch leaves out its first slot."""
-    batch = _NEXT(view, first, over, most_rows=most_rows)
+    batch = _NEXT(view, first, over, **bounds)
     batch.files = [(seq, file) for seq, file in batch.files if seq != first]
+    return batch
+
+
+def empty_is_through(
+    view: LogView, first: int, over: Callable[[], bool], **bounds: Any
+) -> LakeBatch:
+    """Behind as many slots without rows as a batch holds nothing is looked for."""
+    batch = _NEXT(view, first, over, **bounds)
+    batch.more = batch.more and batch.is_due
     return batch
 
 
@@ -173,6 +182,7 @@ MUTANTS: dict[str, Sequence[Patch]] = {
     "answer-believed": [(LakePublisher, "_publish", answer_believed)],
     "sent-again": [(LakeTable, "send", sent_again)],
     "first-slot-left": [(publisher, "next_batch", first_slot_left)],
+    "empty-is-through": [(publisher, "next_batch", empty_is_through)],
     "expired-is-lost": [(lake_table, "lineage", expired_is_lost)],
     "deletes-forgotten": [(LakeCompaction, "_carried", deletes_forgotten)],
     "old-places": [(LakeCompaction, "_carried", old_places)],

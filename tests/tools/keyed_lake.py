@@ -1,6 +1,7 @@
 """A keyed lake table on disk, without a broker: changes are committed by hand."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from sluiceway.sinks.lake_options import LakeField, LakeOptions
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from tools.lake_under_test import LakeUnderTest
+from tools.ledger_records import sources
 
 KEYED = LakeOptions(
     publish_interval_s=0.0, key=("n",), offset_column="_offset", partition_column="_partition"
@@ -20,6 +22,9 @@ KEYED_BY_APP = LakeOptions(
     offset_column="_offset",
     partition_column="_partition",
 )
+
+
+KEYED_OF_TOPICS = replace(KEYED, topic_column="_topic")
 
 
 class KeyedLake(LakeUnderTest):
@@ -51,7 +56,8 @@ class KeyedLake(LakeUnderTest):
             else:
                 self.wanted[row] = app
         image = RowKind.FIRST if self.begins else RowKind.IMAGE
-        kinds = [RowKind.DELETE if row < 0 else image for row in rows]
+        gone = RowKind.FIRST_GONE if self.begins else RowKind.DELETE
+        kinds = [gone if row < 0 else image for row in rows]
         columns = {
             "n": pa.array([abs(row) for row in rows], pa.int64()),
             "app": pa.array([None if row < 0 else app for row in rows], pa.string()),
@@ -67,7 +73,36 @@ class KeyedLake(LakeUnderTest):
         rows = list(zip(found["n"].to_pylist(), found["app"].to_pylist(), strict=True))
         assert sorted(rows) == sorted(self.wanted.items())
 
+    def read_too(self, topic: str) -> None:
+        """Have the route read a further topic."""
+        (pin,) = sources(0).partitions
+        pinned = replace(sources(0), partitions=(replace(pin, topic=topic),))
+        self.writer.commit(replace(pinned, topics=("orders", topic)))
+
     def live(self) -> tuple[int, int]:
         """Data files and delete files at the head."""
         tasks = list(self.table().scan().plan_files())
         return len(tasks), len({each.file_path for task in tasks for each in task.delete_files})
+
+
+class TopicsLake(KeyedLake):
+    """One whose rows are of several topics."""
+
+    columns = Schema((*KeyedLake.columns.fields, Field("_topic", StringType())))
+
+    def __init__(self, folder: Path) -> None:
+        self._topic = "orders"
+        super().__init__(folder, KEYED_OF_TOPICS)
+
+    def commit(self, *rows: int, app: str = "a", topic: str = "orders") -> int:
+        """See `LakeUnderTest.commit`."""
+        self._topic = topic
+        return super().commit(*rows, app=app, topic=topic)
+
+    def batch(self, rows: Sequence[int], app: str, offset: int) -> pa.RecordBatch:
+        """See `LakeUnderTest.batch`."""
+        made = super().batch(rows, app, offset)
+        topics = pa.array([self._topic] * len(rows), pa.string())
+        columns = {**dict(zip(made.schema.names, made.columns, strict=True)), "_topic": topics}
+        kinds = columns.pop(KIND_COLUMN)
+        return pa.RecordBatch.from_pydict({**columns, KIND_COLUMN: kinds})

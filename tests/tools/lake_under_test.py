@@ -137,12 +137,11 @@ class LakeUnderTest:
     def _no_wait(attempts: int, error: SluicewayError) -> None:
         raise AssertionError((attempts, error))
 
-    def commit(self, *rows: int, app: str = "a") -> int:
+    def commit(self, *rows: int, app: str = "a", topic: str = "orders") -> int:
         """Commit rows as the next epoch, and give their file its name; the slot."""
-        start = self.writer.fold.sources["orders", 0].end
-        body = data(
-            self.writer.term, self.writer.fold.last_epoch + 1, span(0, start, start + len(rows))
-        )
+        start = self.writer.fold.sources[topic, 0].end
+        read = replace(span(0, start, start + len(rows)), topic=topic)
+        body = data(self.writer.term, self.writer.fold.last_epoch + 1, read)
         if rows:
             (file,) = body.files
             storage = self.log.storage
@@ -268,6 +267,12 @@ class LakeUnderTest:
         table.append(
             pa.table({"n": pa.array(rows, pa.int64()), "app": pa.array(["x"] * len(rows))})
         )
+
+    def put_back(self, metadata_location: str) -> None:
+        """Have older metadata hold, as a writer without compare-and-swap does."""
+        with self.client.engine.begin() as connection:
+            sql = "UPDATE iceberg_tables SET metadata_location = ?"
+            connection.exec_driver_sql(sql, (metadata_location,))
 
     def view(self, *, hasty: bool = False) -> LogView:
         return LogView(self.log, self.writer.fold.next_seq, hasty=hasty)

@@ -109,6 +109,14 @@ class FakeQueue:
             self.messages[number] = stored_message(body, offset=number, queue=queue, **found)  # type: ignore[arg-type]
             self.end += 1
 
+    def add_batch(self, *bodies: bytes, queue: int = 0) -> None:
+        """Append messages that are stored as one, which comes whole for each of their offsets."""
+        first, whole = self.end, inner_batch([(body, b"") for body in bodies])
+        stored = stored_message(whole, offset=first, queue=queue, flag=BATCH, physical=100 * first)
+        for number in range(first, first + len(bodies)):
+            self.messages[number] = stored
+        self.end += len(bodies)
+
 
 class FakeRocketMq:
     """Name server and the only broker, `broker-a`, with topic `t`, at one address.
@@ -215,7 +223,8 @@ class FakeRocketMq:
         }
         if not queue.start <= offset <= queue.end:
             return reply_frame(request.opaque, MOVED, places)
-        found = [queue.messages[n] for n in range(offset, queue.end) if n in queue.messages][:4]
+        held = (queue.messages[n] for n in range(offset, queue.end) if n in queue.messages)
+        found = [*dict.fromkeys(held)][:4]
         code = SUCCESS if found else NOT_FOUND
         return reply_frame(request.opaque, code, places, b"".join(found))
 

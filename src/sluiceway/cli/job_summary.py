@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from sluiceway.audit.plain_times import moment
 from sluiceway.cli.file_forecast import file_forecast
+from sluiceway.config.compile import revealed
 from sluiceway.spec.event_time import (
     DEFAULT_ARCHIVE_WINDOW_MS,
     TABLE_IN_NAME,
@@ -11,10 +12,12 @@ from sluiceway.spec.event_time import (
     late_table_name,
 )
 from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
+from sluiceway.spec.http_receiver import url_host
 from sluiceway.spec.retention import duration_text
 
 if TYPE_CHECKING:
     from sluiceway.spec.columns import SubjectColumns
+    from sluiceway.spec.lineage import LineageSpec
     from sluiceway.spec.models import JobSpec, RouteSpec
     from sluiceway.spec.table import HiveTable, PartitionSpec
 
@@ -40,6 +43,8 @@ def summary_for_people(file: str, spec: "JobSpec") -> str:
     ]
     if len(spec.routes) > 1:
         lines.append(_line("routes", f"{len(spec.routes)}, {commits}"))
+    if (told := spec.routes[0].lineage) is not None:
+        lines.append(_line("lineage", _lineage(told)))
     for route in spec.routes:
         lines.extend(_route_lines(route, commits))
     return "\n".join([*lines, ""])
@@ -70,6 +75,13 @@ def _route_lines(route: "RouteSpec", commits: str) -> list[str]:
 
 def _line(name: str, text: str) -> str:
     return f"{name:<12}{text}"
+
+
+def _lineage(told: "LineageSpec") -> str:
+    how = f"every {duration_text(told.interval_ms)}"
+    if told.http is not None:
+        return f"told to {url_host(revealed(told.http.url))}, {how}"
+    return f"a line in {told.file.path}, {how}" if told.file is not None else how
 
 
 def _pace(route: "RouteSpec") -> str:

@@ -23,6 +23,7 @@ from sluiceway.spec.values import Secret
 
 NO_ENVIRONMENT = "none"
 _KEPT_ARCHIVES = 3
+_OVER = frozenset({"ended", "finished", "failed", "killed"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Seen:
     """How a submitted job is.
 
     Attributes:
-        state: `running`, `waiting`, `ended`, `failed`, or as YARN calls it, in small letters.
+        state: `running`, `waiting`, `ended`, `unsupervised`, or as YARN calls it, in small letters.
         starts: Of its driver; None where only the cluster knows.
         exit_code: Of the driver that ended last.
         pid: Of the driver on this machine.
@@ -73,7 +74,8 @@ def submit(wanted: Wanted) -> Application:
     """
     folder = ApplicationFolder(wanted.job)
     before = folder.read()
-    if before is not None and look_at(folder, before).state in ("running", "waiting", "accepted"):
+    # Also one that has lost its supervisor, or that YARN has only just taken.
+    if before is not None and look_at(folder, before).state not in _OVER:
         raise WrongUsageError(
             f"the job {wanted.job} was submitted and runs",
             hint=f"end it first: `sluiceway stop {wanted.job}`",

@@ -48,6 +48,7 @@ def lake_options(spec: RouteSpec) -> LakeOptions | None:
         key=spec.table.key,
         offset_column=_record_column(spec, "offset"),
         partition_column=_record_column(spec, "partition"),
+        topic_column=_record_column(spec, "topic"),
         keep_snapshots_s=None if lake.keep_snapshots_ms is None else lake.keep_snapshots_ms / 1000,
         compact=spec.files.compact != "never" and not spec.table.key,
     )

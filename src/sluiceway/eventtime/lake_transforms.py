@@ -5,7 +5,7 @@ Source: Iceberg table spec, "Partition Transforms" and Appendix B, "32-bit Hash 
 
 import re
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,9 @@ _DAY_US = 24 * _HOUR_US
 _TIMES = frozenset({"year", "month", "day", "hour"})
 _FORMS = {"year": "%Y", "month": "%Y-%m", "day": "%Y-%m-%d"}
 _HASH_MASK = 0x7FFFFFFF
+# Decimals of a table have up to 38 digits, Python's own context rounds to 28.
+_EXACT = Context(prec=76)
+_LONG_BITS = 64
 
 
 class LakeTransform:
@@ -45,6 +48,8 @@ class LakeTransform:
         if not self._takes(kind):
             raise ValueError(f"{transform} does not take the column {column}, of type {kind}")
         self._hash = _hash_of(kind)
+        wide = pa.types.is_integer(kind) and kind.bit_width == _LONG_BITS
+        self._half = 1 << (63 if wide else 31)
 
     def encode(self, rows: pa.RecordBatch) -> tuple[Codes, list[str | None]]:
         """Codes from 0 into texts, as Iceberg shows the values to people.
@@ -102,10 +107,11 @@ class LakeTransform:
         if isinstance(value, str):
             return value[: self._width]
         if isinstance(value, Decimal):
-            unscaled = int(value.scaleb(-int(value.as_tuple().exponent)))
+            unscaled = _unscaled(value)
             cut = unscaled - unscaled % self._width
-            return format(Decimal(cut).scaleb(int(value.as_tuple().exponent)), "f")
-        return str(value - value % self._width)
+            return format(Decimal(cut).scaleb(int(value.as_tuple().exponent), _EXACT), "f")
+        # Below the least number of the type it goes on at the greatest, as in Java.
+        return str((value - value % self._width + self._half) % (2 * self._half) - self._half)
 
 
 def _stored_values(values: pa.Array) -> list[Any]:
@@ -128,9 +134,13 @@ def _hash_of(kind: pa.DataType) -> Callable[[Any], int]:
     return lambda value: murmur3_32(int(value).to_bytes(8, "little", signed=True))
 
 
+def _unscaled(value: Decimal) -> int:
+    return int(value.scaleb(-int(value.as_tuple().exponent), _EXACT))
+
+
 def _decimal_bytes(value: Decimal) -> bytes:
     """The unscaled number in as few bytes of two's complement as hold it, the greatest first."""
-    unscaled = int(value.scaleb(-int(value.as_tuple().exponent)))
+    unscaled = _unscaled(value)
     bits = unscaled if unscaled >= 0 else ~unscaled
     return unscaled.to_bytes(bits.bit_length() // 8 + 1, "big", signed=True)
 

@@ -134,7 +134,7 @@ class DirtyFeeder(Follower):
         """Feed what there is, for a short while."""
         before, rows, until = self._place, 0, time.monotonic() + PIECE_S
         through = max(view.through, before.seq)
-        for found in self._files(through):
+        for found in self._files(view):
             rows += self._feed_file(found, view)
             if view.over():
                 return
@@ -151,13 +151,13 @@ class DirtyFeeder(Follower):
         if rows:
             self._eyes.info("dirty_rows_fed", rows=rows, since=before.seq, through=through)
 
-    def _files(self, through: int) -> Iterator[CommittedDirty]:
-        """Dirty files of the slots from the place on, below `through`."""
-        if self._place.seq >= through:
-            return
-        for record, _ in self._log.records(self._place.seq):
-            if record.seq >= through:
-                return
+    def _files(self, view: LogView) -> Iterator[CommittedDirty]:
+        """Dirty files of the slots from the place on, as far as they may be followed.
+
+        Raises:
+            LedgerCorruptError: A record is damaged or gone.
+        """
+        for record in view.records(self._place.seq):
             found = committed_dirty(self._log.layout, self._ledger, record)
             names = [each.source.file for each in found]
             at = self._place

@@ -39,4 +39,4 @@ class LineageSpec(Block):
     http: HttpReceiverSpec | None = None
     file: LineageFileSpec | None = None
     namespace: Line = "sluiceway"
-    interval_ms: Annotated[int, *duration("1s", "1d")] = Field(default=60_000, alias="interval")
+    interval_ms: Annotated[int, *duration("1s", "5m")] = Field(default=60_000, alias="interval")

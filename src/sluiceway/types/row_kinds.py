@@ -17,3 +17,5 @@ class RowKind(IntEnum):
     """The row is gone; nothing but its key is told."""
     FIRST = 2
     """An image, with which the source begins to tell all rows from the start."""
+    FIRST_GONE = 3
+    """As `FIRST`, but the row is none of the table: `where` does not let it through."""

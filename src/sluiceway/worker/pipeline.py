@@ -315,8 +315,10 @@ class RowPipeline:
             leaving = ~chosen.matching & ~deletes
             leaving[[row.index for row in chosen.dirty]] = False
             deletes |= leaving
-            kinds = np.where(deletes, RowKind.DELETE, np.asarray(rows.kinds))
-            rows.kinds = pa.array(kinds.astype(np.int8))
+            kinds = np.asarray(rows.kinds)
+            # That a snapshot begins has to be seen whatever becomes of the row.
+            gone = np.where(kinds == RowKind.FIRST, RowKind.FIRST_GONE, RowKind.DELETE)
+            rows.kinds = pa.array(np.where(deletes, gone, kinds).astype(np.int8))
         _drop(rows, [row for row in chosen.dirty if not deletes[row.index]], dirty)
 
     def _find_places(

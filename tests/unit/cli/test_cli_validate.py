@@ -429,3 +429,18 @@ def test_file_without_permission_exits_with_3_from_every_command(
     assert run_command([verb, str(job), *options]) == 3
     shown = capsys.readouterr().err
     assert "expected a readable job file, got: Permission denied" in shown
+
+
+@pytest.mark.parametrize(
+    ("block", "words"),
+    [
+        ('{http: {url: "http://Marquez:5000/x?key=abc"}}', "told to marquez, every 1m"),
+        ("{file: {path: /log/l.jsonl}, interval: 5s}", "a line in /log/l.jsonl, every 5s"),
+    ],
+)
+def test_summary_names_who_is_told_of_lineage(
+    job: Path, capsys: pytest.CaptureFixture[str], block: str, words: str
+) -> None:
+    job.write_text(EXAMPLE.read_text() + f"lineage: {block}\n")
+    assert run_command(["validate", str(job)]) == 0
+    assert f"lineage     {words}\n" in capsys.readouterr().out

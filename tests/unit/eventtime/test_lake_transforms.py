@@ -72,6 +72,26 @@ def test_truncated_values_are_those_of_the_library(
     assert found == [apply(each) for each in values]
 
 
+WIDE = Decimal("-123456789012345678901234567890123456.78")
+
+
+def test_decimals_of_38_digits_are_not_rounded() -> None:
+    kind = DecimalType(38, 2)
+    apply = BucketTransform(num_buckets=1000).transform(kind)
+    assert texts("bucket[1000]", [WIDE], pa.decimal128(38, 2)) == [str(apply(WIDE))]
+    (cut,) = texts("truncate[10]", [WIDE], pa.decimal128(38, 2))
+    assert cut == "-123456789012345678901234567890123456.80"
+    assert transformed_value(cut, "truncate[10]", kind) == Decimal(cut)
+
+
+@pytest.mark.parametrize(("arrow", "bits"), [(pa.int64(), 64), (pa.int32(), 32), (pa.int16(), 32)])
+def test_a_truncated_number_below_the_least_wraps_as_in_java(arrow: pa.DataType, bits: int) -> None:
+    least = -(1 << (arrow.bit_width - 1))
+    cut = least - least % 10
+    wanted = cut if arrow.bit_width < bits else cut + (1 << bits)
+    assert texts("truncate[10]", [least, 17], arrow) == [str(wanted), "10"]
+
+
 def test_hash_is_that_of_the_specification() -> None:
     signed = [value - (1 << 32) if value >> 31 else value for value in (murmur3_32(b"iceberg"),)]
     assert signed == [1_210_000_089]

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.errors import LedgerCorruptError
 from sluiceway.followers import dirty_feed
 from sluiceway.followers.dirty_feed import DirtyFeeder, DirtyPlace
 from sluiceway.followers.dirty_topic import DirtyTopic, kept_place
+from sluiceway.ledger.follower import LogView
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.kafka.row_feed import FeedPlace, FeedRow
 from tools.followed import Followed
@@ -88,3 +90,16 @@ def test_place_is_not_kept_at_each_look(tmp_path: Path) -> None:
     finally:
         feeder.close()
     assert topic.kept == [kept_place(DirtyPlace(kept))]
+
+
+def test_a_record_that_is_gone_is_not_passed_over(tmp_path: Path) -> None:
+    table = table_on_disk(tmp_path)
+    table.rows("dt=20261120/hr=08")
+    eyes = stderr_log(level="error")
+    store = DirtyTopic(Topic(None), table.log.storage, eyes)
+    feeder = DirtyFeeder(table.log, LEDGER, store, eyes)
+    Path(table.log.layout.record(1)).unlink()
+    view = LogView(table.log, table.writer.fold.next_seq)
+    with pytest.raises(LedgerCorruptError, match="slot 1 is missing"):
+        feeder.follow(view)
+    assert feeder.place() <= 1

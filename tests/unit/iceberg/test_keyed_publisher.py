@@ -1,5 +1,6 @@
 """Publishing changes of keyed rows: the table is what the last change of each key left."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -7,7 +8,7 @@ import pytest
 
 from sluiceway.errors import FileLostError, MetastoreUnavailableError, SourceAgainError
 from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
-from tools.keyed_lake import KEYED, KEYED_BY_APP, KeyedLake
+from tools.keyed_lake import KEYED, KEYED_BY_APP, KeyedLake, TopicsLake
 
 
 @pytest.fixture
@@ -207,6 +208,69 @@ def test_a_snapshot_that_begins_behind_changes_of_its_own_batch_halts(lake: Keye
         lake.publisher().publish()
 
 
+def test_new_rows_that_orphan_removal_took_are_made_again(lake: KeyedLake) -> None:
+    catalog = lake.faulty()
+    publisher = lake.publisher(catalog)
+    lake.commit(1, 2)
+    catalog.faults = ["lost"] * 3
+    with pytest.raises(MetastoreUnavailableError):
+        publisher.publish()
+    (placed,) = Path(lake.table().location().removeprefix("file://")).rglob("data/**/*.parquet")
+    placed.unlink()
+    publisher.publish()
+    lake.assert_equal()
+
+
+def test_a_snapshot_whose_first_row_is_none_of_the_table_halts_too(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(1, 2)
+    publisher.publish()
+    lake.begins = True
+    lake.commit(-1)
+    with pytest.raises(SourceAgainError):
+        publisher.publish()
+
+
+def test_each_topic_may_begin_its_own_snapshot_and_none_a_second_one(tmp_path: Path) -> None:
+    lake = TopicsLake(tmp_path)
+    lake.read_too("others")
+    publisher = lake.publisher()
+    lake.begins = True
+    lake.commit(1)
+    lake.begins = False
+    lake.commit(2)
+    publisher.publish()
+    lake.commit(3)
+    lake.begins = True
+    lake.commit(101, topic="others")
+    publisher.publish()
+    lake.assert_equal()
+    lake.commit(102, topic="others")
+    with pytest.raises(SourceAgainError, match="deleted meanwhile"):
+        publisher.publish()
+    with pytest.raises(SourceAgainError):
+        lake.publisher().publish()
+
+
+def test_deleted_rows_stay_deleted_when_an_older_head_brings_their_file_back(
+    lake: KeyedLake,
+) -> None:
+    publisher = lake.publisher()
+    for rows in ((1, 2, 3), (4, 5, 6, 7, 8, 9), (-1, -4)):
+        lake.commit(*rows, app="a")
+        publisher.publish()
+    before = lake.table().metadata_location
+    # More than half of the first file is dead, so it is written anew; then it is not looked at.
+    for row in (-2, 20):
+        lake.commit(row, app="a")
+        publisher.publish()
+    lake.put_back(before)
+    # It is there again, and is written anew again.
+    lake.commit(-3)
+    publisher.publish()
+    lake.assert_equal()
+
+
 def test_a_long_backlog_is_published_in_pieces(
     lake: KeyedLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,6 +282,30 @@ def test_a_long_backlog_is_published_in_pieces(
         pass
     lake.assert_equal()
     assert len(lake.table().metadata.snapshots) == 2
+
+
+def test_a_table_that_is_published_more_slowly_than_rows_come_holds_up_the_route(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.sinks.iceberg.keyed_publisher.KeyedPublisher.most_rows", 1)
+    lake = KeyedLake(tmp_path, replace(KEYED, max_lag_s=100.0))
+    publisher = lake.publisher()
+    now = [0.0]
+    publisher.table._clock = lambda: now[0]
+    lag = []
+    for number in range(1, 11):
+        for row in (number, 100 + number):
+            lake.commit(row)
+            publisher.table.note(lake.writer.fold, 0)
+        now[0] += 30.0
+        publisher.publish()
+        lag.append(publisher.table.holds_up())
+    assert (lag[0], lag[4]) == ("", "")
+    assert "s behind" in lag[-1]
+    while publisher.publish() < lake.writer.fold.next_seq:
+        pass
+    assert publisher.table.holds_up() == ""
+    lake.assert_equal()
 
 
 def test_the_cache_of_keys_goes_with_its_publisher(

@@ -130,6 +130,23 @@ def test_slots_without_rows_make_no_snapshot(lake: LakeUnderTest) -> None:
     assert len(lake.table().metadata.snapshots) == 1
 
 
+def test_rows_behind_more_empty_slots_than_a_batch_holds_are_published(
+    lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.sinks.iceberg.lake_batch.MOST_SLOTS", 3)
+    publisher = lake.publisher()
+    for _ in range(5):
+        lake.commit()
+    seq = lake.commit(1)
+    for _ in range(3):
+        publisher.publish()
+    lake.assert_exact()
+    (snapshot,) = lake.table().metadata.snapshots
+    assert snapshot.summary is not None
+    told = snapshot.summary.additional_properties
+    assert (told["sluiceway.from"], told["sluiceway.through"]) == ("0", str(seq))
+
+
 def test_a_table_that_was_rolled_back_halts_and_goes_on_when_it_is_forward_again(
     lake: LakeUnderTest,
 ) -> None:
@@ -166,6 +183,20 @@ def test_a_table_that_was_dropped_or_made_anew_halts(lake: LakeUnderTest) -> Non
 def lake_schema(lake: LakeUnderTest) -> Schema:
     assert lake.table_options.schema is not None
     return iceberg_schema(lake.table_options.schema.fields)
+
+
+def test_a_merged_file_that_orphan_removal_took_is_made_again(lake: LakeUnderTest) -> None:
+    catalog = lake.faulty()
+    publisher = lake.publisher(catalog)
+    lake.commit(1)
+    lake.commit(2)
+    catalog.faults = ["lost"] * 3
+    with pytest.raises(MetastoreUnavailableError):
+        publisher.publish()
+    (merged,) = Path(lake.table().location().removeprefix("file://")).rglob("data/app=a/*")
+    merged.unlink()
+    publisher.publish()
+    lake.assert_exact()
 
 
 def test_a_table_whose_property_went_halts(lake: LakeUnderTest) -> None:
@@ -206,8 +237,7 @@ def test_an_older_metadata_file_that_was_put_back_is_healed(lake: LakeUnderTest)
     before = lake.table().metadata_location
     lake.commit(2)
     publisher.publish()
-    with lake.client.engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE iceberg_tables SET metadata_location = ?", (before,))
+    lake.put_back(before)
     lake.commit(3)
     publisher.publish()
     lake.assert_exact()
@@ -379,6 +409,25 @@ def test_names_that_a_driver_has_left_are_removed_by_the_next_one(lake: LakeUnde
     lake.assert_exact()
 
 
+def test_names_of_slots_that_the_table_has_lost_again_stay(tmp_path: Path) -> None:
+    lake = LakeUnderTest(tmp_path, replace(BY_APP, publish_interval_s=7200.0))
+    publisher = lake.publisher()
+    now = [0.0]
+    publisher.table._clock = lambda: now[0]
+    lake.commit(1)
+    publisher.publish()
+    before = lake.table().metadata_location
+    # Two small files of a partition: no link of them lies in the table's own folder.
+    lake.commit(2)
+    lake.commit(3)
+    publisher.publish()
+    lake.put_back(before)
+    now[0] = 3601.0
+    publisher.table.follow(lake.view())
+    publisher.publish()
+    lake.assert_exact()
+
+
 def test_a_table_with_many_snapshots_is_told(
     lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,6 +436,18 @@ def test_a_table_with_many_snapshots_is_told(
     assert lake.sink.open().warnings == ()
     monkeypatch.setattr("sluiceway.sinks.iceberg.table._MANY_SNAPSHOTS", 0)
     assert "1 snapshots" in lake.sink.open().warnings[0]
+
+
+def test_an_old_hour_that_is_announced_again_is_not_the_last_complete_one(
+    lake: LakeUnderTest,
+) -> None:
+    table = lake.publisher().table
+    batch = LakeBatch(0, ready=[("dt=20261120/hr=08", 2)])
+    name = "sluiceway.orders.ready"
+    assert table._ready_properties(batch, {}) == {name: "dt=20261120/hr=08"}
+    for held in ("dt=20261120/hr=07", "dt=20261120/hr=11"):
+        wanted = max(held, "dt=20261120/hr=08")
+        assert table._ready_properties(batch, {name: held}) == {name: wanted}
 
 
 def test_a_complete_hour_has_a_tag_and_properties_of_its_snapshot(tmp_path: Path) -> None:

@@ -38,10 +38,17 @@ def test_a_key_reaches_the_tasks_the_decoder_and_the_table() -> None:
     assert ("key", '["id"]') in config.format.options
     lake = config.hive.lake
     assert lake is not None
-    assert (lake.key, lake.offset_column, lake.partition_column) == (
+    assert (lake.key, lake.offset_column, lake.partition_column, lake.topic_column) == (
         *(("id",), "_offset"),
-        "_source_partition",
+        *("_source_partition", ""),
     )
+
+
+def test_of_several_topics_the_table_knows_which_a_change_is_of() -> None:
+    text = KEYED.replace("meta: [partition, offset]", "meta: [topic, partition, offset]")
+    lake = compile_route(load(text)).hive.lake
+    assert lake is not None
+    assert lake.topic_column == "_topic"
 
 
 def test_maxwells_records_have_keys_of_their_own_form_or_one_partition() -> None:

@@ -57,7 +57,7 @@ def test_endpoint_is_told_every_minute_unless_the_file_says_otherwise() -> None:
         ("{file: {path: l.jsonl}}", "expected the absolute path of a file"),
         ("{file: {path: /log/}}", "expected the absolute path of a file"),
         ('{http: {url: "ftp://h"}}', "expected an http or https URL without a user"),
-        ('{http: {url: "http://h"}, interval: 1ms}', "expected a duration from 1s to 1d"),
+        ('{http: {url: "http://h"}, interval: 1ms}', "expected a duration from 1s to 5m"),
         ('{htpp: {url: "http://h"}}', "http"),
     ],
 )

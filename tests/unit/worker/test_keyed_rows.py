@@ -1,19 +1,26 @@
 """Keys of changes: what the record's own key says against what the row says."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.errors import SourceEmptiedError, SourceOrderError
 from sluiceway.formats.contract import Decoded
 from sluiceway.formats.registry import FormatChoice, open_decoder
-from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition
-from sluiceway.types.row_kinds import RowKind
+from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition, Split
+from sluiceway.storage.registry import open_storage
+from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition
-from sluiceway.worker.plan import KeyForm, KeyRule
+from sluiceway.worker.pipeline import RowPipeline
+from sluiceway.worker.plan import KeyForm, KeyRule, RowChoices, TaskPlan
+from sluiceway.worker.write_behind import WriteBehind
+from tools.small_task import AT_NOON, MadeBatch, route_plan
 
 SCHEMA = Schema((Field("id", IntegerType(64)), Field("city", StringType(), required=True)))
 CONNECT = KeyRule(("id",), KeyForm.CONNECT)
@@ -165,3 +172,32 @@ def test_a_truncate_halts_a_keyed_route_and_no_other() -> None:
     assert plain.decode([json.dumps(change("t", None, None)).encode()]).skipped == 1
     assert plain.decode([]).kinds is None
     assert pa.types.is_int64(plain.arrow_schema.field("id").type)
+
+
+@pytest.mark.parametrize(
+    ("n", "kind"), [(1, RowKind.FIRST), (0, RowKind.FIRST_GONE)], ids=["let_through", "left_out"]
+)
+def test_a_snapshot_that_begins_is_told_whatever_where_does_with_its_first_row(
+    tmp_path: Path, n: int, kind: RowKind
+) -> None:
+    row = {"id": 7, "ts": n, "app": "a"}
+    told = {"op": "r", "before": None, "after": row, "source": {"snapshot": "first"}}
+    later = {"op": "r", "before": None, "after": {**row, "id": 8}, "source": {"snapshot": "true"}}
+    route = replace(
+        route_plan(str(tmp_path), None, (), choices=RowChoices(where="ts > 0")),
+        format=FormatChoice("debezium", (("key", '["id"]'),)),
+        key=KeyRule(("id",), None),
+    )
+    storage, _ = open_storage(str(tmp_path))
+    storage.make_folders(route.layout.stage)
+    task = TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, None),), 600.0, AT_NOON)
+    writes = WriteBehind()
+    pipeline = RowPipeline(task, storage, writes.lane())
+    values: list[bytes | None] = [
+        json.dumps(each, separators=(",", ":")).encode() for each in (told, later)
+    ]
+    pipeline.take([MadeBatch(0, values, [0, 1])])
+    (file,) = pipeline.close().files
+    writes.close()
+    kinds = pq.read_table(Path(route.layout.stage) / file.staged)[KIND_COLUMN].to_pylist()
+    assert kinds == [kind, RowKind.IMAGE if n else RowKind.DELETE]

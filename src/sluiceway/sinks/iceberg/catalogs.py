@@ -252,7 +252,7 @@ def open_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
     """
     settings = dict(options)
     kind = settings.pop("kind", "")
-    place = settings.get("uri", settings.get("glue.region", kind))
+    place = _without_login(settings.get("uri", settings.get("glue.region", kind)))
     if kind == "hive":
         # Its thrift client is imported where such a catalog is used, and nowhere else.
         from sluiceway.sinks.iceberg.hive_catalog import HiveLakeCatalog  # noqa: PLC0415
@@ -266,14 +266,37 @@ def open_catalog(options: Mapping[str, str], timeout_s: float) -> LakeCatalog:
     }
     if kind not in openers:
         raise JobFileError(f"expected one of {', '.join(KINDS)}, got {kind!r}", where="iceberg")
+    if kind == "sql":
+        _check_database(settings.get("uri", ""))
     with telling(place, ("", "")):
-        return LibraryCatalog(openers[kind](settings, timeout_s), _without_login(place))
+        return LibraryCatalog(openers[kind](settings, timeout_s), place)
 
 
 def _without_login(place: str) -> str:
+    """An address without name and password, which may stand behind a `?` too."""
     head, at, tail = place.rpartition("@")
     scheme = head.partition("//")[0]
-    return f"{scheme}//{tail}" if at else place
+    return (f"{scheme}//{tail}" if at else place).partition("?")[0]
+
+
+def _check_database(uri: str) -> None:
+    """Refuse what is no database's address, in words of ours: the library's may hold a password.
+
+    Raises:
+        JobFileError: It is none.
+    """
+    from sqlalchemy.engine import make_url  # noqa: PLC0415 - 0.2 s, where it is used
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError  # noqa: PLC0415
+
+    try:
+        make_url(uri).get_dialect()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise JobFileError(
+            "the uri of the connection is no address of a database that SQLAlchemy knows",
+            where="iceberg.sql.uri",
+            hint="write it as postgresql+psycopg2://user:password@host:5432/database; in name and "
+            "password @ is %40, / is %2F, : is %3A",
+        ) from None
 
 
 def _open_rest(settings: dict[str, str], timeout_s: float) -> Catalog:

@@ -6,7 +6,7 @@ decide nothing (L20). All changes of a key are in one source partition, so offse
 """
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from sluiceway.storage.contract import Storage
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 
 _OFFSET, _KIND, _SLOT, _RANK = "$offset", "$kind", "$slot", "$rank"
-_PARTITION = "$partition"
+_PARTITION, _TOPIC = "$partition", "$topic"
 SlotFile = tuple[int, FileRecord]
 
 
@@ -37,11 +37,13 @@ class ChangeColumns:
         key: Of the row.
         offset: Of the record that told the change.
         partition: Of the same.
+        topic: Of the same; None where all are of one topic.
     """
 
     key: tuple[int, ...]
     offset: int
     partition: int
+    topic: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +67,14 @@ class BatchOutcome:
         keys: Of all rows that changed, each once: older rows of them go.
         images: What they are from now on; nothing of those that were deleted.
         changes: That were read.
-        begins_again: A snapshot of the source begins behind other changes of this batch.
-        begins: One begins at all.
+        begins_again: A snapshot of a topic begins behind other changes of it in this batch.
+        begins: Topics of which one begins at all; an empty name where all are of one topic.
     """
 
     keys: pa.Table
     images: tuple[NewRows, ...]
     changes: int
-    begins: bool = False
+    begins: frozenset[str] = frozenset()
     begins_again: bool = False
 
 
@@ -102,23 +104,24 @@ def last_changes(
     last = _last_of_each(control, names)
     kept = np.zeros(control.num_rows, bool)
     kept[last] = True
-    kept &= control[_KIND].to_numpy() != RowKind.DELETE
-    firsts = pc.equal(control[_KIND], int(RowKind.FIRST))
+    kinds = control[_KIND].to_numpy()
+    kept &= ~np.isin(kinds, (RowKind.DELETE, RowKind.FIRST_GONE))
+    firsts = pa.array(np.isin(kinds, (RowKind.FIRST, RowKind.FIRST_GONE)))
     return BatchOutcome(
         control.select(names).take(pa.array(last)),
         _images(files, tables, kept),
         control.num_rows,
-        begins=bool(pc.any(firsts).as_py()),
+        begins=frozenset(control[_TOPIC].filter(firsts).to_pylist()),
         begins_again=_begins_again(control, control.filter(firsts)),
     )
 
 
 def _begins_again(control: pa.Table, firsts: pa.Table) -> bool:
-    """Whether changes come before one of these: of an earlier slot, or of its source partition."""
-    slots, offsets = control[_SLOT].to_numpy(), control[_OFFSET].to_numpy()
-    partitions = control[_PARTITION].to_numpy()
+    """Whether changes of its topic come before one of these: of an earlier slot, or partition."""
     for first in firsts.to_pylist():
-        same = (slots == first[_SLOT]) & (partitions == first[_PARTITION])
+        topic = control.filter(pc.equal(control[_TOPIC], first[_TOPIC]))
+        slots, offsets = topic[_SLOT].to_numpy(), topic[_OFFSET].to_numpy()
+        same = (slots == first[_SLOT]) & (topic[_PARTITION].to_numpy() == first[_PARTITION])
         if (slots < first[_SLOT]).any() or (same & (offsets < first[_OFFSET])).any():
             return True
     return False
@@ -132,6 +135,7 @@ def _control(table: pa.Table, seq: int, columns: ChangeColumns) -> pa.Table:
     rest = {
         _OFFSET: table[names[columns.offset]],
         _PARTITION: table[names[columns.partition]],
+        _TOPIC: _topics(table, names, columns.topic),
         _KIND: table[KIND_COLUMN],
         _SLOT: slots,
     }
@@ -139,6 +143,12 @@ def _control(table: pa.Table, seq: int, columns: ChangeColumns) -> pa.Table:
         [*keys.columns, *rest.values()],
         names=[*(f"k{n}" for n in range(keys.num_columns)), *rest],
     )
+
+
+def _topics(table: pa.Table, names: Mapping[int, str], topic: int | None) -> Any:
+    if topic is None:
+        return pa.array([""], pa.string()).take(pa.array(np.zeros(table.num_rows, np.int64)))
+    return table[names[topic]].cast(pa.string())
 
 
 def _last_of_each(control: pa.Table, key: list[str]) -> NDArray[np.int64]:

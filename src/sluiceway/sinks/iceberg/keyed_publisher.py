@@ -19,9 +19,10 @@ from pyiceberg.table.metadata import TableMetadata
 from sluiceway.errors import SourceAgainError, TableMismatchError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.follower import LogView
+from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.sinks.iceberg.commit_request import SlotBatch
-from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer
+from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, missing_files, read_footer
 from sluiceway.sinks.iceberg.key_index import KeyIndex, canonical_keys
 from sluiceway.sinks.iceberg.keyed_changes import ChangeColumns, last_changes
 from sluiceway.sinks.iceberg.keyed_files import FilePlace
@@ -118,6 +119,7 @@ class KeyedPublisher(LakePublisher):
                 tuple(find(name).field_id for name in self._options.key),
                 find(self._options.offset_column).field_id,
                 find(self._options.partition_column).field_id,
+                find(self._options.topic_column).field_id if self._options.topic_column else None,
             )
             self._heads = HeadReader(place.read_deletes)
             self._index = KeyIndex(partial(_read_keys, place, self._columns.key))
@@ -126,16 +128,23 @@ class KeyedPublisher(LakePublisher):
     def _made_of(
         self, batch: LakeBatch, view: LogView, metadata: TableMetadata, place: FilePlace
     ) -> _Made:
-        """The batch's last changes and new files; made once, whatever becomes of requests."""
-        slots = batch.first, batch.last
-        if self._batch is not None and self._batch.slots == slots:
-            return self._batch
+        """The batch's last changes and new files; made once, whatever becomes of requests.
+
+        Again where orphan removal has taken what was made for a request that never landed.
+        """
+        slots, made = (batch.first, batch.last), self._batch
+        if (
+            made is not None
+            and made.slots == slots
+            and not missing_files(place.storage, made.placed)
+        ):
+            return made
 
         def path_of(file: FileRecord) -> str:
             return view.layout.final(file.final)
 
         outcome = last_changes(batch.files, self._columns, self._files.storage, path_of)
-        if outcome.begins_again or (outcome.begins and self._table.was_seen):
+        if outcome.begins_again or self._was_told(outcome.begins, batch, view):
             raise SourceAgainError(
                 "the source began to tell all of its rows again, after changes that are in the "
                 "table: rows that were deleted meanwhile are never told",
@@ -149,6 +158,22 @@ class KeyedPublisher(LakePublisher):
         ]
         self._batch = _Made(slots, outcome.keys, tuple(placed))
         return self._batch
+
+    def _was_told(self, topics: frozenset[str], batch: LakeBatch, view: LogView) -> bool:
+        """Whether the table has changes of one of these topics already.
+
+        The log is read for it: only where a snapshot begins behind one of another topic.
+        """
+        if not topics or not self._table.was_seen:
+            return False
+        if self._columns.topic is None:
+            return True
+        return any(
+            span.topic in topics and int(span.rows) > 0
+            for record in LogView(view.log, batch.first).records(0)
+            if isinstance(record.body, DataRecord)
+            for span in record.body.ranges
+        )
 
     def _file_place(self) -> FilePlace:
         files = self._files

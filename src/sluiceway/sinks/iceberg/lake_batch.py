@@ -72,7 +72,12 @@ class LakeBatch:
 
 
 def next_batch(
-    view: LogView, first: int, over: Callable[[], bool], *, most_rows: int | None = None
+    view: LogView,
+    first: int,
+    over: Callable[[], bool],
+    *,
+    clear: int = 0,
+    most_rows: int | None = None,
 ) -> LakeBatch:
     """The records from slot `first` on, as many as one snapshot should bring.
 
@@ -80,16 +85,17 @@ def next_batch(
         view: The log as it may be followed now.
         first: First slot that the table does not have.
         over: Whether to end early with what there is.
+        clear: Slots below it are known to bring nothing; they are in the batch, and not read.
         most_rows: No further slot is taken when there are as many; None bounds nothing.
 
     Raises:
         LedgerCorruptError: A record is damaged or gone.
         StorageUnavailableError: The store failed.
     """
-    batch = LakeBatch(first)
-    for record in view.records(first):
+    batch, begin = LakeBatch(first), max(first, clear)
+    for record in view.records(begin):
         batch.take(record)
-        full = len(batch.files) >= MOST_FILES or batch.last - first + 1 >= MOST_SLOTS
+        full = len(batch.files) >= MOST_FILES or batch.last - begin + 1 >= MOST_SLOTS
         full = full or (most_rows is not None and batch.rows >= most_rows)
         if full or (over() and batch.files):
             batch.more = batch.last + 1 < view.through

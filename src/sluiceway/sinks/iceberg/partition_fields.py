@@ -6,7 +6,7 @@ A record holds the value of each partition field as text, the one that Iceberg s
 
 from collections.abc import Sequence
 from datetime import date
-from decimal import Decimal
+from decimal import Context, Decimal
 
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
@@ -22,6 +22,8 @@ _EPOCH_YEAR = 1970
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _MONTHS = 12
 _HOURS = 24
+# Decimals of a table have up to 38 digits, Python's own context rounds to 28.
+_EXACT = Context(prec=76)
 
 
 def spec_to_create(fields: Sequence[LakeField], schema: IcebergSchema) -> PartitionSpec:
@@ -156,6 +158,6 @@ def _plain_value(text: str, kind: object) -> object:
         case DateType():
             return date.fromisoformat(text).toordinal() - _EPOCH_ORDINAL
         case DecimalType():
-            return Decimal(text).quantize(Decimal(1).scaleb(-kind.scale))
+            return Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
         case _:
             raise ValueError(f"a column of type {kind} gives no partition values here")

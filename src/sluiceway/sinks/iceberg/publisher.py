@@ -6,7 +6,8 @@ only on the very metadata that it was built from. Nothing that was sent is ever 
 
 import json
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyiceberg.table import Table
@@ -27,7 +28,13 @@ from sluiceway.ledger.records import DataRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.sinks.iceberg.commit_request import SlotBatch, append_request
-from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer, top_level_ids
+from sluiceway.sinks.iceberg.data_files import (
+    PlacedFile,
+    data_file,
+    missing_files,
+    read_footer,
+    top_level_ids,
+)
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch, next_batch
 from sluiceway.sinks.iceberg.lake_table import LakeTable, TableLook, hashes_of
 from sluiceway.sinks.iceberg.merge_files import (
@@ -47,6 +54,7 @@ from sluiceway.storage.contract import Storage
 
 LOOK_INTERVAL_S = 60.0
 _TRIES = 3
+_MOST_NOTED = 4_096
 _SUMMARY_ENDS = "sluiceway.offsets"
 _SUMMARY_WATERMARK = "sluiceway.watermark"
 _MOST_ENDS = 200
@@ -130,8 +138,9 @@ class LakePublisher(Follower):
         self._looked_s: float | None = None
         self._published_s: float | None = None
         self._told_unproven = False
-        # Since when rows wait that are not in the table; a new driver counts from its own start.
-        self._behind_s: float | None = None
+        # When slots were noted that the table may not have, as (next slot, seconds): a new driver
+        # counts from its own start. Used by the route's thread alone.
+        self._noted: deque[tuple[int, float]] = deque()
         self._waits = ""
         # Merged files of a batch that is not seen in the table yet, by the names of their sources.
         self._made: dict[tuple[str, ...], PlacedFile] = {}
@@ -153,15 +162,21 @@ class LakePublisher(Follower):
     def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
         """See `Follower.note`: when the table began to fall behind."""
         del since, anew
-        if self._behind_s is None and fold.next_seq > self.place():
-            self._behind_s = self._clock()
+        if self._noted and self._noted[-1][0] >= fold.next_seq:
+            return
+        if len(self._noted) < _MOST_NOTED:
+            self._noted.append((fold.next_seq, self._clock()))
+        else:
+            self._noted[-1] = fold.next_seq, self._noted[-1][1]
 
     def holds_up(self) -> str:
         """See `Follower.holds_up`."""
-        behind_s = self._behind_s
-        if behind_s is None or self._clock() - behind_s < self._options.max_lag_s:
+        place = self.place()
+        while self._noted and self._noted[0][0] <= place:
+            self._noted.popleft()
+        lag_s = self._clock() - self._noted[0][1] if self._noted else 0.0
+        if lag_s < self._options.max_lag_s:
             return ""
-        lag_s = self._clock() - behind_s
         return f"the table is {lag_s:.0f} s behind, max_lag is {self._options.max_lag_s:.0f} s"
 
     def waits(self) -> str:
@@ -175,9 +190,12 @@ class LakePublisher(Follower):
             self._expect_rows(view)
         if self._looked_s is None or now_s - self._looked_s >= LOOK_INTERVAL_S:
             self._note(self._look(view.log), view)
-        batch = next_batch(view, self._place, view.over, most_rows=self.most_rows)
+        batch = next_batch(
+            view, self._place, view.over, clear=self._clear, most_rows=self.most_rows
+        )
         if not batch.is_due:
-            self._clear, self._waits, self._behind_s = view.through, "", None
+            # Behind so many slots that bring nothing there may be others that do.
+            self._clear, self._waits = batch.last + 1 if batch.more else view.through, ""
             self._route.note_effects(self.place())
         elif self._is_time(now_s, batch, view):
             self._publish(batch, view)
@@ -252,7 +270,7 @@ class LakePublisher(Follower):
             first=batch.first,
             last=batch.last,
             record_hash=record_hash(raw or b""),
-            properties=self._ready_properties(batch),
+            properties=self._ready_properties(batch, metadata.properties),
             tags=self._ready_tags(batch),
             notes=batch_notes(batch),
         )
@@ -282,6 +300,12 @@ class LakePublisher(Follower):
         What cannot be merged is linked: nobody waits for a nicer layout.
         """
         groups = merge_groups(batch.files, self._options.target_bytes)
+        # Orphan removal may have taken what was made for a request that never landed.
+        self._made = {
+            key: file
+            for key, file in self._made.items()
+            if not missing_files(self._files.storage, [file])
+        }
         fresh = [group for group in groups if _key(group) not in self._made]
         if fresh:
             try:
@@ -324,13 +348,20 @@ class LakePublisher(Follower):
             seqs=tuple(seq for seq, _ in group),
         )
 
-    def _ready_properties(self, batch: LakeBatch) -> dict[str, str]:
+    def _ready_properties(self, batch: LakeBatch, held: Mapping[str, str]) -> dict[str, str]:
+        """What the table says then of complete hours; an older one, announced again, changes none.
+
+        Args:
+            batch: That is published.
+            held: The table's properties as they are.
+        """
         found: dict[str, str] = {}
         if not self._options.ready_property:
             return found
         prefix = f"sluiceway.{self._route.name}"
         if batch.ready:
-            found[f"{prefix}.ready"] = max(batch.ready)[0]
+            newest = max(batch.ready)[0]
+            found[f"{prefix}.ready"] = max(newest, held.get(f"{prefix}.ready", newest))
         if batch.watermark_us is not None:
             found[f"{prefix}.watermark"] = str(batch.watermark_us)
         return found
@@ -378,6 +409,7 @@ class LakePublisher(Follower):
             self._events.warning(
                 "lake_table_fell_back", slot=look.next_slot - 1, was=self._place - 1
             )
+            self._names.fell_back(look.next_slot)
         if look.next_slot != self._place:
             self._clear = 0
         self._place = look.next_slot
@@ -391,7 +423,6 @@ class LakePublisher(Follower):
     ) -> None:
         self._note(after, view)
         self._published_s, self._waits, self._made = self._clock(), "", {}
-        self._behind_s = self._clock() if self._place < view.through else None
         self._events.info(
             "lake_published",
             table=self._table.where,

@@ -65,6 +65,16 @@ class StagedNames:
                 self._left.extend((due_s, record.seq, name) for name in names)
         self._known = end
 
+    def fell_back(self, next_slot: int) -> None:
+        """The table has lost slots that it had: their names stay, for they are published again.
+
+        Args:
+            next_slot: First slot that it does not have.
+        """
+        self._left = deque(each for each in self._left if each[1] < next_slot)
+        if self._known is not None:
+            self._known = min(self._known, next_slot)
+
     def remove(self, view: LogView, now_s: float) -> None:
         """Remove names whose time has come.
 

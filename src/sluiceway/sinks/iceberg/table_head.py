@@ -90,6 +90,7 @@ class HeadReader:
             for data, positions in found.items():
                 self._dead.setdefault(data, []).append(positions)
             self._applied[path] = frozenset(found)
+        # Rows of a file that is gone stay known: an older head may bring the file back.
 
     def dead(self, path: str) -> Positions:
         """Rows of a data file that are deleted at the head that was read last, rising."""

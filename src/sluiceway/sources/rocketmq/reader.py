@@ -264,7 +264,7 @@ class RocketMqSplitReader(SplitReader):
         return answer_failure(reply, where)
 
     def _take_messages(self, queue: _Queue, asked: int, messages: Sequence[StoredMessage]) -> None:
-        rows = list(messages)
+        rows = _from_offset(asked, messages)
         _assert_rising(queue, asked, rows)
         if queue.check is not None:
             rows = self._check_before(queue, rows)
@@ -372,6 +372,14 @@ class RocketMqSplitReader(SplitReader):
             queue = self._under_way.pop(key)
             queue.asked = None
             queue.pause(time.monotonic())
+
+
+def _from_offset(asked: int, messages: Sequence[StoredMessage]) -> list[StoredMessage]:
+    """The messages without those before an offset inside of a batch: it comes as it is stored."""
+    first = next((each for each in messages if each.offset >= asked), None)
+    if first is None:
+        return list(messages)
+    return [each for each in messages if each.offset >= asked or each.physical != first.physical]
 
 
 def _assert_rising(queue: _Queue, asked: int, rows: Sequence[StoredMessage]) -> None:

@@ -128,6 +128,24 @@ def test_replica_that_is_behind_says_nothing_about_the_log(fake: FakeRocketMq) -
     reader.close(reusable=True)
 
 
+@pytest.mark.parametrize("start", [1, 2, 3])
+def test_a_start_inside_of_a_batch_that_is_stored_as_one_is_read_from_there(
+    fake: FakeRocketMq, start: int
+) -> None:
+    fake.queues[0].add_batch(*bodies(3))
+    fake.queues[0].add(*bodies(2, 3))
+    before = reader_of(fake, Split(LOG, 0, stop_offset=start))
+    read_to_stop(before)
+    (end,) = before.ends()
+    before.close(reusable=True)
+    split = Split(LOG, start, stop_offset=5, leader_epoch=end.leader_epoch)
+    reader = reader_of(fake, split)
+    assert read_to_stop(reader).offsets() == list(range(start, 5))
+    (end,) = reader.ends()
+    reader.close(reusable=True)
+    assert (end.rows, end.gaps) == (5 - start, 0)
+
+
 def test_row_below_the_start_is_compared_with_its_mark(fake: FakeRocketMq) -> None:
     fake.queues[0].add(*bodies(4))
     reader = reader_of(fake, Split(LOG, 0, stop_offset=3))
