@@ -345,10 +345,8 @@ class World:
             found = self.lake.rows()
             state = lineage(self.lake.table().metadata, ours)
             if state is Lineage.GOOD:
-                # What others did is taken back: publishing goes on from there, and nobody comes
-                # back.
-                self._foreign = [row for row in self._foreign if row in found]
-                self._deleted.difference_update(found)
+                # What others did is taken back: publishing goes on, and nobody comes back.
+                self._accept()
             elif state is Lineage.LOST or found != before:
                 self._rolled_back = True
             self._forward, self._aimed = head.snapshot_id, target.snapshot_id
@@ -364,10 +362,17 @@ class World:
         if table.metadata.current_snapshot_id == self._aimed:
             table.manage_snapshots().set_current_snapshot(self._forward).commit()
             return
-        # What others did was taken back, and our snapshots are on top of that: it stays so.
-        kept = set(self.lake.rows())
-        self._deleted -= kept
-        self._foreign = [row for row in self._foreign if row in kept]
+        # Our snapshots are on top of what was taken back: it stays so.
+        self._accept()
+
+    def _accept(self) -> None:
+        """The owner wants what a reader finds now: others' rows and deletes that are undone."""
+        through = read_through(self.lake.table().metadata.properties, LEDGER, where="t")
+        last = -1 if through is None else through.slot
+        found = set(self.lake.rows())
+        gone = {row for row, slot in self._slots.items() if slot <= last} - found
+        self._deleted = (self._deleted - found) | gone
+        self._foreign = [row for row in self._foreign if row in found]
 
     def _swap(self, metadata: TableMetadata) -> None:
         table = self.lake.table()
