@@ -53,10 +53,10 @@ $(STAMP): $(PACKAGES) $(NATIVE_SOURCES) native/install.py
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
 	@$(BIN)/sluiceway demo
 
-# Four at a time: tests on servers wait more than they compute. Lint first, it is quick.
+# Five at a time: tests on servers wait more than they compute. Lint first, it is quick.
 test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end
 	@cd tests && ../$(BIN)/python -m tools.durations clear
-	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j4 test-groups; \
+	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 test-groups; \
 	  status=$$?; ../$(BIN)/python -m tools.durations; \
   echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm" >&2; exit $$status
 
