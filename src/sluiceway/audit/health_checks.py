@@ -4,7 +4,6 @@ Nothing is left behind; the store alone is written to, in a folder that is remov
 """
 
 import os
-import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +28,7 @@ from sluiceway.host.machine import (
     processes_limit,
 )
 from sluiceway.host.native_module import native_module
+from sluiceway.host.spark_master import STANDALONE, reachable_master
 from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import read_subject
 from sluiceway.sinks.hive.folder_catalog import FOLDER
@@ -43,7 +43,6 @@ _LEAST_DISK_BYTES, _LITTLE_DISK_BYTES = 256 * _MIB, 2048 * _MIB
 _LEAST_FILES, _FILES_OF_A_PROCESS = 512, 256
 _LEAST_PROCESSES = 512
 _CLOCK_S = 5.0
-_CONNECT_S = 5.0
 _TIMEOUT_S = 10.0
 
 
@@ -153,16 +152,14 @@ def _master(spec: JobSpec) -> Finding:
             return Finding("spark", master, Health.OK, f"{named[0]} is set")
         fix = "set HADOOP_CONF_DIR to the folder with yarn-site.xml"
         return Finding("spark", master, Health.BAD, "nothing says where YARN is", fix)
-    for server in master.removeprefix("spark://").split(","):
-        host, _, port = server.rpartition(":")
-        try:
-            with socket.create_connection((host.strip("[]"), int(port)), _CONNECT_S):
-                return Finding("spark", master, Health.OK, f"{server} takes connections")
-        except OSError as error:
-            why = error.strerror or str(error)
-    return Finding(
-        "spark", master, Health.BAD, f"no connection: {why}", "start it or correct run.master"
-    )
+    if not master.startswith(STANDALONE):
+        return Finding("spark", master, Health.SKIPPED, "Kubernetes is not asked")
+    try:
+        server = reachable_master(master)
+    except OSError as error:
+        found = f"no connection: {error.strerror or error}"
+        return Finding("spark", master, Health.BAD, found, "start it or correct run.master")
+    return Finding("spark", master, Health.OK, f"{server} takes connections")
 
 
 def _memory(spec: JobSpec) -> Finding:

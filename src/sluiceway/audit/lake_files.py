@@ -26,7 +26,11 @@ def lake_files(config: RouteConfig, below: str = "") -> TableFiles:
     try:
         table = catalog.load((config.hive.database, config.hive.table))
         if table is None:
-            raise TableNotFoundError("the catalog does not have the table", where=where)
+            raise TableNotFoundError(
+                "the catalog does not have the table",
+                where=where,
+                hint="`sluiceway run JOB` creates it; until then there is nothing to look at",
+            )
         metadata = table.metadata
         ledger = metadata.properties.get(LEDGER_PROPERTY, "").partition("@")[0]
         through = read_through(metadata.properties, ledger, where=where)

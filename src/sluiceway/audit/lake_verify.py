@@ -67,7 +67,7 @@ def verify_lake(config: RouteConfig, *, deep: bool) -> VerifyReport:
     """
     place = open_place(config)
     refuse_foreign_table(place)
-    report = VerifyReport(deep=deep)
+    report = VerifyReport(deep=deep, lake=True)
     ledger = _read(place, report)
     first = ledger.fold.first_fence
     catalog = open_catalog(dict(config.catalog.options), config.hive.timeout_s)

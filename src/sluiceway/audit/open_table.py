@@ -86,8 +86,13 @@ def open_table(config: RouteConfig) -> OpenTable:
     return OpenTable(config, table, metastore, storage, LedgerLayout(root, config.route))
 
 
-def refuse_lakes(routes: Iterable[RouteConfig], command: str) -> None:
+def refuse_lakes(routes: Iterable[RouteConfig], command: str, instead: str) -> None:
     """Refuse a command that moves partitions, which lake tables have none of.
+
+    Args:
+        routes: Of the job.
+        command: That is refused.
+        instead: What the user does.
 
     Raises:
         NotInThisVersionError: A route fills a lake table.
@@ -97,7 +102,7 @@ def refuse_lakes(routes: Iterable[RouteConfig], command: str) -> None:
             raise NotInThisVersionError(
                 f"`sluiceway {command}` does not know lake tables in this version",
                 where=f"{config.hive.database}.{config.hive.table}",
-                hint="small files are merged before they are visible; an engine rewrites the rest",
+                hint=instead,
             )
 
 

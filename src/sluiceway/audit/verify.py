@@ -61,6 +61,7 @@ class VerifyReport:
         foreign: Files and partitions that are not of this route's making; listed, not judged.
         moved: Partitions that a pattern of folders misses, as they were compacted.
         unchecked: What could not be compared, and why (offsets gone from the broker).
+        lake: Of a lake table: its snapshots were compared, neither a metastore nor the broker.
     """
 
     records: int = 0
@@ -85,6 +86,7 @@ class VerifyReport:
     problems: list[Problem] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
+    lake: bool = False
 
     @property
     def verified(self) -> bool:

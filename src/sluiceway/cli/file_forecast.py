@@ -23,6 +23,8 @@ class FileForecast:
         target_bytes: Size of a merged file.
         compacted: Whether partitions are merged before readers see them.
         remedy: What in the job file would have them merged.
+        snapshot_s: Of a lake table, whose files are merged as they are published: from one
+            snapshot to the next; None of a Hive table.
     """
 
     per_task: int
@@ -31,6 +33,7 @@ class FileForecast:
     target_bytes: int
     compacted: bool
     remedy: str = ""
+    snapshot_s: float | None = None
 
     @property
     def per_hour(self) -> int:
@@ -48,10 +51,17 @@ class FileForecast:
         if self.compacted:
             size = f"{self.target_bytes / _MIB:g} MiB"
             return f"{written}; merged into 1 for each {size} of a partition before it is ready"
+        if self.snapshot_s is not None:
+            return f"{written}; small ones of a partition are merged before their snapshot"
         return f"{written}; merged by the command `compact` only"
 
     def warning(self) -> str | None:
         """What readers would suffer from; None when it is no more than usual."""
+        if self.snapshot_s is not None:
+            snapshots = round(3600 / self.snapshot_s)
+            if snapshots <= MANY_FILES:
+                return None
+            return f"{snapshots:,} snapshots an hour: raise table.iceberg.publish_interval"
         if self.compacted or self.per_hour <= MANY_FILES:
             return None
         return (
@@ -80,6 +90,7 @@ def file_forecast(spec: "RouteSpec") -> FileForecast:
         remedy = "let partitions be announced and merged (block `ready`)"
     elif not announced:
         remedy = "show partitions when they are merged (`ready.visible: on_ready`)"
+    lake = spec.table.iceberg
     slots = re.fullmatch(r"local\[(\d+)\]", str(spec.run.master))
     return FileForecast(
         per_task=max(1, round(_HOUR_MS / spec.run.interval_ms)),
@@ -88,4 +99,5 @@ def file_forecast(spec: "RouteSpec") -> FileForecast:
         target_bytes=spec.files.target_size_bytes,
         compacted=announced and spec.files.compact == "before_ready",
         remedy=remedy,
+        snapshot_s=None if lake is None else lake.publish_interval_ms / 1000,
     )

@@ -14,6 +14,7 @@ from sluiceway.config.compile import (
     format_choice,
     revealed,
     source_access,
+    unfit_partition,
     why_no_files,
     why_no_rows,
 )
@@ -155,7 +156,11 @@ def _unfit_rows(job: LoadedJob) -> Iterator[Problem]:
             continue
         why = why_no_rows(route)
         if why is not None:
-            at = job.positions[number].key(("table",))
+            part = unfit_partition(route)
+            if part is None:
+                at = job.positions[number].key(("table",))
+            else:
+                at = job.positions[number].value(("table", "partition_by", part))
             yield Problem(at, f"expected columns that rows can be made of: {why}", "change them")
             continue
         why = why_no_files(route)

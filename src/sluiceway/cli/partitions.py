@@ -226,7 +226,11 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
         most = f"expected one line of 1 to {_MAX_REASON} characters"
         raise typer.BadParameter(most, param_hint="--reason")
     config = pick_route(_routes(job_file, route), route)
-    refuse_lakes((config,), "partitions forget")
+    refuse_lakes(
+        (config,),
+        "partitions forget",
+        "delete old rows with an engine, such as Spark's DELETE FROM",
+    )
     ledger = read_ledger(find_ledger(config))
     wanted = sorted({name.strip("/") for name in names})
     found = foresee(ledger.fold, wanted, drop=drop)

@@ -98,11 +98,7 @@ def _print(report: "VerifyReport", job_file: str) -> None:
     write(f"files       {files:>12,}  {how} {_word(report, 'file')}\n")
     if report.let_go:
         write(f"let go      {report.let_go:>12,}  dirty files of purged or replayed rows\n")
-    write(f"partitions  {report.partitions:>12,}  in the metastore {_word(report, 'partition')}\n")
-    if report.late_table is not None:
-        word = _word(report, "late table")
-        write(f"late rows   {report.late_rows:>12,}  shown by {report.late_table} {word}\n")
-    write(f"source      {'':>12}  identities and log ends {_word(report, 'source')}\n")
+    _print_places(report)
     if report.moved:
         command = typed("sluiceway files JOB", job_file)
         write(
@@ -121,6 +117,20 @@ def _print(report: "VerifyReport", job_file: str) -> None:
     if len(report.problems) > _SHOWN:
         write(f"... and {len(report.problems) - _SHOWN} more (-o json lists all)\n")
     write("verified\n" if report.verified else "NOT VERIFIED\n")
+
+
+def _print_places(report: "VerifyReport") -> None:
+    """What the catalog and the broker say, as far as they were asked."""
+    write = sys.stdout.write
+    if report.lake:
+        write(f"lake        {'':>12}  property and snapshots {_word(report, 'lake')}\n")
+        return
+    metastore = _word(report, "partition")
+    write(f"partitions  {report.partitions:>12,}  in the metastore {metastore}\n")
+    if report.late_table is not None:
+        word = _word(report, "late table")
+        write(f"late rows   {report.late_rows:>12,}  shown by {report.late_table} {word}\n")
+    write(f"source      {'':>12}  identities and log ends {_word(report, 'source')}\n")
 
 
 def _word(report: "VerifyReport", kind: str) -> str:

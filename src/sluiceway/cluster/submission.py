@@ -19,6 +19,7 @@ from sluiceway.cluster.supervised import begin_supervised, end_supervised
 from sluiceway.cluster.yarn import kill_on_yarn, submit_to_yarn, yarn_log, yarn_state
 from sluiceway.config.compile import revealed
 from sluiceway.errors import SubmissionError, WrongUsageError
+from sluiceway.host.spark_master import STANDALONE, reachable_master
 from sluiceway.spec.values import Secret
 
 NO_ENVIRONMENT = "none"
@@ -85,6 +86,16 @@ def submit(wanted: Wanted) -> Application:
             f"the master {wanted.master} does not run Python drivers on the cluster",
             hint="take `--deploy client`: a supervisor keeps the driver running on this machine",
         )
+    if wanted.master.startswith(STANDALONE):
+        # Spark would try for minutes, and its driver would count as running.
+        try:
+            reachable_master(wanted.master)
+        except OSError as error:
+            raise SubmissionError(
+                f"the master takes no connection: {error.strerror or error}",
+                where=wanted.master,
+                hint="start it, or correct run.master; `sluiceway doctor JOB` looks at the rest",
+            ) from error
     folder.make()
     environment = _environment(wanted)
     application = Application(

@@ -170,13 +170,26 @@ def why_no_rows(spec: RouteSpec) -> str | None:
     Called when a job file is checked, for routes that `choice_problems` has nothing against.
     Columns that come from the table are looked at when the route starts.
     """
+    return _row_problem(spec, _partition_rules(spec))
+
+
+def unfit_partition(spec: RouteSpec) -> int | None:
+    """Which partition column alone is what `why_no_rows` speaks of, counted from 0; or None."""
+    if _row_problem(spec, ()) is not None:
+        return None
+    rules = _partition_rules(spec)
+    unfit = (n for n, rule in enumerate(rules) if _row_problem(spec, (rule,)) is not None)
+    return next(unfit, None)
+
+
+def _row_problem(spec: RouteSpec, rules: tuple[PartitionRule, ...]) -> str | None:
     columns = row_columns(spec)
     if columns is None:
         return None
     return row_problem(
         Schema(payload_fields(columns)),
         _event_time_rule(spec),
-        _partition_rules(spec),
+        rules,
         row_choices(columns, spec.where),
         format_choice(spec),
     )

@@ -145,8 +145,13 @@ def _check_connections(data: Mapping[str, Any], positions: Positions) -> Iterato
             continue
         fitting = [name for name, found in connections.items() if kinds & mapping(found).keys()]
         kind = " or ".join([*built_in, *others])
-        text = f"expected the name of a {kind} connection, got {quoted(wanted)}"
-        todo = f"write one of: {', '.join(fitting)}" if fitting else f"add a {kind} connection"
+        article = "an" if kind.startswith(ICEBERG) else "a"
+        text = f"expected the name of {article} {kind} connection, got {quoted(wanted)}"
+        todo = (
+            f"write one of: {', '.join(fitting)}" if fitting else f"add {article} {kind} connection"
+        )
+        if parent == ("table", HIVE) and ICEBERG in mapping(connections.get(wanted)):
+            todo = "write `iceberg:` in place of `hive:`, or name a connection of that kind"
         yield Problem(positions.value((*parent, "connection")), text, todo)
 
 

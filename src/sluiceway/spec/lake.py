@@ -184,10 +184,14 @@ def named_meta(value: Any) -> Any:
 
 
 def field_name(column: str, transform: str) -> str:
-    """Name of a partition field, as Spark names it: `ts_hour`, `id_bucket_16`."""
+    """Name of a partition field, as Spark names it: `ts_hour`, `id_bucket_16`.
+
+    What is no transform has a name too, so that only the transform is told as wrong.
+    """
     if transform == "identity":
         return column
-    return f"{column}_{transform.replace('[', '_').rstrip(']')}".replace("truncate", "trunc")
+    words = re.sub(r"\W+", "_", transform).rstrip("_")
+    return f"{column}_{words}".replace("truncate", "trunc")
 
 
 def named_partitions(value: Any) -> Any:

@@ -297,6 +297,9 @@ def _problem(detail: ErrorDetails, path: Path, positions: Positions) -> Problem:
 def _meaning(detail: ErrorDetails, context: Mapping[str, Any]) -> tuple[str, str]:
     if "todo" in context:
         return str(context["expected"]), str(context["todo"])
+    if detail["type"] in ("greater_than_equal", "less_than_equal"):
+        bound = f"at least {context['ge']:,}" if "ge" in context else f"at most {context['le']:,}"
+        return f"a number of {bound}", "choose another one"
     if detail["type"] == "literal_error":
         choices = str(context["expected"]).replace("'", "`")
         return choices, "choose one" if " or " in choices else f"write {choices}"

@@ -23,6 +23,7 @@ def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator
         positions: Where things stand.
     """
     source = mapping(data, "source")
+    yield from _without_kafka(data, source, positions)
     topics = source.get("topics")
     pattern = pattern_of(topics)
     listed = topics if isinstance(topics, tuple) else ()
@@ -37,3 +38,24 @@ def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator
             text = f"expected a topic that the route does not take in, got {quoted(topic)}: {why}"
             todo = "name another topic, or leave this one out of the route's `topics`"
             yield Problem(positions.value(path), text, todo)
+
+
+def _without_kafka(
+    data: Mapping[str, Any], source: Mapping[str, Any], positions: Positions
+) -> Iterator[Problem]:
+    """What is fed to the source's own Kafka cluster, where the source is RocketMQ."""
+    name = source.get("connection")
+    found = mapping(data, "connections", name) if isinstance(name, str) else {}
+    if "rocketmq" not in found:
+        return
+    for key in mapping(data, "dirty", "store"):
+        path = ("dirty", "store", key)
+        text = "`dirty.store` of a topic or a table beside RocketMQ is not in this version"
+        todo = "remove it: dirty rows are kept beside the table"
+        yield Problem(positions.key(path), text, todo, not_yet=True)
+    for key in ("kafka", "counts"):
+        block = mapping(data, "ready", key)
+        if isinstance(block.get("topic"), str) and "connection" not in block:
+            text = "expected the key `connection` beside a RocketMQ source, got none"
+            todo = "name a Kafka connection: announcements and counts go through Kafka"
+            yield Problem(positions.key(("ready", key)), text, todo)

@@ -4,7 +4,7 @@ import re
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, model_validator
 
 from sluiceway.spec.block import Block
 from sluiceway.spec.values import Line, Secret, is_host_port, wrong
@@ -57,6 +57,15 @@ class S3Connection(Block):
     session_token: Secret | None = None
     profile: Line | None = None
     ca_file: AbsolutePath | None = None
+
+    @model_validator(mode="after")
+    def _whole_login(self) -> "S3Connection":
+        if (self.access_key is None) != (self.secret_key is None):
+            given, other = ("access_key", "secret_key")
+            if self.access_key is None:
+                given, other = other, given
+            raise wrong(f"`{other}` beside `{given}`", f"add `{other}`, or remove `{given}`")
+        return self
 
 
 class HdfsConnection(Block):

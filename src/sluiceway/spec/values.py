@@ -253,12 +253,18 @@ def _check_location(text: str) -> str:
     if scheme and scheme[1].lower() in _STORES:
         return _check_remote(text)
     if scheme and scheme[1].lower() in _LATER_STORES:
-        raise not_yet(f"a table on {scheme[1]}", "use a folder of a local or mounted file system")
+        raise not_yet(
+            f"a table on {scheme[1]}",
+            "use a local or mounted folder, hdfs:// or s3a://, or a storage plug-in",
+        )
     path = re.sub(r"^file:(//)?(?=/)", "", text)
     plain = path.isprintable() and not (path != text and re.search("[%?#]", path))
     parts = path.strip("/").split("/")
     if not path.startswith("/") or path.startswith("//") or not plain or {"", ".", ".."} & {*parts}:
-        raise wrong("an absolute folder, as a path or `file:` URI", "write it without `.`, `..`")
+        raise wrong(
+            "an absolute folder, as a path or `file:` URI",
+            "write it from the root, without `.`, `..`",
+        )
     return text
 
 

@@ -59,3 +59,13 @@ def test_compact_sums_up_many_partitions_that_are_left_for_one_reason(
     assert (rows[0] in shown, rows[-1] in shown) == (True, True)
     summed = ("11 partitions", "", "", "left: few and large enough")
     assert (summed in shown) == (number == 11)
+
+
+def test_verify_calls_nothing_of_a_lake_table_well_that_was_not_looked_at(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    verify._print(VerifyReport(lake=True), "job.yaml")
+    shown = capsys.readouterr().out
+    assert "property and snapshots ok" in shown
+    assert "metastore" not in shown
+    assert "log ends" not in shown

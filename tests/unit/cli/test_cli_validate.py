@@ -444,3 +444,62 @@ def test_summary_names_who_is_told_of_lineage(
     job.write_text(EXAMPLE.read_text() + f"lineage: {block}\n")
     assert run_command(["validate", str(job)]) == 0
     assert f"lineage     {words}\n" in capsys.readouterr().out
+
+
+LAKE = """\
+version: 1
+name: lake
+connections:
+  main: {kafka: {bootstrap_servers: "k1:9092"}}
+  lake: {iceberg: {sql: {uri: "sqlite:////srv/c.db", warehouse: "file:///srv/w"}}}
+source: {connection: main, topics: [orders]}
+format: {json: {}}
+table:
+  iceberg: {connection: lake, name: ods.orders, publish_interval: 30s}
+  columns: [{name: id, type: bigint}, {name: ts, type: timestamp}, {name: city, type: string}]
+  partition_by: [{column: id, transform: "bucket[4]"}, {column: ts, transform: hour}]
+run: {interval: 2s}
+"""
+
+
+def test_partition_column_that_no_row_fits_is_where_the_problem_is(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(LAKE.replace("column: ts", "column: city"))
+    assert run_command(["validate", str(job)]) == 3
+    shown = capsys.readouterr().err
+    assert f"{job}:11:56: " in shown
+    assert "hour does not take the column city, of type string" in shown
+
+
+def test_files_of_lake_tables_are_not_said_to_need_the_command_that_refuses_them(
+    job: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.write_text(LAKE)
+    assert run_command(["validate", str(job)]) == 0
+    shown = capsys.readouterr()
+    assert "merged before their snapshot" in shown.out
+    assert "compact" not in shown.out + shown.err
+    job.write_text(LAKE.replace("30s", "1s"))
+    assert run_command(["validate", str(job)]) == 0
+    assert "3,600 snapshots an hour: raise table.iceberg.publish_interval" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("was", "is_now", "told"),
+    [
+        ("interval: 2s", "slots: {min: 0, max: 4}, master: yarn", "a number of at least 1, got"),
+        ("interval: 2s", "max_unpublished: 100001", "a number of at most 100,000, got"),
+        ("source:", "  s: {s3: {access_key: a}}\nsource:", "`secret_key` beside `access_key`"),
+        ("source:", "  f: {folder: {path: a}}\nsource:", "write it from the root"),
+        ("source:", '  f: {folder: {path: "gs://b/a"}}\nsource:', "hdfs:// or s3a://"),
+    ],
+)
+def test_wrong_values_of_blocks_are_told_in_words_that_help(
+    job: Path, capsys: pytest.CaptureFixture[str], was: str, is_now: str, told: str
+) -> None:
+    job.write_text(LAKE.replace(was, is_now))
+    assert run_command(["validate", str(job)]) == 3
+    assert told in capsys.readouterr().err

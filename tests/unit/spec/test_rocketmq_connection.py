@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.config.compile import compile_route
-from sluiceway.errors import JobFileError
+from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.sources.rocketmq.frames import Credentials
 from sluiceway.sources.rocketmq.options import read_options
 from sluiceway.spec.loader import load_job
@@ -75,6 +75,16 @@ def test_stores_of_dirty_rows_that_need_numbers_or_kafka_are_refused(
     tmp_path: Path, store: str
 ) -> None:
     path = written(tmp_path, "{name_servers: [a:1]}", f"{{store: {store}}}")
-    with pytest.raises(JobFileError, match="dirty rows") as failure:
-        compile_route(load_job(path).spec.routes[0])
-    assert failure.value.where == "dirty.store"
+    with pytest.raises(NotInThisVersionError, match=r"job\.yaml:13:17: `dirty\.store` of"):
+        load_job(path)
+
+
+@pytest.mark.parametrize("block", ["kafka", "counts"])
+def test_announcements_and_counts_beside_rocketmq_name_a_kafka_connection(
+    tmp_path: Path, block: str
+) -> None:
+    path = written(tmp_path, "{name_servers: [a:1]}")
+    with path.open("a") as file:
+        file.write(f"ready: {{{block}: {{topic: told}}}}\n")
+    with pytest.raises(JobFileError, match="`connection` beside a RocketMQ source"):
+        load_job(path)

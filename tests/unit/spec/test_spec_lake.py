@@ -187,3 +187,20 @@ def test_how_long_snapshots_stay_and_whether_files_are_merged() -> None:
     assert (lake.compact, lake.keep_snapshots_s) == (False, 86_400.0)
     with pytest.raises(JobFileError):
         load(text.replace("keep_snapshots: 1d", "keep_snapshots: 1m"))
+
+
+def problems_of(text: str) -> str:
+    with pytest.raises(JobFileError) as failure:
+        load(text)
+    return f"{failure.value.message} {failure.value.hint}"
+
+
+def test_a_transform_that_is_none_is_the_only_problem() -> None:
+    told = problems_of(LAKE.replace("transform: hour", "transform: bucket(16)"))
+    assert "`bucket[N]` or `truncate[W]`, got `bucket(16)`" in told
+    assert "a name of letters" not in told
+
+
+def test_a_lake_connection_below_hive_is_told_with_the_key_to_write() -> None:
+    told = problems_of(LAKE.replace("iceberg: {connection: lake", "hive: {connection: lake"))
+    assert "got `lake`; write `iceberg:` in place of `hive:`" in told

@@ -202,7 +202,7 @@ def said_by(call: Callable[[], object]) -> str:
 @contextmanager
 def telling(place: str, name: Identifier) -> Iterator[None]:
     """Wrap a catalog client's errors: a refused login needs a person, all else is waited for."""
-    where = f"{'.'.join(name)} in the catalog {place}"
+    where = f"{'.'.join(name)} in the catalog {place}".removeprefix(". in ")
     try:
         yield
     except (Fatal, MetastoreUnavailableError):
@@ -230,7 +230,7 @@ def telling(place: str, name: Identifier) -> Iterator[None]:
             f"the catalog does not answer as it should: {type(error).__name__}: "
             f"{_first_line(error)}",
             where=where,
-            hint="waits and tries again; see the catalog's own log",
+            hint="check the connection's address and the catalog's own log; drivers try again",
         ) from error
 
 
