@@ -55,7 +55,7 @@ def maintain(
         raise WrongUsageError(
             "no route of the job fills a lake table",
             where=str(job_file),
-            hint="Hive tables have no snapshots; `sluiceway compact` merges their files",
+            hint="Hive tables have no snapshots; `sluiceway compact JOB` merges their files",
         )
     found = look_at_each(lakes, lambda each: _maintained(each, keep_s, dry_run=dry_run), output)
     if output.is_document:
