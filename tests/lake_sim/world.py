@@ -334,14 +334,14 @@ class World:
         """The owner makes an older snapshot current; the property stays."""
         table = self.lake.table()
         head = table.current_snapshot()
-        older = [each for each in table.metadata.snapshots if head and each is not head]
+        older = [each.snapshot_id for each in table.metadata.snapshots if head and each is not head]
         ours = read_through(table.metadata.properties, LEDGER, where="t")
         if self._rolled_back or not older or ours is None or head is None:
             return
         target = self.rng.choice(older)
         before = self.lake.rows()
         with suppress(CommitFailedException):
-            table.manage_snapshots().set_current_snapshot(target.snapshot_id).commit()
+            table.manage_snapshots().set_current_snapshot(target).commit()
             found = self.lake.rows()
             state = lineage(self.lake.table().metadata, ours)
             if state is Lineage.GOOD:
@@ -349,7 +349,7 @@ class World:
                 self._accept()
             elif state is Lineage.LOST or found != before:
                 self._rolled_back = True
-            self._forward, self._aimed = head.snapshot_id, target.snapshot_id
+            self._forward, self._aimed = head.snapshot_id, target
 
     def _come_back(self) -> None:
         """The owner puts things right, and the catalogs answer again."""

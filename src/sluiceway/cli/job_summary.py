@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Any
 
 from sluiceway.audit.plain_times import moment
 from sluiceway.cli.file_forecast import file_forecast
-from sluiceway.config.compile import revealed
 from sluiceway.spec.event_time import (
     DEFAULT_ARCHIVE_WINDOW_MS,
     TABLE_IN_NAME,
@@ -14,6 +13,7 @@ from sluiceway.spec.event_time import (
 from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
 from sluiceway.spec.http_receiver import url_host
 from sluiceway.spec.retention import duration_text
+from sluiceway.spec.values import Secret
 
 if TYPE_CHECKING:
     from sluiceway.spec.columns import SubjectColumns
@@ -80,7 +80,9 @@ def _line(name: str, text: str) -> str:
 def _lineage(told: "LineageSpec") -> str:
     how = f"every {duration_text(told.interval_ms)}"
     if told.http is not None:
-        return f"told to {url_host(revealed(told.http.url))}, {how}"
+        url = told.http.url
+        text = url.reveal() if isinstance(url, Secret) else url
+        return f"told to {url_host(text)}, {how}"
     return f"a line in {told.file.path}, {how}" if told.file is not None else how
 
 

@@ -59,7 +59,7 @@ def begun(root: Path) -> LedgerWriter:
 def held_by(writer: LedgerWriter, told: Told) -> HeldRoute:
     """A route of which only the ledger and the catalog's wishes are real."""
     owned = SimpleNamespace(fold=writer.fold, writer=writer, layout=writer.log.layout)
-    moved = SimpleNamespace(take_gone=set, take=lambda wanted, old: None)
+    moved = SimpleNamespace(take_gone=set, take=lambda wanted, old, through: None)
     schema = SimpleNamespace(owes_columns=lambda: False)
     others = dict.fromkeys(("housekeeper", "upkeep", "lanes", "dirty"), None)
     made: dict[str, Any] = {**others, "owned": owned, "moved": moved, "schema": schema}
