@@ -372,7 +372,8 @@ class World:
         found = set(self.lake.rows())
         gone = {row for row, slot in self._slots.items() if slot <= last} - found
         self._deleted = (self._deleted - found) | gone
-        self._foreign = [row for row in self._foreign if row in found]
+        # Rows that an earlier rollback has taken may be there again by a later one.
+        self._foreign = sorted(row for row in found if row >= _FOREIGN_FIRST)
 
     def _swap(self, metadata: TableMetadata) -> None:
         table = self.lake.table()
