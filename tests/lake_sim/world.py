@@ -326,9 +326,7 @@ class World:
             # Its files are gone with its snapshot: nobody could read it.
             return
         self._point_at(log[-1].metadata_file)
-        kept = set(self.lake.rows())
-        self._deleted -= kept
-        self._foreign = [row for row in self._foreign if row in kept]
+        self._accept()
 
     def _roll_back(self) -> None:
         """The owner makes an older snapshot current; the property stays."""
