@@ -7,13 +7,14 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 SEEDS = 8
-MUTANTS = ("head-of-now", "first-slot-left")
+MUTANTS = ("head-of-now", "first-slot-left", "replaced-twice", "ours-expired")
 MUTANT_SEEDS = 60
 # What the seeds have to have seen, or they show nothing.
 _SEEN = {
     "publish",
     "append_foreign",
     "compact_foreign",
+    "expired_ours",
     "expire",
     "roll_back",
     "refused_late",

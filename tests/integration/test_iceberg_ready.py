@@ -1,25 +1,21 @@
 """A lake table whose hours are announced, whose dirty rows are replayed, as its user sees it."""
 
 import json
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.job.stop import StopSignal
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import COLUMNS, LakeJob, write_lake_job
 from tools.lake_orders import START_MS, order
 from tools.receiving import hook_server
+from tools.running_lake import running, wait_for
 from tools.topic_writer import TopicWriter
 
 HOUR_MS = 3_600_000
-PATIENCE_S = 120.0
 BY_EVENT_HOUR = '[{name: dt, event_time: "yyyyMMdd"}, {name: hr, event_time: "HH"}]'
 TIMES = "{field: ts, out_of_orderness: 0s, idle_after: 30d}"
 EIGHT, NINE, TEN = (f"dt=20261120/hr={hour:02d}" for hour in (8, 9, 10))
@@ -36,36 +32,6 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
         return json.loads(capsys.readouterr().out)
 
     return run
-
-
-@contextmanager
-def running(job: LakeJob) -> Iterator[None]:
-    """The job in a thread, stopped after the block; its error comes out."""
-    stop, errors = StopSignal(), []
-
-    def go() -> None:
-        try:
-            job.run(stop, bounded=False)
-        except BaseException as error:  # noqa: BLE001 - told by the test's own thread
-            errors.append(error)
-
-    thread = threading.Thread(target=go)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.ask()
-        thread.join(PATIENCE_S)
-    assert not thread.is_alive()
-    assert errors == []
-
-
-def wait_for(holds: Callable[[], object]) -> None:
-    """Until it holds."""
-    until = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.2)
 
 
 def ready_tags(job: LakeJob) -> dict[str, int]:

@@ -5,21 +5,39 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from sluiceway.ledger.follower import LogView
-from sluiceway.sinks.iceberg import commit_request, lake_table, publisher
+from sluiceway.sinks.iceberg import (
+    commit_request,
+    compaction,
+    expiring,
+    lake_table,
+    publisher,
+)
+from sluiceway.sinks.iceberg.compaction import LakeCompaction
+from sluiceway.sinks.iceberg.expiry import due_expiry, unnamed_files
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch, next_batch
 from sluiceway.sinks.iceberg.lake_table import LakeTable
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.publisher import LakePublisher
+from sluiceway.sinks.iceberg.replace_request import replace_request
+from sluiceway.sinks.iceberg.table_head import Head
+from sluiceway.sinks.iceberg.through import property_name
+from tools.ledger_records import LEDGER
 
 _REQUIREMENTS = commit_request.requirements_of
 _NEXT = next_batch
 _TRY = LakePublisher._try
 _SEND = LakeTable.send
 _PUBLISH = LakePublisher._publish
+_CARRIED = LakeCompaction._carried
+_LIVE = LakeCompaction._live
+_REPLACE = replace_request
+_DUE = due_expiry
+_UNNAMED = unnamed_files
 
 
 def without_head(metadata: TableMetadata) -> Any:
@@ -102,6 +120,60 @@ def cleaned_up(self: LakePublisher, table: Any, batch: LakeBatch, view: LogView)
     return said
 
 
+def deletes_forgotten(self: LakeCompaction, each: Any, head: Head) -> Any:
+    """Rows that others deleted while a file was written anew are alive in it."""
+    carry, why = _CARRIED(self, each, head)
+    return carry[:0], why
+
+
+def old_places(self: LakeCompaction, each: Any, head: Head) -> Any:
+    """Rows that others deleted meanwhile are looked for in the new file where they were."""
+    carry, why = _CARRIED(self, each, head)
+    if why or not len(carry):
+        return carry, why
+    now = [np.setdiff1d(self._heads.dead(uri), source.dead) for uri, source in each.sources.items()]
+    return np.unique(np.concatenate(now)), why
+
+
+def replaced_twice(self: LakeCompaction, each: Any, head: Head) -> Any:
+    """Files need not be live any more to be replaced."""
+    carry, why = _CARRIED(self, each, head)
+    return carry, "" if "others have replaced" in why else why
+
+
+def dead_written(self: Any, uri: str, head: Head) -> Any:
+    """Rows that were deleted before are written into the new file."""
+    return replace(_LIVE(self, uri, head), dead=np.empty(0, np.int64))
+
+
+def property_again(table: Any, change: Any, entries: Any, ledger: str) -> Any:
+    """A compaction sets the property, as it was read some time before."""
+    made = _REPLACE(table, change, entries, ledger)
+    name = property_name(LEDGER)
+    told = SetPropertiesUpdate(updates={name: table.metadata.properties.get(name, "")})
+    kept = tuple(each for each in made.requirements if not isinstance(each, AssertRefSnapshotId))
+    return replace(made, updates=(*made.updates, told), requirements=kept)
+
+
+def ours_expired(metadata: TableMetadata, through: Any, **given: Any) -> Any:
+    """Our last snapshot goes as others do."""
+    return _DUE(metadata, replace(through, sequence_number=1 << 60), **given)
+
+
+def live_removed(before: Any, after: Any, expiry: Any) -> Any:
+    """What an expired snapshot has added goes, whoever names it still."""
+    found = _UNNAMED(before, after, expiry)
+    ids = set(expiry.snapshots)
+    added = {
+        entry.data_file.file_path
+        for each in before.metadata.snapshots
+        if each.snapshot_id in ids
+        for manifest in each.manifests(before.io)
+        for entry in manifest.fetch_manifest_entry(before.io)
+    }
+    return replace(found, data=tuple(added))
+
+
 Patch = tuple[object, str, object]
 MUTANTS: dict[str, Sequence[Patch]] = {
     "without-head": [(commit_request, "requirements_of", without_head)],
@@ -112,6 +184,13 @@ MUTANTS: dict[str, Sequence[Patch]] = {
     "first-slot-left": [(publisher, "next_batch", first_slot_left)],
     "empty-is-through": [(publisher, "next_batch", empty_is_through)],
     "expired-is-lost": [(lake_table, "lineage", expired_is_lost)],
+    "deletes-forgotten": [(LakeCompaction, "_carried", deletes_forgotten)],
+    "old-places": [(LakeCompaction, "_carried", old_places)],
+    "replaced-twice": [(LakeCompaction, "_carried", replaced_twice)],
+    "dead-written": [(LakeCompaction, "_live", dead_written)],
+    "property-again": [(compaction, "replace_request", property_again)],
+    "ours-expired": [(expiring, "due_expiry", ours_expired)],
+    "live-removed": [(expiring, "unnamed_files", live_removed)],
     "cleaned-up": [(LakePublisher, "_try", cleaned_up)],
 }
 

@@ -8,8 +8,8 @@ may publish, and held requests may land. All of it is drawn from one seed, in on
 
 import random
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from sluiceway.errors import (
 from sluiceway.sinks.iceberg import lake_batch, publisher
 from sluiceway.sinks.iceberg.catalogs import Identifier, said_by
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
+from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan, merge_files
 from sluiceway.sinks.iceberg.through import property_name, read_through
 from sluiceway.storage.local import LocalStorage
@@ -96,9 +97,11 @@ class World:
         self.held: list[tuple[Table, CommitRequest]] = []
         self._catalogs: list[SimCatalog] = []
         self._publishers: list[PublisherUnderTest] = []
-        self._forward = 0
+        self._forward = self._aimed = 0
         self._slots: dict[int, int] = {}
         self._foreign: list[int] = []
+        self._deleted: set[int] = set()
+        self._compacting = False
         self._next_foreign = _FOREIGN_FIRST
         self._busy = False
         self._active: PublisherUnderTest | None = None
@@ -112,6 +115,9 @@ class World:
             (1, self._land),
             (1, self._append_foreign),
             (1, self._compact_foreign),
+            (1.5, self._compact_ours),
+            (1, self._expire_ours),
+            (1, self._delete_foreign),
             (0.6, self._expire),
             (0.4, self._put_back_older),
             (0.4, self._roll_back),
@@ -145,7 +151,9 @@ class World:
         through = read_through(table.metadata.properties, LEDGER, where="t")
         last = -1 if through is None else through.slot
         found = Counter(self.lake.rows())
-        ours = Counter(row for row, slot in self._slots.items() if slot <= last)
+        ours = Counter(
+            row for row, slot in self._slots.items() if slot <= last and row not in self._deleted
+        )
         theirs = Counter({row: found[row] for row in self._foreign if row in found})
         if self._rolled_back:
             # The owner has taken rows away; nobody may put more of them there than there were.
@@ -239,6 +247,57 @@ class World:
         with suppress(CommitFailedException):
             table.overwrite(table.scan().to_arrow())
 
+    def _compact_ours(self) -> None:
+        """Small files come, are written anew, and are put into the table some time later."""
+        if self._compacting:
+            return
+        for _ in range(2):
+            self._commit()
+            self._publish()
+        catalog = SimCatalog(self)
+        self._catalogs.append(catalog)
+        compaction = self.lake.compaction(catalog=catalog)
+        self._compacting = True
+        with self._quiet_errors():
+            compaction.begin(compaction.look(all_of_them=True)[0])
+        for _ in range(self.rng.choice((0, 1, 1, 2, 4))):
+            self._act(self._actions)
+        with self._quiet_errors():
+            done = compaction.finish()
+            good = sum(not each.left for each in done)
+            self.seen["compacted"] += good
+            self.seen["compaction_left"] += len(done) - good
+        self._compacting = False
+
+    def _expire_ours(self) -> None:
+        """All snapshots go that may, and their files for good."""
+        catalog = SimCatalog(self)
+        self._catalogs.append(catalog)
+        with self._quiet_errors():
+            done = self.lake.expiry(catalog).expire(0.0)
+            self.seen["expired_ours"] += done.snapshots
+            self.seen["files_removed"] += done.data_files
+
+    @contextmanager
+    def _quiet_errors(self) -> Iterator[None]:
+        """What a call may end with when the catalog is away, or the owner has rolled back."""
+        try:
+            yield
+        except TableHistoryError as error:
+            if not self._rolled_back:
+                raise ViolationError(f"halted, and nobody rolled back: {error}") from error
+        except (MetastoreUnavailableError, StorageUnavailableError):
+            self.seen["compaction_waits"] += 1
+
+    def _delete_foreign(self) -> None:
+        """Another writer deletes a row of ours by its place."""
+        rows = sorted({*self.lake.rows()} & self._slots.keys())
+        if not rows or self._rolled_back:
+            return
+        row = self.rng.choice(rows)
+        if self.lake.delete_foreign(row):
+            self._deleted.add(row)
+
     def _expire(self) -> None:
         """All snapshots but the newest go, as Spark does it: parents stay named."""
 
@@ -262,9 +321,12 @@ class World:
         if property_name(LEDGER) not in older.properties:
             # As if nothing had ever been published: told from a table that was emptied by nobody.
             return
+        held = {each.snapshot_id for each in table.metadata.snapshots}
+        if older.current_snapshot_id not in held:
+            # Its files are gone with its snapshot: nobody could read it.
+            return
         self._point_at(log[-1].metadata_file)
-        kept = set(self.lake.rows())
-        self._foreign = [row for row in self._foreign if row in kept]
+        self._accept()
 
     def _roll_back(self) -> None:
         """The owner makes an older snapshot current; the property stays."""
@@ -278,9 +340,14 @@ class World:
         before = self.lake.rows()
         with suppress(CommitFailedException):
             table.manage_snapshots().set_current_snapshot(target).commit()
-            if self.lake.rows() != before:
+            found = self.lake.rows()
+            state = lineage(self.lake.table().metadata, ours)
+            if state is Lineage.GOOD:
+                # What others did is taken back: publishing goes on, and nobody comes back.
+                self._accept()
+            elif state is Lineage.LOST or found != before:
                 self._rolled_back = True
-            self._forward = head.snapshot_id
+            self._forward, self._aimed = head.snapshot_id, target
 
     def _come_back(self) -> None:
         """The owner puts things right, and the catalogs answer again."""
@@ -289,8 +356,22 @@ class World:
         if not self._rolled_back:
             return
         table = self.lake.table()
-        table.manage_snapshots().set_current_snapshot(self._forward).commit()
         self._rolled_back = False
+        if table.metadata.current_snapshot_id == self._aimed:
+            table.manage_snapshots().set_current_snapshot(self._forward).commit()
+            return
+        # Our snapshots are on top of what was taken back: it stays so.
+        self._accept()
+
+    def _accept(self) -> None:
+        """The owner wants what a reader finds now: others' rows and deletes that are undone."""
+        through = read_through(self.lake.table().metadata.properties, LEDGER, where="t")
+        last = -1 if through is None else through.slot
+        found = set(self.lake.rows())
+        gone = {row for row, slot in self._slots.items() if slot <= last} - found
+        self._deleted = (self._deleted - found) | gone
+        # Rows that an earlier rollback has taken may be there again by a later one.
+        self._foreign = sorted(row for row in found if row >= _FOREIGN_FIRST)
 
     def _swap(self, metadata: TableMetadata) -> None:
         table = self.lake.table()
@@ -319,7 +400,7 @@ class World:
             self._come_back()
             self.check()
         found = Counter(self.lake.rows())
-        wanted = Counter([*self._slots, *self._foreign])
+        wanted = Counter([*(self._slots.keys() - self._deleted), *self._foreign])
         if found != wanted:
             raise ViolationError(
                 f"at the end {dict(found - wanted)} too much, {dict(wanted - found)} too little"

@@ -117,13 +117,15 @@ def write_lake_job(  # noqa: PLR0913 - a test names what it changes
     interval: str = "0.5s",
     payload: str = "json: {tombstones: skip}",
     key: str = "",
+    connections: str = "",
+    location: str = "",
 ) -> LakeJob:
     (folder / "warehouse").mkdir(exist_ok=True)
     sql = f'sql: {{uri: "sqlite:///{folder}/catalog.db", warehouse: "file://{folder}/warehouse"}}'
     connection = sql
     if metastore:
         connection = f'hive: {{uri: "{metastore}"}}'
-        iceberg += f', location: "file://{folder}/warehouse/{topic}"'
+        iceberg += f', location: "{location or f"file://{folder}/warehouse/{topic}"}"'
     if rest:
         connection = f'rest: {{uri: "{rest}"}}'
     table = f"ods.{topic.replace('-', '_')}"
@@ -133,6 +135,7 @@ name: {topic.replace("_", "-")}
 connections:
   main: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
   lake: {{iceberg: {{{connection}}}}}
+{connections}
 source: {{connection: main, topics: [{topic}], start: earliest}}
 format: {{{payload}}}
 table:

@@ -3,11 +3,12 @@
 The catalog may lose answers, hold requests and let them land later, or twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
@@ -24,8 +25,16 @@ from sluiceway.sinks.files.registry import open_format
 from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, LibraryCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
-from sluiceway.sinks.iceberg.publisher import LakePublisher
+from sluiceway.sinks.iceberg.compaction import LakeCompaction, Rewriting
+from sluiceway.sinks.iceberg.expiring import LakeExpiry
+from sluiceway.sinks.iceberg.keyed_files import FilePlace
+from sluiceway.sinks.iceberg.lake_table import LakeTable, hashes_of
+from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher
+from sluiceway.sinks.iceberg.replace_request import replace_request
+from sluiceway.sinks.iceberg.rewrite_live import RewritePlan, rewrite_live
 from sluiceway.sinks.iceberg.table import IcebergTableSink
+from sluiceway.sinks.iceberg.table_head import HeadReader
+from sluiceway.sinks.iceberg.upsert_request import TableChange
 from sluiceway.sinks.lake_options import LakeField, LakeOptions
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
@@ -35,6 +44,23 @@ from tools.ledger_records import LEDGER, data, fence, sources, span
 NAME: Identifier = ("ods", "t")
 COLUMNS = Schema((Field("n", IntegerType(64)), Field("app", StringType())))
 BY_APP = LakeOptions(fields=(LakeField("app", "app"),), publish_interval_s=0.0)
+
+
+class RewrittenHere:
+    """Files are written anew in this process: another one costs a second."""
+
+    def __init__(self, plan: RewritePlan) -> None:
+        self._answer = rewrite_live(plan, LocalStorage())
+
+    def is_over(self) -> bool:
+        return True
+
+    def answer(self, timeout_s: float) -> object:
+        del timeout_s
+        return self._answer
+
+    def end(self) -> None:
+        """Nothing is under way."""
 
 
 class FaultyCatalog(LibraryCatalog):
@@ -165,6 +191,57 @@ class LakeUnderTest:
         (table,) = sink.followers(route)
         assert isinstance(table, LakePublisher)
         return PublisherUnderTest(self, table)
+
+    def compaction(
+        self,
+        begin: Callable[[RewritePlan], Rewriting] = RewrittenHere,
+        catalog: LakeCatalog | None = None,
+    ) -> LakeCompaction:
+        """As a driver or the command makes it, but for the process that writes files."""
+        return LakeCompaction(
+            self._followed(catalog),
+            self._place(),
+            LEDGER,
+            hashes_of(self.log),
+            target_bytes=self.options.target_bytes,
+            events=stderr_log(level="error"),
+            begin=begin,
+        )
+
+    def expiry(self, catalog: LakeCatalog | None = None, least: int = 1) -> LakeExpiry:
+        """As a driver or the command makes it, but for how many snapshots always stay."""
+        table, events = self._followed(catalog), stderr_log(level="error")
+        return LakeExpiry(table, self._place(), hashes_of(self.log), events, least=least)
+
+    def _followed(self, catalog: LakeCatalog | None) -> LakeTable:
+        return LakeTable(
+            catalog or LibraryCatalog(self.client, "sqlite"),
+            NAME,
+            self.state.identity.uuid,
+            ledger=LEDGER,
+            ledger_property=f"{LEDGER}@{self.state.identity.location}",
+        )
+
+    def _place(self) -> LakePlace:
+        location = self.state.identity.location
+        return LakePlace(self.log.storage, location.removeprefix("file://"), location)
+
+    def delete_foreign(self, row: int) -> bool:
+        """Another writer deletes a row by its place; whether it was there and still is not."""
+        table = self.table()
+        place = FilePlace(
+            self.log.storage, table.location().removeprefix("file://"), table.location(), "zstd"
+        )
+        heads = HeadReader(place.read_deletes)
+        head = heads.read(table)
+        for path, entry in head.data.items():
+            found = place.read_rows(path, np.empty(0, np.int64))["n"].to_numpy()
+            dead = np.setdiff1d(np.flatnonzero(found == row), heads.dead(path))
+            if len(dead):
+                change = TableChange((), (place.place_deletes({path: dead}, entry),))
+                request = replace_request(table, change, head.entries, "another")
+                return not LibraryCatalog(self.client, "sqlite").send(table, request)
+        return False
 
     def faulty(self) -> FaultyCatalog:
         """A client of the catalog whose requests go astray."""

@@ -1,6 +1,6 @@
 """Checks of one route's lake table: property, snapshots and files against the ledger."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from sluiceway.sinks.iceberg.catalogs import open_catalog
 from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.through import (
+    SUMMARY_COMPACTION,
     SUMMARY_FROM,
     SUMMARY_LEDGER,
     SUMMARY_THROUGH,
@@ -148,20 +149,36 @@ def _ours(table: Any, ledger: str) -> Iterator[tuple[int, int, int, int]]:
 def _check_snapshots(
     table: Any, uuid: str, ledger: _Ledger, report: VerifyReport, *, counted: bool
 ) -> None:
-    behind: int | None = None
-    known = set()
+    ends: dict[int, int] = {}
     for first, last, rows, name in _ours(table, uuid):
-        known.add(name)
         where = f"snapshot {name}"
+        behind = _slot_behind(table, name, ends)
         if behind is not None and first != behind + 1:
             report.add(_LAKE, where, f"it begins at slot {first}, the one before ends at {behind}")
         if counted and rows != ledger.rows_of(first, last):
             said = f"it added {rows} rows, slots {first} to {last} have"
             report.add(_LAKE, where, f"{said} {ledger.rows_of(first, last)}")
-        behind = last
+        ends[name] = last
     for snapshot in table.metadata.snapshots:
-        if snapshot.snapshot_id not in known:
+        if snapshot.snapshot_id not in ends and not _is_compaction(snapshot, uuid):
             report.foreign.append(f"snapshot {snapshot.snapshot_id}: {operation_of(snapshot)}")
+
+
+def _slot_behind(table: Any, name: int, ends: Mapping[int, int]) -> int | None:
+    """Last slot of our snapshot before another one; None when what lies between was expired."""
+    snapshot = table.metadata.snapshot_by_id(name)
+    while snapshot is not None and snapshot.parent_snapshot_id is not None:
+        parent = snapshot.parent_snapshot_id
+        if parent in ends:
+            return ends[parent]
+        snapshot = table.metadata.snapshot_by_id(parent)
+    return None
+
+
+def _is_compaction(snapshot: Snapshot, ledger: str) -> bool:
+    """Whether we have made it to have fewer files."""
+    told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+    return told.get(SUMMARY_COMPACTION) == ledger
 
 
 def operation_of(snapshot: Snapshot) -> str:

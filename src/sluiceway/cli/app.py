@@ -65,6 +65,7 @@ VERBS = (
     Verb("files", "List the files of a table.", "sluiceway.cli.files"),
     Verb("dirty", "Show rows that could not be converted; replay them.", "sluiceway.cli.dirty"),
     Verb("compact", "Merge small files of partitions.", "sluiceway.cli.compact"),
+    Verb("maintain", "Merge small files, expire old snapshots.", "sluiceway.cli.maintain"),
     Verb("serve", "Show jobs, hours and dirty rows in a browser.", "sluiceway.cli.serve"),
     Verb("submit", "Start a job that goes on by itself.", "sluiceway.cli.submit"),
     Verb("list", "List the submitted jobs.", "sluiceway.cli.list"),

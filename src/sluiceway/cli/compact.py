@@ -42,7 +42,7 @@ def compact(
     ] = None,
     route: OnlyRoute = None,
     all_closed: Annotated[
-        bool, typer.Option("--all-closed", help="All partitions that are closed.")
+        bool, typer.Option("--all-closed", help="All that are closed; all of a lake table.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be done.")
@@ -51,14 +51,16 @@ def compact(
 ) -> None:
     """Merge the files of partitions into few large ones, with the same rows in the same order.
 
-    A driver that runs does it beside its epochs; else this process does. Readers find the new
-    files at once; the old ones stay for an hour. Safe to interrupt and to repeat: a driver that
-    was asked goes on, and a partition whose files are few and large is left alone.
+    A driver that runs does it beside its epochs; else this process does. Of a lake table this
+    process does it always, and --all-closed is all partitions. Readers find the new files at once;
+    the old ones stay for an hour, of a lake table as long as its snapshots. Safe to interrupt and
+    to repeat: a driver that was asked goes on, and a partition whose files are few and large is
+    left alone.
 
     $ sluiceway compact orders.yaml dt=20261120
     $ sluiceway compact orders.yaml --all-closed --dry-run
     """
-    from sluiceway.audit.open_table import open_ledger, refuse_lakes  # noqa: PLC0415
+    from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
     from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
@@ -69,11 +71,6 @@ def compact(
     routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
     if route is not None or len(routes) == 1 or names:
         routes = (pick_route(routes, route),)
-    refuse_lakes(
-        routes,
-        "compact",
-        "small files are merged before they are visible; an engine rewrites the rest",
-    )
     ledgers = [(config, open_ledger(config)) for config in routes]
     if dry_run:
         _tell_foreseen(ledgers, names, output)
@@ -88,11 +85,9 @@ def _tell_foreseen(
     names: tuple[str, ...],
     output: OutputFormat,
 ) -> None:
-    from sluiceway.operate.compact import foresee  # noqa: PLC0415
-
     shown = []
     for config, ledger in ledgers:
-        found = foresee(ledger.fold, names, config.rolling.target_bytes)
+        found = _foreseen(config, ledger, names)
         shown.append({"route": config.route, "partitions": [asdict(each) for each in found]})
         if output is OutputFormat.TABLE:
             left = [each.left for each in found]
@@ -101,6 +96,24 @@ def _tell_foreseen(
         print_document({"dry_run": True, "routes": shown}, output)
     else:
         sys.stdout.write("nothing was changed\n")
+
+
+def _foreseen(
+    config: "RouteConfig", ledger: "OpenLedger", names: tuple[str, ...]
+) -> "Sequence[Foreseen]":
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.operate.compact import foresee  # noqa: PLC0415
+
+    if config.hive.lake is None:
+        return foresee(ledger.fold, names, config.rolling.target_bytes)
+    fence = ledger.fold.first_fence
+    if fence is None:
+        return ()
+    # Clients of lake catalogs take a second to import.
+    from sluiceway.operate.lake_compact import FencedLog, foresee_lake  # noqa: PLC0415
+
+    log = stderr_log(level="warning")
+    return foresee_lake(config, FencedLog(ledger.log, fence.ledger), names, log)
 
 
 def _foreseen_cells(each: "Foreseen") -> tuple[str, ...]:
@@ -114,30 +127,12 @@ def _carry_out(
     output: OutputFormat,
 ) -> bool:
     """Have it done, route by route; whether anything failed."""
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
-    from sluiceway.operate.compact import carry_out  # noqa: PLC0415
-    from sluiceway.upkeep.compact_requests import (  # noqa: PLC0415
-        COMPACT,
-        CompactAnswer,
-        CompactRequest,
-        Outcome,
-    )
-    from sluiceway.upkeep.requests import REQUEST_VERSION  # noqa: PLC0415
+    from sluiceway.upkeep.compact_requests import Outcome  # noqa: PLC0415
 
-    operator = f"{getpass.getuser()}@{socket.gethostname()}"
     shown: list[dict[str, Any]] = []
     failed = False
     for config, ledger in ledgers:
-        fence = ledger.fold.first_fence
-        if fence is None:
-            # No driver has ever filled the table: there is nothing to merge, and none to ask.
-            answer = CompactAnswer(finished=True, partitions=(), waiting=0)
-        else:
-            request = CompactRequest(REQUEST_VERSION, fence.ledger, COMPACT, operator, names)
-            watch = _Progress(config.route)
-            log = stderr_log(level="warning")
-            answer = carry_out(config, ledger.log, request, watch, log)
-            watch.end()
+        answer = _carried_out(config, ledger, names)
         failed = failed or any(each.outcome == Outcome.FAILED for each in answer.partitions)
         if output is OutputFormat.TABLE:
             left = [_left(each) for each in answer.partitions]
@@ -149,6 +144,38 @@ def _carry_out(
     if output.is_document:
         print_document({"dry_run": False, "routes": shown}, output)
     return failed
+
+
+def _carried_out(
+    config: "RouteConfig", ledger: "OpenLedger", names: tuple[str, ...]
+) -> "CompactAnswer":
+    """What became of a route's partitions."""
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.operate.compact import carry_out  # noqa: PLC0415
+    from sluiceway.upkeep.compact_requests import (  # noqa: PLC0415
+        COMPACT,
+        CompactAnswer,
+        CompactRequest,
+    )
+    from sluiceway.upkeep.requests import REQUEST_VERSION  # noqa: PLC0415
+
+    fence = ledger.fold.first_fence
+    if fence is None:
+        # No driver has ever filled the table: there is nothing to merge, and none to ask.
+        return CompactAnswer(finished=True, partitions=(), waiting=0)
+    watch, log = _Progress(config.route), stderr_log(level="warning")
+    try:
+        if config.hive.lake is not None:
+            # Clients of lake catalogs take a second to import.
+            from sluiceway.operate.lake_compact import FencedLog, compact_lake  # noqa: PLC0415
+
+            fenced = FencedLog(ledger.log, fence.ledger)
+            return compact_lake(config, fenced, names, watch, log)
+        operator = f"{getpass.getuser()}@{socket.gethostname()}"
+        request = CompactRequest(REQUEST_VERSION, fence.ledger, COMPACT, operator, names)
+        return carry_out(config, ledger.log, request, watch, log)
+    finally:
+        watch.end()
 
 
 def _done_cells(each: "PartitionDone") -> tuple[str, ...]:

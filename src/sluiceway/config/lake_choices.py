@@ -6,11 +6,17 @@ from sluiceway.config.schema_formats import record_keys
 from sluiceway.config.stores import route_stores
 from sluiceway.errors import JobFileError
 from sluiceway.sinks.lake_options import IDENTITY, LakeField, LakeOptions
+from sluiceway.sinks.lake_stores import (
+    FILE_ACCESS,
+    FILE_ACCESS_PROPERTY,
+    STORES_PROPERTY,
+    stores_setting,
+)
 from sluiceway.sinks.registry import ICEBERG, CatalogAccess
 from sluiceway.spec.lake import GlueCatalog, HiveCatalog, IcebergConnection, RestCatalog, SqlCatalog
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.table import PartitionSpec
-from sluiceway.storage.access import S3
+from sluiceway.storage.access import S3, Stores
 from sluiceway.worker.plan import KeyForm, KeyRule
 
 _S3_NAMES = {
@@ -44,6 +50,8 @@ def lake_options(spec: RouteSpec) -> LakeOptions | None:
         offset_column=_record_column(spec, "offset"),
         partition_column=_record_column(spec, "partition"),
         topic_column=_record_column(spec, "topic"),
+        keep_snapshots_s=None if lake.keep_snapshots_ms is None else lake.keep_snapshots_ms / 1000,
+        compact=spec.files.compact != "never" and not spec.table.key,
     )
 
 
@@ -93,13 +101,17 @@ def lake_access(spec: RouteSpec, revealed: Callable[[object], str]) -> CatalogAc
         raise JobFileError("table.iceberg.connection names no iceberg connection")
     settings = _settings(connection)
     texts = {name: revealed(value) for name, value in settings.items() if value is not None}
-    texts = {**_file_access(spec), **texts}
+    stores = route_stores(spec)
+    if FILE_ACCESS_PROPERTY not in texts and not any(name.startswith("s3.") for name in texts):
+        # Metadata files are reached as data files are.
+        texts |= {FILE_ACCESS_PROPERTY: FILE_ACCESS, STORES_PROPERTY: stores_setting(stores)}
+    texts = {**_client_access(stores), **texts}
     return CatalogAccess(ICEBERG, tuple(sorted(texts.items())))
 
 
-def _file_access(spec: RouteSpec) -> dict[str, str]:
-    """How the client of the catalog reaches metadata files on S3: as the tasks reach data files."""
-    held = dict(route_stores(spec).access(S3).options)
+def _client_access(stores: Stores) -> dict[str, str]:
+    """What the client's own file access needs for S3, where the connection has settings for it."""
+    held = dict(stores.access(S3).options)
     found = {f"s3.{theirs}": held[ours] for ours, theirs in _S3_NAMES.items() if ours in held}
     if held.get("path_style") != "true" and "endpoint" in held:
         found["s3.force-virtual-addressing"] = "true"

@@ -42,6 +42,9 @@ class LakeOptions:
         offset_column: Of the record that a row is from; empty without a key, which needs it.
         partition_column: Of the same, likewise.
         topic_column: Of the same; empty where the table has none, as with a single topic.
+        compact: Whether a running driver merges small files that publishes have left; a keyed
+            table does so within its publishes.
+        keep_snapshots_s: After which a running driver expires snapshots; None keeps all.
     """
 
     fields: tuple[LakeField, ...] = ()
@@ -58,3 +61,5 @@ class LakeOptions:
     offset_column: str = ""
     partition_column: str = ""
     topic_column: str = ""
+    compact: bool = False
+    keep_snapshots_s: float | None = None

@@ -129,6 +129,7 @@ class IcebergTable(TableTarget):
         max_lag_ms: How old the oldest rows may be that wait for a snapshot before reading waits.
         on_unproven: What happens when expired snapshots keep the history from being followed.
         properties: Of a table that is created.
+        keep_snapshots_ms: After which a running job expires snapshots; None keeps all.
     """
 
     LATER = frozenset({"spark_runtime"})
@@ -138,6 +139,9 @@ class IcebergTable(TableTarget):
     )
     max_lag_ms: Annotated[int, *duration("1m", "30d")] = Field(default=86_400_000, alias="max_lag")
     on_unproven: Literal["warn", "halt"] = "warn"
+    keep_snapshots_ms: Annotated[int, *duration("1h", "365d")] | None = Field(
+        default=None, alias="keep_snapshots"
+    )
     properties: Mapping[str, Option] = Field(default_factory=dict)
 
 

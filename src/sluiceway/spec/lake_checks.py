@@ -6,6 +6,7 @@ from typing import Any
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem
+from sluiceway.spec.table import takes_from_registry
 from sluiceway.spec.table_paths import ICEBERG, table_kind
 
 _NOT_YET: tuple[tuple[Path, str, str], ...] = (
@@ -31,19 +32,13 @@ _SAID_OTHERWISE: tuple[tuple[Path, object, str, str], ...] = (
         ("files", "compact"),
         "before_ready",
         "`compact: before_ready` of lake tables",
-        "remove it: small files are merged before they are visible",
+        "remove it: a running job merges small files, unless you write compact: never",
     ),
     (
         ("event_time", "late"),
         "reopen",
         "`late: reopen` of lake tables",
         "write late: side, redirect or dirty",
-    ),
-    (
-        ("table", "evolution"),
-        "add_columns",
-        "`evolution: add_columns` of lake tables",
-        "write fail or quarantine; add the column to the table and to the job file",
     ),
     (
         ("table", "evolution"),
@@ -64,11 +59,27 @@ def check_lake(data: Mapping[str, Any], positions: Positions) -> Iterator[Proble
     if table_kind(data) != ICEBERG:
         yield from _only_lakes(data, positions)
         return
+    yield from _cannot_add(data, positions)
     for path, what, todo in _NOT_YET:
         if positions.has(path):
             yield _not_yet(positions.key(path), what, todo)
     for path, value, what, todo in _SAID_OTHERWISE:
         if positions.has(path) and mapping(data, *map(str, path[:-1])).get(str(path[-1])) == value:
+            yield _not_yet(positions.value(path), what, todo)
+
+
+def _cannot_add(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """Columns are added for fields of JSON, into tables that append."""
+    table, path = mapping(data, "table"), ("table", "evolution")
+    if table.get("evolution") != "add_columns":
+        return
+    for holds, where in (
+        (takes_from_registry(table), "columns: from_registry"),
+        ("key" in table, "key"),
+    ):
+        if holds:
+            what = f"`evolution: add_columns` of lake tables beside `{where}`"
+            todo = "write fail or quarantine; add the column to the table and to the job file"
             yield _not_yet(positions.value(path), what, todo)
 
 

@@ -434,7 +434,7 @@ def test_a_table_with_many_snapshots_is_told(
     lake.commit(1)
     lake.publisher().publish()
     assert lake.sink.open().warnings == ()
-    monkeypatch.setattr("sluiceway.sinks.iceberg.table._MANY_SNAPSHOTS", 0)
+    monkeypatch.setattr("sluiceway.sinks.iceberg.table_checks._MANY_SNAPSHOTS", 0)
     assert "1 snapshots" in lake.sink.open().warnings[0]
 
 

@@ -7,6 +7,7 @@ import pytest
 from sluiceway.config.compile import compile_route
 from sluiceway.errors import JobFileError, NotInThisVersionError
 from sluiceway.sinks.lake_options import LakeField
+from sluiceway.sinks.lake_stores import told_stores
 from sluiceway.spec.loader import parse_job
 from sluiceway.spec.models import RouteSpec
 
@@ -79,11 +80,15 @@ def test_what_lake_tables_cannot_do_yet_is_refused_by_name(more: str, named: str
     assert "is not in this version" in caught.value.message
 
 
-@pytest.mark.parametrize("evolution", ["add_columns", "follow_table"])
-def test_evolution_of_lake_tables_is_refused_by_name(evolution: str) -> None:
-    text = LAKE.replace("table:\n", f"table:\n  evolution: {evolution}\n")
-    with pytest.raises(NotInThisVersionError, match=f"evolution: {evolution}` of lake tables"):
+def test_evolution_of_lake_tables_is_refused_by_name() -> None:
+    text = LAKE.replace("table:\n", "table:\n  evolution: follow_table\n")
+    with pytest.raises(NotInThisVersionError, match="evolution: follow_table` of lake tables"):
         load(text)
+    adds = text.replace("follow_table", "add_columns")
+    lake = compile_route(load(adds)).hive
+    assert lake.follows
+    with pytest.raises(JobFileError, match="evolution: add_columns` of lake tables beside `key`"):
+        load(adds.replace("table:\n", "table:\n  key: [id]\n  meta: [partition, offset]\n"))
 
 
 def test_late_rows_cannot_reopen_a_lake_table() -> None:
@@ -157,13 +162,31 @@ def test_metadata_files_on_s3_are_reached_as_the_job_file_reaches_data_files() -
     store = '{s3: {endpoint: "http://s:9000", path_style: true, access_key: a, '
     store += 'secret_key: "${env:T}"}}'
     text = LAKE.replace("  lake: {", f"  bucket: {store}\n  lake: {{", 1)
-    options = dict(compile_route(load(text)).catalog.options)
+    route = compile_route(load(text))
+    options = dict(route.catalog.options)
+    assert options["py-io-impl"].endswith("StoreFileIO")
+    assert told_stores(options["sluiceway.stores"]) == route.stores
+    own = text.replace("warehouse: w,", "warehouse: w, properties: {s3.region: elsewhere},")
+    options = dict(compile_route(load(own)).catalog.options)
+    assert "py-io-impl" not in options
     assert options["s3.endpoint"] == "http://s:9000"
     assert (options["s3.access-key-id"], options["s3.secret-access-key"]) == ("a", "secret")
-    assert options["s3.region"] == "us-east-1"
+    assert options["s3.region"] == "elsewhere"
     assert "s3.force-virtual-addressing" not in options
     own = text.replace("warehouse: w,", "warehouse: w, properties: {s3.endpoint: 'http://other'},")
     assert dict(compile_route(load(own)).catalog.options)["s3.endpoint"] == "http://other"
+
+
+def test_how_long_snapshots_stay_and_whether_files_are_merged() -> None:
+    lake = compile_route(load(LAKE)).hive.lake
+    assert lake is not None
+    assert (lake.compact, lake.keep_snapshots_s) == (True, None)
+    text = LAKE.replace("max_lag: 2h", "max_lag: 2h, keep_snapshots: 1d")
+    lake = compile_route(load(f"{text}files: {{compact: never}}\n")).hive.lake
+    assert lake is not None
+    assert (lake.compact, lake.keep_snapshots_s) == (False, 86_400.0)
+    with pytest.raises(JobFileError):
+        load(text.replace("keep_snapshots: 1d", "keep_snapshots: 1m"))
 
 
 def problems_of(text: str) -> str:

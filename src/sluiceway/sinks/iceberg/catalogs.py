@@ -28,9 +28,10 @@ from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, SetPropertiesUpdate
 
 from sluiceway.errors import (
+    Fatal,
     JobFileError,
     MetastoreUnavailableError,
-    TableMismatchError,
+    SluicewayError,
     UnhealthyEnvironmentError,
 )
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
@@ -204,8 +205,14 @@ def telling(place: str, name: Identifier) -> Iterator[None]:
     where = f"{'.'.join(name)} in the catalog {place}".removeprefix(". in ")
     try:
         yield
-    except (MetastoreUnavailableError, UnhealthyEnvironmentError, TableMismatchError):
+    except (Fatal, MetastoreUnavailableError):
         raise
+    except SluicewayError as error:
+        raise MetastoreUnavailableError(
+            f"the table's metadata cannot be reached: {error}",
+            where=where,
+            hint="waits and tries again; see the store's own log",
+        ) from error
     except _REFUSED as error:
         raise UnhealthyEnvironmentError(
             f"the catalog refuses the login: {_first_line(error)}",

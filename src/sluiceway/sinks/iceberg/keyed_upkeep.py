@@ -61,15 +61,20 @@ def due_work(head: Head, dead_rows: Callable[[str], int], target_bytes: int) -> 
     if head.equality:
         # A new file would be younger than the equality deletes of others, and undo them.
         return MakeAnew(deletes=full)
-    rows = (*_like_files(head, target_bytes), *_half_dead(head.data, dead_rows, target_bytes))
+    below_bytes = min(target_bytes, _MOST_BYTES) // 2
+    rows = (*like_files(head, below_bytes), *_half_dead(head.data, dead_rows, target_bytes))
     return MakeAnew(_bounded(rows, head.data), full)
 
 
-def _like_files(head: Head, target_bytes: int) -> list[tuple[str, ...]]:
+def like_files(head: Head, below_bytes: int) -> list[tuple[str, ...]]:
+    """Files of one partition and of like size that are worth being one; none of `below_bytes`.
+
+    Each row is written anew as often as its file moves up a tier, a handful of times at most.
+    """
     tiers: dict[tuple[Group, int], list[str]] = {}
     for path, entry in head.data.items():
         size = int(entry.data_file.file_size_in_bytes)
-        if size < min(target_bytes, _MOST_BYTES) / 2:
+        if size < below_bytes:
             tiers.setdefault((group_of(entry), _tier(size)), []).append(path)
     return [tuple(paths) for paths in tiers.values() if len(paths) >= LIKE_FILES]
 

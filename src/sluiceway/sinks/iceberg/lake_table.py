@@ -10,11 +10,17 @@ from sluiceway.errors import (
     TableHistoryError,
     TableMismatchError,
 )
+from sluiceway.ledger.log import LedgerLog
 from sluiceway.observe.failpoints import edge
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
-from sluiceway.sinks.iceberg.through import Through, property_name, read_through
+from sluiceway.sinks.iceberg.through import (
+    Through,
+    property_name,
+    read_through,
+    record_hash,
+)
 
 LEDGER_PROPERTY = "sluiceway.ledger"
 _WAYS_OUT = (
@@ -24,6 +30,16 @@ _WAYS_OUT = (
 
 HashOf = Callable[[int], str | None]
 """First digits of the hash of a slot's record; None behind the log's end."""
+
+
+def hashes_of(log: LedgerLog) -> HashOf:
+    """Of the records of a log."""
+
+    def hash_of(slot: int) -> str | None:
+        raw = log.read_bytes(slot)
+        return None if raw is None else record_hash(raw)
+
+    return hash_of
 
 
 @dataclass(frozen=True, slots=True)

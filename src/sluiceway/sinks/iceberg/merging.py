@@ -1,19 +1,11 @@
 """Which files of a batch are merged before anybody sees them, and having it done."""
 
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Sequence
 from uuid import uuid4
 
-from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.sinks.iceberg.merge_files import (
-    MergeAnswer,
-    MergedOne,
-    MergePlan,
-)
+from sluiceway.sinks.iceberg.file_process import FileProcess
+from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan
 
 SMALL_SHARE = 4
 """A file below a quarter of the target is small."""
@@ -63,24 +55,5 @@ def merge_in_process(plan: MergePlan) -> tuple[MergedOne | None, ...]:
     Raises:
         SluicewayError: They were not; what lies in the table's folder is an orphan.
     """
-    # Found as this process finds its modules, and nothing of the folder that it works in.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-P", "-m", "sluiceway.sinks.iceberg.merge_process"]
-    try:
-        done = subprocess.run(  # noqa: S603
-            command,
-            input=pickle.dumps(plan),
-            capture_output=True,
-            env=environment,
-            check=False,
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TaskFailedError(f"files could not be merged: {error}") from error
-    if done.returncode != 0:
-        said = done.stderr.decode(errors="replace").strip()[-300:]
-        raise TaskFailedError(f"the merging process ended with {done.returncode}: {said}")
-    answer: MergeAnswer = pickle.loads(done.stdout)  # noqa: S301 - from a process of our own
-    if isinstance(answer, SluicewayError):
-        raise answer
+    answer: tuple[MergedOne | None, ...] = FileProcess(plan).answer(_TIMEOUT_S)
     return answer

@@ -36,7 +36,7 @@ from sluiceway.sinks.iceberg.data_files import (
     top_level_ids,
 )
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch, next_batch
-from sluiceway.sinks.iceberg.lake_table import LakeTable, TableLook
+from sluiceway.sinks.iceberg.lake_table import LakeTable, TableLook, hashes_of
 from sluiceway.sinks.iceberg.merge_files import (
     MergedOne,
     MergeGroup,
@@ -384,11 +384,7 @@ class LakePublisher(Follower):
                 return
 
     def _look(self, log: LedgerLog) -> TableLook:
-        def hash_of(slot: int) -> str | None:
-            raw = log.read_bytes(slot)
-            return None if raw is None else record_hash(raw)
-
-        look = self._table.look(hash_of)
+        look = self._table.look(hashes_of(log))
         self._looked_s = self._clock()
         if not look.proven:
             if self._options.halt_unproven:

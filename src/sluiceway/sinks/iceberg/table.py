@@ -1,8 +1,9 @@
 """The driver's view of an Iceberg table: found or created, checked, marked, followed."""
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from urllib.parse import urlsplit
+from functools import partial
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema as IcebergSchema
@@ -10,18 +11,20 @@ from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AssertTableUUID, SetPropertiesUpdate
-from pyiceberg.types import NestedField
 
 from sluiceway.errors import (
     InvariantError,
-    JobFileError,
     LedgerMismatchError,
     MetastoreUnavailableError,
     TableMismatchError,
     TableNotFoundError,
 )
 from sluiceway.ledger.follower import Follower
+from sluiceway.ledger.log import LedgerLog
+from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import (
+    ColumnsRefused,
+    ColumnToHave,
     DesiredPartition,
     FollowedRoute,
     ParkedPartition,
@@ -33,31 +36,42 @@ from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, ids_setting, instants_setting
 from sluiceway.sinks.foreseen import ForeseenTable
 from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.iceberg.added_columns import (
+    add_columns_request,
+    columns_of,
+    further_fields,
+    missing_columns,
+)
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, NewTable, open_catalog
 from sluiceway.sinks.iceberg.column_types import (
     field_ids,
     from_iceberg,
     iceberg_schema,
-    to_iceberg,
-    type_problem,
 )
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
+from sluiceway.sinks.iceberg.compaction import LakeCompaction
+from sluiceway.sinks.iceberg.expiring import LakeExpiry
 from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
-from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY, LakeTable
+from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY, LakeTable, hashes_of
+from sluiceway.sinks.iceberg.lake_upkeep import LakeUpkeep
 from sluiceway.sinks.iceberg.partition_fields import find_spec, spec_to_create
 from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher, LakeRoute
 from sluiceway.sinks.iceberg.statements import create_lake_statement
+from sluiceway.sinks.iceberg.table_checks import (
+    check_ledger_place,
+    check_writable,
+    column_problems,
+    table_warnings,
+)
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.row_kinds import KIND_COLUMN, KIND_FIELD_ID
 from sluiceway.types.schema import Field, Schema, StringType
 
-_VERSION = 2
 _SYSTEM_FOLDER = "_sluiceway"
 _UUID_DIGITS = 8
 _UNKNOWN_PLACE = "file:///table"
 _TRIES = 5
-_MANY_SNAPSHOTS = 1_000
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "uncompressed": "none"}
 _NEW_PROPERTIES = {
     "write.format.default": "parquet",
@@ -132,6 +146,8 @@ class IcebergTableSink(TableSink):
         self._opened: list[LakeCatalog] = []
         self._identity: TableIdentity | None = None
         self._probed = False
+        self._columns_catalog: LakeCatalog | None = None
+        self._adding = threading.Lock()
 
     @property
     def _name(self) -> Identifier:
@@ -234,36 +250,89 @@ class IcebergTableSink(TableSink):
             f"the table's property {LEDGER_PROPERTY} could not be set: {said}", where=self._where
         )
 
+    def add_columns(self, columns: Sequence[ColumnToHave]) -> TableState | ColumnsRefused:
+        """See `TableSink.add_columns`."""
+        identity, said = self._identity, ""
+        if identity is None:
+            raise InvariantError("the table is used before it was opened")
+        # A catalog object of its own: the calls come from the thread of a commit.
+        with self._adding:
+            self._columns_catalog = catalog = self._columns_catalog or self._new_catalog()
+            for _ in range(_TRIES):
+                table = self._same_table(catalog, identity)
+                missing, refused = missing_columns(table.metadata, columns)
+                if refused:
+                    return ColumnsRefused(refused)
+                if not missing:
+                    return self._state_of(table.metadata)
+                said = catalog.send(table, add_columns_request(table.metadata, missing))
+        raise MetastoreUnavailableError(f"columns could not be added: {said}", where=self._where)
+
     def followers(self, route: FollowedRoute) -> tuple[Follower, ...]:
         """See `TableSink.followers`."""
-        identity = route.state.identity
-        storage, root = open_storage(identity.location, self._options.stores)
-        # A catalog object of its own: the follower's calls come from another thread.
+        make = KeyedPublisher if self._lake.key else LakePublisher
+        publisher = make(
+            self._followed(route.state, route.ledger),
+            self._place(route.state),
+            LakeRoute(route.name, route.ledger, route.effects_through, route.note_effects),
+            options=self._lake,
+            events=route.events,
+        )
+        keep_s = self._lake.keep_snapshots_s
+        if not self._lake.compact and keep_s is None:
+            return (publisher,)
+        known = route.state, route.ledger, route.log, route.events
+        compaction = partial(self._compaction, *known) if self._lake.compact else None
+        expiry = None if keep_s is None else partial(self._expiry, *known)
+        return publisher, LakeUpkeep(publisher.connection, compaction, expiry, keep_s or 0.0)
+
+    def compaction(self, ledger: str, log: LedgerLog, events: Log) -> LakeCompaction:
+        """Compaction of a table that exists, beside any driver. Call `close` of both at the end.
+
+        Raises:
+            TableNotFoundError: The catalog does not have it.
+            SluicewayError: As `open`.
+        """
+        self.find()
+        return self._compaction(self.open(), ledger, log, events)
+
+    def expiry(self, ledger: str, log: LedgerLog, events: Log) -> LakeExpiry:
+        """Expiry of a table that exists, as `compaction`."""
+        self.find()
+        return self._expiry(self.open(), ledger, log, events)
+
+    def _compaction(
+        self, state: TableState, ledger: str, log: LedgerLog, events: Log
+    ) -> LakeCompaction:
+        return LakeCompaction(
+            self._followed(state, ledger),
+            self._place(state),
+            ledger,
+            hashes_of(log),
+            target_bytes=self._lake.target_bytes,
+            events=events,
+        )
+
+    def _expiry(self, state: TableState, ledger: str, log: LedgerLog, events: Log) -> LakeExpiry:
+        table, place = self._followed(state, ledger), self._place(state)
+        return LakeExpiry(table, place, hashes_of(log), events)
+
+    def _followed(self, state: TableState, ledger: str) -> LakeTable:
+        """The table for one follower: its calls come from a thread of its own."""
         catalog = self._new_catalog()
-        held = self._same_table(catalog, identity).metadata.properties.get(LEDGER_PROPERTY)
-        table = LakeTable(
+        held = self._same_table(catalog, state.identity).metadata.properties.get(LEDGER_PROPERTY)
+        return LakeTable(
             catalog,
             self._name,
-            identity.uuid,
-            ledger=route.ledger,
+            state.identity.uuid,
+            ledger=ledger,
             ledger_property=held or "",
         )
-        make = KeyedPublisher if self._lake.key else LakePublisher
-        return (
-            make(
-                table,
-                LakePlace(
-                    storage,
-                    root,
-                    identity.location.rstrip("/"),
-                    self._options.stores,
-                    route.state.files.compression,
-                ),
-                LakeRoute(route.name, route.ledger, route.effects_through, route.note_effects),
-                options=self._lake,
-                events=route.events,
-            ),
-        )
+
+    def _place(self, state: TableState) -> LakePlace:
+        location, stores = state.identity.location, self._options.stores
+        storage, root = open_storage(location, stores)
+        return LakePlace(storage, root, location.rstrip("/"), stores, state.files.compression)
 
     def apply(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
         """See `TableSink.apply`: a lake table's partitions come with their files."""
@@ -274,7 +343,7 @@ class IcebergTableSink(TableSink):
         """See `TableSink.close`."""
         for catalog in self._opened:
             catalog.close()
-        self._opened, self._catalog = [], None
+        self._opened, self._catalog, self._columns_catalog = [], None, None
 
     # Opening
 
@@ -328,7 +397,7 @@ class IcebergTableSink(TableSink):
     # What the table is
 
     def _state_of(self, metadata: TableMetadata) -> TableState:
-        self._check_writable(metadata)
+        check_writable(metadata, self._where)
         spec_fields = self._lake.fields
         try:
             find_spec(
@@ -339,10 +408,13 @@ class IcebergTableSink(TableSink):
             )
         except TableMismatchError as error:
             raise TableMismatchError(error.message, where=self._where, hint=error.hint) from error
-        schema = self._schema(metadata)
+        schema, further = self._schema(metadata), self._further(metadata)
+        filled = Schema((*schema.fields, *further))
+        names = {field.name.lower() for field in filled.fields}
+        names |= {name.lower() for name in self._lake.stored}
         settings = (
             (FIELD_IDS, ids_setting(self._file_ids(metadata))),
-            (INSTANTS, instants_setting(schema)),
+            (INSTANTS, instants_setting(filled)),
         )
         codec = metadata.properties.get("write.parquet.compression-codec", "zstd").lower()
         choice = FileChoice(FileFormat.PARQUET, _CODECS.get(codec, "zstd"), settings=settings)
@@ -352,29 +424,22 @@ class IcebergTableSink(TableSink):
             partition_columns=tuple(field.name for field in spec_fields),
             ledger=metadata.properties.get(LEDGER_PROPERTY),
             files=choice,
-            warnings=self._warnings(metadata, schema),
+            warnings=table_warnings(metadata, names, where=self._where, keyed=bool(self._lake.key)),
+            columns=columns_of(metadata),
+            further=further,
         )
+
+    def _further(self, metadata: TableMetadata) -> tuple[Field, ...]:
+        """Columns that the job file does not have, where the route takes them up."""
+        declared = self._options.schema
+        if declared is None or not self._options.follows:
+            return ()
+        names = (*(field.name for field in declared.fields), *self._lake.stored)
+        return further_fields(metadata, frozenset(name.lower() for name in names))
 
     def _file_ids(self, metadata: TableMetadata) -> dict[str, int]:
         ids = field_ids(metadata.schema())
         return {**ids, KIND_COLUMN: KIND_FIELD_ID} if self._lake.key else ids
-
-    def _check_writable(self, metadata: TableMetadata) -> None:
-        problem, hint = None, ""
-        if metadata.format_version != _VERSION:
-            problem = f"it has the format version {metadata.format_version}; this version writes 2"
-            older = metadata.format_version < _VERSION
-            hint = (
-                "ALTER TABLE ... SET TBLPROPERTIES ('format-version'='2')"
-                if older
-                else "fill a new table of version 2: a version never goes back"
-            )
-        elif metadata.properties.get("write.data.path"):
-            problem, hint = "it has write.data.path set", "unset it: files go below its location"
-        elif metadata.properties.get("write.format.default", "parquet").lower() != "parquet":
-            problem, hint = "its files are not Parquet", "set write.format.default to parquet"
-        if problem is not None:
-            raise TableMismatchError(problem, where=self._where, hint=hint)
 
     def _identity_of(self, metadata: TableMetadata) -> TableIdentity:
         location = metadata.location.rstrip("/")
@@ -388,20 +453,7 @@ class IcebergTableSink(TableSink):
             uuid=str(metadata.table_uuid),
             ledger_place=self._ledger_place(location, str(metadata.table_uuid)),
         )
-        if identity.ledger_place == location or identity.ledger_place.startswith(f"{location}/"):
-            raise JobFileError(
-                f"the ledger would lie below the table's location {location}, where clean-ups of "
-                "other tools remove what they do not know",
-                where="table.iceberg.ledger",
-                hint="name a folder beside it, on the same store",
-            )
-        same_store = urlsplit(identity.ledger_place)[:2] == urlsplit(location)[:2]
-        if not same_store and self._lake.ledger is not None:
-            raise JobFileError(
-                f"the ledger's place {identity.ledger_place} is not on the store of {location}",
-                where="table.iceberg.ledger",
-                hint="name a folder on the same store, with the same scheme and authority",
-            )
+        check_ledger_place(identity.ledger_place, location, named=self._lake.ledger is not None)
         return identity
 
     def _ledger_place(self, location: str, uuid: str) -> str:
@@ -417,14 +469,14 @@ class IcebergTableSink(TableSink):
         key = {name.lower() for name in self._lake.key}
         problems += [f"key column {name} is missing" for name in sorted(key - held.keys())]
         for name in self._lake.stored:
-            problems += _column_problems(Field(name, StringType()), held.pop(name.lower(), None))
+            problems += column_problems(Field(name, StringType()), held.pop(name.lower(), None))
         fields: list[Field] = []
         if self._options.schema is not None:
             fields = list(self._options.schema.fields)
             for each in fields:
                 # Of the key no value is ever null, whatever the job file says of the column.
                 wanted = replace(each, required=each.required or each.name.lower() in key)
-                problems += _column_problems(wanted, held.pop(wanted.name.lower(), None))
+                problems += column_problems(wanted, held.pop(wanted.name.lower(), None))
             problems += [
                 f"column {field.name} is required in the table, and nothing fills it"
                 for field in held.values()
@@ -443,33 +495,3 @@ class IcebergTableSink(TableSink):
                 hint="change the table or the columns in the job file",
             )
         return Schema(tuple(fields))
-
-    def _warnings(self, metadata: TableMetadata, schema: Schema) -> tuple[str, ...]:
-        found = []
-        filled = {field.name.lower() for field in schema.fields}
-        filled |= {name.lower() for name in self._lake.stored}
-        unfilled = [f.name for f in metadata.schema().fields if f.name.lower() not in filled]
-        if unfilled:
-            found.append(f"columns of {self._where} that stay null: {', '.join(unfilled)}")
-        if not metadata.sort_order().is_unsorted:
-            found.append(f"{self._where} has a sort order, which new files do not keep")
-        if len(metadata.snapshots) > _MANY_SNAPSHOTS:
-            count = len(metadata.snapshots)
-            found.append(
-                f"{self._where} has {count:,} snapshots, which each commit writes anew: have an "
-                "engine expire them, `CALL catalog.system.expire_snapshots`"
-            )
-        if metadata.schema().identifier_field_ids and not self._lake.key:
-            found.append(f"{self._where} has identifier fields; rows are appended, never replaced")
-        return tuple(found)
-
-
-def _column_problems(wanted: Field, held: NestedField | None) -> list[str]:
-    """Why values of a column cannot go into the table's own; none when they can."""
-    if held is None:
-        return [f"column {wanted.name} {to_iceberg(wanted.type)} is missing"]
-    problem = type_problem(wanted.type, held.field_type, name=wanted.name)
-    problems = [] if problem is None else [problem]
-    if held.required and not wanted.required:
-        problems.append(f"column {wanted.name} is required in the table: write required: true")
-    return problems

@@ -50,7 +50,8 @@ class HeadReader:
         self._read_deletes = read_deletes
         self._manifests: dict[str, list[ManifestEntry]] = {}
         self._dead: dict[str, list[Positions]] = {}
-        self._applied: set[str] = set()
+        # Delete files that were read, each with the data files that it names.
+        self._applied: dict[str, frozenset[str]] = {}
 
     def read(self, table: Table) -> Head:
         """What is live at the head of `main`. Reads manifests and deletes that are new."""
@@ -79,15 +80,16 @@ class HeadReader:
                 head.equality += 1
 
     def _apply(self, head: Head) -> None:
-        if self._applied - head.deletes.keys():
+        if self._applied.keys() - head.deletes.keys():
             # Rows may live again whose deletes went: all of it is read anew.
-            self._dead, self._applied = {}, set()
+            self._dead, self._applied = {}, {}
         for path in head.deletes:
             if path in self._applied:
                 continue
-            for data, positions in grouped(self._read_deletes(path)).items():
+            found = grouped(self._read_deletes(path))
+            for data, positions in found.items():
                 self._dead.setdefault(data, []).append(positions)
-            self._applied.add(path)
+            self._applied[path] = frozenset(found)
         # Rows of a file that is gone stay known: an older head may bring the file back.
 
     def dead(self, path: str) -> Positions:
@@ -98,6 +100,10 @@ class HeadReader:
         if len(parts) > 1:
             self._dead[path] = parts = [np.unique(np.concatenate(parts))]
         return parts[0]
+
+    def named_by(self, delete_file: str) -> frozenset[str]:
+        """Data files of which a delete file has rows; of one of the head that was read last."""
+        return self._applied[delete_file]
 
 
 def grouped(deletes: pa.Table) -> dict[str, Positions]:

@@ -60,9 +60,9 @@ def upsert_request(
     metadata = table.metadata
     head = metadata.snapshot_by_name(MAIN_BRANCH)
     summary = SnapshotSummaryCollector(partition_summary_limit=0)
-    writer = _KeyedManifests(table, metadata.new_snapshot_id())
+    writer = ChangedManifests(table, metadata.new_snapshot_id())
     manifests = writer.added(change.added, summary)
-    manifests += writer.added(change.deletes, summary, _DeleteManifestWriter)
+    manifests += writer.added(change.deletes, summary, DeleteManifestWriter)
     held = list(head.manifests(table.io)) if head is not None else []
     manifests += writer.kept(held, change.removed, entries, summary)
     only_adds = not change.deletes and not change.removed
@@ -72,10 +72,11 @@ def upsert_request(
     )
 
 
-class _DeleteManifestWriter(ManifestWriterV2):  # type: ignore[misc]
+class DeleteManifestWriter(ManifestWriterV2):  # type: ignore[misc]
     """Manifests of delete files. Source: Iceberg table spec, "Manifests"."""
 
     def content(self) -> ManifestContent:
+        """What the files are that it lists."""
         return ManifestContent.DELETES
 
     @property
@@ -85,11 +86,11 @@ class _DeleteManifestWriter(ManifestWriterV2):  # type: ignore[misc]
 
 _WRITERS = {
     ManifestContent.DATA: ManifestWriterV2,
-    ManifestContent.DELETES: _DeleteManifestWriter,
+    ManifestContent.DELETES: DeleteManifestWriter,
 }
 
 
-class _KeyedManifests(Manifests):
+class ChangedManifests(Manifests):
     """Manifests of a snapshot that also removes files."""
 
     def kept(

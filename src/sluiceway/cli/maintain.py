@@ -1,0 +1,113 @@
+"""`sluiceway maintain`: few files and no old snapshots in lake tables."""
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
+from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
+
+if TYPE_CHECKING:
+    from sluiceway.config.config import RouteConfig
+    from sluiceway.errors import SluicewayError
+    from sluiceway.operate.lake_maintain import Maintained
+
+app = typer.Typer()
+
+_FAILED = 1
+_KEEP_S = 5 * 86_400.0
+"""As Iceberg's own default, for tables of which the job file says nothing."""
+
+
+@app.command()
+def maintain(
+    job_file: JobFile,
+    route: OnlyRoute = None,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", help="Expire snapshots older than this, as 1d.", show_default=False),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be done.")
+    ] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Merge the small files of lake tables, then expire their old snapshots.
+
+    Done by this process, beside a driver or without one. Of each table the newest 100 snapshots
+    stay, the last one of ours, and what a branch or tag names. Without --keep the age is
+    table.iceberg.keep_snapshots, else 5d. Files that only expired snapshots name are removed.
+
+    $ sluiceway maintain orders.yaml --keep 1d
+    """
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.errors import WrongUsageError  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    keep_s = None if keep is None else _seconds(keep)
+    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    chosen = routes if route is None else (pick_route(routes, route),)
+    lakes = tuple(each for each in chosen if each.hive.lake is not None)
+    if not lakes:
+        raise WrongUsageError(
+            "no route of the job fills a lake table",
+            where=str(job_file),
+            hint="Hive tables have no snapshots; `sluiceway compact JOB` merges their files",
+        )
+    found = look_at_each(lakes, lambda each: _maintained(each, keep_s, dry_run=dry_run), output)
+    if output.is_document:
+        print_document({"dry_run": dry_run, "routes": route_answers(lakes, found, _plain)}, output)
+    else:
+        for config, one in zip(lakes, found, strict=True):
+            _print(config.route, one, dry_run=dry_run)
+    raise_code(found, lambda one: _FAILED if one.failed or one.expired.left else 0)
+
+
+def _seconds(text: str) -> float:
+    from sluiceway.spec.values import parse_duration_ms  # noqa: PLC0415
+
+    try:
+        return parse_duration_ms(text) / 1000
+    except ValueError as error:
+        raise typer.BadParameter(f"expected a duration such as 1d, got {text!r}") from error
+
+
+def _maintained(config: "RouteConfig", keep_s: float | None, *, dry_run: bool) -> "Maintained":
+    from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.operate.lake_compact import FencedLog  # noqa: PLC0415
+    from sluiceway.operate.lake_maintain import Maintained, maintain_lake  # noqa: PLC0415
+    from sluiceway.sinks.iceberg.expiring import Expired  # noqa: PLC0415
+
+    ledger = open_ledger(config)
+    fence = ledger.fold.first_fence
+    if fence is None:
+        return Maintained(0, 0, (), Expired())
+    said = None if config.hive.lake is None else config.hive.lake.keep_snapshots_s
+    age_s = keep_s if keep_s is not None else _KEEP_S if said is None else said
+    log = stderr_log(level="warning")
+    fenced = FencedLog(ledger.log, fence.ledger)
+    return maintain_lake(config, fenced, age_s, dry_run=dry_run, log=log)
+
+
+def _plain(found: "Maintained") -> dict[str, Any]:
+    return asdict(found)
+
+
+def _print(route: str, found: "Maintained | SluicewayError", *, dry_run: bool) -> None:
+    write = sys.stdout.write
+    if isinstance(found, Exception):
+        write(f"{route}: NOT MAINTAINED [{found.code}] {found}\n")
+        return
+    would = "would " if dry_run else ""
+    gone = found.expired
+    write(f"{route}: {found.files_before:,} files {would}become {found.files_after:,}; ")
+    write(f"{gone.snapshots:,} snapshots and {gone.tags:,} tags {would}go")
+    if not dry_run:
+        write(f", and {gone.data_files:,} data and {gone.metadata_files:,} metadata files")
+    write("\n")
+    for why in (*found.failed, *filter(None, [gone.left])):
+        write(f"{route}: FAILED: {why}\n")

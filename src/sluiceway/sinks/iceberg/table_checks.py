@@ -1,0 +1,102 @@
+"""Whether rows of a route can go into a table that exists."""
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.types import NestedField
+
+from sluiceway.errors import JobFileError, TableMismatchError
+from sluiceway.sinks.iceberg.column_types import to_iceberg, type_problem
+from sluiceway.types.schema import Field
+
+_VERSION = 2
+_MANY_SNAPSHOTS = 1_000
+
+
+def check_writable(metadata: TableMetadata, where: str) -> None:
+    """See that this version writes such a table.
+
+    Raises:
+        TableMismatchError: It does not; says what to do.
+    """
+    problem, hint = None, ""
+    if metadata.format_version != _VERSION:
+        problem = f"it has the format version {metadata.format_version}; this version writes 2"
+        older = metadata.format_version < _VERSION
+        hint = (
+            "ALTER TABLE ... SET TBLPROPERTIES ('format-version'='2')"
+            if older
+            else "fill a new table of version 2: a version never goes back"
+        )
+    elif metadata.properties.get("write.data.path"):
+        problem, hint = "it has write.data.path set", "unset it: files go below its location"
+    elif metadata.properties.get("write.format.default", "parquet").lower() != "parquet":
+        problem, hint = "its files are not Parquet", "set write.format.default to parquet"
+    if problem is not None:
+        raise TableMismatchError(problem, where=where, hint=hint)
+
+
+def column_problems(wanted: Field, held: NestedField | None) -> list[str]:
+    """Why values of a column cannot go into the table's own; none when they can."""
+    if held is None:
+        return [f"column {wanted.name} {to_iceberg(wanted.type)} is missing"]
+    problem = type_problem(wanted.type, held.field_type, name=wanted.name)
+    problems = [] if problem is None else [problem]
+    if held.required and not wanted.required:
+        problems.append(f"column {wanted.name} is required in the table: write required: true")
+    return problems
+
+
+def table_warnings(
+    metadata: TableMetadata, filled: Collection[str], *, where: str, keyed: bool
+) -> tuple[str, ...]:
+    """What a person should know of a table that is accepted.
+
+    Args:
+        metadata: Of the table.
+        filled: Names of columns that rows have, in lower case.
+        where: Its name.
+        keyed: Whether rows replace older ones of their key.
+    """
+    found = []
+    unfilled = [f.name for f in metadata.schema().fields if f.name.lower() not in filled]
+    if unfilled:
+        found.append(f"columns of {where} that stay null: {', '.join(unfilled)}")
+    if not metadata.sort_order().is_unsorted:
+        found.append(f"{where} has a sort order, which new files do not keep")
+    if len(metadata.snapshots) > _MANY_SNAPSHOTS:
+        count = len(metadata.snapshots)
+        found.append(
+            f"{where} has {count:,} snapshots, which each commit writes anew: write "
+            "table.iceberg.keep_snapshots, or run `sluiceway maintain JOB --keep 1d`"
+        )
+    if metadata.schema().identifier_field_ids and not keyed:
+        found.append(f"{where} has identifier fields; rows are appended, never replaced")
+    return tuple(found)
+
+
+def check_ledger_place(place: str, location: str, *, named: bool) -> None:
+    """See that the ledger lies where clean-ups of others leave it, and where links reach.
+
+    Args:
+        place: Of the ledger.
+        location: Of the table.
+        named: Whether the job file says the place.
+
+    Raises:
+        JobFileError: It does not.
+    """
+    if place == location or place.startswith(f"{location}/"):
+        raise JobFileError(
+            f"the ledger would lie below the table's location {location}, where clean-ups of "
+            "other tools remove what they do not know",
+            where="table.iceberg.ledger",
+            hint="name a folder beside it, on the same store",
+        )
+    if named and urlsplit(place)[:2] != urlsplit(location)[:2]:
+        raise JobFileError(
+            f"the ledger's place {place} is not on the store of {location}",
+            where="table.iceberg.ledger",
+            hint="name a folder on the same store, with the same scheme and authority",
+        )

@@ -1,0 +1,44 @@
+"""A new field of JSON becomes a column of a lake table while the job runs."""
+
+import json
+from pathlib import Path
+
+from tools.lab_fixture import TopicFactory
+from tools.lake_jobs import write_lake_job
+from tools.lake_orders import order
+from tools.running_lake import running, wait_for
+from tools.topic_writer import TopicWriter
+
+
+def with_fields(number: int, **more: object) -> bytes:
+    return json.dumps({**json.loads(order(number)), **more}).encode()
+
+
+def test_a_new_field_becomes_a_column_and_all_its_rows_have_it(
+    bootstrap_servers: str, new_topic: TopicFactory, writer: TopicWriter, tmp_path: Path
+) -> None:
+    topic = new_topic(1)
+    job = write_lake_job(
+        tmp_path,
+        bootstrap_servers=bootstrap_servers,
+        topic=topic,
+        key="evolution: add_columns",
+    )
+    writer.write(topic, [order(n) for n in range(5)], partition=0)
+    with running(job):
+        wait_for(lambda: job.ledger_is_there() and len(job.rows("id")) == 5)
+        more = [with_fields(n, Price=n + 0.5, parts=[{"name": "x", "n": n}]) for n in range(5, 9)]
+        writer.write(topic, [order(9), *more], partition=0)
+        wait_for(lambda: len(job.rows("id")) == 10)
+    assert job.rows("id", "price") == [
+        *((n, None) for n in range(5)),
+        *((n, n + 0.5) for n in range(5, 9)),
+        (9, None),
+    ]
+    found = job.load().scan(row_filter="id = 7").to_arrow()
+    assert found["parts"].to_pylist() == [[{"name": "x", "n": 7}]]
+    # The next driver fills what the last one has added, and files of both kinds are merged.
+    writer.write(topic, [with_fields(10, Price=10.5)], partition=0)
+    job.catch_up()
+    assert job.rows("id", "price")[-1] == (10, 10.5)
+    assert job.verified().problems == []
