@@ -83,7 +83,7 @@ def test_hours_are_disturbed_at_every_point_at_which_they_are_merged_announced_a
         assert {cell.point for cell in cells if cell.fault is fault} == points
     own = [cell for cell in cross_product()[0] if cell.visit.scene is Scene.HOURS]
     assert {cell.point for cell in own} == {
-        point for point in POINTS if point.startswith(("rewrite.", "announce."))
+        point for point in POINTS if point.startswith(("rewrite.", "announce.", "lineage."))
     }
     # Their drivers run until all is told, which a run under Spark here does not.
     assert not [c for c in all_cells() if c.spark and c.visit.scene is Scene.HOURS]
