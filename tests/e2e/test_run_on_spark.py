@@ -270,7 +270,8 @@ def test_run_writes_nothing_but_log_lines_and_leaves_no_process(by_city: Story) 
     # Some of the refused rows are shown behind the commit that keeps them.
     shown = events.count("dirty_row")
     assert 0 < shown <= 2 * len(REFUSED)
-    told = ["spark_started", "fenced", "sources_pinned", "stopping", "committed", "rows_dirty"]
+    begun = ["spark_starting", "spark_started", "fenced", "sources_pinned"]
+    told = [*begun, "stopping", "committed", "rows_dirty"]
     assert events == [*told, *["dirty_row"] * shown]
 
 
