@@ -446,9 +446,9 @@ class Verifier:
             found = in_catalog.get(catalog_values(state.values))
             if found is None:
                 if is_to_be_seen(self.fold, state, on_ready=on_ready):
-                    self.report.add("partition", state.folder, "is not in the metastore")
+                    self.report.add("partition", state.folder, "is not in the catalog")
             elif found.rstrip("/") != folder:
-                self.report.add("partition", state.folder, f"the metastore has it at {found}")
+                self.report.add("partition", state.folder, f"the catalog has it at {found}")
 
     def check_foreign_partitions(self, in_catalog: dict[tuple[str, ...], str]) -> None:
         """Look at partitions that the ledger does not know: they must not show its files.

@@ -104,7 +104,7 @@ def _print(report: "VerifyReport", job_file: str) -> None:
         command = typed("sluiceway files JOB", job_file)
         write(
             f"note: a pattern of folders misses {report.moved:,} partitions, which were compacted: "
-            f"read by the metastore's partitions, or by `{command}`\n"
+            f"read by the catalog's partitions, or by `{command}`\n"
         )
     for note in report.unchecked[:_SHOWN]:
         write(f"note: {note}\n")
@@ -126,8 +126,8 @@ def _print_places(report: "VerifyReport") -> None:
     if report.lake:
         write(f"lake        {'':>12}  property and snapshots {_word(report, 'lake')}\n")
         return
-    metastore = _word(report, "partition")
-    write(f"partitions  {report.partitions:>12,}  in the metastore {metastore}\n")
+    catalog = _word(report, "partition")
+    write(f"partitions  {report.partitions:>12,}  in the catalog {catalog}\n")
     if report.late_table is not None:
         word = _word(report, "late table")
         write(f"late rows   {report.late_rows:>12,}  shown by {report.late_table} {word}\n")

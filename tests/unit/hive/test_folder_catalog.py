@@ -111,6 +111,21 @@ def test_change_that_is_removed_before_it_is_read_back_is_made_again(
     assert parameters(catalog) == {"own": "x", "other": str(others - 1)}
 
 
+def test_table_that_is_dropped_while_it_is_changed_is_gone(
+    catalog: FolderCatalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = LocalStorage.put_if_absent
+
+    def dropped(self: LocalStorage, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        done = real(self, path, content, tmp_folder=tmp_folder)
+        FolderCatalog(str(tmp_path), NO_STORES).drop_table("ods", "orders")
+        return done
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", dropped)
+    with pytest.raises(TableMismatchError, match="the table is gone"):
+        put(catalog, "own")
+
+
 def test_change_that_is_not_durable_is_told(
     catalog: FolderCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -319,8 +319,9 @@ class _Entry:
             if put is not PutResult.CREATED:
                 continue
             held = self._numbers()
-            if held[-1] != number + 1:
-                # Others have put this number and the next ones, and removed this one, meanwhile.
+            if held[-1:] != [number + 1]:
+                # Others have put this number and the next ones, and removed this one, meanwhile;
+                # or the table was dropped.
                 self._storage.remove(path)
                 continue
             for each in held[:-_KEPT]:
