@@ -14,6 +14,7 @@ from sluiceway.cli.app import run_command
 from sluiceway.lab.lab import LabEndpoints
 from tools.job_files import event
 from tools.route_faults import NewRun
+from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
 
 Ask = Callable[..., tuple[int, Any]]
@@ -32,8 +33,11 @@ def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
     return run
 
 
-def files_below(folder: Path) -> set[Path]:
-    return set(folder.rglob("*"))
+def files_of(run: RouteRun, warehouse: Path) -> set[Path]:
+    """Those of the run's table; other tests write into the same warehouse meanwhile."""
+    database, _, table = run.job.table.partition(".")
+    places = set(warehouse.glob(f"{database}.db/{table}*"))
+    return places | {path for place in places for path in place.rglob("*")}
 
 
 def table_of(endpoints: LabEndpoints, table: str) -> HiveTable | None:
@@ -51,11 +55,11 @@ def test_preview_shows_what_a_run_then_writes_and_writes_nothing_itself(
     good = [event(n) for n in range(4)]
     writer.write(topic, good[:3], partition=0)
     writer.write(topic, [b'{"id": 7.5, "ts": 1795161600000}', good[3], b"{broken"], partition=1)
-    before = files_below(lab_endpoints.warehouse)
+    before = files_of(run, lab_endpoints.warehouse)
     code, shown = ask("preview", run.job.path, "-n", 100)
     assert code == 0
     assert not shown["table_exists"]
-    assert files_below(lab_endpoints.warehouse) == before
+    assert files_of(run, lab_endpoints.warehouse) == before
     assert table_of(lab_endpoints, run.job.table) is None
     run.catch_up()
     columns = 'id, ts, city, amount, _topic, _partition, "_offset"'
@@ -104,13 +108,13 @@ def test_plan_tells_changes_before_the_first_run_and_none_after_it(
 ) -> None:
     run, topic = new_run(2)
     writer.write(topic, [event(n) for n in range(5)], partition=0)
-    before = files_below(lab_endpoints.warehouse)
+    before = files_of(run, lab_endpoints.warehouse)
     detailed = ("plan", run.job.path, "--detailed-exitcode")
     code, shown = ask(*detailed)
     assert code == 4
     assert ask("plan", run.job.path)[0] == 0
     (route,) = shown["routes"]
-    assert files_below(lab_endpoints.warehouse) == before
+    assert files_of(run, lab_endpoints.warehouse) == before
     create, ledger, read = route["changes"]
     assert create["what"] == f"create the table {run.job.table}"
     assert create["statement"].startswith("CREATE EXTERNAL TABLE `ods`.")
@@ -176,7 +180,7 @@ def test_doctor_of_a_good_job_finds_all_well_and_leaves_nothing(
 ) -> None:
     run, topic = new_run(2)
     writer.write(topic, [event(1, ts_ms=1)])
-    before = files_below(lab_endpoints.warehouse)
+    before = files_of(run, lab_endpoints.warehouse)
     code, shown = ask("doctor", run.job.path)
     assert (code, shown["ok"]) == (0, True)
     found = health(shown)
@@ -184,7 +188,7 @@ def test_doctor_of_a_good_job_finds_all_well_and_leaves_nothing(
         dict.fromkeys(("java", "broker", "metastore", "table", "store"), "ok")
     )
     assert {"spark", "memory", "disk", "ulimit", "topic", "clock", "native"} < set(found)
-    assert files_below(lab_endpoints.warehouse) == before
+    assert files_of(run, lab_endpoints.warehouse) == before
 
 
 def test_doctor_names_each_thing_that_is_wrong_and_its_fix(
