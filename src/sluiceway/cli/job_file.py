@@ -12,7 +12,6 @@ from sluiceway.cli.typed_commands import JOB_FILE
 from sluiceway.config.choices import ReadColumns, problems_of, row_columns, unread_policies
 from sluiceway.config.compile import (
     format_choice,
-    revealed,
     source_access,
     unfit_partition,
     why_no_files,
@@ -29,6 +28,7 @@ from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, job_file_error
 from sluiceway.spec.table import FROM_REGISTRY
+from sluiceway.spec.values import revealed
 from sluiceway.spec.written_columns import COLUMNS, written_columns, written_name
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Schema

@@ -13,7 +13,7 @@ from sluiceway.spec.event_time import (
 from sluiceway.spec.file_formats import COMPRESSIONS, PARQUET
 from sluiceway.spec.http_receiver import url_host
 from sluiceway.spec.retention import duration_text
-from sluiceway.spec.values import Secret
+from sluiceway.spec.values import revealed
 
 if TYPE_CHECKING:
     from sluiceway.spec.columns import SubjectColumns
@@ -80,9 +80,7 @@ def _line(name: str, text: str) -> str:
 def _lineage(told: "LineageSpec") -> str:
     how = f"every {duration_text(told.interval_ms)}"
     if told.http is not None:
-        url = told.http.url
-        text = url.reveal() if isinstance(url, Secret) else url
-        return f"told to {url_host(text)}, {how}"
+        return f"told to {url_host(revealed(told.http.url))}, {how}"
     return f"a line in {told.file.path}, {how}" if told.file is not None else how
 
 

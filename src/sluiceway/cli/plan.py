@@ -97,9 +97,8 @@ def _spec_of(specs: "dict[str, RouteSpec]", route: str) -> "RouteSpec":
 
 def _spark(spec: "JobSpec") -> dict[str, Any]:
     """What Spark would be started with; secrets hidden."""
-    from sluiceway.config.compile import revealed  # noqa: PLC0415
     from sluiceway.job.session import default_settings, spark_master  # noqa: PLC0415
-    from sluiceway.spec.values import is_secret_key  # noqa: PLC0415
+    from sluiceway.spec.values import is_secret_key, revealed  # noqa: PLC0415
 
     own = {name: revealed(value) for name, value in spec.run.spark_conf.items()}
     settings = {**default_settings(), **own}

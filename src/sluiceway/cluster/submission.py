@@ -17,10 +17,9 @@ from sluiceway.cluster.parcel import collect
 from sluiceway.cluster.spark_conf import write_spark_conf
 from sluiceway.cluster.supervised import begin_supervised, end_supervised
 from sluiceway.cluster.yarn import kill_on_yarn, submit_to_yarn, yarn_log, yarn_state
-from sluiceway.config.compile import revealed
 from sluiceway.errors import SubmissionError, WrongUsageError
 from sluiceway.host.spark_master import STANDALONE, reachable_master
-from sluiceway.spec.values import Secret
+from sluiceway.spec.values import Secret, revealed
 
 NO_ENVIRONMENT = "none"
 _KEPT_ARCHIVES = 3

@@ -36,7 +36,7 @@ from sluiceway.spec.metrics import MetricsSpec
 from sluiceway.spec.models import JobSpec, RouteSpec
 from sluiceway.spec.retention import duration_text
 from sluiceway.spec.table import PartitionSpec
-from sluiceway.spec.values import Secret
+from sluiceway.spec.values import revealed
 from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import (
@@ -138,8 +138,8 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         compact_before_ready=spec.files.compact == "before_ready" and spec.table.iceberg is None,
         memory_bytes=spec.run.memory_per_task_bytes,
         figure_limits=figure_limits(spec.metrics),
-        ready=ready_rule(spec, revealed),
-        lineage=lineage_rule(spec.lineage, revealed),
+        ready=ready_rule(spec),
+        lineage=lineage_rule(spec.lineage),
         late=late_rule(spec),
         late_table=late_table(spec),
         key=key_rule(spec),
@@ -305,7 +305,7 @@ def _queue_bound(spec: RouteSpec) -> dict[str, str]:
 
 def _catalog_access(spec: RouteSpec) -> CatalogAccess:
     if spec.table.iceberg is not None:
-        return lake_access(spec, revealed)
+        return lake_access(spec)
     plugin = spec.table_connection.plugin
     return CatalogAccess() if plugin is None else CatalogAccess(plugin[0], _texts(plugin[1]))
 
@@ -401,8 +401,3 @@ def _partition_type(column: str | None, columns: tuple[RowColumn, ...] | None) -
         return "string"
     types = {of.field.name.lower(): of.field.type for of in columns}
     return format_hive_type(types[column.lower()])
-
-
-def revealed(value: object) -> str:
-    """An option's text, for the client it is meant for; never for a log."""
-    return value.reveal() if isinstance(value, Secret) else str(value)

@@ -1,9 +1,9 @@
 """Who gets POSTs from a driver, as a value."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluiceway.spec.http_receiver import HttpReceiverSpec, url_host
+from sluiceway.spec.values import revealed
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class HttpReceiver:
     timeout_s: float = 10.0
 
 
-def http_receiver(spec: HttpReceiverSpec, revealed: Callable[[object], str]) -> HttpReceiver:
+def http_receiver(spec: HttpReceiverSpec) -> HttpReceiver:
     """What a job file says of it. Called when a route is compiled."""
     url = revealed(spec.url)
     return HttpReceiver(

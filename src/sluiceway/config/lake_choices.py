@@ -1,6 +1,6 @@
 """What a job file says of a lake table and its catalog, as its driver takes it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from sluiceway.config.schema_formats import record_keys
 from sluiceway.config.stores import route_stores
@@ -16,6 +16,7 @@ from sluiceway.sinks.registry import ICEBERG, CatalogAccess
 from sluiceway.spec.lake import GlueCatalog, HiveCatalog, IcebergConnection, RestCatalog, SqlCatalog
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.table import PartitionSpec
+from sluiceway.spec.values import revealed
 from sluiceway.storage.access import S3, Stores
 from sluiceway.worker.plan import KeyForm, KeyRule
 
@@ -86,12 +87,11 @@ def _field(part: PartitionSpec) -> LakeField:
     return LakeField(part.name, part.column, part.transform or IDENTITY)
 
 
-def lake_access(spec: RouteSpec, revealed: Callable[[object], str]) -> CatalogAccess:
+def lake_access(spec: RouteSpec) -> CatalogAccess:
     """How a route's lake catalog is reached.
 
     Args:
         spec: Of a route whose table is a lake table.
-        revealed: Text of an option that may be a secret.
 
     Raises:
         JobFileError: The spec was not made by the loader, and names no such connection.

@@ -1,6 +1,5 @@
 """What a job file says of lineage, as values."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluiceway.config.http_receiver import HttpReceiver, http_receiver
@@ -24,13 +23,13 @@ class LineageRule:
     file: str | None = None
 
 
-def lineage_rule(spec: LineageSpec | None, revealed: Callable[[object], str]) -> LineageRule | None:
+def lineage_rule(spec: LineageSpec | None) -> LineageRule | None:
     """The block as a value; None without one. Called when a route is compiled."""
     if spec is None:
         return None
     return LineageRule(
         namespace=spec.namespace,
         interval_s=spec.interval_ms / 1000,
-        http=None if spec.http is None else http_receiver(spec.http, revealed),
+        http=None if spec.http is None else http_receiver(spec.http),
         file=None if spec.file is None else spec.file.path,
     )

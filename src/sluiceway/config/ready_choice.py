@@ -1,7 +1,5 @@
 """From the block `ready` of a job file to the values that a driver works with. No I/O."""
 
-from collections.abc import Callable
-
 from sluiceway.config.http_receiver import http_receiver
 from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
 from sluiceway.errors import JobFileError
@@ -14,14 +12,14 @@ from sluiceway.spec.ready import (
     ReadyTopicSpec,
     leading_times,
 )
+from sluiceway.spec.values import revealed
 
 
-def ready_rule(spec: RouteSpec, revealed: Callable[[object], str]) -> ReadyRule | None:
+def ready_rule(spec: RouteSpec) -> ReadyRule | None:
     """When partitions of a route are complete; None without the block.
 
     Args:
         spec: Checked by the loader.
-        revealed: Text of an option that may be a secret.
 
     Raises:
         JobFileError: The spec was not made by the loader, and its columns do not fit.
@@ -47,10 +45,10 @@ def ready_rule(spec: RouteSpec, revealed: Callable[[object], str]) -> ReadyRule 
         on_ready=ready.visible == "on_ready" and spec.table.iceberg is None,
         success_file=ready.success_file and spec.table.iceberg is None,
         table_property=ready.table_property,
-        webhook=None if ready.webhook is None else http_receiver(ready.webhook, revealed),
-        topic=None if ready.kafka is None else _topic(spec, "kafka", ready.kafka, revealed),
+        webhook=None if ready.webhook is None else http_receiver(ready.webhook),
+        topic=None if ready.kafka is None else _topic(spec, "kafka", ready.kafka),
         reopen_every_s=event_time.reopen_every_ms / 1000,
-        counts=None if ready.counts is None else _counts(spec, ready.counts, revealed),
+        counts=None if ready.counts is None else _counts(spec, ready.counts),
     )
     try:
         rule.periods()
@@ -59,18 +57,13 @@ def ready_rule(spec: RouteSpec, revealed: Callable[[object], str]) -> ReadyRule 
     return rule
 
 
-def _counts(spec: RouteSpec, counts: CountsSpec, revealed: Callable[[object], str]) -> CountsRule:
+def _counts(spec: RouteSpec, counts: CountsSpec) -> CountsRule:
     decide = CountRule(since_us=counts.since_us, alone=counts.decide == "alone")
-    topic = _topic(spec, "counts", counts, revealed)
+    topic = _topic(spec, "counts", counts)
     return CountsRule(topic, decide)
 
 
-def _topic(
-    spec: RouteSpec,
-    key: str,
-    topic: ReadyTopicSpec | CountsSpec,
-    revealed: Callable[[object], str],
-) -> TopicRule:
+def _topic(spec: RouteSpec, key: str, topic: ReadyTopicSpec | CountsSpec) -> TopicRule:
     name = topic.connection or spec.source.connection
     connection = spec.connections.get(name)
     kafka = None if connection is None else connection.kafka

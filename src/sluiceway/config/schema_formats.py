@@ -19,7 +19,7 @@ from sluiceway.formats.schema_registry.settings import RegistrySettings
 from sluiceway.spec.formats import DebeziumFormat, JsonFormat
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.schema_formats import AvroFormat, ProtobufFormat
-from sluiceway.spec.values import Secret
+from sluiceway.spec.values import revealed
 
 Options = tuple[tuple[str, str], ...]
 
@@ -145,9 +145,5 @@ def registry_settings(spec: RouteSpec, name: str, unknown_wait_ms: int = 0) -> R
     connection = spec.connections.get(name)
     if connection is None or connection.schema_registry is None:
         raise JobFileError(f"format names no schema_registry connection: {name}")
-    found = {
-        key: value.reveal() if isinstance(value, Secret) else str(value)
-        for key, value in connection.schema_registry
-        if value is not None
-    }
+    found = {key: revealed(value) for key, value in connection.schema_registry if value is not None}
     return RegistrySettings(**found, unknown_wait_ms=str(unknown_wait_ms))

@@ -6,7 +6,7 @@ from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.spec.block import Block
 from sluiceway.spec.connections import ConnectionSpec
 from sluiceway.spec.models import RouteSpec
-from sluiceway.spec.values import Secret
+from sluiceway.spec.values import revealed
 from sluiceway.storage.access import HDFS, S3, StoreAccess, Stores
 
 
@@ -49,6 +49,4 @@ def _texts(options: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 
 
 def _text(value: object) -> str:
-    if isinstance(value, Secret):
-        return value.reveal()
-    return "true" if value is True else str(value)
+    return "true" if value is True else revealed(value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sluiceway.config.compile import compile_routes, revealed
+from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import CompiledJob, RouteConfig
 from sluiceway.errors import SluicewayError, WrongUsageError
 from sluiceway.followers.offset_reports import OffsetReports
@@ -31,6 +31,7 @@ from sluiceway.schedule.rate_limit import RateLimit
 from sluiceway.schedule.runner import TaskRunner
 from sluiceway.schedule.slot_target import SlotBounds, SlotTarget
 from sluiceway.spec.models import JobSpec
+from sluiceway.spec.values import revealed
 
 if TYPE_CHECKING:
     from sluiceway.sources.contract import SourceClient

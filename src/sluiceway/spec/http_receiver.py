@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 
 from sluiceway.spec.block import Block
 from sluiceway.spec.problems import quoted
-from sluiceway.spec.values import Option, Secret, duration, wrong
+from sluiceway.spec.values import Option, Secret, duration, revealed, wrong
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 
@@ -27,8 +27,7 @@ def url_host(url: str) -> str:
 
 
 def _check_url(url: str | Secret) -> str | Secret:
-    text = url.reveal() if isinstance(url, Secret) else url
-    if not url_host(text):
+    if not url_host(revealed(url)):
         todo = "write a user or token as a header, with ${env:NAME}"
         raise wrong("an http or https URL without a user", todo)
     return url
@@ -36,7 +35,7 @@ def _check_url(url: str | Secret) -> str | Secret:
 
 def _check_headers(headers: Mapping[str, str | Secret]) -> Mapping[str, str | Secret]:
     for name, value in headers.items():
-        text = value.reveal() if isinstance(value, Secret) else value
+        text = revealed(value)
         if not _HEADER.fullmatch(name) or not text.isprintable() or not text.isascii():
             raise wrong("headers of printable ASCII text", f"correct {quoted(name)}")
     return headers

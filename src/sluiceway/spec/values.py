@@ -78,6 +78,11 @@ class Secret:
         return "***"
 
 
+def revealed(value: object) -> str:
+    """An option's text, for the client it is meant for; never for a log."""
+    return value.reveal() if isinstance(value, Secret) else str(value)
+
+
 def wrong(expected: str, todo: str, *, kind: str = "expected") -> PydanticCustomError:
     """Make what a validator raises: what was expected and what to do about it."""
     # Both go in as context: a template would read braces in them as fields.
