@@ -14,6 +14,7 @@ from sluiceway.formats.changes.envelopes import CANAL
 from sluiceway.formats.changes.forms import ENVELOPE_PREFIX, OtherMessageError
 from sluiceway.formats.changes.outcomes import (
     KIND_FIELD,
+    OTHER_TABLE,
     TOMBSTONE,
     TRUNCATE,
     TRUNCATE_CHOICES,
@@ -29,7 +30,6 @@ from sluiceway.types.dirty import DirtyReason, shown
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema, inner_settings
 
-OTHER_TABLE = "other_table"
 ONE_PARTITION = "one_partition"
 _DATA, _OLD, _UPDATE, _DELETE = "data", "old", "UPDATE", "DELETE"
 _KINDS = {"INSERT": RowKind.IMAGE, _UPDATE: RowKind.IMAGE, _DELETE: RowKind.DELETE}
@@ -102,35 +102,13 @@ class CanalChangeDecoder(RowDecoder):
         rows = settle_tombstones(payloads, collected, skipped=skips)
         if collected.skipped:
             collected.notes[TOMBSTONE] += collected.skipped
-        values: list[list[object]] = []
-        numbers: list[int] = []
-        for row in rows.tolist():
-            try:
-                try:
-                    found = self._changes(parse_object(payloads[row] or b"", lenient=self._lenient))
-                    values += found
-                    numbers += [row] * len(found)
-                except OtherMessageError as other:
-                    row_of_all = self._other.row(other.kind, self._collected)
-                    if row_of_all is None:
-                        self._settle_other(other.kind, collected)
-                    else:
-                        values.append(row_of_all)
-                        numbers.append(row)
-            except DirtyValueError as error:
-                collected.dirty.append(error.row(row))
-        collected.add_values(values, numbers)
+        messages = ((row, payloads[row] or b"") for row in rows.tolist())
+        self._other.collect(messages, self._changes, collected, self._collected)
         return with_kinds(collected.decoded(), self._schema)
 
-    def _settle_other(self, kind: str, collected: CollectedRows) -> None:
-        if kind == OTHER_TABLE:
-            collected.skipped += 1
-            collected.notes[kind] += 1
-        else:
-            self._other.settle(kind, collected)
-
-    def _changes(self, message: _Object) -> list[list[object]]:
+    def _changes(self, payload: bytes) -> list[list[object]]:
         """All that a message changed, in its order."""
+        message: _Object = parse_object(payload, lenient=self._lenient)
         marker = str(message.get("type"))
         if isinstance(message, JsonObject):
             twice = ", ".join(sorted(message.doubled))

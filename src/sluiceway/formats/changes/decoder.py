@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluiceway.convert.arrow_blocks import BlockReader
-from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_text_anywhere
 from sluiceway.convert.fast_rows import FastPath
 from sluiceway.convert.json_values import JsonObject
@@ -151,24 +150,8 @@ class ChangeLogDecoder(RowDecoder):
     def _decode_exactly(
         self, payloads: list[bytes], rows: list[int], collected: CollectedRows
     ) -> None:
-        values: list[list[object]] = []
-        clean: list[int] = []
-        for row, payload in zip(rows, payloads, strict=True):
-            try:
-                try:
-                    found = self._read(payload)
-                    values += found
-                    clean += [row] * len(found)
-                except OtherMessageError as other:
-                    row_of_all = self._other.row(other.kind, self._collected)
-                    if row_of_all is None:
-                        self._other.settle(other.kind, collected)
-                    else:
-                        values.append(row_of_all)
-                        clean.append(row)
-            except DirtyValueError as error:
-                collected.dirty.append(error.row(row))
-        collected.add_values(values, clean)
+        messages = zip(rows, payloads, strict=True)
+        self._other.collect(messages, self._read, collected, self._collected)
 
     def _read(self, payload: bytes) -> list[list[object]]:
         """The changes that a message tells: one, or with the delete of an old key two."""

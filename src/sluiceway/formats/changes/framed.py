@@ -9,13 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.decoder import avro_blocks, avro_record
 from sluiceway.formats.avro.fast_columns import MIN_ROWS, FastColumns
 from sluiceway.formats.avro.reader import Cursor
 from sluiceway.formats.avro.writer_schemas import RegistrySchemas, WriterSchema
 from sluiceway.formats.changes.envelopes import DEBEZIUM
-from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
+from sluiceway.formats.changes.forms import MessageForm
 from sluiceway.formats.changes.outcomes import (
     KIND_FIELD,
     TOMBSTONE,
@@ -131,23 +130,11 @@ class FramedChangeDecoder(RowDecoder):
     def _read_rows(
         self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]
     ) -> None:
-        values, clean = [], []
-        for row, payload, begin in group:
-            try:
-                try:
-                    message = avro_record(writer, Cursor(payload, begin))
-                    values.append(self._values(message))
-                    clean.append(row)
-                except OtherMessageError as other:
-                    row_of_all = self._other.row(other.kind, self._collected)
-                    if row_of_all is None:
-                        self._other.settle(other.kind, collected)
-                    else:
-                        values.append(row_of_all)
-                        clean.append(row)
-            except DirtyValueError as error:
-                collected.dirty.append(error.row(row))
-        collected.add_values(values, clean)
+        def read(at: Cursor) -> list[list[object]]:
+            return [self._values(avro_record(writer, at))]
+
+        messages = ((row, Cursor(payload, begin)) for row, payload, begin in group)
+        self._other.collect(messages, read, collected, self._collected)
 
     def _values(self, message: Mapping[str, object]) -> list[object]:
         values = self._form.read(message)

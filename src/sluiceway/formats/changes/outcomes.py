@@ -1,6 +1,8 @@
 """What change-log decoders do alike: messages that change no row, and kinds beside the rows."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +10,7 @@ import pyarrow.compute as pc
 
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.errors import SourceEmptiedError
+from sluiceway.formats.changes.forms import OtherMessageError
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded
 from sluiceway.types.dirty import DirtyReason, DirtyRow
@@ -15,10 +18,14 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 
 TOMBSTONE = "tombstone"
 TRUNCATE = "truncate"
+OTHER_TABLE = "other_table"
+"""Of a table that the job file does not name: skipped, whatever becomes of other messages."""
 TRUNCATE_CHOICES = ("halt", "apply")
 UNAVAILABLE = "__debezium_unavailable_value"
 """In place of a long value that PostgreSQL did not log, since the change left it as it was."""
 KIND_FIELD = pa.field(KIND_COLUMN, pa.int8())
+
+Message = TypeVar("Message")
 
 
 class OtherMessages:
@@ -39,11 +46,46 @@ class OtherMessages:
         self._keyed = keyed
         self._applies = keyed and applies
 
-    def row(self, kind: str, schema: pa.Schema) -> list[object] | None:
-        """The row that stands for a message of this kind, behind it what it is; None for none."""
+    def collect(
+        self,
+        messages: Iterable[tuple[int, Message]],
+        read: Callable[[Message], list[list[object]]],
+        collected: CollectedRows,
+        schema: pa.Schema,
+    ) -> None:
+        """Read messages one by one: their changes, and what becomes of those that are none.
+
+        Args:
+            messages: Each behind its position in the batch.
+            read: The changes of one, as lists of values for `schema`; raises `OtherMessageError`
+                for one that changes no row, `DirtyValueError` for one that is dirty.
+            collected: Takes all of them.
+            schema: Of its clean rows.
+
+        Raises:
+            SourceEmptiedError: As `settle`.
+        """
+        values: list[list[object]] = []
+        clean: list[int] = []
+        for row, message in messages:
+            try:
+                try:
+                    found = read(message)
+                except OtherMessageError as other:
+                    found = self._rows(other.kind, schema)
+                    if not found:
+                        self.settle(other.kind, collected)
+                values += found
+                clean += [row] * len(found)
+            except DirtyValueError as error:
+                collected.dirty.append(error.row(row))
+        collected.add_values(values, clean)
+
+    def _rows(self, kind: str, schema: pa.Schema) -> list[list[object]]:
+        """The row that stands for a message of this kind, behind it what it is; none for none."""
         if kind != TRUNCATE or not self._applies:
-            return None
-        return [*([None] * (len(schema) - 1)), RowKind.TRUNCATE]
+            return []
+        return [[*([None] * (len(schema) - 1)), RowKind.TRUNCATE]]
 
     def settle(self, kind: str, collected: CollectedRows) -> None:
         """Skip and count one.
@@ -61,7 +103,7 @@ class OtherMessages:
         if kind == TOMBSTONE:
             if not self.tombstones_skipped:
                 raise DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
-        elif not self._skipped:
+        elif kind != OTHER_TABLE and not self._skipped:
             message = f"a message of the kind {kind} changes no row"
             raise DirtyValueError(DirtyReason.NOT_A_CHANGE, message, stage="decode")
         collected.skipped += 1
