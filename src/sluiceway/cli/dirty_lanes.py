@@ -107,6 +107,8 @@ def _tell_lane(lane: "LaneState") -> None:
     became = f"{counts.purged:,} given up"
     if lane.kind == "replay":
         became = f"{counts.written:,} written, {counts.dirty:,} dirty again"
+        if counts.superseded:
+            became += f", {counts.superseded:,} superseded by later changes"
         if counts.late:
             became += f", {counts.late:,} of sealed times put aside"
         if counts.filtered or counts.skipped:

@@ -20,6 +20,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
+from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sources.contract import RawRecords, SourceBatch
 from sluiceway.storage.contract import Storage
@@ -34,6 +35,7 @@ from sluiceway.worker.late_rows import LateBatch, LateJudge
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.places import Values
 from sluiceway.worker.plan import NO_CHOICES, DirtySample, SeenField, TaskPlan
+from sluiceway.worker.replayed_changes import SUPERSEDED, judged
 from sluiceway.worker.row_choices import ChosenRows, RowChooser
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
@@ -112,6 +114,7 @@ class RowPipeline:
             counts what was written runs there, until `close` or `abort` has waited for it.
         files: Takes the rows; None stages files.
         started: When the task was, on the monotonic clock; None is now.
+        judge: Of changes that are read once more; None for those of the queue.
 
     Attributes:
         figures: What is counted for metrics alone.
@@ -125,8 +128,10 @@ class RowPipeline:
         files: RowFiles | None = None,
         *,
         started: float | None = None,
+        judge: ChangeJudge | None = None,
     ) -> None:
         route = plan.route
+        self._judge = judge
         self._route = route
         self._splits = [split.partition for split in plan.splits]
         self._decoder: RowDecoder = open_decoder(route.format, route.schema)
@@ -218,8 +223,13 @@ class RowPipeline:
         going = self._find_places(rows, dirty, bounds, batches)
         clean = self._with_meta(rows, meta, bounds[-1])
         clean, going = self._fit_for_files(rows, clean, going, dirty)
+        overtaken: NDArray[np.bool_] | None = None
+        if self._judge is not None:
+            clean, going, overtaken = self._judged(rows, clean, going, dirty, (bounds, batches))
         if rows.expanded:
             self._counted.expanded += len(rows.indices) - len(rows.indices.unique())
+        if overtaken is not None:
+            clean, going = self._without(rows, clean, going, overtaken)
         self._note_event_times(rows, bounds, batches)
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
@@ -388,6 +398,39 @@ class RowPipeline:
         """What is written of the rows: those that files of the table's format can hold."""
         kept = _drop(rows, self._format.unfit_rows(clean), dirty)
         return (clean, going) if kept is None else (clean.filter(pa.array(kept)), going.only(kept))
+
+    def _judged(
+        self,
+        rows: _Rows,
+        clean: pa.RecordBatch,
+        going: LateBatch,
+        dirty: list[DirtyRow],
+        read: tuple[list[int], Sequence[SourceBatch]],
+    ) -> tuple[pa.RecordBatch, LateBatch, NDArray[np.bool_]]:
+        """What a replay may write, and which of it a later change has overtaken."""
+        assert self._judge is not None  # noqa: S101 - the caller's judge
+        sources = [
+            self._splits[split].topic
+            for split, begin, end in _spans(rows, *read)
+            for _ in range(begin, end)
+        ]
+        clean, overtaken, unknown = judged(self._judge, clean, sources)
+        kept = _drop(rows, unknown, dirty)
+        if kept is None:
+            return clean, going, overtaken
+        return clean.filter(pa.array(kept)), going.only(kept), overtaken[kept]
+
+    def _without(
+        self, rows: _Rows, clean: pa.RecordBatch, going: LateBatch, overtaken: NDArray[np.bool_]
+    ) -> tuple[pa.RecordBatch, LateBatch]:
+        """The changes that no later one has overtaken; the others are counted."""
+        count = int(np.count_nonzero(overtaken))
+        if not count:
+            return clean, going
+        self._counted.skipped += count
+        self._counted.notes[SUPERSEDED] += count
+        _keep(rows, ~overtaken)
+        return clean.filter(pa.array(~overtaken)), going.only(~overtaken)
 
     def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]
