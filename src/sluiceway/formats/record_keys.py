@@ -47,10 +47,12 @@ def key_fields(
         found = parse_object(key, lenient=False)
     except DirtyValueError:
         return ()
-    schema_part = found.get(_SCHEMA)
-    if _PAYLOAD in found and isinstance(schema_part, dict):
-        listed = schema_part.get(_FIELDS)
+    told_by = found.get(_SCHEMA)
+    if _PAYLOAD in found and isinstance(told_by, dict):
+        listed = told_by.get(_FIELDS)
         fields = listed if isinstance(listed, list) else []
         names = [each.get("field") for each in fields if isinstance(each, dict)]
-        return tuple(name for name in names if isinstance(name, str))
+        told = tuple(name for name in names if isinstance(name, str))
+        payload = found[_PAYLOAD]
+        return told or (tuple(payload) if isinstance(payload, dict) else ())
     return tuple(name.removeprefix(prefix) for name in found if name.startswith(prefix))
