@@ -142,3 +142,12 @@ def test_the_key_is_told_by_its_schema(registry: Registry) -> None:
     connect = FormatChoice("protobuf", (("connect", "true"), ("registry.url", registry.url)))
     schema = Schema((Field("id", IntegerType(64), required=True),))
     assert open_decoder(connect, schema).decode([key]).rows.to_pylist() == [{"id": 7}]
+
+
+def test_a_snapshot_that_begins_with_a_dirty_record_is_seen(registry: Registry) -> None:
+    source = ProtobufChangeSource(1, snapshot="first")
+    unknown = {**row(2), "name": "__debezium_unavailable_value"}
+    told = [source.envelope("r", None, unknown), source.envelope("r", None, row(1)), b"{}"]
+    found = decode(registry, *told, options=KEYED)
+    assert [each.index for each in found.dirty] == [0, 2]
+    assert found.begins == (0,)

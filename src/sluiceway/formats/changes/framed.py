@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.decoder import avro_blocks, avro_record
 from sluiceway.formats.avro.fast_columns import MIN_ROWS, FastColumns
 from sluiceway.formats.avro.reader import Cursor
@@ -136,7 +137,34 @@ class FramedChangeDecoder(RowDecoder):
         decoded = collected.decoded()
         if not self._keyed:
             return decoded
-        return without_unavailable(with_kinds(decoded, self._schema))
+        decoded = without_unavailable(with_kinds(decoded, self._schema))
+        begun = tuple(
+            row.index for row in decoded.dirty if self._begins(payloads[row.index] or b"")
+        )
+        return replace(decoded, begins=begun)
+
+    def _begins(self, payload: bytes) -> bool:
+        """Whether a snapshot begins with a record that is dirty, as far as it can be read."""
+        try:
+            message = self._message(payload)
+        except DirtyValueError:
+            return False
+        return message is not None and _begins_snapshot(message)
+
+    def _message(self, payload: bytes) -> Mapping[str, object] | None:
+        if self._messages is not None:
+            name, begin = self._messages.frame(payload)
+            reader = self._messages.of([name])[name]
+            if isinstance(reader, DirtyValueError):
+                return None
+            return reader.read(Wire(payload, begin), len(payload))
+        number, begin = confluent_frame(payload)
+        writer = self._schemas.of([number])[number]
+        return (
+            None
+            if isinstance(writer, DirtyValueError)
+            else avro_record(writer, Cursor(payload, begin))
+        )
 
     def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
         for block in avro_blocks(group):

@@ -33,6 +33,7 @@ from sluiceway.types.row_kinds import RowKind
 _Source = tuple[str, Any]
 _Place = tuple[int, _Source, int]
 """Slot, source partition and offset of a change."""
+_WITHOUT_KEY = (RowKind.TRUNCATE, RowKind.FIRST_LOST)
 _GONE = "files of the changes behind it are gone, so nobody knows whether a later one deleted it"
 _MOVED = "its source partition was moved since, so its offset does not compare with later ones"
 _ELSEWHERE = "another source partition has a change of its key, and no order with this one"
@@ -188,9 +189,9 @@ class ChangeHistory(ChangeJudge):
         return control_columns(table, seq, self._columns)
 
     def _with_key(self, path: str) -> pa.Table:
-        """The changes of rows; a truncate has no key."""
+        """The changes of rows; others have no key."""
         control = self._control(path)
-        return control.filter(pa.array(control[KIND].to_numpy() != RowKind.TRUNCATE))
+        return control.filter(pa.array(~np.isin(control[KIND].to_numpy(), _WITHOUT_KEY)))
 
     def _read_keys(self, path: str) -> pa.Table:
         seq, _ = self._files[path]
@@ -201,7 +202,7 @@ class ChangeHistory(ChangeJudge):
             for each in control.filter(pa.array(of_all)).to_pylist()
         ]
         names = [name for name in control.column_names if name.startswith("k")]
-        return control.filter(pa.array(~of_all)).select(names)
+        return self._with_key(path).select(names)
 
     # Rows
 

@@ -26,6 +26,7 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 
 OFFSET, KIND, PARTITION, TOPIC = "$offset", "$kind", "$partition", "$topic"
 _SLOT, _RANK = "$slot", "$rank"
+_FIRSTS = (RowKind.FIRST, RowKind.FIRST_GONE, RowKind.FIRST_LOST)
 SlotFile = tuple[int, FileRecord]
 
 
@@ -106,12 +107,13 @@ def last_changes(
     counted = _behind_truncates(control)
     emptied = len(counted) < control.num_rows
     left = control.take(pa.array(counted)) if emptied else control
-    last = counted[_last_of_each(left, names)]
+    keyed = np.flatnonzero(left[KIND].to_numpy() != RowKind.FIRST_LOST)
+    last = counted[keyed[_last_of_each(left.take(pa.array(keyed)), names)]]
     kept = np.zeros(control.num_rows, bool)
     kept[last] = True
     kinds = control[KIND].to_numpy()
     kept &= ~np.isin(kinds, (RowKind.DELETE, RowKind.FIRST_GONE))
-    of_firsts = np.isin(left[KIND].to_numpy(), (RowKind.FIRST, RowKind.FIRST_GONE))
+    of_firsts = np.isin(left[KIND].to_numpy(), _FIRSTS)
     firsts = left.filter(pa.array(of_firsts))
     return BatchOutcome(
         control.select(names).take(pa.array(last)),
