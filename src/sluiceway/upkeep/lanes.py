@@ -287,18 +287,22 @@ class Lanes:
         if lane.kind == PURGE:
             return _purged(lane, epoch, ranges, route.schema_version)
         files = find_dirty_files(self._owned.log, map(_source, ranges))
-        result = self._replay(lane_plan(route, epoch, ranges), ranges, files)
+        result = self._replay(route, lane_plan(route, epoch, ranges), ranges, files)
         self._judged_at = owned_slot if route.key is not None else None
         check_staged_files(self._owned.storage, self._owned.layout, [result])
         self._hooks.observe(Step.PREPARED)
         return self._record(lane, result, route.schema_version)
 
     def _replay(
-        self, plan: TaskPlan, ranges: Sequence[LaneRange], files: dict[DirtySource, FileRecord]
+        self,
+        route: RoutePlan,
+        plan: TaskPlan,
+        ranges: Sequence[LaneRange],
+        files: dict[DirtySource, FileRecord],
     ) -> TaskResult:
         paths = [self._owned.layout.final(files[_source(each)].final) for each in ranges]
         try:
-            with judging(plan.route, self._owned.log) as judge:
+            with judging(route, self._owned.log) as judge:
                 return run_lane_task(plan, self._owned.storage, paths, judge=judge)
         except SluicewayError:
             raise

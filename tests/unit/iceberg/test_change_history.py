@@ -151,6 +151,50 @@ def test_rows_that_were_dirty_again_are_as_old_as_they_were(asked: Asked) -> Non
     assert (first < seq < late, opened.oldest()) == (True, seq)
 
 
+def test_files_of_changes_stay_while_an_older_dirty_row_is_open(asked: Asked) -> None:
+    lake, writer = asked.lake, asked.lake.writer
+    publisher, now = lake.publisher(), [0.0]
+    publisher.table._clock = lambda: now[0]
+
+    def names() -> int:
+        return len(list(Path(lake.log.layout.table_root).glob("app=*/*.parquet")))
+
+    def publish() -> None:
+        publisher.publish()
+        now[0] += 3601.0
+        publisher.publish()
+
+    asked.commit(1)
+    dirty = data(writer.term, writer.fold.last_epoch + 1, span(0, 1, 3), dirty=2)
+    dirty = replace(dirty, files=(), counts=replace(dirty.counts, written=BigInt(0)))
+    seq = writer.commit(dirty).seq
+    place = Path(lake.log.layout.final(dirty.dirty_files[0].final))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(b"0123456789")
+    asked.commit(2)
+    asked.commit(3)
+    publish()
+    # What was committed before the dirty row tells nothing about it.
+    assert names() == 2
+    publisher = lake.publisher()
+    publisher.table._clock = lambda: now[0]
+    publish()
+    # The next driver knows of it too.
+    assert names() == 2
+    source = str(DirtySource(LEDGER, seq, dirty.dirty_files[0].final.rpartition("/")[2]))
+    writer.commit(LaneRecord("l", "purge", "me", "", (LaneRange(source, BigInt(0), BigInt(2)),)))
+    for start in (0, 1):
+        publish()
+        assert names() == 2
+        rows = (Span(source, BigInt(start), BigInt(start + 1)),)
+        counts = LaneCounts(*map(BigInt, (1, 0, 0, 0, 0, 1)))
+        epoch = writer.fold.last_epoch + 1
+        writer.commit(LaneDataRecord("l", epoch, rows, (), (), counts, "s", {}, {}, ()))
+    publish()
+    assert names() == 0
+    lake.assert_equal()
+
+
 def test_kinds_of_a_replay_begin_no_snapshot_and_empty_no_table(asked: Asked) -> None:
     first = asked.commit(9)
     source = str(DirtySource(LEDGER, first, "x"))

@@ -30,19 +30,25 @@ class _Removed:
 
 
 class OpenDirty:
-    """Dirty rows that may still be replayed, as the records say that were taken in, in order."""
+    """Dirty rows that may still be replayed, as the records say that were taken in, in order.
+
+    Attributes:
+        next_slot: Of the first record that was not taken in.
+    """
 
     def __init__(self) -> None:
         # Of each file with open rows: slot and name -> slot of the queue's records, rows left.
         self._files: dict[tuple[int, str], tuple[int, int]] = {}
-        self._next = 0
+        self.next_slot = 0
 
     def take(self, record: Record) -> None:
         """Take in the next record. One that was taken in before changes nothing."""
         body = record.body
-        if record.seq < self._next or not isinstance(body, DataRecord | LaneDataRecord):
+        if record.seq < self.next_slot:
             return
-        self._next = record.seq + 1
+        self.next_slot = record.seq + 1
+        if not isinstance(body, DataRecord | LaneDataRecord):
+            return
         origin = record.seq
         if isinstance(body, LaneDataRecord):
             for span in body.ranges:
@@ -95,13 +101,15 @@ class StagedNames:
         """
         if self._known is None:
             self._known = self._removed_through(view)
+        if self._open is not None:
+            # Replays are judged and purges done when they are committed, published or not.
+            for record in view.records(max(self._open.next_slot, self._known)):
+                self._open.take(record)
         known, end = self._known, min(next_slot, view.through)
         if end <= known:
             return
         due_s = now_s + KEPT_S
         for record in LogView(view.log, end).records(known):
-            if self._open is not None:
-                self._open.take(record)
             if isinstance(record.body, DataRecord | LaneDataRecord):
                 names = (view.layout.final(file.final) for file in record.body.files)
                 self._left.extend((due_s, record.seq, name) for name in names)
@@ -136,6 +144,8 @@ class StagedNames:
             self._storage.remove(self._left[0][2])
             self._left.popleft()
         through = self._left[0][1] if self._left else self._known
+        # The next driver has to meet the dirty rows for which names stay.
+        through = through if held is None else min(through, held)
         view.log.check_held()
         self._storage.overwrite(view.layout.told(_ADVICE), encode(_Removed(through)))
 
