@@ -218,9 +218,10 @@ class Run:
         load.end()
         self.outcome.transactions += load.count
         # A truncate is applied in a topic of one partition.
-        AdminClient({"bootstrap.servers": self._brokers}).create_topics(
-            [NewTopic(f"{PREFIX}.{DATABASE}.t{tables - 1}", 1, 1)]
-        )
+        last = NewTopic(f"{PREFIX}.{DATABASE}.t{tables - 1}", 1, 1)
+        admin = AdminClient({"bootstrap.servers": self._brokers})
+        for made_topic in admin.create_topics([last]).values():
+            made_topic.result(PATIENCE_S)
         self._connect.start()
         self._wait_for_topics(tables)
         job = self._job(tables)
