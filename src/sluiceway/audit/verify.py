@@ -211,11 +211,11 @@ class Verifier:
         report.replayed += int(counts.read - counts.purged)
         report.purged += int(counts.purged)
         report.filtered += int(counts.filtered)
-        report.skipped += int(counts.skipped)
+        report.skipped += int(counts.skipped + counts.superseded)
         self._check_files(record)
         if not report.deep or counts.purged:
             return
-        if self._origin is None or counts.filtered or counts.skipped:
+        if self._origin is None or counts.filtered or counts.skipped or counts.superseded:
             self._uncompared += 1
             return
         for message in self._lanes.row_problems(record, self._origin, self._places):

@@ -119,6 +119,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         hive=_hive_options(spec, columns, text_keys=text_keys),
         columns=None if columns is None else Schema(payload_fields(columns)),
         awaits_columns=None if spec.table.subject is None else spec,
+        awaits_key=None if spec.table.key_teller is None else spec,
         choices=row_choices(columns, spec.where),
         meta=_meta_columns(spec, text_keys=text_keys),
         event_time=_event_time_rule(spec),
@@ -327,7 +328,7 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         name, texts = "debezium", debezium_options(spec, spec.format.debezium)
     else:
         name, texts = spec.format.built_in
-    if spec.table.key:
+    if spec.table.keyed:
         texts = (*texts, ("key", json.dumps(spec.table.key)))
         if spec.table.on_truncate == "apply":
             texts = (*texts, ("truncate", "apply"))
