@@ -1,6 +1,5 @@
 """HDFS: a name node and a data node, from one jar beside those that pyspark brings."""
 
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +7,6 @@ from xml.sax.saxutils import escape
 
 from hdfs_native import Client
 
-from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import PinnedJar, ensure_jars, jars_folder, pinned_jars, spark_jars_folder
