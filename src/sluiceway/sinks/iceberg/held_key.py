@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.iceberg.catalogs import open_catalog
+from sluiceway.sinks.table_options import HiveTableOptions
 
 
 def held_key(table: HiveTableOptions, options: Mapping[str, str]) -> tuple[str, ...]:
