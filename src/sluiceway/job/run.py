@@ -211,7 +211,9 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
         source, sink = sources[config.source], open_sink(config)
         replaces = job.takeover.get(config.route)
         told = reports[config.source]
-        parts = RouteParts(source, told, sink, log, observe_and_reach, progress, replaces)
+        parts = RouteParts(
+            source, told, sink, log, observe_and_reach, progress, replaces, runner.rewrites()
+        )
         return RouteSession(config, parts)
 
     try:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.plan import TaskPlan, TaskResult
@@ -48,6 +49,13 @@ class TaskRunner(ABC):
             RunnerLostError: The runner is gone.
         """
         del slots
+
+    def rewrites(self) -> RewriteTasks | None:
+        """What rewrites partitions beside the epochs. Asked once a route, when that starts.
+
+        None where one machine does all.
+        """
+        return None
 
     @abstractmethod
     def run(
