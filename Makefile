@@ -50,8 +50,8 @@ $(STAMP): $(PACKAGES) $(NATIVE_SOURCES) native/install.py
 	@test "$(NATIVE_MODULE)" = 0 || $(BIN)/python native/install.py
 	@touch $@
 
-demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
-	@$(BIN)/sluiceway demo
+demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify; STORE=hdfs or s3
+	@$(BIN)/sluiceway demo --store $(or $(STORE),local)
 
 # Five at a time: tests on servers wait more than they compute. Lint first, it is quick.
 test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from hdfs_native import Client
+
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
@@ -48,6 +50,17 @@ class HdfsEndpoint:
 
     uri: str
     config_dir: Path
+
+    def copy(self, location: str, folder: Path) -> None:
+        """Bring what lies below a location into a folder of this machine, as plain files."""
+        client, top = Client(self.uri), location.removeprefix(self.uri)
+        for status in client.list_status(top, recursive=True):
+            target = folder / status.path.removeprefix(f"{top}/")
+            if status.isdir:
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(client.read(status.path).read())
 
 
 NameNodeSite = Callable[[], HdfsEndpoint]
