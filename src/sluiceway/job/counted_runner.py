@@ -41,6 +41,10 @@ class CountedRunner(TaskRunner):
         """See `TaskRunner`."""
         return self._runner.slots()
 
+    def keep_warm(self) -> None:
+        """See `TaskRunner`."""
+        self._runner.keep_warm()
+
     def ask_for(self, slots: int) -> None:
         """See `TaskRunner`."""
         self._runner.ask_for(slots)

@@ -30,6 +30,7 @@ from sluiceway.worker.plan import TaskResult
 
 _WAIT_S = 0.05
 _CANCEL_S = 10.0
+_WARM_EVERY_S = 30.0
 _TOO_LATE = "cancelled after run.straggler_timeout"
 _MORE_TIME = "is the machine overloaded, or the store slow? Else give it more time"
 
@@ -58,6 +59,8 @@ class SparkRunner(TaskRunner):
         self._owned = owned
         self._jobs = ThreadPoolExecutor(1, thread_name_prefix="spark-job")
         self._epoch = 0
+        self._warming: Future[None] | None = None
+        self._warm_due = 0.0
         # A session that is borrowed has jobs of others, which must not be cancelled with ours.
         self._name = f"sluiceway-{uuid4().hex[:8]}"
         self._spare = SpareSlots()
@@ -119,6 +122,18 @@ class SparkRunner(TaskRunner):
             else:
                 self._log.info("executors_ready", waited_s=round(time.monotonic() - began, 1))
                 return
+
+    def keep_warm(self) -> None:
+        """See `TaskRunner.keep_warm`. Spark ends Python workers that were idle for a minute."""
+        now = time.monotonic()
+        if now < self._warm_due or (self._warming is not None and not self._warming.done()):
+            return
+        failure = None if self._warming is None else self._warming.exception()
+        if isinstance(failure, Py4JError | OSError) and not isinstance(failure, Py4JJavaError):
+            raise _lost(failure) from failure
+        # A task that failed says so in the first epoch, where it matters.
+        self._warm_due = now + _WARM_EVERY_S
+        self._warming = self._jobs.submit(self._try_imports, f"{self._name}-keep-warm")
 
     def _try_imports(self, group: str) -> None:
         context, count = self._session.sparkContext, self.slots()

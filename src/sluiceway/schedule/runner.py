@@ -37,6 +37,15 @@ class TaskRunner(ABC):
         """
         del stopped
 
+    def keep_warm(self) -> None:  # noqa: B027 - most runners have nothing to do
+        """See that the first epoch begins at once. Called often, while a standby waits.
+
+        Does not wait. A runner that is always ready does nothing.
+
+        Raises:
+            RunnerLostError: The runner is gone.
+        """
+
     def ask_for(self, slots: int) -> None:
         """Ask the cluster for so many slots, or give some back. Called while no task runs.
 
