@@ -84,13 +84,17 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
         pairs("--label", label or ()),
         tuple(map(toleration_of, toleration or ())),
     )
+    _write(out, render(spec.name, collect(job_file, os.environ), choices), image_recipe())
+
+
+def _write(out: Path, text: str, recipe: str) -> None:
+    """Write both files, the one with secrets for its owner alone, and name them."""
     out.mkdir(parents=True, exist_ok=True)
     manifests = out / "manifests.yaml"
-    text = render(spec.name, collect(job_file, os.environ), choices)
     descriptor = os.open(manifests, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as output:
         output.write(text)
-    (out / "Dockerfile").write_text(image_recipe())
+    (out / "Dockerfile").write_text(recipe)
     for path in (manifests, out / "Dockerfile"):
         print(path)
     print("the manifests hold the job's secrets", file=sys.stderr)

@@ -114,7 +114,8 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
     _tell_engine(eyes.log)
     eyes.progress.waiting("starting Spark")
     runner, spark_log = _start_spark(spec, eyes.log, borrow=options.borrow_session)
-    if not spec.run.master.startswith("local"):
+    if options.standby or not spec.run.master.startswith("local"):
+        # A standby that has yet to start its workers would be late when it is needed.
         eyes.progress.waiting("waiting for executors")
         try:
             runner.warm_up(stop.asked)

@@ -120,6 +120,7 @@ class SparkRunner(TaskRunner):
             except (Py4JNetworkError, Py4JError, OSError) as error:
                 raise _lost(error) from error
             else:
+                self._warm_due = time.monotonic() + _WARM_EVERY_S
                 self._log.info("executors_ready", waited_s=round(time.monotonic() - began, 1))
                 return
 
