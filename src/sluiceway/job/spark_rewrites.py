@@ -55,7 +55,9 @@ class SparkRewrites:
         except (Py4JError, OSError):
             # The loop is told too, and ends.
             return False
-        return "," in ids
+        executors = len(ids.split(","))
+        self._spare.seen(executors)
+        return executors > 1
 
     def run(self, plans: Sequence[RewritePlan], check: Callable[[], None]) -> list[RewriteAnswer]:
         """See `RewriteTasks.run`."""

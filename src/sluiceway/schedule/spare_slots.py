@@ -53,6 +53,11 @@ class SpareSlots:
                 self._grant(self._wishes.popleft())
             return max(slots - self._lent, 1)
 
+    def seen(self, least: int) -> None:
+        """So many slots are up, or more; a loop that has nothing to read does not count them."""
+        with self._changed:
+            self._slots = max(self._slots, least)
+
     def take(self, most: int, check: Callable[[], None]) -> int:
         """Wait for slots; give them back with `give_back`. Called by any other thread.
 

@@ -78,6 +78,18 @@ def test_a_loop_that_has_nothing_to_read_does_not_hold_it_up() -> None:
         assert taken.result(PATIENCE_S) == 1
 
 
+def test_executors_that_came_while_nothing_was_read_are_counted() -> None:
+    clock = Clock()
+    spare = SpareSlots(clock)
+    spare.left_of(1)
+    spare.seen(8)
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(spare.take, 9, go_on)
+        wait_for_wish(spare)
+        clock.now_s = 60.0
+        assert taken.result(PATIENCE_S) == 2
+
+
 def test_whoever_gives_up_leaves_nothing_behind() -> None:
     spare = SpareSlots(Clock())
     spare.left_of(4)
