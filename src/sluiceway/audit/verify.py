@@ -24,7 +24,7 @@ from sluiceway.ledger.places import is_moved_folder
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.reading import count_rows, format_by_name, has_footer
-from sluiceway.sinks.hive.partition_path import partition_folder
+from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileStatus, Storage

@@ -25,10 +25,9 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
-from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
-from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.lake_options import IDENTITY
-from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sinks.registry import CatalogAccess, why_not_created
+from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
 from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access, has_text_keys
@@ -208,7 +207,7 @@ def why_no_files(spec: RouteSpec) -> str | None:
     """
     if spec.table.hive is None or spec.table.hive.file_format is None:
         return None
-    return creation_problem(
+    return why_not_created(
         _hive_options(spec, row_columns(spec), text_keys=has_text_keys(source_access(spec)))
     )
 

@@ -11,8 +11,8 @@ from sluiceway.config.retention import RetentionRule
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.event_time import late_table_name
 from sluiceway.spec.models import RouteSpec

@@ -52,12 +52,17 @@ class HdfsEndpoint:
     config_dir: Path
 
     def copy(self, location: str, folder: Path) -> None:
-        """Bring what lies below a location into a folder of this machine, as plain files."""
+        """Bring what lies below a location into a folder of this machine, as plain files.
+
+        One that is there already, as long as it is, is not fetched again.
+        """
         client, top = Client(self.uri), location.removeprefix(self.uri)
         for status in client.list_status(top, recursive=True):
             target = folder / status.path.removeprefix(f"{top}/")
             if status.isdir:
                 target.mkdir(parents=True, exist_ok=True)
+                continue
+            if target.is_file() and target.stat().st_size == status.length:
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(client.read(status.path).read())
