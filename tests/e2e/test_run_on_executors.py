@@ -1,10 +1,14 @@
-"""`sluiceway run` on a standalone Spark cluster: two executors, of which one is killed."""
+"""`sluiceway run` on a standalone Spark cluster: executors that die, while they read or compact."""
 
 import signal
+import subprocess
+import sys
+from functools import partial
 from pathlib import Path
 
 from sluiceway.host.process import is_alive
 from sluiceway.lab.lab import LabEndpoints
+from sluiceway.observe.failpoints import HIT, VARIABLE, Action, FailpointSpec, Role
 from tools.driver_process import DriverProcess, kill_quietly
 from tools.job_files import write_job
 from tools.lab_fixture import TopicFactory
@@ -57,6 +61,59 @@ def test_rows_are_there_once_though_an_executor_dies(
     found = read_independently(lab_endpoints, job, expectation=expectation)
     assert found["read"] == found["written"] == 3 * BATCH
     assert_verified(job)
+
+
+def test_partition_whose_worker_dies_is_merged_by_the_next_attempt(
+    lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic, writer = new_topic(2), TopicWriter(lab_endpoints.bootstrap_servers)
+    job = write_job(
+        tmp_path,
+        bootstrap_servers=lab_endpoints.bootstrap_servers,
+        metastore_uri=lab_endpoints.metastore_uri,
+        topic=topic,
+        interval="1s",
+    )
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    # At the second file: the first attempt has begun a file by then.
+    fault = FailpointSpec("rewrite.file", Action.KILL_WORKER, str(marks), hit=2, by=Role.WORKER)
+    with spark_cluster(tmp_path / "cluster") as cluster:
+        text = job.path.read_text().replace(
+            'master: "local[2]"',
+            f'master: "{cluster.url}", '
+            f"spark_conf: {{spark.executorEnv.{VARIABLE}: '{fault.text()}'}}",
+        )
+        job.path.write_text(text)
+        with DriverProcess(job, tmp_path, environment=LOOPBACK) as driver:
+            for commits in (1, 2, 3):
+                rows = [b'{"id": %d, "ts": %d}' % (n, START_MS + n) for n in range(BATCH)]
+                for partition in (0, 1):
+                    writer.write(topic, rows[partition::2], partition=partition)
+                driver.wait_until(partial(_has_read, driver, commits * BATCH), "the rows")
+            driver.wait_until(lambda: len(cluster.executors()) == 2, "two executors")
+            done = subprocess.run(
+                [sys.executable, "-m", "sluiceway", "compact", str(job.path), "dt=20261120"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=180,
+                check=False,
+            )
+            assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{driver.stderr()[-4000:]}"
+            assert (marks / HIT).read_text().startswith("worker ")
+            assert driver.events("compaction_failed") == []
+            driver.send(signal.SIGTERM)
+            assert driver.wait().exit_code == 0
+    expectation = tmp_path / "expectation.json"
+    expectation.write_text('{"required": ["id", "ts"]}')
+    found = read_independently(lab_endpoints, job, expectation=expectation)
+    assert found["read"] == found["written"] == 3 * BATCH
+    assert_verified(job)
+
+
+def _has_read(driver: DriverProcess, rows: int) -> bool:
+    return _read(driver) == rows
 
 
 def _read(driver: DriverProcess) -> int:

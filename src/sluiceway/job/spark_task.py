@@ -4,6 +4,7 @@ import pickle
 import time
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -71,14 +72,23 @@ def run_rewrites(
         for number in batch.column(0).to_pylist():
             share: list[tuple[int, RewritePlan]]
             share = pickle.loads(zlib.decompress(shares[number]))  # noqa: S301 - our own
+            again = _attempt_mark()
             for plan_number, plan in share:
-                answer = pickle.dumps(carry_out(plan, time.process_time()))
+                answer = pickle.dumps(carry_out(replace(plan, again=again), time.process_time()))
                 yield pa.RecordBatch.from_pydict(
                     {
                         "plan": pa.array([plan_number], pa.int32()),
                         "answer": pa.array([answer], pa.binary()),
                     }
                 )
+
+
+def _attempt_mark() -> str:
+    """What tells this attempt of a Spark task from others; empty for the first one."""
+    context = TaskContext.get()
+    if context is None or context.attemptNumber() == 0:
+        return ""
+    return f"-again{context.taskAttemptId()}"
 
 
 def import_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

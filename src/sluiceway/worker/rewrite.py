@@ -40,6 +40,8 @@ class RewritePlan:
         choice: How the table's files are written.
         rules: Size at which a new file is ended and another one begun, and how they are named.
         stores: How the table's store is reached.
+        again: Tells the files of a further attempt from those that the ones before may have begun
+            or still write; empty for the first.
     """
 
     layout: LedgerLayout
@@ -48,6 +50,7 @@ class RewritePlan:
     choice: FileChoice
     rules: FileRules
     stores: Stores = NO_STORES
+    again: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +184,8 @@ class _Merge:
 
     def _next_path(self) -> str:
         rules, number = self._plan.rules, len(self._records)
-        name = f"{rules.prefix}{self._plan.layout.route}-{self._attempt}-{number}{rules.suffix}"
+        middle = f"{self._plan.layout.route}-{self._attempt}{self._plan.again}-{number}"
+        name = f"{rules.prefix}{middle}{rules.suffix}"
         return f"{self._plan.folder}/{name}{file_ending(self._plan.choice)}"
 
     def _is_full(self) -> bool:

@@ -1,6 +1,7 @@
 """Where partitions are rewritten is decided for each group; each has a failure of its own."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -73,6 +74,17 @@ def test_nothing_is_done_for_a_route_that_is_left_or_when_time_is_over(table: Sm
     assert [str(each) for each in found] == [str(found[0])] * 2
     assert "its route is left" in str(found[0])
     assert cluster.asked == []
+
+
+def test_further_attempt_writes_beside_what_the_first_has_begun(table: SmallFiles) -> None:
+    plan = ProcessRewriter(table.layout, table.choice, PLAIN_FILES).plan(
+        table.folder(), table.files
+    )
+    (begun,) = carry_out(plan, 0.0).files
+    (again,) = carry_out(replace(plan, again="-again7"), 0.0).files
+    assert begun.staged != again.staged
+    rows = [pq.read_table(table.staged(file))["id"].to_pylist() for file in (begun, again)]
+    assert rows == [list(range(30))] * 2
 
 
 @pytest.mark.parametrize(
