@@ -41,6 +41,12 @@ class ForeseenRoute:
     layout: LedgerLayout
     fold: Fold
 
+    @property
+    def ledger_place(self) -> str:
+        """Folder of its ledger for people; empty where only the table's catalog knows it."""
+        home = self.table.shown_home
+        return LedgerLayout(home, self.layout.route).root if home else ""
+
 
 def foresee_route(config: RouteConfig) -> ForeseenRoute:
     """Look at a route's table and ledger.
