@@ -106,7 +106,9 @@ function pathOf(line, shown, x, y) {
       before = null;
       continue;
     }
-    path += `${before === null || at - before > GAP ? "M" : "L"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+    const point = `${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+    // A line of no length is drawn as a dot: the first value is seen at once.
+    path += before === null || at - before > GAP ? `M${point}h0` : `L${point}`;
     before = at;
   }
   return path;
