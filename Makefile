@@ -58,7 +58,7 @@ test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration
 	@cd tests && ../$(BIN)/python -m tools.durations clear
 	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 test-groups; \
 	  status=$$?; ../$(BIN)/python -m tools.durations; \
-  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm" >&2; exit $$status
+  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm; make test-editor, which needs npm" >&2; exit $$status
 
 test-groups: slow-jobs slow-parts slow-tables slow-routes unit faults-smoke
 

@@ -1,6 +1,7 @@
 """What the library raises at once, without an answer of a broker, is an error of our own tree."""
 
 import gc
+import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,3 +88,12 @@ def test_brokers_of_which_none_takes_a_connection_are_told_within_two_seconds(
     del client
     gc.collect()
     assert time.monotonic() - began_s < 6.0
+
+
+def test_brokers_that_take_connections_and_say_nothing_are_told_in_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        where = f"127.0.0.1:{frozen.getsockname()[1]}"
+        client = KafkaSourceClient(where, {"log_level": "0"}, 1.0)
+        with pytest.raises(SourceUnavailableError, match="no broker answers") as caught:
+            client.discover(["t"])
+    assert "security.protocol" in caught.value.hint

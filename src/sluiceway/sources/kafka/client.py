@@ -35,6 +35,7 @@ from sluiceway.sources.kafka.failures import (
     kafka_error,
     login_refused,
     request_failure,
+    silent,
     unreachable,
 )
 from sluiceway.sources.kafka.group_offsets import GroupReporter, group_offsets
@@ -106,6 +107,7 @@ class KafkaSourceClient(SourceClient):
             # The library asks the broker that it asked last, also when that one is silent.
             self._open_admin()
             self._admin = self._connected()
+            self._meet(self._timeout_s / 2)
             return self._describe(wanted, self._timeout_s / 2)
 
     def _describe(self, wanted: Sequence[str], timeout_s: float) -> tuple[DiscoveredPartition, ...]:
@@ -329,8 +331,7 @@ class KafkaSourceClient(SourceClient):
         while not self._answered:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
-                reason = f"; {self._trouble.connection}" if self._trouble.connection else ""
-                raise SourceUnavailableError(f"no broker answers{reason}", where=self._where)
+                raise silent(self._trouble, self._where)
             patience_s = min(_FIRST_CONTACT_S, max(_WAIT_STEP_S, left_s))
             first = self._open_admin().describe_cluster(request_timeout=patience_s)
             self._wait([first], patience_s)

@@ -132,6 +132,17 @@ def unreachable(trouble: BrokerTrouble, where: str) -> SourceUnavailableError:
     )
 
 
+def silent(trouble: BrokerTrouble, where: str) -> SourceUnavailableError:
+    """Build the error for brokers of which none has ever answered."""
+    if trouble.connection:
+        return SourceUnavailableError(f"no broker answers: {trouble.connection}", where=where)
+    return SourceUnavailableError(
+        "no broker answers, though a connection is taken or nothing refuses one",
+        where=where,
+        hint="is it Kafka that listens there, with this security.protocol? Is a firewall between?",
+    )
+
+
 def login_refused(reason: str, where: str) -> UnhealthyEnvironmentError:
     """Build the error for a refused login or TLS handshake."""
     return UnhealthyEnvironmentError(
