@@ -50,8 +50,8 @@ $(STAMP): $(PACKAGES) $(NATIVE_SOURCES) native/install.py
 	@test "$(NATIVE_MODULE)" = 0 || $(BIN)/python native/install.py
 	@touch $@
 
-demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify
-	@$(BIN)/sluiceway demo
+demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify; STORE=hdfs or s3
+	@$(BIN)/sluiceway demo --store $(or $(STORE),local)
 
 # Five at a time: tests on servers wait more than they compute. Lint first, it is quick.
 test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration, end to end
@@ -135,8 +135,8 @@ faults: $(STAMP) ## Crash matrix, every cell: failpoints x faults x states; goes
 model: $(STAMP) ## Exhaustive models of the commit protocol, large bounds; goes on where it stopped
 	@cd tests && nice -n 19 ../$(BIN)/python -m model --large
 
-soak: $(STAMP) ## Kills, zombies, outages under a load that never stops: KILLS=20; adds to the results
-	@$(BIN)/python -m bench.soak --kills $(or $(KILLS),20)
+soak: $(STAMP) ## Kills, zombies, outages under a load that never stops: KILLS=20, STORE=hdfs or s3; adds to the results
+	@$(BIN)/python -m bench.soak --kills $(or $(KILLS),20) --store $(or $(STORE),local)
 
 fuzz: $(STAMP) ## A million damaged and forged ledger records: each refused, with a typed error
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.record_fuzz --records 1000000 --workers 2

@@ -169,6 +169,7 @@ class Connect:
             f"schema.history.internal.kafka.bootstrap.servers={brokers}\n"
             f"schema.history.internal.kafka.topic={PREFIX}.history\n"
             "decimal.handling.mode=precise\nbigint.unsigned.handling.mode=precise\n"
+            "skipped.operations=none\n"
             "topic.creation.default.partitions=2\ntopic.creation.default.replication.factor=1\n"
         )
         self._process: subprocess.Popen[bytes] | None = None

@@ -1,9 +1,10 @@
 """MariaDB through Debezium and Kafka into keyed lake tables, while drivers and Connect are killed.
 
-Transactions insert, update, delete and change keys; the database gets a column meanwhile. The
-driver is killed with all that it started again and again, Connect in between, so that it repeats
-events. At the end the job catches up, and each table is compared with the database, column by
-column, once as Spark reads it and once as pyiceberg does.
+Transactions insert, update, delete and change keys; the database gets a column meanwhile, and the
+last table is truncated after each kill. The driver is killed with all that it started again and
+again, Connect in between, so that it repeats events. At the end the job catches up, and each table
+is compared with the database, column by column, once as Spark reads it and once as pyiceberg does,
+and snapshots of the run with the topics up to the offsets that they name.
 
 `python -m bench.e2e_cdc [--seconds 60] [--kills 3] [--tables 3]` tells what it does on standard
 error and ends with one JSON line; 1 is the exit code when anything differs.
@@ -26,9 +27,10 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog.sql import SqlCatalog
 
+from bench.cdc_moments import compare_moments
 from bench.cdc_servers import DATABASE, PREFIX, Connect, MariaDb, ServerFailedError, fetch
 from bench.tidy_end import end_tidily
 from sluiceway.lab.jars import default_cache_folder
@@ -110,6 +112,9 @@ class Outcome:
     rows_differ: int = 0
     kills: int = 0
     connector_kills: int = 0
+    truncates: int = 0
+    moments: int = 0
+    moments_differ: int = 0
     most_delete_files: int = 0
     verified: bool = False
 
@@ -212,6 +217,11 @@ class Run:
         time.sleep(2)
         load.end()
         self.outcome.transactions += load.count
+        # A truncate is applied in a topic of one partition.
+        last = NewTopic(f"{PREFIX}.{DATABASE}.t{tables - 1}", 1, 1)
+        admin = AdminClient({"bootstrap.servers": self._brokers})
+        for made_topic in admin.create_topics([last]).values():
+            made_topic.result(PATIENCE_S)
         self._connect.start()
         self._wait_for_topics(tables)
         job = self._job(tables)
@@ -223,6 +233,8 @@ class Run:
                 self._connect.kill()
                 self._connect.start()
                 self.outcome.connector_kills += 1
+            self._database.run(f"TRUNCATE TABLE {DATABASE}.t{tables - 1};")
+            self.outcome.truncates += 1
         if not given.kills:
             time.sleep(given.seconds)
         load.end()
@@ -234,6 +246,7 @@ class Run:
         if ended.exit_code != 0:
             raise RunFailedError(f"catching up ended so:\n{ended.stderr[-3000:]}")
         self._compare(tables, jars)
+        self._compare_moments(tables, given.moments)
         done = subprocess.run(
             [sys.executable, "-m", "sluiceway", "verify", str(job.path), "--deep"],
             capture_output=True,
@@ -241,13 +254,20 @@ class Run:
             check=False,
         )
         _tell(done.stdout[-600:])
-        self.outcome.verified = done.returncode == 0 and self.outcome.rows_differ == 0
+        self.outcome.verified = (
+            done.returncode == 0 and self.outcome.rows_differ == self.outcome.moments_differ == 0
+        )
 
     def _job(self, tables: int) -> JobFile:
         (self._folder / "lake").mkdir()
         routes = "\n".join(
-            f"  - {{topics: [{PREFIX}.{DATABASE}.t{n}], table: ods.t{n}}}" for n in range(tables)
+            f"  - {{topics: [{PREFIX}.{DATABASE}.t{n}], table: ods.t{n}}}"
+            for n in range(tables - 1)
         )
+        last = tables - 1
+        routes += f"""
+  - topics: [{PREFIX}.{DATABASE}.t{last}]
+    table: {{iceberg: {{name: ods.t{last}}}, key_order: one_partition, on_truncate: apply}}"""
         path = self._folder / "shop.yaml"
         path.write_text(_JOB.format(brokers=self._brokers, folder=self._folder, routes=routes))
         return JobFile(path, "ods.t0")
@@ -290,11 +310,9 @@ class Run:
                 "auto.offset.reset": "earliest",
             }
         )
-        parts = [
-            TopicPartition(f"{PREFIX}.{DATABASE}.t{n}", p, 0)
-            for n in range(tables)
-            for p in range(2)
-        ]
+        names = [f"{PREFIX}.{DATABASE}.t{n}" for n in range(tables)]
+        topics = consumer.list_topics(timeout=10).topics
+        parts = [TopicPartition(name, p, 0) for name in names for p in topics[name].partitions]
         consumer.assign(parts)
         seen: set[str] = set()
         until_s = time.monotonic() + PATIENCE_S
@@ -307,13 +325,22 @@ class Run:
                 seen.add(str(message.topic()))
         consumer.close()
 
-    def _compare(self, tables: int, jars: Path) -> None:
-        by_spark = _read_by_spark(self._folder, jars, tables)
-        catalog = SqlCatalog(
+    def _catalog(self) -> SqlCatalog:
+        return SqlCatalog(
             "lake",
             uri=f"sqlite:///{self._folder}/catalog.db",
             warehouse=f"file://{self._folder}/lake",
         )
+
+    def _compare_moments(self, tables: int, count: int) -> None:
+        topics = {f"{PREFIX}.{DATABASE}.t{n}": f"ods.t{n}" for n in range(tables)}
+        found = compare_moments(self._brokers, self._catalog(), topics, count)
+        self.outcome.moments, self.outcome.moments_differ = found
+        _tell(f"{found[0]} snapshots of the run, {found[1]} rows differ")
+
+    def _compare(self, tables: int, jars: Path) -> None:
+        by_spark = _read_by_spark(self._folder, jars, tables)
+        catalog = self._catalog()
         for n in range(tables):
             lines = self._database.run(_SELECT.format(database=DATABASE, n=n))
             wanted = {row[0]: row for row in map(json.loads, lines)}
@@ -390,6 +417,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=3)
     parser.add_argument("--tables", type=int, default=3)
     parser.add_argument("--rate", type=float, default=100.0, help="transactions a second")
+    parser.add_argument("--moments", type=int, default=20, help="snapshots that are compared")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
     given = parser.parse_args()
     _tell(str(given))

@@ -2,13 +2,14 @@
 
 A shard is a lab, a topic and a table of its own: a producer with transactions, some of them
 aborted; a reader that looks all the time for anything visible that is not committed; and a driver
-that dies, is paused while another takes over, loses its local files, its broker and its metastore.
+that dies, is paused while another takes over, loses its local files, its broker, its metastore, and
+its store where the table lies on HDFS or S3.
 At its end the job catches up; `sluiceway verify --deep` and the independent reader, which knows
 nothing of the product, compare every value of every row with the broker.
 
-`python -m bench.soak [--kills 20] [--seed N] [--results FILE]` runs as many shards as the kills
-need, adds each finished shard to the results and ends with one JSON line; 1 is the exit code when
-anything is wrong. A shard that was interrupted counts nothing.
+`python -m bench.soak [--kills 20] [--store hdfs] [--seed N] [--results FILE]` runs as many shards
+as the kills need, adds each finished shard to the results and ends with one JSON line; 1 is the
+exit code when anything is wrong. A shard that was interrupted counts nothing.
 """
 
 import argparse
@@ -29,8 +30,9 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from bench.soak_watch import Watcher
+from bench.soak_watch import FolderOf, Watcher, local_folder
 from sluiceway.lab.demo_files import orders_job
+from sluiceway.lab.demo_store import DemoStore, DemoTable, demo_table
 from sluiceway.lab.lab import Lab, LabEndpoints
 
 # The reader and the driver's handle belong to the tests.
@@ -66,9 +68,11 @@ class Disaster(StrEnum):
     ZOMBIE = "pause, takeover by a second driver, and waking up"
     BROKER = "SIGKILL of the broker"
     METASTORE = "metastore away"
+    STORE = "SIGKILL of the table's store"
     GROWTH = "partitions added"
 
 
+STORE_SERVERS = {DemoStore.HDFS: ("namenode", "datanode"), DemoStore.S3: ("s3",)}
 KILLS = (Disaster.KILL_DRIVER, Disaster.KILL_ALL, Disaster.KILL_JVM, Disaster.KILL_WORKER)
 
 
@@ -81,11 +85,13 @@ class Shard:
     """What one shard did and found. All but the figures of work are faults when not 0."""
 
     seed: int
+    store: str = "local"
     kills: int = 0
     zombies: int = 0
     wipes: int = 0
     broker_bounces: int = 0
     metastore_outages: int = 0
+    store_outages: int = 0
     partitions_added: int = 0
     rows: int = 0
     dirty: int = 0
@@ -99,11 +105,16 @@ class Shard:
     seconds: float = 0.0
 
 
-def plan_disasters(kills: int, rng: random.Random) -> list[Disaster]:
+def plan_disasters(
+    kills: int, rng: random.Random, store: DemoStore = DemoStore.LOCAL
+) -> list[Disaster]:
     """So many kills, and for every six of them two zombies and two outages of each server."""
     other = 1 + kills // 6
     planned = [KILLS[number % len(KILLS)] for number in range(kills)]
-    for each in (Disaster.ZOMBIE, Disaster.BROKER, Disaster.METASTORE):
+    outages = [Disaster.ZOMBIE, Disaster.BROKER, Disaster.METASTORE]
+    if store is not DemoStore.LOCAL:
+        outages.append(Disaster.STORE)
+    for each in outages:
         planned += [each] * other
     planned += [Disaster.GROWTH] * 2
     rng.shuffle(planned)
@@ -127,7 +138,9 @@ class Soak:
         self._folder = folder
         self._random = random.Random(shard.seed)  # noqa: S311 - moments of disasters
         self._topic = f"soak_{shard.seed}"
-        self._job = _write_job(folder, endpoints, self._topic)
+        self._store = DemoStore(shard.store)
+        self._table = demo_table(self._store, lab, endpoints, orders_job())
+        self._job = _write_job(folder, self._table, self._topic)
         self._driver: DriverProcess | None = None
         self._partitions = PARTITIONS
 
@@ -142,13 +155,13 @@ class Soak:
         )
         topic = NewTopic(self._topic, PARTITIONS, 1)
         admin.create_topics([topic])[self._topic].result(REQUEST_TIMEOUT_S)
-        watcher = Watcher(self._endpoints.metastore_uri, "ods", self._topic)
+        watcher = Watcher(self._endpoints.metastore_uri, "ods", self._topic, self._folder_of())
         try:
             with _load(self._endpoints, self._topic, rate, self.shard.seed) as end_load:
                 self._start()
                 self._wait_for_commit(0)
                 watcher.start()
-                for disaster in plan_disasters(kills, self._random):
+                for disaster in plan_disasters(kills, self._random, self._store):
                     time.sleep(self._random.uniform(0, LONGEST_PAUSE_S))
                     self._strike(disaster, admin)
                 _tell(f"produced {end_load()}")
@@ -173,6 +186,9 @@ class Soak:
             case Disaster.METASTORE:
                 self._bounce("metastore", OUTAGE_S)
                 self.shard.metastore_outages += 1
+            case Disaster.STORE:
+                self._bounce(self._random.choice(STORE_SERVERS[self._store]), OUTAGE_S)
+                self.shard.store_outages += 1
             case Disaster.GROWTH:
                 self._grow(admin)
             case _:
@@ -281,6 +297,26 @@ class Soak:
                 f"catching up ended with {ended.exit_code}:\n{ended.stderr[-3000:]}"
             )
 
+    def _folder_of(self) -> FolderOf:
+        """How the watcher sees the store's files."""
+        s3, hdfs = self._endpoints.s3, self._endpoints.hdfs
+        if s3 is not None:
+            return s3.plain_files
+        if hdfs is None:
+            return local_folder
+        mirror = self._folder / "watched"
+
+        def copied(location: str) -> Path:
+            folder = mirror / location.removeprefix(f"{self._table.location}/")
+            try:
+                hdfs.copy(location, folder)
+            except RuntimeError as error:
+                # As the client says that a server is away, which is part of the plan.
+                raise OSError(str(error)[:200]) from error
+            return folder
+
+        return copied
+
     def _judge(self, watcher: Watcher) -> None:
         _tell("judging every row")
         shard = self.shard
@@ -289,7 +325,9 @@ class Soak:
             _tell(detail)
         if watcher.rounds == 0 or watcher.files == 0:
             raise SoakFailedError("the watcher has seen nothing")
-        found = read_independently(self._endpoints, self._job)
+        files = self._table.plain_files(self._folder / "copy")
+        at = None if files is None else (self._table.location, files)
+        found = read_independently(self._endpoints, self._job, at=at)
         shard.rows, shard.dirty = found["read"], found["dirty"]
         shard.lost, shard.doubled = found["lost"], found["doubled"]
         faults = ("altered", "wrong_partition", "uncovered_dirty", "broken_written", "unknown")
@@ -297,9 +335,9 @@ class Soak:
         assert_verified(self._job)
 
 
-def _write_job(folder: Path, endpoints: LabEndpoints, topic: str) -> JobFile:
+def _write_job(folder: Path, table: DemoTable, topic: str) -> JobFile:
     """The demo's job with a topic, a table and an interval of its own."""
-    text = orders_job().read_text()
+    text, endpoints = table.job_file.read_text(), table.endpoints
     for old, new in {
         "${env:SLUICEWAY_KAFKA}": endpoints.bootstrap_servers,
         "${env:SLUICEWAY_METASTORE}": endpoints.metastore_uri,
@@ -340,19 +378,19 @@ def _load(
             process.kill()
 
 
-def run_shard(kills: int, *, seed: int, rate: int) -> Shard:
+def run_shard(kills: int, *, seed: int, rate: int, store: DemoStore = DemoStore.LOCAL) -> Shard:
     """One shard in a folder that goes away.
 
     Raises:
         SoakFailedError: It did not come to its end.
     """
-    shard, began = Shard(seed), time.monotonic()
+    shard, began = Shard(seed, str(store)), time.monotonic()
     with ExitStack() as cleanup:
         name = cleanup.enter_context(tempfile.TemporaryDirectory(prefix="soak-"))
         folder = Path(name)
-        lab = Lab(folder / "lab")
+        lab = Lab(folder / "lab", stores=store.servers)
         cleanup.callback(lab.down)
-        _tell(f"seed {seed}: {kills} kills")
+        _tell(f"seed {seed}: {kills} kills, store {store}")
         Soak(shard, lab, lab.up(), folder).go(kills, rate=rate)
     shard.seconds = round(time.monotonic() - began, 1)
     return shard
@@ -361,8 +399,8 @@ def run_shard(kills: int, *, seed: int, rate: int) -> Shard:
 def summary(shards: Sequence[Shard]) -> dict[str, Any]:
     """The closing figures over some shards."""
     added = (
-        "kills", "zombies", "wipes", "broker_bounces", "metastore_outages", "partitions_added",
-        "rows", "dirty", "lost", "doubled", "altered", "uncommitted_seen",
+        "kills", "zombies", "wipes", "broker_bounces", "metastore_outages", "store_outages",
+        "partitions_added", "rows", "dirty", "lost", "doubled", "altered", "uncommitted_seen",
     )  # fmt: skip
     figures: dict[str, Any] = {name: sum(getattr(each, name) for each in shards) for name in added}
     recoveries = [each for shard in shards for each in shard.recoveries_s]
@@ -418,6 +456,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.soak")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rate", type=int, default=RATE, help="orders a second")
+    parser.add_argument("--store", type=DemoStore, default=DemoStore.LOCAL, choices=DemoStore)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
     parser.add_argument("--results", type=Path, default=RESULTS, help="where shards are kept")
     given = parser.parse_args()
@@ -427,7 +466,8 @@ def main() -> int:
     while left > 0:
         kills = min(left, SHARD_KILLS)
         try:
-            shard = run_shard(kills, seed=given.seed + len(shards), rate=given.rate)
+            seed = given.seed + len(shards)
+            shard = run_shard(kills, seed=seed, rate=given.rate, store=given.store)
         except (SoakFailedError, AssertionError) as error:
             _tell(str(error))
             print(json.dumps(summary(shards) | {"failed": str(error)[:200]}))

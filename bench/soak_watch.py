@@ -9,7 +9,7 @@ import gzip
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,6 +28,14 @@ PAUSE_S = 0.3
 TIMEOUT_MS = 5_000
 LARGEST = 32_767
 
+FolderOf = Callable[[str], Path]
+"""Location -> a folder of this machine with the files that lie there now."""
+
+
+def local_folder(location: str) -> Path:
+    """Of a location that is a folder; metastores write `file:` before it."""
+    return Path("/" + location.removeprefix("file:").lstrip("/"))
+
 
 class Watcher:
     """Looks at one table from a thread of its own, between `start` and `end`.
@@ -36,6 +44,7 @@ class Watcher:
         metastore_uri: `thrift://host:port`.
         database: The table's.
         table: Its name.
+        folder_of: Where its store keeps what lies at a location, or a copy.
 
     Attributes:
         rounds: Looks that came to their end.
@@ -44,13 +53,20 @@ class Watcher:
         details: A few of them.
     """
 
-    def __init__(self, metastore_uri: str, database: str, table: str) -> None:
+    def __init__(
+        self,
+        metastore_uri: str,
+        database: str,
+        table: str,
+        folder_of: FolderOf = local_folder,
+    ) -> None:
+        self._folder_of = folder_of
         parts = urlsplit(metastore_uri)
         self._place = (parts.hostname or "", parts.port or 0)
         self._table = (database, table)
         self._committed: set[str] = set()
         self._next_slot = 0
-        self._seen: set[Path] = set()
+        self._seen: set[str] = set()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="watcher", daemon=True)
         self.failure: Exception | None = None
@@ -80,50 +96,50 @@ class Watcher:
             self.failure = error
 
     def _look(self) -> None:
-        root, folders = self._folders()
-        new = [
-            path
-            for folder in folders
-            if folder.is_dir()
-            for path in folder.iterdir()
-            if not path.name.startswith(("_", ".")) and path not in self._seen
-        ]
+        root, partitions = self._locations()
+        new: list[tuple[str, Path]] = []
+        for location in partitions:
+            folder = self._folder_of(location)
+            for path in folder.iterdir() if folder.is_dir() else ():
+                final = f"{location}/{path.name}".removeprefix(f"{root}/")
+                if not path.name.startswith(("_", ".")) and final not in self._seen:
+                    new.append((final, path))
         # Read after the files were listed: a record is there before its files are visible.
-        self._read_log(root)
-        for path in new:
-            self._judge(root, path)
+        self._read_log(self._folder_of(f"{root}/_sluiceway"))
+        for final, path in new:
+            self._judge(final, path)
         self.rounds += 1
 
-    def _folders(self) -> tuple[Path, list[Path]]:
+    def _locations(self) -> tuple[str, list[str]]:
         socket = TSocket(*self._place)
         socket.setTimeout(TIMEOUT_MS)
         transport = TBufferedTransport(socket)
         transport.open()
         try:
             client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
-            root = _path(client.get_table(*self._table).sd.location)
+            root: str = client.get_table(*self._table).sd.location
             found = client.get_partitions(*self._table, LARGEST)
         finally:
             transport.close()
-        return root, [_path(each.sd.location) for each in found]
+        return root, [each.sd.location for each in found]
 
-    def _read_log(self, root: Path) -> None:
-        (route,) = [path for path in (root / "_sluiceway").iterdir() if path.is_dir()]
+    def _read_log(self, ledger: Path) -> None:
+        (route,) = [path for path in ledger.iterdir() if path.is_dir()]
         for line in _records(route, self._next_slot):
             record = json.loads(line)
             self._next_slot = record["seq"] + 1
             if record["type"] == "DATA":
                 self._committed |= {file["final"] for file in record["body"]["files"]}
 
-    def _judge(self, root: Path, path: Path) -> None:
-        self._seen.add(path)
+    def _judge(self, final: str, path: Path) -> None:
+        self._seen.add(final)
         self.files += 1
-        if str(path.relative_to(root)) not in self._committed:
-            self._tell(f"{path} is visible and no record names it")
+        if final not in self._committed:
+            self._tell(f"{final} is visible and no record names it")
         query = "SELECT count(*) FILTER (order_id < 0) FROM read_parquet(?)"
         found = duckdb.execute(query, [str(path)]).fetchone()
         if found is None or found[0]:
-            self._tell(f"{path} holds {found} rows of aborted transactions")
+            self._tell(f"{final} holds {found} rows of aborted transactions")
 
     def _tell(self, what: str) -> None:
         self.uncommitted += 1
@@ -139,7 +155,3 @@ def _records(route: Path, start: int) -> Iterator[bytes]:
     names = sorted(path for path in route.glob("log/*/*.json") if int(path.stem) >= start)
     for path in names:
         yield path.read_bytes()
-
-
-def _path(location: str) -> Path:
-    return Path("/" + location.removeprefix("file:").lstrip("/"))

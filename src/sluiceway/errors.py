@@ -134,6 +134,12 @@ class UnpublishedError(Retriable):
     code = "SW106"
 
 
+class KeyNotToldError(Retriable):
+    """Nothing says the key of a table yet that is to take it from its topic; waits for a record."""
+
+    code = "SW504"
+
+
 class UnknownOutcome(SluicewayError):
     """The call may or may not have landed; only reading decides."""
 

@@ -54,7 +54,7 @@ def told(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str]:
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Brokers that are down are waited for as long as a request may take."""
     monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 1.0)
-    monkeypatch.setattr("sluiceway.audit.topic_sample._REQUEST_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("sluiceway.sources.topic_sample._REQUEST_TIMEOUT_S", 1.0)
 
 
 def machine(job: str) -> dict[str, Finding]:

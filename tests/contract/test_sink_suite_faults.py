@@ -17,8 +17,8 @@ from sluiceway.sinks.contract import (
     TableSink,
     TableState,
 )
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.hive.table import HiveTableSink
+from sluiceway.sinks.table_options import HiveTableOptions
 from tools.hive_under_test import TABLE, HiveUnderTest
 from tools.raw_metastore import raw_client
 from tools.suite_runs import fails, names_of_tests

@@ -20,9 +20,9 @@ from sluiceway.errors import (
 )
 from sluiceway.lab.lab import Lab
 from sluiceway.sinks.contract import DesiredPartition, TableState
-from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
-from sluiceway.sinks.hive.partition_path import partition_folder, resolve_within
 from sluiceway.sinks.hive.table import HiveTableSink
+from sluiceway.sinks.partition_path import partition_folder, resolve_within
+from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType, TimestampType
 from tools.raw_metastore import proxy_without, raw_client, storage
 

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from sluiceway.sinks.hive.partition_path import DEFAULT_PARTITION, partition_value_problem
+from sluiceway.sinks.partition_path import DEFAULT_PARTITION, partition_value_problem
 from tools import independent_reader as reader
 from tools.hostile_payloads import hostile_payloads
 from tools.job_files import JobFile, write_job

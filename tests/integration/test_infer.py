@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.audit.topic_sample import sample_payloads
 from sluiceway.cli.infer import infer
 from sluiceway.errors import TopicNotFoundError, WrongUsageError
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess
+from sluiceway.sources.topic_sample import sample_payloads
 from tools.lab_fixture import TopicFactory
 from tools.route_faults import NewRun
 from tools.topic_writer import TopicWriter

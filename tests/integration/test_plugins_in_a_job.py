@@ -9,7 +9,7 @@ import pytest
 
 from sluiceway.errors import NotInThisVersionError
 from sluiceway.plugins import PluginGroup, declared_plugins
-from sluiceway.sinks.hive.partition_path import DEFAULT_PARTITION
+from sluiceway.sinks.partition_path import DEFAULT_PARTITION
 from tools.job_files import JobFile, event, write_job
 from tools.lab_fixture import TopicFactory
 from tools.plugin_packages import write_package

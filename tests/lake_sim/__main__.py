@@ -20,8 +20,10 @@ from pathlib import Path
 
 from lake_sim.mutants import MUTANTS, patched
 from lake_sim.world import simulate
+from tools.last_kills import LastKills
 
 _BATCH = 10
+_LAST_KILLS = LastKills(Path(__file__).parent / "last_kills.json", "lake-sim")
 
 
 @contextmanager
@@ -78,18 +80,23 @@ def _campaign(pool: ProcessPoolExecutor, given: argparse.Namespace) -> int:
         if violation:
             broken += 1
             print(f"seed {seed}: {violation}")
-    killed = []
+    killed: dict[str, int] = {}
     chosen = [name for name in MUTANTS if given.only is None or name in given.only]
     for name in chosen:
-        for first in range(0, given.mutant_seeds, _BATCH):
-            tries = pool.map(run_seed, range(first, first + _BATCH), repeat(name))
+        # The seed that caught it last mostly does so again.
+        batches = [range(seed, seed + 1) for seed in _LAST_KILLS.seeds(name)]
+        every = range(given.mutant_seeds)
+        batches += [every[first : first + _BATCH] for first in every[::_BATCH]]
+        for batch in batches:
+            tries = pool.map(run_seed, batch, repeat(name))
             caught = next(((seed, said) for seed, said, _ in tries if said), None)
             if caught is not None:
-                killed.append(name)
-                print(f"{name}: caught by seed {caught[0]}: {caught[1][:120]}")
+                killed[name] = caught[0]
+                print(f"{name}: caught by seed {caught[0]}: {caught[1][:120]}", flush=True)
                 break
         else:
-            print(f"{name}: survives {given.mutant_seeds} seeds")
+            print(f"{name}: survives {given.mutant_seeds} seeds", flush=True)
+    _LAST_KILLS.note(killed, keep=given.only is None)
     closing = {
         "seeds": given.seeds,
         "violations": broken,

@@ -1,10 +1,12 @@
 """What is checked, as data: cases that must hold, mutants that must fail."""
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from model import checker, files, keyed, lake, lanes, locations, packs, pins, pipe
+from model import checker, files, keyed, lake, lanes, locations, packs, pins, pipe, replays
 from model.checker import Checker, Limits, Verdict
 from model.files import FilesBounds, FilesModel
 from model.keyed import KeyedBounds, KeyedModel
@@ -15,6 +17,7 @@ from model.mutation import Mutation
 from model.packs import PackBounds, PackModel
 from model.pins import PinBounds, PinModel
 from model.pipe import PipeBounds, PipeModel
+from model.replays import ReplayBounds, ReplayModel
 
 Bounds = (
     FilesBounds
@@ -25,6 +28,7 @@ Bounds = (
     | LaneBounds
     | LakeBounds
     | KeyedBounds
+    | ReplayBounds
 )
 
 
@@ -76,6 +80,7 @@ SMALL = (
     Case("lake-owner", LakeBounds("DE", owner=1), 500),
     Case("lake-stomps", LakeBounds("DE", foreign=0, stomps=1), 400),
     Case("keyed", KeyedBounds(), 200),
+    Case("replays", ReplayBounds(), 11_000),
 )
 
 LARGE = (
@@ -167,6 +172,12 @@ MUTANTS = (
     Mutant(Mutation.KEYED_HEAD_UNASSERTED, KeyedBounds()),
     Mutant(Mutation.KEYED_FIRST_CHANGE, KeyedBounds()),
     Mutant(Mutation.KEYED_REWRITE_UNRESOLVED, KeyedBounds()),
+    Mutant(Mutation.REPLAY_STALE_JUDGEMENT, ReplayBounds()),
+    Mutant(Mutation.REPLAY_OWN_SLOT_UNSEEN, ReplayBounds()),
+    Mutant(Mutation.REPLAY_DELETES_UNSEEN, ReplayBounds()),
+    Mutant(Mutation.REPLAY_BY_SLOT, ReplayBounds()),
+    Mutant(Mutation.REPLAY_GONE_IS_NOTHING, ReplayBounds()),
+    Mutant(Mutation.REPLAY_FILES_GO, ReplayBounds(strays=0)),
 )
 
 
@@ -184,31 +195,25 @@ def check_model(
     bounds: Bounds, mutation: Mutation | None, *, lean: bool, live: bool, limits: Limits
 ) -> Verdict:
     """Run the model that the bounds belong to."""
-    match bounds:
-        case FilesBounds():
-            model = FilesModel(bounds, mutation)
-            return Checker(model, lean=lean, live=live, limits=limits).run()
-        case PipeBounds():
-            pipes = PipeModel(bounds, mutation)
-            return Checker(pipes, lean=lean, live=live, limits=limits).run()
-        case LocationBounds():
-            places = LocationModel(bounds, mutation)
-            return Checker(places, lean=lean, live=live, limits=limits).run()
-        case PinBounds():
-            starts = PinModel(bounds, mutation)
-            return Checker(starts, lean=lean, live=live, limits=limits).run()
-        case PackBounds():
-            slots = PackModel(bounds, mutation)
-            return Checker(slots, lean=lean, live=live, limits=limits).run()
-        case LaneBounds():
-            replays = LaneModel(bounds, mutation)
-            return Checker(replays, lean=lean, live=live, limits=limits).run()
-        case LakeBounds():
-            lakes = LakeModel(bounds, mutation)
-            return Checker(lakes, lean=lean, live=live, limits=limits).run()
-        case KeyedBounds():
-            changes = KeyedModel(bounds, mutation)
-            return Checker(changes, lean=lean, live=live, limits=limits).run()
+    return Checker(_model(bounds, mutation), lean=lean, live=live, limits=limits).run()
+
+
+def _model(bounds: Bounds, mutation: Mutation | None) -> Any:
+    """Their states are of different kinds, which the checker takes as they come."""
+    return _MODELS[type(bounds)](bounds, mutation)
+
+
+_MODELS: Mapping[type, Callable[[Any, Mutation | None], Any]] = {
+    FilesBounds: FilesModel,
+    PipeBounds: PipeModel,
+    LocationBounds: LocationModel,
+    PinBounds: PinModel,
+    PackBounds: PackModel,
+    LaneBounds: LaneModel,
+    LakeBounds: LakeModel,
+    KeyedBounds: KeyedModel,
+    ReplayBounds: ReplayModel,
+}
 
 
 _SOURCES = {
@@ -220,6 +225,7 @@ _SOURCES = {
     LaneBounds: lanes,
     LakeBounds: lake,
     KeyedBounds: keyed,
+    ReplayBounds: replays,
 }
 
 

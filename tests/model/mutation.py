@@ -77,3 +77,11 @@ class Mutation(StrEnum):
     KEYED_HEAD_UNASSERTED = "a request with positions does not assert the head of main"
     KEYED_FIRST_CHANGE = "of a key's changes in a batch the first one counts"
     KEYED_REWRITE_UNRESOLVED = "files are written anew with the rows that the batch replaces"
+
+    # Replay into keyed lake tables.
+    REPLAY_STALE_JUDGEMENT = "a replay's record need not be in the slot up to which was judged"
+    REPLAY_OWN_SLOT_UNSEEN = "changes in the dirty row's own slot are not looked at"
+    REPLAY_DELETES_UNSEEN = "only images are looked at: a row that was deleted comes back"
+    REPLAY_BY_SLOT = "the slot decides alone: what is replayed is the last"
+    REPLAY_GONE_IS_NOTHING = "a file of changes that is gone is taken for one without changes"
+    REPLAY_FILES_GO = "files of changes go while an older dirty row is open"

@@ -15,10 +15,10 @@ import pytest
 
 from sluiceway.convert import (
     arrow_columns,
+    exact_numbers,
     exact_rows,
     exact_values,
     number_policy,
-    number_text,
     text_values,
     time_values,
 )
@@ -65,7 +65,7 @@ def mutant(*kinds: str) -> Callable[[Plant], Plant]:
 def _fraction_of_an_integer_is_dropped(patch: pytest.MonkeyPatch) -> None:
     def to_integer(text: str, bits: int) -> int:
         whole = text.partition(".")[0] if "e" not in text.lower() else text
-        return number_text.to_integer(whole or text, bits)
+        return exact_numbers.to_integer(whole or text, bits)
 
     patch.setattr(exact_values, "to_integer", to_integer)
 
@@ -88,7 +88,7 @@ def _fraction_in_quotes_is_rounded(patch: pytest.MonkeyPatch) -> None:
 def _overflow_wraps_around(patch: pytest.MonkeyPatch) -> None:
     def to_integer(text: str, bits: int) -> int:
         half = 1 << (bits - 1)
-        return (number_text.to_integer(text, 600) + half) % (2 * half) - half
+        return (exact_numbers.to_integer(text, 600) + half) % (2 * half) - half
 
     patch.setattr(exact_values, "to_integer", to_integer)
 
@@ -96,7 +96,7 @@ def _overflow_wraps_around(patch: pytest.MonkeyPatch) -> None:
 @mutant("bigint")
 def _integer_comes_through_a_double(patch: pytest.MonkeyPatch) -> None:
     def to_integer(text: str, bits: int) -> int:
-        value = number_text.to_integer(text, bits)
+        value = exact_numbers.to_integer(text, bits)
         return int(float(value)) if abs(value) < 2**62 else value
 
     patch.setattr(exact_values, "to_integer", to_integer)
@@ -105,8 +105,8 @@ def _integer_comes_through_a_double(patch: pytest.MonkeyPatch) -> None:
 @mutant("decimal")
 def _decimal_comes_through_a_double(patch: pytest.MonkeyPatch) -> None:
     def to_decimal(text: str, precision: int, scale: int) -> Decimal:
-        exact = number_text.to_decimal(text, precision, scale)
-        return number_text.to_decimal(f"{float(exact):.{scale}f}", precision, scale)
+        exact = exact_numbers.to_decimal(text, precision, scale)
+        return exact_numbers.to_decimal(f"{float(exact):.{scale}f}", precision, scale)
 
     patch.setattr(exact_values, "to_decimal", to_decimal)
 
@@ -114,7 +114,7 @@ def _decimal_comes_through_a_double(patch: pytest.MonkeyPatch) -> None:
 @mutant("decimal")
 def _scale_is_rounded(patch: pytest.MonkeyPatch) -> None:
     def to_decimal(text: str, precision: int, scale: int) -> Decimal:
-        return number_text.rounded(text, scale, precision, "ROUND_HALF_EVEN")
+        return exact_numbers.rounded(text, scale, precision, "ROUND_HALF_EVEN")
 
     patch.setattr(exact_values, "to_decimal", to_decimal)
 
@@ -126,7 +126,7 @@ def _offset_is_dropped(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("timestamp")
 def _milliseconds_are_taken_for_seconds(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(number_text.TIME_UNIT_PLACES, "ms", 6)
+    patch.setitem(exact_numbers.TIME_UNIT_PLACES, "ms", 6)
 
 
 @mutant("timestamp")
@@ -171,12 +171,12 @@ def _infinity_loses_its_sign(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("double")
 def _great_number_becomes_the_nearest_double(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(exact_values, "to_float", number_text.nearest_float)
+    patch.setattr(exact_values, "to_float", exact_numbers.nearest_float)
 
 
 @mutant("double")
 def _negative_zero_loses_its_sign(patch: pytest.MonkeyPatch) -> None:
-    real = number_text.to_float
+    real = exact_numbers.to_float
     patch.setattr(exact_values, "to_float", lambda text, bits: real(text, bits) + 0.0)
 
 
@@ -186,8 +186,8 @@ def _float_is_rounded_twice(patch: pytest.MonkeyPatch) -> None:
         value = real(text, bits)
         return float(pa.scalar(float(text)).cast(pa.float32()).as_py()) if bits == 32 else value
 
-    real = number_text.nearest_float
-    patch.setattr(number_text, "nearest_float", nearest)
+    real = exact_numbers.nearest_float
+    patch.setattr(exact_numbers, "nearest_float", nearest)
 
 
 @mutant("boolean")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sluiceway.convert import exact_values, number_text, text_values, typed_readers, typed_values
+from sluiceway.convert import exact_numbers, exact_values, text_values, typed_readers, typed_values
 from sluiceway.convert.typed_values import Float32
 from sluiceway.formats.avro import column_scan, fast_columns, reader
 from sluiceway.types.typed_matrix import TypedKind
@@ -68,7 +68,7 @@ def _nan_is_kept_unasked(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("timestamp")
 def _nanoseconds_are_dropped(patch: pytest.MonkeyPatch) -> None:
-    real = number_text.to_time_us
+    real = exact_numbers.to_time_us
     patch.setattr(
         typed_readers, "to_time_us", lambda text, unit: real(str(int(text) // 1000), "us")
     )

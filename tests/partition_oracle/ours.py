@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from partition_oracle.values import days, decimals, numbers, text_values
 from sluiceway.eventtime.partition_values import NO_TIMES, PartitionAssigner, ValueColumn
-from sluiceway.sinks.hive.partition_path import (
+from sluiceway.sinks.partition_path import (
     DEFAULT_PARTITION,
     parse_partition_folder,
     partition_folder,

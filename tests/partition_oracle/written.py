@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from partition_oracle.ours import Tally
 from sluiceway.lab.lab import LabEndpoints
-from sluiceway.sinks.hive.partition_path import DEFAULT_PARTITION
+from sluiceway.sinks.partition_path import DEFAULT_PARTITION
 from tools.job_files import JobFile, write_job
 from tools.route_runs import RouteRun
 from tools.table_proofs import spark_sql

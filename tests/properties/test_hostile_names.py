@@ -9,7 +9,7 @@ import pytest
 from sluiceway.errors import JobFileError
 from sluiceway.expressions.tokens import MAX_TEXT_BYTES
 from sluiceway.formats.json.decoder import JsonDecoder
-from sluiceway.sinks.hive.partition_path import (
+from sluiceway.sinks.partition_path import (
     partition_folder,
     partition_value_problem,
     resolve_within,

@@ -6,7 +6,7 @@ import pytest
 
 from partition_oracle import ours
 from partition_oracle.ours import Tally, batches, judge, sample
-from sluiceway.sinks.hive import partition_path
+from sluiceway.sinks import partition_path
 from tools.hostile_payloads import hostile_payloads
 
 

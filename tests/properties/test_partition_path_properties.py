@@ -5,10 +5,10 @@ from pathlib import PurePosixPath
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sluiceway.sinks.hive.partition_path import (
+from sluiceway.sinks.partition_path import (
     DEFAULT_PARTITION,
+    catalog_values,
     escape,
-    metastore_values,
     parse_partition_folder,
     partition_folder,
     partition_value_problem,
@@ -30,7 +30,7 @@ def test_partition_folder_any_values_read_back(pairs: list[tuple[str, str | None
     names = [name for name, _ in pairs]
     values = [value for _, value in pairs]
     folder = partition_folder(names, values)
-    expected = tuple(zip(names, metastore_values(values), strict=True))
+    expected = tuple(zip(names, catalog_values(values), strict=True))
     assert parse_partition_folder(folder) == expected
 
 

@@ -13,7 +13,7 @@ from readiness_oracle.decider import Batch, Fate
 from readiness_oracle.history import Route
 from sluiceway.schedule.epoch_times import EpochDates
 from sluiceway.schedule.told_closed import ToldClosed
-from sluiceway.sinks.hive.partition_path import partition_folder
+from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.worker.late_rows import LateBatch, LateJudge
 from sluiceway.worker.places import LatePlace

@@ -49,6 +49,8 @@ class Log:
         open_since: First offset of a transaction that is still open; None without one.
         deleted: Below it retention has deleted records, at any time.
         appended: By offset, when it came.
+        hidden: Of each answer of a leader that was voted out, since when and when it was given:
+            no look can know of what came in between.
     """
 
     rows: list[bool] = field(default_factory=list)
@@ -59,6 +61,7 @@ class Log:
     leader_epoch: int = 0
     lost: list[bool] = field(default_factory=list)
     voted_out: VotedOut | None = None
+    hidden: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def stable_end(self) -> int:
@@ -79,6 +82,11 @@ class Log:
         self.rows += rows
         self.epochs += [self.leader_epoch] * len(rows)
         self.appended += [now] * len(rows)
+
+    def was_hidden(self, offset: int, asked_at: float) -> bool:
+        """Whether a look that began then was answered by a leader that could not know of a row."""
+        came = self.appended[offset]
+        return any(since <= came <= told and told >= asked_at for since, told in self.hidden)
 
     def elect(self, now: float, epochs: int) -> None:
         """Another leader, which has all that was committed."""
@@ -173,6 +181,7 @@ class Broker:
         old = log.voted_out
         if old is not None and self._clock() - old.since < _ZOMBIE_S and self.rng.random() < 0.5:
             first = min(log.first, old.stable_end)
+            log.hidden.append((old.since, self._clock()))
             return LogBounds(first, old.stable_end, old.end, old.epoch)
         return LogBounds(log.first, log.stable_end, len(log.rows), log.leader_epoch)
 

@@ -13,9 +13,10 @@ from typing import TypeVar
 
 from sim.mutants import MUTANTS, Mutant, patched
 from sim.simulation import Outcome, simulate
+from tools.last_kills import LastKills
 
 KEPT = Path(__file__).parents[2] / "bench" / "results" / "sim.jsonl"
-LAST_KILLS = Path(__file__).parent / "last_kills.json"
+LAST_KILLS = LastKills(Path(__file__).parent / "last_kills.json", "sim")
 Item = TypeVar("Item")
 Done = TypeVar("Done")
 _CHUNK = 50
@@ -80,20 +81,13 @@ def run_seeds(first: int, count: int, jobs: int) -> Totals:
     return totals
 
 
-def read_last_kills() -> dict[str, int]:
-    """Mutant -> the seed that caught it in the last run that was kept."""
-    found: dict[str, int] = json.loads(LAST_KILLS.read_text()) if LAST_KILLS.exists() else {}
-    return found
-
-
-def _first_kill(budget: int, last: dict[str, int], name: str) -> Outcome | None:
+def _first_kill(budget: int, name: str) -> Outcome | None:
     """The first seed that catches the mutant; None when none of the budget does.
 
-    The seed that caught it last comes first: it mostly does so again.
+    The seed that caught it last comes first.
     """
-    before = [last[name]] if name in last else []
     with patched(named(name)):
-        for seed in [*before, *range(budget)]:
+        for seed in [*LAST_KILLS.seeds(name), *range(budget)]:
             outcome = simulate(seed)
             if outcome.violation:
                 if any(error in outcome.violation for error in _OUTDATED):
@@ -117,7 +111,7 @@ def named(name: str) -> Mutant:
 def kill_mutants(budget: int, jobs: int) -> dict[str, Outcome | None]:
     """Which seed catches which mutant, of the first `budget` seeds."""
     names = [mutant.name for mutant in MUTANTS if budget >= _RARE or not mutant.rare]
-    kills = _spread(partial(_first_kill, budget, read_last_kills()), names, jobs)
+    kills = _spread(partial(_first_kill, budget), names, jobs)
     return dict(zip(names, kills, strict=True))
 
 
@@ -203,9 +197,8 @@ def run_campaign(plan: Plan) -> int:
         times = (round(seconds, 1), plan.jobs)
         counts = (totals.steps, violations, len(kills), killed)
         keep(plan.results, Kept(commit, plan.first, last, *counts, *times))
-        if kills:
-            seeds = {name: outcome.seed for name, outcome in sorted(kills.items()) if outcome}
-            LAST_KILLS.write_text(json.dumps(seeds, indent=1) + "\n")
+    caught = {name: outcome.seed for name, outcome in kills.items() if outcome}
+    LAST_KILLS.note(caught, keep=plan.results is not None)
     closing = {
         "seeds": totals.seeds,
         "steps": totals.steps,

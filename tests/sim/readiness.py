@@ -152,7 +152,7 @@ class Seen:
         self.clocks.check(self.acting(), read_at, true_us, f"slot {seq}")
 
     def check_idle(self, source: Any, number: int, read_at: int, seq: int) -> None:
-        """Nothing stood behind the committed end when somebody looked, read or not."""
+        """Nothing that a leader could know of stood behind the committed end at that look."""
         if self.clocks.stepped:
             # Its time says nothing of what was there then.
             return
@@ -160,4 +160,5 @@ class Seen:
         before = read_at / 1e6 - _FIRST_SECOND
         for offset in range(source.end, len(log.rows)):
             there = log.rows[offset] and log.appended[offset] < before - 1e-6
+            there = there and not log.was_hidden(offset, before)
             require(not there, "rule 11", f"slot {seq}: [{number}] is idle, and has {offset}")

@@ -56,8 +56,8 @@ from sluiceway.observe.steps import Step
 from sluiceway.operate import replay, reset_offsets, short_driver
 from sluiceway.route import background, route_plan, route_session, takeover
 from sluiceway.schedule import pieces, runner, steady_clock
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.start import EARLIEST, StartAt

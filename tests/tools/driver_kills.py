@@ -1,35 +1,47 @@
 """Drivers in processes of their own, which are killed where a test says."""
 
+import atexit
 import os
 import signal
-import subprocess
-import sys
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
+from matrix.drivers import DriverServer, driver_server
 from sluiceway.observe.failpoints import Action, FailpointSpec
 from tools.lake_jobs import LakeJob
 
-_TESTS = Path(__file__).parents[1]
+_PATIENCE_S = 300.0
+
+
+@cache
+def _server() -> DriverServer:
+    """One for all tests of this process: what a driver imports takes longer than it runs."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(driver_server())
 
 
 def drive(job: LakeJob, **variables: str) -> int:
     """A driver in a process of its own, until it is caught up or dies; its exit code."""
-    environ = {**os.environ, "PYTHONPATH": str(_TESTS), **variables}
-    command = [sys.executable, "-m", "tools.local_driver", str(job.path), "--until-caught-up"]
-    with (job.folder / "driver.log").open("ab") as log:
-        done = subprocess.run(command, env=environ, stdout=log, stderr=log, check=False)
-    return done.returncode
+    environment = {**os.environ, **variables}
+    driver = _server().start(job.path, job.folder, job.folder / "driver.log", environment)
+    try:
+        return driver.wait(_PATIENCE_S)
+    finally:
+        driver.end()
 
 
-def drive_until_killed(job: LakeJob, marks: Path, point: str) -> None:
-    """A driver that is killed the first time that it reaches a failpoint.
+def drive_until_killed(job: LakeJob, marks: Path, point: str, hit: int = 1) -> None:
+    """A driver that is killed when it reaches a failpoint, the first time if nothing is said.
 
     Args:
         job: What it runs.
         marks: A folder that is not there yet.
         point: Where.
+        hit: Which time.
     """
     marks.mkdir()
-    spec = FailpointSpec(point, Action.KILL, str(marks), hit=1)
+    spec = FailpointSpec(point, Action.KILL, str(marks), hit=hit)
     assert drive(job, SLUICEWAY_FAILPOINTS=spec.text()) == -signal.SIGKILL
     assert (marks / "hit").exists()

@@ -8,9 +8,9 @@ from sluiceway.catalog.hive_table import NewPartition
 from sluiceway.conformance.sinks import SinkUnderTest
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sinks.hive.folder_catalog import FolderCatalog
-from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
-from sluiceway.sinks.hive.partition_path import partition_folder
+from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sinks.registry import CatalogAccess, open_sink
+from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
 from sluiceway.storage.access import NO_STORES
 from tools.hive_under_test import SCHEMA, TABLE
 

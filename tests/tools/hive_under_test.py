@@ -8,8 +8,8 @@ from pymetastore.hive_metastore import ttypes
 
 from sluiceway.conformance.sinks import SinkUnderTest
 from sluiceway.sinks.contract import TableSink
-from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.registry import CatalogAccess, open_sink
+from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from tools.raw_metastore import raw_client, storage
 

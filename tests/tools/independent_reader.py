@@ -482,16 +482,23 @@ def main() -> int:
     parser.add_argument("--topic", required=True, action="append")
     parser.add_argument("--spec", type=Path, help="JSON file with what the job file says")
     parser.add_argument("--dirty-glob", help="where the files of the dirty rows are")
+    parser.add_argument(
+        "--at",
+        nargs=2,
+        metavar=("LOCATION", "FOLDER"),
+        help="of a table elsewhere: its location, and a folder here that holds its files",
+    )
     given = parser.parse_args()
     database, _, table = given.table.rpartition(".")
-    report = verify(
-        given.bootstrap_servers,
+    spec = read_expectation(given.spec, given.dirty_glob)
+    view = table_view(
         given.metastore,
-        database or "default",
-        table,
-        given.topic,
-        read_expectation(given.spec, given.dirty_glob),
+        database=database or "default",
+        table=table,
+        dirty_glob=spec.dirty_glob,
+        at=(given.at[0], Path(given.at[1])) if given.at else None,
     )
+    report = check(broker_records(given.bootstrap_servers, given.topic), view, spec)
     for detail in report.details:
         print(detail, file=sys.stderr)
     print(report.line())

@@ -24,6 +24,8 @@ KEYED_BY_APP = LakeOptions(
 )
 ALL = 1 << 40
 """In place of a row: a truncate."""
+LOST = 1 << 41
+"""In place of a row: a dirty record with which a snapshot begins."""
 
 
 KEYED_OF_TOPICS = replace(KEYED, topic_column="_topic")
@@ -34,7 +36,7 @@ class KeyedLake(LakeUnderTest):
 
     Attributes:
         wanted: What a reader has to find.
-        begins: A snapshot of the source begins with each row.
+        begins: A snapshot of the source begins with each row; LOST in place of a dirty one.
     """
 
     columns = Schema(
@@ -55,16 +57,21 @@ class KeyedLake(LakeUnderTest):
         for row in rows:
             if row == ALL:
                 self.wanted.clear()
+            elif row == LOST:
+                continue
             elif row < 0:
                 self.wanted.pop(-row, None)
             else:
                 self.wanted[row] = app
         image = RowKind.FIRST if self.begins else RowKind.IMAGE
         gone = RowKind.FIRST_GONE if self.begins else RowKind.DELETE
-        kinds = [RowKind.TRUNCATE if row == ALL else gone if row < 0 else image for row in rows]
+        special = {ALL: RowKind.TRUNCATE, LOST: RowKind.FIRST_LOST}
+        kinds = [special.get(row, gone if row < 0 else image) for row in rows]
         columns = {
-            "n": pa.array([None if row == ALL else abs(row) for row in rows], pa.int64()),
-            "app": pa.array([None if row < 0 or row == ALL else app for row in rows], pa.string()),
+            "n": pa.array([None if row in special else abs(row) for row in rows], pa.int64()),
+            "app": pa.array(
+                [None if row < 0 or row in special else app for row in rows], pa.string()
+            ),
             "_partition": pa.array([0] * len(rows), pa.int32()),
             "_offset": pa.array(range(offset, offset + len(rows)), pa.int64()),
             KIND_COLUMN: pa.array([int(kind) for kind in kinds], pa.int32()),

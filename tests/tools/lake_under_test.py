@@ -22,7 +22,6 @@ from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.observe.log import stderr_log
 from sluiceway.sinks.contract import FollowedRoute, TableState
 from sluiceway.sinks.files.registry import open_format
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, LibraryCatalog
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compaction import LakeCompaction, Rewriting
@@ -36,6 +35,7 @@ from sluiceway.sinks.iceberg.table import IcebergTableSink
 from sluiceway.sinks.iceberg.table_head import HeadReader
 from sluiceway.sinks.iceberg.upsert_request import TableChange
 from sluiceway.sinks.lake_options import LakeField, LakeOptions
+from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Field, IntegerType, Schema, StringType
 from sluiceway.types.strict_json import BigInt

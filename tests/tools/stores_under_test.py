@@ -3,8 +3,6 @@
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from hdfs_native import Client
-
 from sluiceway.lab.hdfs import HdfsEndpoint
 from sluiceway.lab.lab import Lab
 from sluiceway.lab.s3 import S3Endpoint
@@ -67,13 +65,11 @@ class S3UnderTest(StoreUnderTest):
         return {SECRET_VARIABLE: self._endpoint.secret_key}
 
     def spark_settings(self, lab: Lab) -> dict[str, str]:
-        jars = ",".join(str(path) for path in sorted(lab.s3_jars().glob("*.jar")))
-        hadoop = self._endpoint.hadoop_settings()
-        return {"spark.jars": jars, **{f"spark.hadoop.{k}": v for k, v in hadoop.items()}}
+        return self._endpoint.spark_settings(lab.s3_jars())
 
     def local_copy(self, location: str, folder: Path) -> Path:
         del folder
-        return self._endpoint.folder / location.removeprefix(f"{self.root}/")
+        return self._endpoint.plain_files(location)
 
 
 class HdfsUnderTest(StoreUnderTest):
@@ -101,12 +97,5 @@ class HdfsUnderTest(StoreUnderTest):
         return {}
 
     def local_copy(self, location: str, folder: Path) -> Path:
-        client, top = Client(self.root), location.removeprefix(self.root)
-        for status in client.list_status(top, recursive=True):
-            target = folder / status.path.removeprefix(f"{top}/")
-            if status.isdir:
-                target.mkdir(parents=True, exist_ok=True)
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(client.read(status.path).read())
+        self._endpoint.copy(location, folder)
         return folder

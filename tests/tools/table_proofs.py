@@ -38,15 +38,21 @@ def read_independently(
     job: JobFile,
     *,
     expectation: Path | None = None,
+    at: tuple[str, Path] | None = None,
     timeout_s: float = _TIMEOUT_S,
 ) -> dict[str, int]:
-    """What the independent reader counts; it must find nothing wrong."""
+    """What the independent reader counts; it must find nothing wrong.
+
+    Args:
+        at: Of a table elsewhere: its location, and a folder here that holds its files.
+    """
     topics = [part for topic in job.route.topics for part in ("--topic", topic)]
     done = _run(
         *("-m", "tools.independent_reader", "--table", job.table, *topics),
         *("--bootstrap-servers", endpoints.bootstrap_servers),
         *("--metastore", endpoints.metastore_uri),
         *(("--spec", str(expectation)) if expectation else ()),
+        *(("--at", at[0], str(at[1])) if at else ()),
         timeout_s=timeout_s,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"

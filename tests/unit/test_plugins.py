@@ -12,8 +12,8 @@ from sluiceway.config.compile import compile_route
 from sluiceway.errors import JobFileError, UnhealthyEnvironmentError
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.plugins import PluginGroup, declared_plugins, find_implementation, plugin_names
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess, open_sink
+from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.sources.registry import SourceAccess, check_access, open_client, open_reader
 from sluiceway.storage.access import StoreAccess, Stores
 from sluiceway.storage.registry import open_storage

@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from sluiceway.audit.foreseen_route import ForeseenRoute, foresee_route, foresee_source
 from sluiceway.audit.row_preview import newest_splits
-from sluiceway.audit.topic_sample import read_splits
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.config.config import RouteConfig
 from sluiceway.config.schema_formats import named_registry
@@ -34,6 +33,7 @@ from sluiceway.route.registry_columns import read_subject
 from sluiceway.sinks.hive.folder_catalog import FOLDER
 from sluiceway.sinks.registry import METASTORE
 from sluiceway.sources.contract import Split
+from sluiceway.sources.topic_sample import read_splits
 from sluiceway.spec.models import JobSpec, RouteSpec
 from sluiceway.storage.contract import Storage
 

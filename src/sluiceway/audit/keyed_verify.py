@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from sluiceway.audit.verify import VerifyReport
 from sluiceway.config.config import RouteConfig
 from sluiceway.ledger.records import RangeRecord
+from sluiceway.sinks.iceberg.held_key import identifier_names
 
 _KIND = "keys"
 
@@ -27,7 +28,8 @@ def check_keyed_rows(
     """
     if config.key is None:
         return
-    key = list(config.key.columns)
+    # What a route is told at its start, the table has said since.
+    key = list(config.key.columns or identifier_names(table.metadata))
     names = {column.kind: column.column for column in config.meta}
     wanted = [*key, names["offset"], *(names[k] for k in ("topic", "partition") if k in names)]
     rows = table.scan(selected_fields=tuple(dict.fromkeys(wanted)), case_sensitive=False).to_arrow()

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Iterator
 
 from sluiceway.audit.dirty_table_check import Found
-from sluiceway.catalog.locations import same_location
 from sluiceway.errors import SluicewayError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.sinks.hive.late_table import LateTable
-from sluiceway.sinks.hive.partition_path import metastore_values
+from sluiceway.sinks.partition_path import catalog_values
+from sluiceway.sinks.side_tables import LateRowsTable
+from sluiceway.storage.locations import same_location
 
 
 def late_table_problems(
-    table: LateTable, layout: LedgerLayout, files: Iterable[FileRecord]
+    table: LateRowsTable, layout: LedgerLayout, files: Iterable[FileRecord]
 ) -> Iterator[Found]:
     """Compare the late files with what readers of the table see; closes the table.
 
@@ -36,10 +36,10 @@ def late_table_problems(
 
 
 def _problems(
-    table: LateTable, layout: LedgerLayout, files: Iterable[FileRecord]
+    table: LateRowsTable, layout: LedgerLayout, files: Iterable[FileRecord]
 ) -> Iterator[Found]:
     folders = {
-        metastore_values(file.values): layout.final(file.final).rpartition("/")[0]
+        catalog_values(file.values): layout.final(file.final).rpartition("/")[0]
         for file in files
         if file.values
     }

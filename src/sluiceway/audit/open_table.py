@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from sluiceway.catalog.hive_table import HiveTable
-from sluiceway.catalog.locations import normalise_location
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import LedgerMismatchError, NotInThisVersionError, StateConflictError
 from sluiceway.ledger.fold import Fold
@@ -16,6 +15,7 @@ from sluiceway.sinks.hive.catalogs import TableCatalog, open_catalog
 from sluiceway.sinks.hive.table_check import table_not_found
 from sluiceway.sinks.registry import METASTORE
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import StrictJsonError, decode
 

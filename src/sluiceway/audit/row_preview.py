@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 
 from sluiceway.audit.foreseen_route import ForeseenRoute, ForeseenStart
-from sluiceway.audit.topic_sample import read_splits
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.route_plan import LedgerTerm, table_plan
 from sluiceway.sinks.files.field_ids import FIELD_IDS
-from sluiceway.sinks.hive.partition_path import partition_folder
+from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import Split
+from sluiceway.sources.topic_sample import read_splits
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.places import LatePlace, Place

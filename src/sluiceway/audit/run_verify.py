@@ -8,7 +8,6 @@ from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_tab
 from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.verify import Verifier, VerifyReport
 from sluiceway.catalog.hive_table import HivePartition
-from sluiceway.catalog.locations import normalise_location
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import TableMismatchError
@@ -16,11 +15,12 @@ from sluiceway.followers.late_follow import late_table_of
 from sluiceway.route.clients import open_source
 from sluiceway.route.dirty_stores import dirty_table_of
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
-from sluiceway.sinks.hive.partition_path import metastore_values, partition_folder
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import file_choice, schema_of
+from sluiceway.sinks.partition_path import catalog_values, partition_folder
 from sluiceway.spec.models import JobSpec
 from sluiceway.storage.access import Stores
+from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 
 
@@ -123,7 +123,7 @@ def _check_partitions(table: OpenTable, verifier: Verifier) -> None:
     ready = table.config.ready
     verifier.check_partitions(
         {key: _place(partition, table.config.stores) for key, partition in found.items()},
-        metastore_values,
+        catalog_values,
         on_ready=ready is not None and ready.on_ready,
     )
     for partition in found.values():

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from sluiceway.audit.topic_sample import sample_payloads
 from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.formats.recognise import TopicContents
 from sluiceway.sinks.hive.table_check import check_writable
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess
+from sluiceway.sources.topic_sample import sample_payloads
 
 _TIMEOUT_S = 10.0
 

@@ -24,7 +24,7 @@ from sluiceway.ledger.places import is_moved_folder
 from sluiceway.ledger.records import DataRecord, EpochRecord, Record
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.sinks.files.reading import count_rows, format_by_name, has_footer
-from sluiceway.sinks.hive.partition_path import partition_folder
+from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import SourceClient, SourcePartition
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileStatus, Storage
@@ -211,11 +211,11 @@ class Verifier:
         report.replayed += int(counts.read - counts.purged)
         report.purged += int(counts.purged)
         report.filtered += int(counts.filtered)
-        report.skipped += int(counts.skipped)
+        report.skipped += int(counts.skipped + counts.superseded)
         self._check_files(record)
         if not report.deep or counts.purged:
             return
-        if self._origin is None or counts.filtered or counts.skipped:
+        if self._origin is None or counts.filtered or counts.skipped or counts.superseded:
             self._uncompared += 1
             return
         for message in self._lanes.row_problems(record, self._origin, self._places):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sluiceway.catalog.locations import same_location
 from sluiceway.errors import TableMismatchError
+from sluiceway.storage.locations import same_location
 from sluiceway.types.evolution import is_extension
 
 PARQUET_SERDE = "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe"

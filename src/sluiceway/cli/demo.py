@@ -5,6 +5,7 @@ import json
 import shlex
 import shutil
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +18,19 @@ from sluiceway.observe.progress import cut_to_columns
 
 if TYPE_CHECKING:
     from sluiceway.lab.demo import DemoResult
-    from sluiceway.lab.lab import LabEndpoints
+    from sluiceway.lab.demo_store import DemoTable
 
 app = typer.Typer()
 
 _ERROR_CHARACTERS = 500
+
+
+class Store(StrEnum):
+    """Where the table lies."""
+
+    LOCAL = "local"
+    HDFS = "hdfs"
+    S3 = "s3"
 
 
 @app.command()
@@ -32,6 +41,9 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the lab running, to try things.")
     ] = False,
+    store: Annotated[
+        Store, typer.Option("--store", help="Where the table lies; the lab starts it.")
+    ] = Store.LOCAL,
 ) -> None:
     """Start Kafka and a metastore, fill a table, kill the driver once, verify every row.
 
@@ -54,17 +66,18 @@ def demo(
         _write_failure(error, folder)
         raise typer.Exit(code) from error
     try:
-        result = _run(place, keep=keep, temporary=folder is None)
+        result = _run(place, store, keep=keep, temporary=folder is None)
     except Exception as error:
         code = tell_error(error)
         _say_where(place, running=keep)
         _write_failure(error, place)
         raise typer.Exit(code) from error
     _show(result)
-    if keep and result.endpoints is not None:
-        _say_how_to_look_around(place, result.endpoints)
+    if keep and result.table is not None:
+        _say_how_to_look_around(place, result.table)
     elif result.ok():
-        _say(f"to look around in it: {own_command()} demo --keep")
+        again = "" if store is Store.LOCAL else f" --store {store}"
+        _say(f"to look around in it: {own_command()} demo{again} --keep")
     if not result.ok():
         _say_where(place, running=keep)
     sys.stdout.write(result.line() + "\n")
@@ -72,15 +85,17 @@ def demo(
         raise typer.Exit(1)
 
 
-def _run(place: Path, *, keep: bool, temporary: bool) -> "DemoResult":
+def _run(place: Path, store: Store, *, keep: bool, temporary: bool) -> "DemoResult":
     from sluiceway.cli.lab import progress_on_stderr  # noqa: PLC0415
     from sluiceway.lab.demo import Voice, run_demo  # noqa: PLC0415
+    from sluiceway.lab.demo_store import DemoStore  # noqa: PLC0415
 
     shown = _Shown()
     try:
         with progress_on_stderr() as on_progress:
             voice = Voice(shown.say, shown.passing, on_progress)
-            return run_demo(place, voice, keep=keep, temporary=temporary)
+            where = DemoStore(store.value)
+            return run_demo(place, voice, where, keep=keep, temporary=temporary)
     finally:
         shown.end()
 
@@ -125,10 +140,9 @@ def _say_where(place: Path, *, running: bool) -> None:
     _say(f"to remove it: {own_command()} lab down --dir {shlex.quote(str(place))} --remove-data")
 
 
-def _say_how_to_look_around(place: Path, endpoints: "LabEndpoints") -> None:
-    from sluiceway.lab.demo_files import orders_job  # noqa: PLC0415
-
-    command, job = own_command(), shlex.quote(from_here(orders_job()))
+def _say_how_to_look_around(place: Path, table: "DemoTable") -> None:
+    command, job = own_command(), shlex.quote(from_here(table.job_file))
+    endpoints = table.endpoints
     lines = [
         "the lab goes on; to look around:",
         *exports(endpoints.bootstrap_servers, endpoints.metastore_uri),

@@ -127,6 +127,8 @@ def _lane_text(lane: "Lane") -> str:
     state, record = lane.state, lane.record
     counts = state.counts
     became = f"{counts.written:,} written, {counts.dirty:,} dirty again"
+    if counts.superseded:
+        became += f", {counts.superseded:,} superseded by later changes"
     if counts.filtered or counts.skipped:
         became += f", {counts.filtered:,} filtered, {counts.skipped:,} skipped"
     if state.kind == "purge":

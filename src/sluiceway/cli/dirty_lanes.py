@@ -35,6 +35,7 @@ def tell_plan(
 
         tried = try_rows(config, rows.log, rows.fold, choice.ranges)
         answer |= {"outcome": asdict(tried.counts), "still_dirty": tried.dirty_reasons}
+        answer["superseded"] = tried.superseded
     if output.is_document:
         print_document(answer, output)
         return
@@ -45,6 +46,8 @@ def tell_plan(
         write(f"clean now: {counts['written']:,}; dirty again: {counts['dirty']:,}{_by(still)}\n")
         if counts["filtered"] or counts["skipped"]:
             write(f"left out: {counts['filtered']:,} filtered, {counts['skipped']:,} skipped\n")
+        if answer["superseded"]:
+            write(f"superseded by later changes: {answer['superseded']:,} of those skipped\n")
     if choice.left_out:
         write("there are more rows than one request holds; repeat it when it is done\n")
     write("nothing was changed\n")
@@ -107,6 +110,8 @@ def _tell_lane(lane: "LaneState") -> None:
     became = f"{counts.purged:,} given up"
     if lane.kind == "replay":
         became = f"{counts.written:,} written, {counts.dirty:,} dirty again"
+        if counts.superseded:
+            became += f", {counts.superseded:,} superseded by later changes"
         if counts.late:
             became += f", {counts.late:,} of sealed times put aside"
         if counts.filtered or counts.skipped:

@@ -80,10 +80,10 @@ def _of_records(
     what: str, route: str | None, bootstrap_servers: str | None, records: int, message: str | None
 ) -> str:
     """The block of a topic, or of the schema that a job file's route is read by."""
-    from sluiceway.audit.topic_sample import sample_payloads  # noqa: PLC0415
     from sluiceway.formats.recognise import TopicContents  # noqa: PLC0415
     from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS  # noqa: PLC0415
     from sluiceway.sources.registry import SourceAccess  # noqa: PLC0415
+    from sluiceway.sources.topic_sample import sample_payloads  # noqa: PLC0415
 
     if bootstrap_servers is None:
         found = _of_job(what, route, message)

@@ -104,6 +104,8 @@ def _describe_sources(body: Any) -> str:
 def _describe_lane_data(body: Any) -> str:
     counts = body.counts
     became = f"{counts.written:,} written, {counts.dirty:,} dirty again in {len(body.files)} files"
+    if counts.superseded:
+        became += f", {counts.superseded:,} superseded by later changes"
     if counts.late:
         became += f", {counts.late:,} of sealed times put aside"
     if counts.purged:

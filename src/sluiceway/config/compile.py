@@ -25,10 +25,9 @@ from sluiceway.formats.registry import FormatChoice
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.partitioners.registry import PartitionerChoice
 from sluiceway.sinks.files.contract import FileFormat
-from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
-from sluiceway.sinks.hive.table_format import creation_problem
 from sluiceway.sinks.lake_options import IDENTITY
-from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sinks.registry import CatalogAccess, why_not_created
+from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
 from sluiceway.sources.kafka.settings import QUEUED_KBYTES
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access, has_text_keys
@@ -120,6 +119,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         hive=_hive_options(spec, columns, text_keys=text_keys),
         columns=None if columns is None else Schema(payload_fields(columns)),
         awaits_columns=None if spec.table.subject is None else spec,
+        awaits_key=None if spec.table.key_teller is None else spec,
         choices=row_choices(columns, spec.where),
         meta=_meta_columns(spec, text_keys=text_keys),
         event_time=_event_time_rule(spec),
@@ -208,7 +208,7 @@ def why_no_files(spec: RouteSpec) -> str | None:
     """
     if spec.table.hive is None or spec.table.hive.file_format is None:
         return None
-    return creation_problem(
+    return why_not_created(
         _hive_options(spec, row_columns(spec), text_keys=has_text_keys(source_access(spec)))
     )
 
@@ -328,7 +328,7 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         name, texts = "debezium", debezium_options(spec, spec.format.debezium)
     else:
         name, texts = spec.format.built_in
-    if spec.table.key:
+    if spec.table.keyed:
         texts = (*texts, ("key", json.dumps(spec.table.key)))
         if spec.table.on_truncate == "apply":
             texts = (*texts, ("truncate", "apply"))

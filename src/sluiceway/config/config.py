@@ -11,8 +11,8 @@ from sluiceway.config.retention import RetentionRule
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.registry import CatalogAccess
+from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.event_time import late_table_name
 from sluiceway.spec.models import RouteSpec
@@ -48,6 +48,7 @@ class RouteConfig:
         columns: Declared payload columns; None takes them from the table.
         awaits_columns: The job file as the route sees it, where a registry says its columns: they
             are put in at each START.
+        awaits_key: The same, where a registry or the topic says the key.
         choices: What the rows are made of them.
         left_out: Names, in lower case, by which nothing is read from the payload, whatever
             columns the table gets.
@@ -108,6 +109,7 @@ class RouteConfig:
     lineage: LineageRule | None = None
     key: KeyRule | None = None
     awaits_columns: RouteSpec | None = field(default=None, hash=False, repr=False)
+    awaits_key: RouteSpec | None = field(default=None, hash=False, repr=False)
 
     @property
     def group(self) -> str:

@@ -52,13 +52,13 @@ def lake_options(spec: RouteSpec) -> LakeOptions | None:
         partition_column=_record_column(spec, "partition"),
         topic_column=_record_column(spec, "topic"),
         keep_snapshots_s=None if lake.keep_snapshots_ms is None else lake.keep_snapshots_ms / 1000,
-        compact=spec.files.compact != "never" and not spec.table.key,
+        compact=spec.files.compact != "never" and not spec.table.keyed,
     )
 
 
 def key_rule(spec: RouteSpec) -> KeyRule | None:
     """By what a route's changes find their rows; None for one that appends."""
-    if not spec.table.key:
+    if not spec.table.keyed:
         return None
     kind = KeyForm.PREFIXED if spec.format.maxwell is not None else KeyForm.CONNECT
     told_by = record_keys(spec)
@@ -77,7 +77,7 @@ def key_rule(spec: RouteSpec) -> KeyRule | None:
 
 def _record_column(spec: RouteSpec, field: str) -> str:
     named = [column.name for column in spec.table.meta if column.field == field]
-    return named[0] if spec.table.key and named else ""
+    return named[0] if spec.table.keyed and named else ""
 
 
 def _field(part: PartitionSpec) -> LakeField:

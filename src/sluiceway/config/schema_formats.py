@@ -11,6 +11,7 @@ from sluiceway.formats.schema_options import (
     AVRO_SCHEMA,
     AVRO_SCHEMAS,
     MAX_PROTOBUF_BYTES,
+    PROTOBUF_CONNECT,
     PROTOBUF_DESCRIPTOR_SET,
     PROTOBUF_MESSAGE,
     PROTOBUF_SCHEMA,
@@ -41,10 +42,12 @@ def avro_options(spec: RouteSpec, avro: AvroFormat) -> Options:
 
 
 def debezium_options(spec: RouteSpec, debezium: DebeziumFormat) -> Options:
-    """The options of the format debezium; with a registry, its payloads are Avro."""
+    """The options of the format debezium; with a registry, its payloads are of an encoding."""
     told: dict[str, str] = {"other": debezium.other, "tombstones": debezium.tombstones}
     if debezium.registry is not None:
         told |= registry_options(spec, debezium.registry, debezium.unknown_wait_ms)
+        if debezium.encoding != "avro":
+            told["encoding"] = debezium.encoding
     return tuple(told.items())
 
 
@@ -54,7 +57,8 @@ def record_keys(spec: RouteSpec) -> FormatChoice | None:
     if debezium is None or debezium.registry is None:
         return None
     told = registry_options(spec, debezium.registry, debezium.unknown_wait_ms)
-    return FormatChoice("avro", tuple({AVRO_CONNECT: "true", **told}.items()))
+    mark = AVRO_CONNECT if debezium.encoding == "avro" else PROTOBUF_CONNECT
+    return FormatChoice(debezium.encoding, tuple({mark: "true", **told}.items()))
 
 
 def json_options(json: JsonFormat) -> Options:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from sluiceway.partitioners.contract import Partitioner, PartitionTexts
 from sluiceway.partitioners.registry import CheckedPartitioner, PartitionerChoice
-from sluiceway.sinks.hive.partition_path import (
+from sluiceway.sinks.partition_path import (
     DEFAULT_PARTITION,
     parse_partition_folder,
     partition_folder,

@@ -8,7 +8,7 @@ import pytest
 
 from sluiceway.errors import InvariantError, LedgerMismatchError, TableMismatchError
 from sluiceway.sinks.contract import DesiredPartition, TableSink, TableState
-from sluiceway.sinks.hive.partition_path import partition_folder, resolve_within
+from sluiceway.sinks.partition_path import partition_folder, resolve_within
 from sluiceway.storage.registry import open_storage
 
 _DAY = "20261120"

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from pyarrow import json as arrow_json
 
 from sluiceway.convert.arrow_columns import RowMarks, compile_column
+from sluiceway.convert.exact_numbers import is_number_text
 from sluiceway.convert.exact_rows import MAX_DEPTH, is_too_deep
 from sluiceway.convert.failure_signs import FailureReader, Place, Sign, Signs, rare, sign_of
 from sluiceway.convert.fast_rows import FastPath, FastRows, Rows
-from sluiceway.convert.number_text import is_number_text
 from sluiceway.convert.parse_forms import ParseForms
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.schema import Schema

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_numbers import FLOAT_EXACT_LIMIT, TIME_UNIT_PLACES
 from sluiceway.convert.exact_values import compile_value
-from sluiceway.convert.number_text import FLOAT_EXACT_LIMIT, TIME_UNIT_PLACES
 from sluiceway.types.arrow_types import arrow_type
 from sluiceway.types.iso_time import MAX_TIME_US, MIN_TIME_US, read_iso_dates, read_iso_timestamps
 from sluiceway.types.policy import Policy

@@ -9,6 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_numbers import (
+    is_number_text,
+    to_decimal,
+    to_float,
+    to_integer,
+    to_time_us,
+)
 from sluiceway.convert.json_values import KINDS, DoubledKeyError, JsonObject, json_text
 from sluiceway.convert.number_policy import (
     changes_numbers,
@@ -16,13 +23,6 @@ from sluiceway.convert.number_policy import (
     float_by_policy,
     integer_by_policy,
     time_by_policy,
-)
-from sluiceway.convert.number_text import (
-    is_number_text,
-    to_decimal,
-    to_float,
-    to_integer,
-    to_time_us,
 )
 from sluiceway.convert.text_values import BLANKS, compile_boolean, compile_bytes, compile_text
 from sluiceway.convert.time_values import (

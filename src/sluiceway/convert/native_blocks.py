@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 import pyarrow as pa
 
+from sluiceway.convert.exact_numbers import TIME_UNIT_PLACES
 from sluiceway.convert.fast_rows import FastPath, FastRows, Rows
-from sluiceway.convert.number_text import TIME_UNIT_PLACES
 from sluiceway.host.native_module import native_module
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.payloads import JoinedPayloads

@@ -14,7 +14,7 @@ from decimal import (
 from typing import TypeVar
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.convert.number_text import (
+from sluiceway.convert.exact_numbers import (
     EXACT_DIGITS,
     exact_number,
     greatest_float,

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_numbers import DOUBLE_BITS, greatest_float, to_time_us
 from sluiceway.convert.number_policy import changes_numbers, time_by_policy
-from sluiceway.convert.number_text import DOUBLE_BITS, greatest_float, to_time_us
 from sluiceway.convert.time_values import compile_day_of_instant
 from sluiceway.convert.typed_values import (
     MAX_DAY,

@@ -7,7 +7,7 @@ from sluiceway.ledger.fold_state import PartitionState
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.places import moved_prefix, prefixes
 from sluiceway.sinks.contract import DesiredPartition
-from sluiceway.sinks.hive.partition_path import metastore_values
+from sluiceway.sinks.partition_path import catalog_values
 
 _MOST = 1000
 
@@ -92,7 +92,7 @@ def desired_partition(
 ) -> DesiredPartition:
     """How the catalog should show one partition, or not, where it is not to be seen yet."""
     return DesiredPartition(
-        metastore_values(state.values),
+        catalog_values(state.values),
         layout.final(state.location),
         first=layout.final(state.folder) if state.version else "",
         moves=layout.final(moved_prefix(state.folder)) if state.version else "",

@@ -13,14 +13,13 @@ from uuid import uuid4
 
 import pyarrow.compute as pc
 
-from sluiceway.catalog.hive_table import HiveColumn
 from sluiceway.config.dirty_limits import prepared_ms
 from sluiceway.errors import LedgerCorruptError, StorageUnavailableError
 from sluiceway.followers.dirty_feed import DirtyPlace, DirtyStore
 from sluiceway.ledger.dirty_files import CommittedDirty
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.records import Record
-from sluiceway.sinks.hive.day_table import DayTable
+from sluiceway.sinks.side_tables import DayFolders, TypedColumn
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.copying import copy_staged
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
@@ -28,15 +27,15 @@ from sluiceway.worker.dirty_reader import read_dirty_rows
 
 _HEADERS: Final = "array<struct<name:string,value:binary>>"
 DIRTY_COLUMNS: Final = (
-    HiveColumn("topic", "string"),
-    HiveColumn("partition", "int"),
-    HiveColumn("offset", "bigint"),
-    HiveColumn("timestamp_ms", "bigint"),
-    HiveColumn("key", "binary"),
-    HiveColumn("value", "binary"),
-    HiveColumn("headers", _HEADERS),
+    TypedColumn("topic", "string"),
+    TypedColumn("partition", "int"),
+    TypedColumn("offset", "bigint"),
+    TypedColumn("timestamp_ms", "bigint"),
+    TypedColumn("key", "binary"),
+    TypedColumn("value", "binary"),
+    TypedColumn("headers", _HEADERS),
     *(
-        HiveColumn(name, "string")
+        TypedColumn(name, "string")
         for name in ("stage", "reason", "path", "message", "schema_version")
     ),
 )
@@ -70,7 +69,7 @@ class DirtyTable(DirtyStore):
         ledger: Its uuid.
     """
 
-    def __init__(self, table: DayTable, storage: Storage, ledger: str) -> None:
+    def __init__(self, table: DayFolders, storage: Storage, ledger: str) -> None:
         self._table = table
         self._from = storage
         self._ledger = ledger

@@ -19,9 +19,9 @@ from sluiceway.ledger.owned_ledger import OwnedLedger, ledger_property
 from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition
-from sluiceway.sinks.hive.catalogs import open_catalog
-from sluiceway.sinks.hive.late_table import LateTable
-from sluiceway.sinks.hive.partition_path import metastore_values
+from sluiceway.sinks.partition_path import catalog_values
+from sluiceway.sinks.registry import open_late_table
+from sluiceway.sinks.side_tables import LateRowsTable
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
 # How long a column may take that the route's own table has got, while no row is late.
@@ -59,7 +59,7 @@ def late_follower(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> "LateTa
     return made
 
 
-def late_table_of(config: RouteConfig, layout: LedgerLayout, ledger: str) -> LateTable | None:
+def late_table_of(config: RouteConfig, layout: LedgerLayout, ledger: str) -> LateRowsTable | None:
     """The table over a route's late place, not yet found; None where no table is asked for.
 
     Args:
@@ -67,12 +67,12 @@ def late_table_of(config: RouteConfig, layout: LedgerLayout, ledger: str) -> Lat
         layout: Of its own table.
         ledger: What the property `sluiceway.ledger` of both says.
     """
-    name, hive = config.late_table_name, config.hive
+    name = config.late_table_name
     if name is None:
         return None
-    client = open_catalog(hive.metastore, hive.timeout_s, config.stores)
-    main = f"{hive.database}.{hive.table}"
-    return LateTable(client, main, name, ledger=ledger, place=layout.late, stores=config.stores)
+    return open_late_table(
+        config.hive, name, ledger=ledger, place=layout.late, stores=config.stores
+    )
 
 
 class LateTableFollower(Follower):
@@ -87,7 +87,7 @@ class LateTableFollower(Follower):
     name = "late_table"
     after: tuple[str, ...] = ("files",)
 
-    def __init__(self, log: LedgerLog, table: LateTable, eyes: Log) -> None:
+    def __init__(self, log: LedgerLog, table: LateRowsTable, eyes: Log) -> None:
         self._log = log
         self._table = table
         self._eyes = eyes
@@ -195,7 +195,7 @@ class LateTableFollower(Follower):
         for record in view.records(self._through):
             if isinstance(record.body, EpochRecord):
                 for file in record.body.late_files:
-                    values = metastore_values(file.values)
+                    values = catalog_values(file.values)
                     if values not in self._shown:
                         folder = self._log.layout.final(file.final).rpartition("/")[0]
                         wanted[values] = DesiredPartition(values, folder)
@@ -207,7 +207,7 @@ class LateTableFollower(Follower):
     def _show(self, wanted: Wanted, below: int) -> None:
         self._compare()
         left = {
-            metastore_values(each.values): each.reason
+            catalog_values(each.values): each.reason
             for each in self._table.show(list(wanted.values()))
         }
         if not self._parked:

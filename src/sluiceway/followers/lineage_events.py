@@ -14,8 +14,8 @@ from importlib.metadata import version
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
-from sluiceway.catalog.locations import normalise_location
 from sluiceway.sinks.contract import TableIdentity, TableState
+from sluiceway.storage.locations import normalise_location
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.strict_json import BigInt
 

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sluiceway.catalog.locations import same_location
 from sluiceway.errors import InvariantError, LedgerCorruptError, StorageUnavailableError
 from sluiceway.followers.ready_effects import SUCCESS
 from sluiceway.ledger.log import LedgerLog
@@ -19,6 +18,7 @@ from sluiceway.ledger.places import folder_to_remove, partition_in
 from sluiceway.ledger.records import Body
 from sluiceway.observe.log import Log
 from sluiceway.sinks.contract import DesiredPartition, TableSink
+from sluiceway.storage.locations import same_location
 
 READERS_GRACE_S = 3600.0
 """How long an old folder stays after the metastore was seen to show the new one."""

@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from sluiceway.config.ready_rule import ReadyRule
+from sluiceway.followers.announcement_receivers import tellers_of
 from sluiceway.followers.announcements import Teller
-from sluiceway.followers.receivers import tellers_of
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 from sluiceway.storage.contract import Storage

@@ -25,6 +25,8 @@ class Decoded:
         kinds: int8, a `RowKind` for each clean row, of a decoder that was asked for changes of
             keyed rows; None where every row is an image. Of a DELETE only the key is told, and
             that is null where the message does not have it.
+        begins: Payloads that are dirty and with which a source begins to tell all its rows; of
+            changes of keyed rows only.
     """
 
     rows: pa.RecordBatch
@@ -33,6 +35,7 @@ class Decoded:
     skipped: int
     notes: Mapping[str, int] = field(default_factory=dict)
     kinds: pa.Array | None = None
+    begins: tuple[int, ...] = ()
 
 
 class RowDecoder(ABC):

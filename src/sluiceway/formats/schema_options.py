@@ -10,6 +10,7 @@ AVRO_SCHEMAS = "schemas."
 
 PROTOBUF_DESCRIPTOR_SET = "descriptor_set"
 PROTOBUF_SCHEMA = "schema"
+PROTOBUF_CONNECT = "connect"
 PROTOBUF_MESSAGE = "message"
 
 MAX_PROTOBUF_BYTES = 16 * 1024 * 1024

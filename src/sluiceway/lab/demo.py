@@ -20,8 +20,9 @@ from sluiceway.errors import LedgerMismatchError, TableNotFoundError, UnhealthyE
 from sluiceway.host.java import find_java
 from sluiceway.job.query import query_through_metastore
 from sluiceway.lab.demo_files import independent_reader, orders_job
+from sluiceway.lab.demo_store import DemoStore, DemoTable, demo_table
 from sluiceway.lab.kafka_topics import create_topic
-from sluiceway.lab.lab import Lab, LabEndpoints
+from sluiceway.lab.lab import Lab
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.state import load_state
 from sluiceway.ledger.log import LedgerLog
@@ -38,6 +39,11 @@ _STOP_TIMEOUT_S = 60.0
 _LOG_TAIL_LINES = 20
 _LOGS_FOLDER = "logs"
 _FIRST_DRIVER = "driver-1"
+_SERVERS = {
+    DemoStore.LOCAL: "a real Kafka broker and a real Hive Metastore",
+    DemoStore.HDFS: "a real Kafka broker, a real Hive Metastore and a real HDFS",
+    DemoStore.S3: "a real Kafka broker, a real Hive Metastore and an S3 store",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ class DemoResult:
     verify: VerifyReport = field(default_factory=VerifyReport)
     partitions: list[tuple[object, ...]] = field(default_factory=list)
     sample: list[tuple[object, ...]] = field(default_factory=list)
-    endpoints: LabEndpoints | None = None
+    table: DemoTable | None = None
 
     def _number(self, name: str) -> int:
         value = self.independent.get(name)
@@ -135,24 +141,33 @@ def demo_folder(folder: Path | None) -> Path:
     return folder
 
 
-def run_demo(place: Path, voice: Voice, *, keep: bool, temporary: bool) -> DemoResult:
+def run_demo(
+    place: Path,
+    voice: Voice,
+    store: DemoStore = DemoStore.LOCAL,
+    *,
+    keep: bool,
+    temporary: bool,
+) -> DemoResult:
     """Run the demo once.
 
     Args:
         place: Its folder, from `demo_folder`.
         voice: Speaks to the person who waits.
+        store: Where the table lies.
         keep: Leave the servers running.
         temporary: Remove the folder when all went well; after a failure it stays for a look.
 
     Raises:
         SluicewayError: A step failed; the servers are ended unless `keep`.
     """
-    lab = Lab(place)
+    lab = Lab(place, stores=store.servers)
     failed = False
     try:
-        voice.say("1/6  starting a real Kafka broker and a real Hive Metastore")
+        voice.say(f"1/6  starting {_SERVERS[store]}")
         endpoints = lab.up(voice.on_progress)
-        result = _Demo(place, endpoints, voice).run()
+        table = demo_table(store, lab, endpoints, orders_job())
+        result = _Demo(place, table, voice).run()
         failed = not result.ok()
     except Exception:
         failed = True
@@ -160,14 +175,15 @@ def run_demo(place: Path, voice: Voice, *, keep: bool, temporary: bool) -> DemoR
     finally:
         if not keep:
             lab.down(remove_data=temporary and not failed)
-    result.endpoints = endpoints
+    result.table = table
     return result
 
 
 class _Demo:
-    def __init__(self, place: Path, endpoints: LabEndpoints, voice: Voice) -> None:
+    def __init__(self, place: Path, table: DemoTable, voice: Voice) -> None:
         self._place = place
-        self._endpoints = endpoints
+        self._table = table
+        endpoints = self._endpoints = table.endpoints
         self._say, self._passing = voice.say, voice.passing
         self._logs = place / _LOGS_FOLDER
         self._logs.mkdir(parents=True, exist_ok=True)
@@ -179,7 +195,7 @@ class _Demo:
         os.environ.update(
             {key: self._environment[key] for key in ("SLUICEWAY_KAFKA", "SLUICEWAY_METASTORE")}
         )
-        self._job_file = orders_job()
+        self._job_file = table.job_file
         (self._route,) = load_job(self._job_file).spec.routes
         self._children: list[subprocess.Popen[bytes]] = []
         self._result = DemoResult()
@@ -194,7 +210,7 @@ class _Demo:
             driver = self._start_driver(_FIRST_DRIVER)
             self._wait_until_it_owns_the_table(driver)
             producer = self._start_producer()
-            self._say("3/6  running examples/orders.yaml; it will be killed between two commits")
+            self._say(f"3/6  running {self._shown_job()}; it will be killed between two commits")
             self._wait_for_a_commit(driver)
             self._kill(driver)
             self._say("4/6  starting it again; it knows nothing but the table")
@@ -208,6 +224,11 @@ class _Demo:
         finally:
             self._end_children()
         return self._result
+
+    def _shown_job(self) -> str:
+        example = "examples/orders.yaml"
+        place = self._table.location
+        return f"{example} with its table at {place}" if place else example
 
     def _create_topic(self) -> None:
         if not create_topic(self._endpoints.bootstrap_servers, TOPIC, PARTITIONS):
@@ -319,10 +340,12 @@ class _Demo:
     def _read_independently(self) -> dict[str, object]:
         servers, metastore = self._endpoints.bootstrap_servers, self._endpoints.metastore_uri
         table = self._route.table.target.name
+        files = self._table.plain_files(self._place / "copy")
+        at = [] if files is None else ["--at", self._table.location, str(files)]
         done = subprocess.run(  # noqa: S603 - our own command
             [
                 sys.executable, str(independent_reader()), "--bootstrap-servers", servers,
-                "--metastore", metastore, "--table", table, "--topic", TOPIC,
+                "--metastore", metastore, "--table", table, "--topic", TOPIC, *at,
             ],
             capture_output=True,
             text=True,
@@ -347,6 +370,7 @@ class _Demo:
                 "SELECT order_id, status, amount, currency, geo.city, size(items), dt, hr "  # noqa: S608
                 f"FROM {table} WHERE geo IS NOT NULL ORDER BY order_id LIMIT 5",
             ],
+            self._table.spark_settings,
         )
 
     def _end_children(self) -> None:

@@ -1,12 +1,12 @@
 """HDFS: a name node and a data node, from one jar beside those that pyspark brings."""
 
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from sluiceway.errors import UnhealthyEnvironmentError
+from hdfs_native import Client
+
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import PinnedJar, ensure_jars, jars_folder, pinned_jars, spark_jars_folder
@@ -17,13 +17,13 @@ from sluiceway.lab.server import (
     LabServer,
     ServerSite,
     accepts_connections,
+    format_data,
     server_environment,
 )
 from sluiceway.lab.state import make_private_folder, write_private_file
 
 NAME_NODE = "namenode"
 DATA_NODE = "datanode"
-_FORMAT_TIMEOUT_S = 300.0
 _OPENED_PACKAGES = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
 _QUICK = {"dfs.client.failover.max.attempts": "1", "dfs.client.failover.sleep.base.millis": "100"}
 _LOG_SETTINGS = """\
@@ -48,6 +48,22 @@ class HdfsEndpoint:
 
     uri: str
     config_dir: Path
+
+    def copy(self, location: str, folder: Path) -> None:
+        """Bring what lies below a location into a folder of this machine, as plain files.
+
+        One that is there already, as long as it is, is not fetched again.
+        """
+        client, top = Client(self.uri), location.removeprefix(self.uri)
+        for status in client.list_status(top, recursive=True):
+            target = folder / status.path.removeprefix(f"{top}/")
+            if status.isdir:
+                target.mkdir(parents=True, exist_ok=True)
+                continue
+            if target.is_file() and target.stat().st_size == status.length:
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(client.read(status.path).read())
 
 
 NameNodeSite = Callable[[], HdfsEndpoint]
@@ -110,7 +126,8 @@ class NameNodeServer(HadoopServer):
         }
         write_hadoop_settings(site.folder / "conf", hdfs_endpoint(site).uri, settings)
         if not (site.folder / "data" / "current").is_dir():
-            self._format(site, java)
+            main = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+            format_data(site, self._command(site, java, main, "-format", "-nonInteractive"), java)
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
         """The name node's main class."""
@@ -120,26 +137,6 @@ class NameNodeServer(HadoopServer):
     def answers(self, site: ServerSite) -> bool:
         """Whether it describes its root folder."""
         return accepts_connections(site.ports[NAME_NODE]) and _describes_root(site)
-
-    def _format(self, site: ServerSite, java: JavaHome) -> None:
-        main = ("org.apache.hadoop.hdfs.server.namenode.NameNode", "-format", "-nonInteractive")
-        done = subprocess.run(  # noqa: S603
-            self._command(site, java, *main),
-            cwd=site.folder,
-            env=server_environment(java),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_FORMAT_TIMEOUT_S,
-            umask=0o077,
-        )
-        if done.returncode != 0:
-            last_lines = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
-            raise UnhealthyEnvironmentError(
-                f"the name node's folder could not be formatted:\n{last_lines}",
-                where=str(site.folder / "data"),
-            )
 
 
 class DataNodeServer(HadoopServer):

@@ -2,11 +2,9 @@
 
 import base64
 import re
-import subprocess
 import uuid
 from pathlib import Path
 
-from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_jars
@@ -17,12 +15,12 @@ from sluiceway.lab.server import (
     LabServer,
     ServerSite,
     accepts_connections,
+    format_data,
     server_environment,
 )
 from sluiceway.lab.state import make_private_folder, write_private_file
 
 _ASK_TIMEOUT_S = 3.0
-_FORMAT_TIMEOUT_S = 60.0
 # Retention is off: a test decides itself when records go. The sizes are for a 128 MB heap; with
 # the cleaner's defaults the broker does not start in it. After a crash a broker cannot register
 # again before its old session is over, so that is short.
@@ -87,7 +85,9 @@ class KafkaServer(LabServer):
         )
         write_private_file(site.folder / "server.properties", settings)
         if _cluster_id(site) is None:
-            self._format(site, java)
+            tool = ("kafka.tools.StorageTool", "format", "--ignore-formatted")
+            arguments = (f"--cluster-id={_new_cluster_id()}", "--config=server.properties")
+            format_data(site, self._command(site, java, *tool, *arguments), java)
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
         """The broker's main class on the cached jars."""
@@ -118,27 +118,6 @@ class KafkaServer(LabServer):
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
             *("-cp", f"{self._jars}/*", *main),
         ]
-
-    def _format(self, site: ServerSite, java: JavaHome) -> None:
-        main = ("kafka.tools.StorageTool", "format", "--ignore-formatted")
-        arguments = (f"--cluster-id={_new_cluster_id()}", "--config=server.properties")
-        done = subprocess.run(  # noqa: S603
-            self._command(site, java, *main, *arguments),
-            cwd=site.folder,
-            env=server_environment(java),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_FORMAT_TIMEOUT_S,
-            umask=0o077,
-        )
-        if done.returncode != 0:
-            last_lines = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
-            raise UnhealthyEnvironmentError(
-                f"the broker's data folder could not be formatted:\n{last_lines}",
-                where=str(site.folder / "data"),
-            )
 
 
 def _new_cluster_id() -> str:

@@ -52,6 +52,20 @@ class S3Endpoint:
         }
         return StoreAccess(S3, tuple(sorted(options.items())))
 
+    def plain_files(self, location: str) -> Path:
+        """The folder of this machine in which the objects below a location lie as files."""
+        return self.folder / location.removeprefix(f"s3a://{self.bucket}/")
+
+    def spark_settings(self, jars: Path) -> dict[str, str]:
+        """By which Spark reads from it.
+
+        Args:
+            jars: Folder of those of Hadoop's client, `Lab.s3_jars`.
+        """
+        paths = ",".join(str(path) for path in sorted(jars.glob("*.jar")))
+        hadoop = self.hadoop_settings().items()
+        return {"spark.jars": paths, **{f"spark.hadoop.{key}": value for key, value in hadoop}}
+
     def hadoop_settings(self) -> dict[str, str]:
         """What Hadoop's own client, in a metastore or in Spark, needs to know."""
         return {

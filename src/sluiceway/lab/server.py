@@ -2,12 +2,14 @@
 
 import os
 import socket
+import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.ports import LOOPBACK
@@ -16,6 +18,7 @@ from sluiceway.lab.progress import OnProgress
 # Kept small and quick to start: these servers serve a laptop, not a cluster.
 QUICK_JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 _CONNECT_TIMEOUT_S = 1.0
+_FORMAT_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,41 @@ class ServerSite:
 
     folder: Path
     ports: Mapping[str, int]
+
+
+def format_data(
+    site: ServerSite, command: Sequence[str], java: JavaHome, timeout_s: float = _FORMAT_TIMEOUT_S
+) -> None:
+    """Run the tool by which a server's empty data folder is made.
+
+    Raises:
+        UnhealthyEnvironmentError: It failed, and says its last words; or the machine had so much
+            else to do that it did not end in time.
+    """
+    data = str(site.folder / "data")
+    try:
+        done = subprocess.run(  # noqa: S603
+            command,
+            cwd=site.folder,
+            env=server_environment(java),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+            umask=0o077,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UnhealthyEnvironmentError(
+            f"the data folder was not formatted in {timeout_s:.0f} s",
+            where=data,
+            hint="the machine may be busy: try again when it has less to do",
+        ) from error
+    if done.returncode != 0:
+        last_lines = "\n".join((done.stdout + done.stderr).splitlines()[-5:])
+        raise UnhealthyEnvironmentError(
+            f"the data folder could not be formatted:\n{last_lines}", where=data
+        )
 
 
 class LabServer(ABC):

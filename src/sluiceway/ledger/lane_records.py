@@ -57,11 +57,15 @@ class LaneSpan:
 class LaneCounts:
     """Where a lane's rows went, all of them (P6).
 
+    `read + expanded = written + dirty + filtered + skipped + purged + late + superseded`.
+
     Attributes:
         late: In the late place, as their partition is sealed; left out at zero.
+        expanded: Of a table with a key: rows beyond the first of each record; likewise.
+        superseded: Of the same: changes that a later one of their key has overtaken; likewise.
     """
 
-    SPARSE: ClassVar[frozenset[str]] = frozenset({"late"})
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"late", "expanded", "superseded"})
     read: BigInt
     written: BigInt
     dirty: BigInt
@@ -69,11 +73,13 @@ class LaneCounts:
     skipped: BigInt
     purged: BigInt
     late: BigInt = _NONE
+    expanded: BigInt = _NONE
+    superseded: BigInt = _NONE
 
     def balanced(self) -> bool:
         """Whether every row read is accounted for."""
         outcome = self.written + self.dirty + self.filtered + self.skipped + self.purged
-        return self.read == outcome + self.late
+        return self.read + self.expanded == outcome + self.late + self.superseded
 
     def plus(self, other: "LaneCounts") -> "LaneCounts":
         """Sum by class."""
@@ -85,6 +91,8 @@ class LaneCounts:
             BigInt(self.skipped + other.skipped),
             BigInt(self.purged + other.purged),
             BigInt(self.late + other.late),
+            BigInt(self.expanded + other.expanded),
+            BigInt(self.superseded + other.superseded),
         )
 
 

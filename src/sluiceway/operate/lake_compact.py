@@ -58,7 +58,7 @@ class _Work:
 def _opened(config: RouteConfig, ledger: FencedLog, log: Log) -> Iterator[LakeCompaction]:
     where = f"{config.hive.database}.{config.hive.table}"
     lake = config.hive.lake
-    if lake is None or lake.key:
+    if lake is None or config.key is not None:
         raise NotInThisVersionError(
             "a keyed table is not compacted on demand",
             where=where,

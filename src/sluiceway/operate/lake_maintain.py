@@ -47,10 +47,10 @@ def maintain_lake(
     if lake is None:
         raise InvariantError(f"route {config.route} has no lake table")
     before, after, failed = 0, 0, tuple[str, ...]()
-    if not lake.key and dry_run:
+    if config.key is None and dry_run:
         due = [each for each in foresee_lake(config, ledger, (), log) if not each.left]
         before, after = sum(each.files for each in due), sum(each.files_after for each in due)
-    elif not lake.key:
+    elif config.key is None:
         done = compact_lake(config, ledger, (), lambda *_: None, log).partitions
         good = [each for each in done if each.outcome == Outcome.COMPACTED]
         before = sum(each.files_before for each in good)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sluiceway.config.config import RouteConfig
-from sluiceway.errors import LeaseHeldError, NotInThisVersionError, RequestRefusedError
+from sluiceway.errors import LeaseHeldError, RequestRefusedError
 from sluiceway.ledger.dirty_files import find_dirty_files
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.fold import Fold
@@ -19,9 +19,11 @@ from sluiceway.operate.short_driver import Heartbeat, short_driver
 from sluiceway.route.clients import open_sink
 from sluiceway.route.registry_columns import registry_columns
 from sluiceway.route.route_plan import LedgerTerm, table_plan
+from sluiceway.upkeep.change_judging import judging
 from sluiceway.upkeep.lanes import lane_plan
 from sluiceway.upkeep.requests import LaneRequest, put_request, take_answer
 from sluiceway.worker.lane_task import run_lane_task
+from sluiceway.worker.replayed_changes import SUPERSEDED
 from sluiceway.worker.row_files import NoFiles
 
 _POLL_S = 0.3
@@ -33,10 +35,15 @@ Watch = Callable[[LaneState | None, bool], None]
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What would become of rows if they were replayed now."""
+    """What would become of rows if they were replayed now.
+
+    Attributes:
+        superseded: Of those that are skipped: changes that a later one of their key has overtaken.
+    """
 
     counts: RowCounts
     dirty_reasons: dict[str, int]
+    superseded: int = 0
 
 
 def try_rows(config: RouteConfig, log: LedgerLog, fold: Fold, ranges: Sequence[LaneRange]) -> Tried:
@@ -58,22 +65,23 @@ def try_rows(config: RouteConfig, log: LedgerLog, fold: Fold, ranges: Sequence[L
     plan = table_plan(config, state, LedgerTerm(ledger, fold.term, log.layout))
     sources = [DirtySource.parse(each.source) for each in ranges]
     files = find_dirty_files(log, sources)
-    counts, reasons = NO_ROWS, dict[str, int]()
+    counts, reasons, superseded = NO_ROWS, dict[str, int](), 0
     for each, source in zip(ranges, sources, strict=True):
         left = each
         while left.start < left.stop:
             task = lane_plan(plan, 0, [left])
-            result = run_lane_task(
-                task, log.storage, [log.layout.final(files[source].final)], NoFiles()
-            )
+            paths = [log.layout.final(files[source].final)]
+            with judging(plan, log) as judge:
+                result = run_lane_task(task, log.storage, paths, NoFiles(), judge=judge)
             end = result.splits[0].end
             if end == left.start:
                 break
             left = LaneRange(left.source, end, left.stop)
             counts = counts.plus(result.counts)
+            superseded += result.notes.get(SUPERSEDED, 0)
             for reason, rows in result.dirty_reasons.items():
                 reasons[reason] = reasons.get(reason, 0) + rows
-    return Tried(counts, reasons)
+    return Tried(counts, reasons, superseded)
 
 
 def carry_out(
@@ -94,18 +102,9 @@ def carry_out(
         The lane, all of its rows consumed.
 
     Raises:
-        NotInThisVersionError: A replay into a table with a key.
         RequestRefusedError: It cannot be done; says why.
         SluicewayError: As at a driver's start, or as a commit.
     """
-    if request.kind == "replay" and config.key is not None:
-        raise NotInThisVersionError(
-            "`dirty replay` into a table with a key: the row may have changed since, and an older "
-            "change must not overwrite a newer one",
-            where=f"{config.hive.database}.{config.hive.table}",
-            hint="have the source tell the row again (an update that changes nothing, or an "
-            "incremental snapshot), then `sluiceway dirty purge JOB`",
-        )
     fold = ledger.fold()
     if request.id not in fold.lanes.lanes:
         # What an earlier try was told may be so no more.

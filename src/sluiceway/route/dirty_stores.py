@@ -10,7 +10,7 @@ from sluiceway.followers.dirty_topic import DirtyTopic
 from sluiceway.ledger.dirty_files import CommittedDirty
 from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.observe.log import Log
-from sluiceway.sinks.hive.day_table import DayTable
+from sluiceway.sinks.registry import open_day_folders
 from sluiceway.sources.kafka.row_feed import KafkaRowFeed
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.storage.contract import Storage
@@ -66,10 +66,7 @@ def dirty_table_of(config: RouteConfig, storage: Storage, ledger: str) -> DirtyT
     """
     if config.dirty_table is None:
         return None
-    hive = config.hive
-    table = DayTable(
-        hive.metastore, config.dirty_table, DIRTY_COLUMNS, hive.timeout_s, stores=config.stores
-    )
+    table = open_day_folders(config.hive, config.dirty_table, DIRTY_COLUMNS, stores=config.stores)
     return DirtyTable(table, storage, ledger)
 
 

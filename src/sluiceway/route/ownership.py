@@ -7,7 +7,6 @@ is told from a loss: OWNER, fence in slot 0, property; SOURCES and DATA come aft
 
 from uuid import uuid4
 
-from sluiceway.catalog.locations import same_location
 from sluiceway.errors import LedgerCorruptError, LedgerMismatchError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import SYSTEM_FOLDER, LedgerLayout
@@ -15,6 +14,7 @@ from sluiceway.ledger.owned_ledger import Owner, ledger_property
 from sluiceway.ledger.records import TableIdentityRecord
 from sluiceway.sinks.contract import TableState
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.locations import same_location
 from sluiceway.types.strict_json import BigInt, StrictJsonError, decode, encode
 
 

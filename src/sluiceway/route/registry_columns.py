@@ -1,4 +1,4 @@
-"""Columns that a schema registry says: put into a route each time it starts."""
+"""Columns that a schema registry says, and told keys: put into a route each time it starts."""
 
 from dataclasses import replace
 
@@ -18,6 +18,7 @@ from sluiceway.formats.schema_columns import NoColumnsError
 from sluiceway.formats.schema_registry.client import RegistryClient, SubjectVersion
 from sluiceway.formats.subject_columns import KINDS, subject_columns
 from sluiceway.route.route_parts import RouteParts
+from sluiceway.route.told_keys import with_told_key
 from sluiceway.sinks.registry import open_sink
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.positions import Path
@@ -30,23 +31,28 @@ _SHOWN = 10
 
 
 def with_registry_columns(config: RouteConfig, parts: RouteParts) -> tuple[RouteConfig, RouteParts]:
-    """A route as it starts: with the columns that its subject has now.
+    """A route as it starts: with the columns that its subject has now, and the key it is told.
 
-    Called at each START. A route whose columns are not a registry's stays as it is.
+    Called at each START. A route whose job file lists both stays as it is.
 
     Raises:
         SchemaRegistryUnavailableError: The registry does not answer.
         SchemaRegistryRefusedError: It refuses, or does not know the subject.
         JobFileError: The schema's fields cannot be the columns of the table.
+        SluicewayError: As `with_told_key`.
     """
-    if config.awaits_columns is None:
-        return config, parts
-    found = read_subject(config.awaits_columns, config.topics)
-    completed = _completed(config, config.awaits_columns, found)
+    keyed = with_told_key(config)
+    completed = keyed
+    log = parts.log.bind(job=config.job, route=config.route)
+    if config.awaits_columns is not None:
+        found = read_subject(config.awaits_columns, config.topics)
+        completed = _completed(keyed, config.awaits_columns, found)
     if completed == config:
         return config, parts
-    log = parts.log.bind(job=config.job, route=config.route)
-    log.info("columns_from_registry", subject=found.subject, version=found.version)
+    if config.awaits_columns is not None:
+        log.info("columns_from_registry", subject=found.subject, version=found.version)
+    elif completed.key is not None:
+        log.info("key_told", key=", ".join(completed.key.columns))
     sink = open_sink(completed.catalog, completed.hive)
     parts.sink.close()
     return completed, replace(parts, sink=sink)
@@ -57,6 +63,7 @@ def registry_columns(config: RouteConfig) -> RouteConfig:
 
     A route that has started keeps the columns that it has.
     """
+    config = with_told_key(config)
     if config.awaits_columns is None or config.columns is not None:
         return config
     found = read_subject(config.awaits_columns, config.topics)

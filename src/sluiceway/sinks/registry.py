@@ -1,11 +1,13 @@
 """Which catalog holds a route's table: the Hive Metastore, or a plug-in's by its name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sinks.contract import TableSink
-from sluiceway.sinks.hive.options import HiveTableOptions
+from sluiceway.sinks.side_tables import DayFolders, LateRowsTable, TypedColumn
+from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.storage.access import Stores
 
 METASTORE = "metastore"
 ICEBERG = "iceberg"
@@ -52,3 +54,44 @@ def open_sink(access: CatalogAccess, table: HiveTableOptions) -> TableSink:
         TableSink,  # type: ignore[type-abstract]
         lambda: open_it(table, dict(access.options)),
     )
+
+
+def open_late_table(
+    table: HiveTableOptions, name: str, *, ledger: str, place: str, stores: Stores
+) -> LateRowsTable:
+    """The table over a route's late place, in the catalog of its own table; not yet found.
+
+    Args:
+        table: The route's own.
+        name: `database.table`.
+        ledger: Value of the property `sluiceway.ledger` of both.
+        place: The late place, an absolute folder.
+        stores: How its store is reached.
+    """
+    # Who reads a job file only pays for no client of a catalog.
+    from sluiceway.sinks.hive import late_table  # noqa: PLC0415
+
+    return late_table.open_late_table(table, name, ledger=ledger, place=place, stores=stores)
+
+
+def open_day_folders(
+    table: HiveTableOptions, name: str, columns: Sequence[TypedColumn], *, stores: Stores
+) -> DayFolders:
+    """A table for copies of a route's dirty rows, in the catalog of its own table; not yet opened.
+
+    Args:
+        table: The route's own.
+        name: `database.table`.
+        columns: Of the files, without the day.
+        stores: How the store that it lies on is reached.
+    """
+    from sluiceway.sinks.hive.day_table import DayTable  # noqa: PLC0415
+
+    return DayTable(table.metastore, name, columns, table.timeout_s, stores=stores)
+
+
+def why_not_created(table: HiveTableOptions) -> str | None:
+    """Why a table of the job file's format and columns could not be filled; None when it could."""
+    from sluiceway.sinks.hive.table_format import creation_problem  # noqa: PLC0415
+
+    return creation_problem(table)

@@ -165,6 +165,10 @@ def _check_registry(data: Mapping[str, Any], positions: Positions) -> Iterator[P
             text = f"expected the name of a schema_registry connection, got {quoted(wanted)}"
             todo = f"write one of: {', '.join(fitting)}" if fitting else "add such a connection"
             yield Problem(positions.value(("format", kind, "registry")), text, todo)
+    debezium = mapping(data, "format", "debezium")
+    if "encoding" in debezium and "registry" not in debezium:
+        text = "expected `encoding` beside `registry` only: without one payloads are JSON"
+        yield Problem(positions.key(("format", "debezium", "encoding")), text, "remove it")
 
 
 def _check_unknown_wait(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:

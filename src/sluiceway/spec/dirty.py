@@ -27,6 +27,7 @@ REASONS = (
         "not_a_change",
         "key_mismatch",
         "key_changed",
+        "order_unknown",
         "unrepresentable",
         "unexpected_field",
         "too_deep",

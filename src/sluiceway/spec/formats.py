@@ -73,14 +73,16 @@ class DebeziumFormat(Block):
     Attributes:
         other: What happens to messages that change no row.
         tombstones: What happens to records without a value.
-        registry: Name of a schema registry's connection; keys and values are Avro then, in
-            Confluent's wire format.
+        registry: Name of a schema registry's connection; keys and values are in Confluent's wire
+            format then.
+        encoding: What they are written in, with a registry.
         unknown_wait_ms: How long an id is waited for that the registry does not know.
     """
 
     other: TombstoneRule = "dirty"
     tombstones: TombstoneRule = "skip"
     registry: Line | None = None
+    encoding: Literal["avro", "protobuf"] = "avro"
     unknown_wait_ms: UnknownWait = Field(default=30_000, alias="unknown_wait")
 
 

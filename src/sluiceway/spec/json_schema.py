@@ -21,7 +21,7 @@ from sluiceway.spec.dirty import REASONS, DirtyStoreSpec
 from sluiceway.spec.event_time import parse_instant_us
 from sluiceway.spec.models import JobFileBlocks, StartSpec
 from sluiceway.spec.retention import duration_text
-from sluiceway.spec.table import META_NAMES
+from sluiceway.spec.table import KEY_TELLERS, META_NAMES
 from sluiceway.spec.time_pattern import check_time_pattern
 from sluiceway.spec.values import (
     LOSSY_RULES,
@@ -351,6 +351,12 @@ _SPECIAL: Mapping[tuple[str, str], Callable[[_Schemas], Schema]] = {
         "examples": [{"orders": {"0": 12, "1": 5}}],
     },
     ("TableSpec", "columns"): _columns,
+    ("TableSpec", "key"): lambda _: {
+        "anyOf": [
+            {"enum": list(KEY_TELLERS)},
+            {"type": "array", "items": {"type": "string"}, "minItems": 1},
+        ]
+    },
     ("TableSpec", "meta"): _meta,
     ("SubjectSpec", "version"): lambda _: {
         "anyOf": [{"const": "latest"}, {"type": "integer", "minimum": 1}]

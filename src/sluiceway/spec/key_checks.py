@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sluiceway.spec.key_columns import key_column_problems
 from sluiceway.spec.plain_data import mapping
 from sluiceway.spec.positions import Path, Positions
 from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.table import FROM_REGISTRY, KEY_TELLERS
 from sluiceway.spec.table_paths import ICEBERG, table_kind
 
 _KEY: Path = ("table", "key")
@@ -14,7 +16,6 @@ _CANAL_TABLE: Path = ("format", "canal", "table")
 _ONLY_WITH_KEY = ("key_order", "key_drain", "on_truncate")
 _CHANGE_LOGS = ("debezium", "maxwell", "canal")
 _NEEDED_META = ("partition", "offset")
-_NO_KEYS = ("float", "double", "array", "map", "struct", "binary", "boolean")
 _MEANINGLESS: tuple[tuple[Path, str], ...] = (
     (("ready",), "a row may change at any time, so no hour of it is ever complete"),
     (("event_time",), "the log's order decides, and no change is late"),
@@ -47,6 +48,7 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem
             text = f"expected no `{path[0]}` beside `key`: {why}"
             yield Problem(positions.key(path), text, "remove it")
     yield from _check_format(data, positions)
+    yield from _check_teller(data, positions)
     yield from _check_truncate(data, positions)
     yield from _check_meta(data, positions)
     yield from _check_columns(table, positions)
@@ -66,6 +68,19 @@ def _check_format(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
         todo = "write debezium, maxwell or canal, or remove `key` to keep the log of changes"
         mark = positions.key(("format", name))
         yield Problem(mark, f"{text} is not in this version", todo, not_yet=True)
+
+
+def _check_teller(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """Who says the key's columns has to know them."""
+    teller, formats = mapping(data, "table").get("key"), mapping(data, "format")
+    if teller not in KEY_TELLERS:
+        return
+    at, todo = positions.value(_KEY), "list the columns: key: [id]"
+    if "canal" in formats:
+        yield Problem(at, f"expected columns, not {teller}: records of canal have no key", todo)
+    elif teller == FROM_REGISTRY and "registry" not in mapping(formats, "debezium"):
+        text = "expected `registry` in the format debezium beside `key: from_registry`"
+        yield Problem(at, text, f"name one, write from_topic_key, or {todo}")
 
 
 def _check_truncate(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
@@ -129,14 +144,8 @@ def _check_columns(table: Mapping[str, Any], positions: Positions) -> Iterator[P
             text = f"expected a declared column, got {quoted(name)}"
             yield Problem(at, text, "declare it under table.columns")
             continue
-        kind = str(column.get("type", "")).strip().lower()
-        if kind.startswith(_NO_KEYS):
-            text = f"expected a key of whole numbers, decimals, texts or times, got {quoted(kind)}"
-            yield Problem(at, text, "choose the columns of the database's primary key")
-        for made in ("expression", "constant", "default"):
-            if made in column:
-                text = f"expected a key column as the source has it, {quoted(name)} has `{made}`"
-                yield Problem(at, text, "choose a column that is read from the row")
+        for text, todo in key_column_problems(name, column):
+            yield Problem(at, text, todo)
 
 
 def _check_partitions(table: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:

@@ -38,6 +38,9 @@ MetaField = Literal[
     "topic", "partition", "offset", "timestamp", "key", "key_text", "headers", "headers_text"
 ]
 FROM_REGISTRY = "from_registry"
+KeyTeller = Literal["from_topic_key", "from_registry"]
+FROM_TOPIC_KEY = "from_topic_key"
+KEY_TELLERS = (FROM_TOPIC_KEY, FROM_REGISTRY)
 META_NAMES: Mapping[str, str] = {field: f"_{field}" for field in get_args(MetaField)}
 _META_WORDS = ", ".join(META_NAMES)
 
@@ -141,9 +144,10 @@ def _meta(value: object) -> object:
 
 
 def _key(value: object) -> object:
-    if not isinstance(value, tuple) or not value:
-        raise wrong("a list of columns", "name those of the primary key: key: [id]")
-    return value
+    if value in KEY_TELLERS or (isinstance(value, tuple) and value):
+        return value
+    choices = "a list of columns, `from_topic_key` or `from_registry`"
+    raise wrong(choices, "name those of the primary key: key: [id]")
 
 
 class SubjectSpec(Block):
@@ -173,8 +177,8 @@ class TableSpec(Block):
         meta: Columns of what the queue has beside the payload, after the others.
         evolution: What happens when columns of the table come, go or change while the route runs,
             and to fields of payloads that no column reads.
-        key: Columns by which a change finds the row that it replaces, in a lake table; none keeps
-            the log of changes.
+        told_key: Columns by which a change finds the row that it replaces, in a lake table, or
+            who says them; none keeps the log of changes. `key` and `key_teller` are the two.
         key_order: What keeps the changes of one key in order: the records' own key, a topic of one
             partition, or a producer that sends all changes of a key to one partition.
         on_truncate: What a truncate of the source's table does to one with a key.
@@ -192,7 +196,9 @@ class TableSpec(Block):
     partition_by: tuple[PartitionSpec, ...]
     meta: Annotated[tuple[MetaColumn, ...], BeforeValidator(_meta)] = ()
     evolution: Literal["fail", "follow_table", "add_columns", "quarantine"] = "fail"
-    key: Annotated[tuple[ColumnName, ...], BeforeValidator(_key)] = ()
+    told_key: Annotated[tuple[ColumnName, ...] | KeyTeller, BeforeValidator(_key)] = Field(
+        default=(), alias="key"
+    )
     key_order: Literal["by_key", "one_partition", "by_partition"] = "by_key"
     on_truncate: Literal["halt", "apply"] = "halt"
     key_drain_ms: Annotated[int, *duration("0s", "1d")] = Field(default=600_000, alias="key_drain")
@@ -231,6 +237,25 @@ class TableSpec(Block):
         """What is different from the columns of `subject`; nothing where none says them."""
         told = self.told_columns
         return told.from_registry if isinstance(told, ColumnsFrom) else SubjectColumns()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Columns of the key; none without one, and before the route's start has found them."""
+        return self.told_key if isinstance(self.told_key, tuple) else ()
+
+    @property
+    def key_teller(self) -> KeyTeller | None:
+        """Who says the key's columns at the route's start; None where the job file does."""
+        return None if isinstance(self.told_key, tuple) else self.told_key
+
+    @property
+    def keyed(self) -> bool:
+        """Whether changes replace rows, by whatever columns."""
+        return bool(self.told_key)
+
+    def with_key(self, key: tuple[str, ...]) -> "TableSpec":
+        """The same table with these columns as its key."""
+        return self.model_copy(update={"told_key": key})
 
     def with_columns(self, columns: tuple[ColumnSpec, ...]) -> "TableSpec":
         """The same table with these columns declared."""

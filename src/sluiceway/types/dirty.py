@@ -35,6 +35,7 @@ class DirtyReason(StrEnum):
     NOT_A_CHANGE = "not_a_change"
     KEY_MISMATCH = "key_mismatch"
     KEY_CHANGED = "key_changed"
+    ORDER_UNKNOWN = "order_unknown"
     UNEXPECTED_FIELD = "unexpected_field"
     TOO_DEEP = "too_deep"
     BAD_PARTITION_VALUE = "bad_partition_value"

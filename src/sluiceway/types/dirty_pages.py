@@ -147,6 +147,15 @@ PAGES: dict[DirtyReason, ReasonPage] = {
         "read a topic of one partition with `key_order: one_partition`, or delete and insert the "
         "row in the database instead; Debezium tells such a change as both",
     ),
+    DirtyReason.ORDER_UNKNOWN: ReasonPage(
+        "write",
+        "a change of a keyed table, replayed, of which nobody can tell whether a later one of its "
+        "key is in the table",
+        "a row of a topic that `offsets reset` has moved since; one behind which files of changes "
+        "were removed; a `TRUNCATE`",
+        "have the source tell the row again (an update that changes nothing, or an incremental "
+        "snapshot), then `sluiceway dirty purge JOB`",
+    ),
     DirtyReason.UNEXPECTED_FIELD: ReasonPage(
         "decode, convert",
         "a key that no column reads, with `extra: dirty`; a line with more fields than columns",

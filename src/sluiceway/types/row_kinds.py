@@ -21,3 +21,5 @@ class RowKind(IntEnum):
     """As `FIRST`, but the row is none of the table: `where` does not let it through."""
     TRUNCATE = 4
     """All rows are gone that the topic told before; no key, no row."""
+    FIRST_LOST = 5
+    """As `FIRST`, but the record is dirty: no key, no row."""

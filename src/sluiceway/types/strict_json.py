@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import types
+from enum import Enum, auto
 from functools import cache
 from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -79,33 +80,59 @@ def _left_out(kind: type) -> dict[str, Any]:
     return {field.name: field.default for field in dataclasses.fields(kind) if field.name in sparse}
 
 
+class _Shape(Enum):
+    """What kinds of types fields are declared with."""
+
+    BIG_INT = auto()
+    LOG_KEY = auto()
+    OPTIONAL = auto()
+    LIST = auto()
+    MAP = auto()
+    RECORD = auto()
+    VALUE = auto()
+
+
+@cache
+def _shape(kind: Any) -> tuple[_Shape, Any]:
+    """The shape of a declared type, and what is inside: asked once a type, not once a value."""
+    origin = get_origin(kind)
+    if kind is BigInt:
+        return _Shape.BIG_INT, None
+    if kind == LogKey:
+        return _Shape.LOG_KEY, None
+    if origin in (Union, types.UnionType):
+        (inner,) = [arg for arg in get_args(kind) if arg is not type(None)]
+        return _Shape.OPTIONAL, inner
+    if origin is tuple:
+        return _Shape.LIST, get_args(kind)[0]
+    if origin is dict:
+        return _Shape.MAP, get_args(kind)[1]
+    if dataclasses.is_dataclass(kind):
+        return _Shape.RECORD, kind if isinstance(kind, type) else type(kind)
+    return _Shape.VALUE, kind
+
+
 def to_plain(value: Any, kind: Any) -> Any:
     """Value of a declared type -> what `json.dumps` takes."""
     if value is None:
         return None
-    if kind is BigInt:
-        return str(value)
-    origin = get_origin(kind)
-    if kind == LogKey:
+    shape, inner = _shape(kind)
+    if shape is _Shape.VALUE or shape is _Shape.LOG_KEY:
         return value
-    if origin in (Union, types.UnionType):
-        (inner,) = [arg for arg in get_args(kind) if arg is not type(None)]
-        return to_plain(value, inner)
-    if origin is tuple:
-        inner = get_args(kind)[0]
-        return [to_plain(item, inner) for item in value]
-    if origin is dict:
-        inner = get_args(kind)[1]
-        return {key: to_plain(item, inner) for key, item in value.items()}
-    if dataclasses.is_dataclass(kind):
-        of = kind if isinstance(kind, type) else type(kind)
-        left_out = _left_out(of)
+    if shape is _Shape.BIG_INT:
+        return str(value)
+    if shape is _Shape.RECORD:
+        left_out = _left_out(inner)
         return {
             name: to_plain(getattr(value, name), hint)
-            for name, hint in _hints(of).items()
+            for name, hint in _hints(inner).items()
             if name not in left_out or getattr(value, name) != left_out[name]
         }
-    return value
+    if shape is _Shape.LIST:
+        return [to_plain(item, inner) for item in value]
+    if shape is _Shape.MAP:
+        return {key: to_plain(item, inner) for key, item in value.items()}
+    return to_plain(value, inner)
 
 
 def from_plain(plain: Any, kind: Any, where: str) -> Any:
@@ -114,27 +141,22 @@ def from_plain(plain: Any, kind: Any, where: str) -> Any:
     Raises:
         StrictJsonError: Names the field that does not fit.
     """
-    origin = get_origin(kind)
-    if kind == LogKey:
-        return _log_key(plain, where)
-    if origin in (Union, types.UnionType):
-        if plain is None:
-            return None
-        (inner,) = [arg for arg in get_args(kind) if arg is not type(None)]
-        return from_plain(plain, inner, where)
-    if kind is BigInt:
+    shape, inner = _shape(kind)
+    if shape is _Shape.OPTIONAL:
+        return None if plain is None else from_plain(plain, inner, where)
+    if shape is _Shape.BIG_INT:
         return _big_int(plain, where)
-    if origin is tuple:
+    if shape is _Shape.RECORD:
+        return _dataclass_from_plain(plain, inner, where)
+    if shape is _Shape.LIST:
         _expect(plain, list, where)
-        inner = get_args(kind)[0]
         return tuple(from_plain(item, inner, f"{where}[{i}]") for i, item in enumerate(plain))
-    if origin is dict:
+    if shape is _Shape.MAP:
         _expect(plain, dict, where)
-        inner = get_args(kind)[1]
         return {key: from_plain(item, inner, f"{where}.{key}") for key, item in plain.items()}
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return _dataclass_from_plain(plain, kind, where)
-    _expect(plain, kind, where)
+    if shape is _Shape.LOG_KEY:
+        return _log_key(plain, where)
+    _expect(plain, inner, where)
     return plain
 
 

@@ -23,6 +23,7 @@ from sluiceway.errors import (
 from sluiceway.ledger.dirty_files import find_dirty_files
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_lanes import check_opening
 from sluiceway.ledger.lane_records import (
     NO_LANE_ROWS,
@@ -42,6 +43,7 @@ from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
+from sluiceway.upkeep.change_judging import judging
 from sluiceway.upkeep.compact_requests import CompactRequest
 from sluiceway.upkeep.forget_requests import ForgetRequest
 from sluiceway.upkeep.requests import (
@@ -55,6 +57,7 @@ from sluiceway.upkeep.requests import (
 from sluiceway.worker.answers import check_staged_files
 from sluiceway.worker.lane_task import run_lane_task
 from sluiceway.worker.plan import RoutePlan, TaskPlan, TaskResult
+from sluiceway.worker.replayed_changes import SUPERSEDED
 
 _LOOK_EVERY_S = 5.0
 _EPOCH_S = 2.0
@@ -110,6 +113,8 @@ class Lanes:
         self._next_answer = 0.0
         self._pause_s = _FIRST_PAUSE_S
         self._put_off: set[str] = set()
+        # Slot before which the changes of the next record were judged; None where nobody judges.
+        self._judged_at: int | None = None
         self.trouble: SluicewayError | None = None
         self.hand_on: Callable[[CompactRequest | ForgetRequest], None] = lambda _: None
         self.pressing = bool(owned.fold.lanes.open_lanes())
@@ -276,22 +281,29 @@ class Lanes:
     def _run(self, lane: LaneState) -> LaneDataRecord:
         """One epoch of a lane, up to before its commit."""
         ranges = list(islice(lane.left(), _RANGES_AT_ONCE))
+        owned_slot = self._owned.fold.next_seq
         route, epoch = self._plan(), self._hooks.next_epoch()
         reach("lane.read", lane.lane)
         if lane.kind == PURGE:
             return _purged(lane, epoch, ranges, route.schema_version)
         files = find_dirty_files(self._owned.log, map(_source, ranges))
-        result = self._replay(lane_plan(route, epoch, ranges), ranges, files)
+        result = self._replay(route, lane_plan(route, epoch, ranges), ranges, files)
+        self._judged_at = owned_slot if route.key is not None else None
         check_staged_files(self._owned.storage, self._owned.layout, [result])
         self._hooks.observe(Step.PREPARED)
         return self._record(lane, result, route.schema_version)
 
     def _replay(
-        self, plan: TaskPlan, ranges: Sequence[LaneRange], files: dict[DirtySource, FileRecord]
+        self,
+        route: RoutePlan,
+        plan: TaskPlan,
+        ranges: Sequence[LaneRange],
+        files: dict[DirtySource, FileRecord],
     ) -> TaskResult:
         paths = [self._owned.layout.final(files[_source(each)].final) for each in ranges]
         try:
-            return run_lane_task(plan, self._owned.storage, paths)
+            with judging(route, self._owned.log) as judge:
+                return run_lane_task(plan, self._owned.storage, paths, judge=judge)
         except SluicewayError:
             raise
         except Exception as error:
@@ -301,7 +313,7 @@ class Lanes:
             ) from error
 
     def _record(self, lane: LaneState, result: TaskResult, schema: str) -> LaneDataRecord:
-        counts = result.counts
+        counts, superseded = result.counts, result.notes.get(SUPERSEDED, 0)
         if not result.moved():
             raise StorageUnavailableError(
                 "the dirty file has fewer rows than were committed",
@@ -323,8 +335,10 @@ class Lanes:
                 written=counts.written,
                 dirty=counts.dirty,
                 filtered=counts.filtered,
-                skipped=counts.skipped,
+                skipped=BigInt(counts.skipped - superseded),
                 purged=BigInt(0),
+                expanded=counts.expanded,
+                superseded=BigInt(superseded),
             ),
             schema=schema,
             dirty_reasons=result.dirty_reasons,
@@ -336,7 +350,7 @@ class Lanes:
         owned, observe = self._owned, self._hooks.observe
         before = owned.fold.next_seq
         # Its partitions may have moved, or been closed, since its rows were read.
-        committed = owned.writer.commit(partial(placed_lane, record))
+        committed = owned.writer.commit(partial(_placed, record, self._judged_at))
         observe(Step.COMMITTED)
         landed = owned.fold.unpublished.get(committed.seq)
         if landed is not None:
@@ -375,6 +389,19 @@ class Lanes:
         asked = bool(self._letters) and time.monotonic() >= self._next_answer
         goes_on = bool(self._owned.fold.lanes.open_lanes()) and not self._waiting()
         self.pressing = asked or goes_on
+
+
+def _placed(record: LaneDataRecord, judged_at: int | None, fold: Fold) -> LaneDataRecord:
+    """As it stands in the slot behind the fold.
+
+    Raises:
+        InvariantError: Changes were judged by a shorter log: a later one of their key may be in it.
+    """
+    if judged_at is not None and fold.next_seq != judged_at and record.files:
+        raise InvariantError(
+            f"changes were judged at slot {judged_at}, and slot {fold.next_seq} is theirs"
+        )
+    return placed_lane(record, fold)
 
 
 def _purged(lane: LaneState, epoch: int, ranges: list[LaneRange], schema: str) -> LaneDataRecord:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from sluiceway.observe.failpoints import reach
+from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sources.contract import Split, SplitEnd
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.answers import TaskTimes, finished_result
@@ -19,7 +20,12 @@ from sluiceway.worker.write_behind import WriteBehind
 
 
 def run_lane_task(
-    plan: TaskPlan, storage: Storage, paths: Sequence[str], files: RowFiles | None = None
+    plan: TaskPlan,
+    storage: Storage,
+    paths: Sequence[str],
+    files: RowFiles | None = None,
+    *,
+    judge: ChangeJudge | None = None,
 ) -> TaskResult:
     """Read splits of dirty files, in order, until all are done or the deadline has come.
 
@@ -28,6 +34,7 @@ def run_lane_task(
         storage: Of the table.
         paths: Where the file of each split is.
         files: Takes the rows; None stages files.
+        judge: Of a table with a key: whether a change is still the last of its row.
 
     Returns:
         How far each split was read, and what became of its rows. At least one batch is read.
@@ -38,7 +45,7 @@ def run_lane_task(
     """
     writes = WriteBehind(TaskMemory(plan.route.memory_bytes))
     times, deadline = TaskTimes(), time.monotonic() + plan.deadline_s
-    pipeline = RowPipeline(plan, storage, writes.lane(), files, started=times.started)
+    pipeline = RowPipeline(plan, storage, writes.lane(), files, started=times.started, judge=judge)
     try:
         ends: list[SplitEnd] = []
         for index, (split, path) in enumerate(zip(plan.splits, paths, strict=True)):

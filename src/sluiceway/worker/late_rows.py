@@ -18,7 +18,7 @@ from sluiceway.eventtime.partition_values import PartitionAssigner, TimeKind
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.places import prefixes
-from sluiceway.sinks.hive.partition_path import partition_folder
+from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.iso_time import shown_instant
 from sluiceway.types.strict_json import BigInt

@@ -14,12 +14,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sluiceway.eventtime.partition_values import NO_TIMES, RowTimes
-from sluiceway.formats.contract import DirtyRow, RowDecoder
+from sluiceway.formats.contract import Decoded, DirtyRow, RowDecoder
 from sluiceway.formats.registry import open_decoder
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
 from sluiceway.ledger.offset_sum import ZERO, add_sums, offset_sum
 from sluiceway.ledger.records import RowCounts
+from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sinks.files.registry import open_format
 from sluiceway.sources.contract import RawRecords, SourceBatch
 from sluiceway.storage.contract import Storage
@@ -34,6 +35,7 @@ from sluiceway.worker.late_rows import LateBatch, LateJudge
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.places import Values
 from sluiceway.worker.plan import NO_CHOICES, DirtySample, SeenField, TaskPlan
+from sluiceway.worker.replayed_changes import SUPERSEDED, judged
 from sluiceway.worker.row_choices import ChosenRows, RowChooser
 from sluiceway.worker.row_files import RowFiles
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
@@ -112,6 +114,7 @@ class RowPipeline:
             counts what was written runs there, until `close` or `abort` has waited for it.
         files: Takes the rows; None stages files.
         started: When the task was, on the monotonic clock; None is now.
+        judge: Of changes that are read once more; None for those of the queue.
 
     Attributes:
         figures: What is counted for metrics alone.
@@ -125,8 +128,10 @@ class RowPipeline:
         files: RowFiles | None = None,
         *,
         started: float | None = None,
+        judge: ChangeJudge | None = None,
     ) -> None:
         route = plan.route
+        self._judge = judge
         self._route = route
         self._splits = [split.partition for split in plan.splits]
         self._decoder: RowDecoder = open_decoder(route.format, route.schema)
@@ -201,13 +206,8 @@ class RowPipeline:
             self._unfilled.take(decoded.rows)
         dirty = list(decoded.dirty)
         rows = _Rows(decoded.rows, decoded.indices, kinds=decoded.kinds)
-        if self._keyed is not None and rows.kinds is not None:
-            settled = self._keyed.settle(rows.columns, rows.kinds, batches, rows.indices)
-            rows.columns = settled[0]
-            rows.expanded = has_several(rows.indices)
-            _drop(rows, settled[1], dirty)
-            if rows.expanded:
-                _keep(rows, self._keyed.last_of_records(rows.columns, rows.indices))
+        begun = _begun(decoded)
+        self._settle_keys(rows, batches, dirty)
         meta = meta_values(self._route.meta, batches, self._splits)
         _drop_fetched(rows, meta.dirty, dirty)
         decoded_at = time.monotonic()
@@ -218,8 +218,16 @@ class RowPipeline:
         going = self._find_places(rows, dirty, bounds, batches)
         clean = self._with_meta(rows, meta, bounds[-1])
         clean, going = self._fit_for_files(rows, clean, going, dirty)
+        overtaken: NDArray[np.bool_] | None = None
+        if self._judge is not None:
+            clean, going, overtaken = self._judged(rows, clean, going, dirty, (bounds, batches))
         if rows.expanded:
             self._counted.expanded += len(rows.indices) - len(rows.indices.unique())
+        if overtaken is not None:
+            clean, going = self._without(rows, clean, going, overtaken)
+        if begun and self._judge is None:
+            lost = sorted(begun - set(rows.indices.to_pylist()))
+            clean, going = self._with_lost_firsts(rows, clean, going, meta, lost)
         self._note_event_times(rows, bounds, batches)
         rejected = self._dirty_batch(dirty, bounds, batches)
         routed_at = time.monotonic()
@@ -229,6 +237,19 @@ class RowPipeline:
         self._counted.seconds["convert"] += converted_at - decoded_at
         self._counted.seconds["route"] += routed_at - converted_at
         self._counted.seconds["write_wait"] += time.monotonic() - routed_at
+
+    def _settle_keys(
+        self, rows: _Rows, batches: Sequence[SourceBatch], dirty: list[DirtyRow]
+    ) -> None:
+        """Give changes the whole keys of their rows; of a record the last change of each counts."""
+        if self._keyed is None or rows.kinds is None:
+            return
+        settled = self._keyed.settle(rows.columns, rows.kinds, batches, rows.indices)
+        rows.columns = settled[0]
+        rows.expanded = has_several(rows.indices)
+        _drop(rows, settled[1], dirty)
+        if rows.expanded:
+            _keep(rows, self._keyed.last_of_records(rows.columns, rows.indices))
 
     def tend(self) -> None:
         """Have files closed that are open, or had no row, for too long. Called now and then.
@@ -389,6 +410,63 @@ class RowPipeline:
         kept = _drop(rows, self._format.unfit_rows(clean), dirty)
         return (clean, going) if kept is None else (clean.filter(pa.array(kept)), going.only(kept))
 
+    def _judged(
+        self,
+        rows: _Rows,
+        clean: pa.RecordBatch,
+        going: LateBatch,
+        dirty: list[DirtyRow],
+        read: tuple[list[int], Sequence[SourceBatch]],
+    ) -> tuple[pa.RecordBatch, LateBatch, NDArray[np.bool_]]:
+        """What a replay may write, and which of it a later change has overtaken."""
+        assert self._judge is not None  # noqa: S101 - the caller's judge
+        sources = [
+            self._splits[split].topic
+            for split, begin, end in _spans(rows, *read)
+            for _ in range(begin, end)
+        ]
+        clean, overtaken, unknown = judged(self._judge, clean, sources)
+        kept = _drop(rows, unknown, dirty)
+        if kept is None:
+            return clean, going, overtaken
+        return clean.filter(pa.array(kept)), going.only(kept), overtaken[kept]
+
+    def _without(
+        self, rows: _Rows, clean: pa.RecordBatch, going: LateBatch, overtaken: NDArray[np.bool_]
+    ) -> tuple[pa.RecordBatch, LateBatch]:
+        """The changes that no later one has overtaken; the others are counted."""
+        count = int(np.count_nonzero(overtaken))
+        if not count:
+            return clean, going
+        self._counted.skipped += count
+        self._counted.notes[SUPERSEDED] += count
+        _keep(rows, ~overtaken)
+        return clean.filter(pa.array(~overtaken)), going.only(~overtaken)
+
+    def _with_lost_firsts(
+        self,
+        rows: _Rows,
+        clean: pa.RecordBatch,
+        going: LateBatch,
+        meta: MetaValues,
+        lost: list[int],
+    ) -> tuple[pa.RecordBatch, LateBatch]:
+        """Tell of snapshots that begin with dirty records: rows with a place and a kind alone."""
+        if not lost:
+            return clean, going
+        at = pa.array(lost)
+        none = [pa.nulls(len(lost), field.type) for field in rows.columns.schema]
+        nothing = pa.RecordBatch.from_arrays(none, schema=rows.columns.schema)
+        found = self._assigner.assign(nothing, NO_TIMES)
+        arrays = [none[i] for i in self._kept] + [array.take(at) for array in meta.arrays]
+        arrays.append(pa.array([int(RowKind.FIRST_LOST)] * len(lost), pa.int32()))
+        told = pa.RecordBatch.from_arrays(arrays, schema=clean.schema)
+        codes = np.concatenate([going.codes, found.codes + len(going.places)])
+        # Each is a row beside the dirty one of its record.
+        self._counted.expanded += len(lost)
+        whole = pa.Table.from_batches([clean, told]).combine_chunks().to_batches()
+        return whole[0], LateBatch([*going.places, *found.values], codes)
+
     def _dirty_batch(
         self, dirty: list[DirtyRow], bounds: list[int], batches: Sequence[SourceBatch]
     ) -> pa.RecordBatch | None:
@@ -400,6 +478,14 @@ class RowPipeline:
         self._counted.reasons.add(dirty, records)
         route = self._route
         return dirty_batch(dirty, records, route.schema_version, text_keys=route.text_keys)
+
+
+def _begun(decoded: Decoded) -> set[int]:
+    """Records with which a source begins to tell all its rows, whatever becomes of them."""
+    if decoded.kinds is None:
+        return set()
+    firsts = pc.equal(decoded.kinds, pa.scalar(int(RowKind.FIRST), decoded.kinds.type))
+    return {*decoded.indices.filter(firsts).to_pylist(), *decoded.begins}
 
 
 def _spans(

@@ -23,7 +23,7 @@ from sluiceway.eventtime.partition_values import (
 from sluiceway.eventtime.time_bounds import TimeBounds
 from sluiceway.eventtime.time_text import TimeText
 from sluiceway.partitioners.registry import CheckedPartitioner, PartitionerChoice
-from sluiceway.sinks.hive.partition_path import partition_value_problem
+from sluiceway.sinks.partition_path import partition_value_problem
 from sluiceway.sources.contract import SourceBatch
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.iso_time import MAX_TIME_US, MIN_TIME_US

@@ -12,7 +12,7 @@ from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import is_late_place
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sinks.files.registry import open_format
-from sluiceway.sinks.hive.partition_path import partition_folder
+from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_schema

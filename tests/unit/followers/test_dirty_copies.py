@@ -19,7 +19,7 @@ from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import LEDGER, data, fence, fold_of, record, sources, span
 
 if TYPE_CHECKING:
-    from sluiceway.sinks.hive.day_table import DayTable
+    from sluiceway.sinks.side_tables import DayFolders
 
 CONTENT = b"dirty rows as they were committed"
 CRC = google_crc32c.Checksum(CONTENT).hexdigest().decode()
@@ -54,7 +54,7 @@ def days(tmp_path: Path) -> Days:
 
 
 def _table(days: Days) -> DirtyTable:
-    made = DirtyTable(cast("DayTable", days), LocalStorage(), LEDGER)
+    made = DirtyTable(cast("DayFolders", days), LocalStorage(), LEDGER)
     made.open()
     return made
 

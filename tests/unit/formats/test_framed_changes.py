@@ -234,6 +234,16 @@ def test_a_value_that_the_source_did_not_tell_is_dirty(registry: Registry) -> No
     assert decode(registry, *told[:2]).dirty == ()
 
 
+def test_a_snapshot_that_begins_with_a_dirty_record_is_seen(registry: Registry) -> None:
+    source = AvroChangeSource(1, snapshot="first")
+    unknown = {**row(2), "name": "__debezium_unavailable_value"}
+    told = [source.envelope("r", None, unknown), source.envelope("r", None, row(1)), b"{}"]
+    for fast_rows in (None, 1):
+        found = decode(registry, *told, fast_rows=fast_rows, options=KEYED)
+        assert [each.index for each in found.dirty] == [0, 2]
+        assert found.begins == (0,)
+
+
 def test_the_job_files_format_finds_the_decoder(registry: Registry) -> None:
     choice = FormatChoice("debezium", (("registry.url", registry.url), ("other", "skip")))
     assert isinstance(open_decoder(choice, SCHEMA), FramedChangeDecoder)

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sluiceway.sinks.hive.partition_path import (
+from sluiceway.sinks.partition_path import (
     DEFAULT_PARTITION,
+    catalog_values,
     escape,
     escaped_component_bytes,
     is_reserved_value,
-    metastore_values,
     parse_partition_folder,
     partition_folder,
     partition_name_problem,
@@ -52,7 +52,7 @@ def test_unescape_stray_percent_stands_for_itself() -> None:
 @pytest.mark.parametrize("value", [None, ""])
 def test_partition_folder_null_or_empty_is_default_partition(value: str | None) -> None:
     assert partition_folder(["q"], [value]) == f"q={DEFAULT_PARTITION}"
-    assert metastore_values([value]) == (DEFAULT_PARTITION,)
+    assert catalog_values([value]) == (DEFAULT_PARTITION,)
 
 
 def test_partition_folder_joins_components_in_order() -> None:

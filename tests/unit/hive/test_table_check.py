@@ -6,7 +6,6 @@ import pytest
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveTable
 from sluiceway.errors import TableMismatchError
-from sluiceway.sinks.hive.options import HiveTableOptions, PartitionColumn
 from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
@@ -16,6 +15,7 @@ from sluiceway.sinks.hive.table_check import (
     table_to_create,
     warnings_of,
 )
+from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
 from sluiceway.types.schema import (
     DecimalType,
     Field,

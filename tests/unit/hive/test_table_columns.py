@@ -7,7 +7,6 @@ import pytest
 from sluiceway.catalog.hive_table import HiveColumn, HiveTable
 from sluiceway.errors import TableMismatchError
 from sluiceway.sinks.contract import ColumnToHave
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.hive.table_check import filled_columns, table_to_create
 from sluiceway.sinks.hive.table_columns import (
     KEY_PROPERTY,
@@ -15,6 +14,7 @@ from sluiceway.sinks.hive.table_columns import (
     key_of,
     lacking_columns,
 )
+from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import Field, Schema
 

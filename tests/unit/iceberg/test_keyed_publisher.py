@@ -8,7 +8,7 @@ import pytest
 
 from sluiceway.errors import FileLostError, MetastoreUnavailableError, SourceAgainError
 from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
-from tools.keyed_lake import ALL, KEYED, KEYED_BY_APP, KeyedLake, TopicsLake
+from tools.keyed_lake import ALL, KEYED, KEYED_BY_APP, LOST, KeyedLake, TopicsLake
 
 
 @pytest.fixture
@@ -198,6 +198,18 @@ def test_a_snapshot_that_begins_again_halts(lake: KeyedLake) -> None:
         publisher.publish()
     with pytest.raises(SourceAgainError):
         lake.publisher().publish()
+
+
+def test_a_snapshot_that_begins_with_a_dirty_record_is_seen(lake: KeyedLake) -> None:
+    publisher = lake.publisher()
+    lake.commit(LOST, 1, 2)
+    publisher.publish()
+    lake.assert_equal()
+    lake.commit(-1)
+    publisher.publish()
+    lake.commit(LOST)
+    with pytest.raises(SourceAgainError):
+        publisher.publish()
 
 
 def test_a_snapshot_that_begins_behind_changes_of_its_own_batch_halts(lake: KeyedLake) -> None:

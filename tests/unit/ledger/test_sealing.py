@@ -8,6 +8,7 @@ import pytest
 from sluiceway.errors import InvariantError
 from sluiceway.ledger import sealing
 from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.fold_state import LeftFolder
 from sluiceway.ledger.lane_records import LaneCounts, LaneDataRecord
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.layout import LedgerLayout
@@ -187,14 +188,30 @@ def test_what_is_owed_to_somebody_is_not_sealed_and_a_record_that_does_is_refuse
         fold.check(record(fold, body))
 
 
-@pytest.mark.parametrize("sealed", [(HOUR, HOUR), ("dt=20261120",), ("../x",), ("",)])
+@pytest.mark.parametrize(
+    ("sealed", "why"),
+    [
+        ((HOUR, HOUR), "seals a name twice"),
+        (("dt=20261120",), "which is not there"),
+        (("../x",), "which is not there"),
+        (("",), "which is not there"),
+    ],
+)
 def test_snapshot_that_seals_what_is_not_there_is_refused(
-    sealed: tuple[str, ...], tmp_path: Path
+    sealed: tuple[str, ...], why: str, tmp_path: Path
 ) -> None:
     fold = closed_hour()
     body = replace(snapshot(fold, (), tmp_path), sealed=sealed)
-    with pytest.raises(InvariantError, match="rule 4"):
+    with pytest.raises(InvariantError, match=f"rule 4.*{why}"):
         put(fold, body)
+
+
+def test_folder_that_a_sealed_partition_has_left_is_forgotten_with_it(tmp_path: Path) -> None:
+    fold = closed_hour()
+    other = "dt=20261120/hr=09"
+    fold.left = {f"{name}/": LeftFolder(name, 2) for name in (HOUR, other)}
+    put(fold, snapshot(fold, (HOUR,), tmp_path))
+    assert [each.partition for each in fold.left.values()] == [other]
 
 
 def test_side_file_of_a_snapshot_that_seals_leads_to_the_same_fold_as_the_log(

@@ -44,6 +44,34 @@ def test_a_key_reaches_the_tasks_the_decoder_and_the_table() -> None:
     )
 
 
+@pytest.mark.parametrize("teller", ["from_topic_key", "from_registry"])
+def test_a_key_that_is_told_later_is_one_already(teller: str) -> None:
+    registry = '  reg: {schema_registry: {url: "http://r:8081"}}\n  main'
+    text = KEYED.replace("key: [id]", f"key: {teller}").replace("  main", registry, 1)
+    text = text.replace("debezium: {}", "debezium: {registry: reg}")
+    config = compile_route(load(text))
+    assert config.key is not None
+    assert config.key.columns == ()
+    assert config.awaits_key is not None
+    lake = config.hive.lake
+    assert lake is not None
+    assert (lake.offset_column, lake.compact) == ("_offset", False)
+
+
+@pytest.mark.parametrize(
+    ("form", "key", "said"),
+    [
+        ("canal: {}", "from_topic_key", "records of canal have no key"),
+        ("debezium: {}", "from_registry", "expected `registry` in the format debezium"),
+        ("debezium: {}", "from_nowhere", "`from_topic_key` or `from_registry`"),
+    ],
+)
+def test_who_says_the_key_has_to_know_it(form: str, key: str, said: str) -> None:
+    text = KEYED.replace("debezium: {}", form).replace("key: [id]", f"key: {key}")
+    with pytest.raises(JobFileError, match=said):
+        load(text)
+
+
 def test_of_several_topics_the_table_knows_which_a_change_is_of() -> None:
     text = KEYED.replace("meta: [partition, offset]", "meta: [topic, partition, offset]")
     lake = compile_route(load(text)).hive.lake

@@ -90,14 +90,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
 def _lanes(owned: _Owned) -> Lanes:
     nothing = cast("Any", lambda _: None)
     hooks = LaneHooks(nothing, count(1).__next__, nothing, nothing)
-    plan = cast("Any", type("Plan", (), {"schema_version": "s"})())
+    plan = cast("Any", type("Plan", (), {"schema_version": "s", "key": None})())
     return Lanes(cast("Any", owned), lambda: plan, hooks, stderr_log())
 
 
 def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
     tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(*_: Any) -> None:
+    def gone(*_: Any, **__: Any) -> None:
         raise StorageUnavailableError("the dirty file is gone")
 
     monkeypatch.setattr(lanes_module, "run_lane_task", gone)

@@ -18,7 +18,7 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.plan import KeyForm, KeyRule, RowChoices, TaskPlan
+from sluiceway.worker.plan import KeyForm, KeyRule, MetaColumn, RowChoices, TaskPlan
 from sluiceway.worker.write_behind import WriteBehind
 from tools.small_task import AT_NOON, MadeBatch, route_plan
 
@@ -265,3 +265,37 @@ def test_a_snapshot_that_begins_is_told_whatever_where_does_with_its_first_row(
     writes.close()
     kinds = pq.read_table(Path(route.layout.stage) / file.staged)[KIND_COLUMN].to_pylist()
     assert kinds == [kind, RowKind.IMAGE if n else RowKind.DELETE]
+
+
+@pytest.mark.parametrize("after", [{"id": "x", "app": "a"}, {"id": None, "app": "a"}])
+def test_a_snapshot_that_begins_with_a_dirty_record_is_told(
+    tmp_path: Path, after: dict[str, object]
+) -> None:
+    first = {"op": "r", "before": None, "after": after, "source": {"snapshot": "first"}}
+    later = {"op": "r", "before": None, "after": {"id": 8}, "source": {"snapshot": "true"}}
+    route = replace(
+        route_plan(str(tmp_path), None, ()),
+        format=FormatChoice("debezium", (("key", '["id"]'),)),
+        key=KeyRule(("id",), None),
+        meta=(MetaColumn("offset", "_offset"),),
+    )
+    storage, _ = open_storage(str(tmp_path))
+    storage.make_folders(route.layout.stage)
+    task = TaskPlan(route, 1, 0, (Split(SourcePartition("orders", 0), 0, None),), 600.0, AT_NOON)
+    writes = WriteBehind()
+    pipeline = RowPipeline(task, storage, writes.lane())
+    told = [json.dumps(each, separators=(",", ":")).encode() for each in (later, first, later)]
+    pipeline.take([MadeBatch(0, list(told), [4, 5, 6])])
+    written = pipeline.close()
+    writes.close()
+    (file,) = written.files
+    rows = pq.read_table(Path(route.layout.stage) / file.staged)
+    # It has the dirty record's place, and no key.
+    assert rows.select(["id", "_offset", KIND_COLUMN]).to_pylist() == [
+        {"id": 8, "_offset": 4, KIND_COLUMN: RowKind.IMAGE},
+        {"id": 8, "_offset": 6, KIND_COLUMN: RowKind.IMAGE},
+        {"id": None, "_offset": 5, KIND_COLUMN: RowKind.FIRST_LOST},
+    ]
+    counts = written.counts
+    assert (counts.read, counts.written, counts.dirty, counts.expanded) == (3, 3, 1, 1)
+    assert counts.balanced()

@@ -133,7 +133,12 @@ class ChangeLogDecoder(RowDecoder):
         decoded = with_kinds(decoded, self._schema)
         kinds = self._with_firsts(payloads, decoded.indices, decoded.kinds)
         decoded = replace(decoded, kinds=kinds)
-        return without_unavailable(decoded) if self._envelope is DEBEZIUM else decoded
+        decoded = without_unavailable(decoded) if self._envelope is DEBEZIUM else decoded
+        mark = self._envelope.first
+        if not mark or not decoded.dirty:
+            return decoded
+        dirty = (row.index for row in decoded.dirty)
+        return replace(decoded, begins=tuple(n for n in dirty if mark in (payloads[n] or b"")))
 
     def _with_firsts(
         self, payloads: Sequence[bytes | None], indices: pa.Array, kinds: pa.Array

@@ -1,4 +1,4 @@
-"""Debezium's messages in Avro, by the schemas of a registry: the envelope is a record as well."""
+"""Debezium's messages in Avro or Protobuf, by a registry's schemas: the envelope is one as well."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.avro.decoder import avro_blocks, avro_record
 from sluiceway.formats.avro.fast_columns import MIN_ROWS, FastColumns
 from sluiceway.formats.avro.reader import Cursor
@@ -28,6 +29,9 @@ from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.framed_rows import Framed, read_by_schema
 from sluiceway.formats.options import FREE, known_options
+from sluiceway.formats.protobuf.message_schemas import RegistryMessages
+from sluiceway.formats.protobuf.reader import MessageReader
+from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_registry.frame import confluent_frame
 from sluiceway.formats.schema_registry.settings import PREFIX, registry_settings
 from sluiceway.formats.schema_registry.store import process_store
@@ -50,7 +54,7 @@ class FramedChangeDecoder(RowDecoder):
     Args:
         schema: The table's columns. A path that begins with `$` starts at the message, any other
             at the row that was changed.
-        options: As of `ChangeLogDecoder`, and `registry.*`.
+        options: As of `ChangeLogDecoder`, `registry.*`, and `encoding`: `avro` or `protobuf`.
         fast_rows: From how many rows of a schema on they are read by columns, with equal
             outcomes; None never does.
 
@@ -67,6 +71,7 @@ class FramedChangeDecoder(RowDecoder):
             "tombstones": DEBEZIUM.tombstones,
             "key": FREE,
             TRUNCATE: TRUNCATE_CHOICES,
+            "encoding": ("avro", "protobuf"),
         }
         rest = {name: value for name, value in options.items() if name not in registry}
         chosen = known_options(DEBEZIUM.name, rest, known)
@@ -87,7 +92,11 @@ class FramedChangeDecoder(RowDecoder):
         self._fast_rows = fast_rows
         self._fast: dict[WriterSchema, FastColumns | None] = {}
         settings = registry_settings(registry)
-        self._schemas = RegistrySchemas(process_store(settings), connect=True)
+        store = process_store(settings)
+        self._schemas = RegistrySchemas(store, connect=True)
+        self._messages: RegistryMessages | None = None
+        if chosen["encoding"] == "protobuf":
+            self._messages = RegistryMessages(store, connect=True)
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -104,20 +113,58 @@ class FramedChangeDecoder(RowDecoder):
             SourceEmptiedError: A keyed table's source was emptied.
         """
         collected = CollectedRows(self._collected)
-        read_by_schema(
-            payloads,
-            collected,
-            skips_tombstones=self._other.tombstones_skipped,
-            frame=confluent_frame,
-            readers=self._schemas.of,
-            read=partial(self._read, collected),
-        )
+        skips = self._other.tombstones_skipped
+        if self._messages is not None:
+            read_by_schema(
+                payloads,
+                collected,
+                skips_tombstones=skips,
+                frame=self._messages.frame,
+                readers=self._messages.of,
+                read=partial(self._read_messages, collected),
+            )
+        else:
+            read_by_schema(
+                payloads,
+                collected,
+                skips_tombstones=skips,
+                frame=confluent_frame,
+                readers=self._schemas.of,
+                read=partial(self._read, collected),
+            )
         if absent := collected.skipped - sum(collected.notes.values()):
             collected.notes[TOMBSTONE] += absent
         decoded = collected.decoded()
         if not self._keyed:
             return decoded
-        return without_unavailable(with_kinds(decoded, self._schema))
+        decoded = without_unavailable(with_kinds(decoded, self._schema))
+        begun = tuple(
+            row.index for row in decoded.dirty if self._begins(payloads[row.index] or b"")
+        )
+        return replace(decoded, begins=begun)
+
+    def _begins(self, payload: bytes) -> bool:
+        """Whether a snapshot begins with a record that is dirty, as far as it can be read."""
+        try:
+            message = self._message(payload)
+        except DirtyValueError:
+            return False
+        return message is not None and _begins_snapshot(message)
+
+    def _message(self, payload: bytes) -> Mapping[str, object] | None:
+        if self._messages is not None:
+            name, begin = self._messages.frame(payload)
+            reader = self._messages.of([name])[name]
+            if isinstance(reader, DirtyValueError):
+                return None
+            return reader.read(Wire(payload, begin), len(payload))
+        number, begin = confluent_frame(payload)
+        writer = self._schemas.of([number])[number]
+        return (
+            None
+            if isinstance(writer, DirtyValueError)
+            else avro_record(writer, Cursor(payload, begin))
+        )
 
     def _read(self, collected: CollectedRows, writer: WriterSchema, group: list[Framed]) -> None:
         for block in avro_blocks(group):
@@ -134,6 +181,16 @@ class FramedChangeDecoder(RowDecoder):
             return [self._values(avro_record(writer, at))]
 
         messages = ((row, Cursor(payload, begin)) for row, payload, begin in group)
+        self._other.collect(messages, read, collected, self._collected)
+
+    def _read_messages(
+        self, collected: CollectedRows, reader: MessageReader, group: list[Framed]
+    ) -> None:
+        def read(at: tuple[bytes, int]) -> list[list[object]]:
+            payload, begin = at
+            return [self._values(reader.read(Wire(payload, begin), len(payload)))]
+
+        messages = ((row, (payload, begin)) for row, payload, begin in group)
         self._other.collect(messages, read, collected, self._collected)
 
     def _values(self, message: Mapping[str, object]) -> list[object]:

@@ -24,6 +24,7 @@ from sluiceway.formats.protobuf.schema import link
 from sluiceway.formats.protobuf.well_known import well_known_files
 from sluiceway.formats.protobuf.wire import Wire
 from sluiceway.formats.schema_options import (
+    PROTOBUF_CONNECT,
     PROTOBUF_DESCRIPTOR_SET,
     PROTOBUF_MESSAGE,
     PROTOBUF_SCHEMA,
@@ -34,7 +35,13 @@ from sluiceway.formats.typed_rows import TypedRows, check_columns
 from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.schema import Schema
 
-_OPTIONS = {PROTOBUF_DESCRIPTOR_SET, PROTOBUF_SCHEMA, PROTOBUF_MESSAGE, "tombstones"}
+_OPTIONS = {
+    PROTOBUF_CONNECT,
+    PROTOBUF_DESCRIPTOR_SET,
+    PROTOBUF_SCHEMA,
+    PROTOBUF_MESSAGE,
+    "tombstones",
+}
 
 
 class ProtobufDecoder(RowDecoder):
@@ -101,8 +108,8 @@ class ProtobufDecoder(RowDecoder):
 def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
     """The decoder for a route; see `formats.registry.OpenDecoder`.
 
-    Options: `tombstones`; and either `registry.*`, or `message` and one of `descriptor_set` (in
-    Base64) and `schema` (text).
+    Options: `tombstones`; `connect`: whether Kafka Connect made the schemas; and either
+    `registry.*`, or `message` and one of `descriptor_set` (in Base64) and `schema` (text).
     """
     registry = {name: value for name, value in options.items() if name.startswith(PREFIX)}
     if unknown := sorted(options.keys() - registry.keys() - _OPTIONS):
@@ -117,7 +124,9 @@ def open_protobuf(schema: Schema, options: Mapping[str, str]) -> RowDecoder:
         )
     messages: MessageSchemas
     if registry:
-        messages = RegistryMessages(process_store(registry_settings(registry)))
+        connect = options.get(PROTOBUF_CONNECT) == "true"
+        store = process_store(registry_settings(registry))
+        messages = RegistryMessages(store, connect=connect)
     else:
         messages = GivenMessage(given_schema(options), options[PROTOBUF_MESSAGE])
     return ProtobufDecoder(schema, messages, skips_tombstones=tombstones == "skip")

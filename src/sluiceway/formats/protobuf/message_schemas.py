@@ -7,7 +7,7 @@ from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.formats.protobuf.proto_text import parse_proto
 from sluiceway.formats.protobuf.reader import MessageReader
 from sluiceway.formats.protobuf.schema import ProtobufSchemaError, Schema, link
-from sluiceway.formats.protobuf.well_known import well_known_files
+from sluiceway.formats.protobuf.well_known import CONNECT_FILES, connect_files, well_known_files
 from sluiceway.formats.protobuf.wire import Wire, broken, zigzag
 from sluiceway.formats.schema_registry.client import RegisteredSchema
 from sluiceway.formats.schema_registry.frame import confluent_frame
@@ -67,10 +67,12 @@ class RegistryMessages:
 
     Args:
         store: Of the registry.
+        connect: Kafka Connect's converter made the schemas: read values as it means them.
     """
 
-    def __init__(self, store: SchemaStore) -> None:
+    def __init__(self, store: SchemaStore, *, connect: bool = False) -> None:
         self._store = store
+        self._connect = connect
         self._schemas: dict[int, Schema | DirtyValueError] = {}
         self._readers: dict[Key, MessageReader | DirtyValueError] = {}
 
@@ -104,7 +106,7 @@ class RegistryMessages:
             message = schema.at(indexes)
             if message is None:
                 return _unknown(f"the schema id {number} has no message {list(indexes)}")
-            self._readers[key] = MessageReader(message, {})
+            self._readers[key] = MessageReader(message, {}, connect=self._connect)
         return self._readers[key]
 
 
@@ -123,8 +125,9 @@ def _parsed(number: int, registered: RegisteredSchema) -> Schema | DirtyValueErr
         others = [
             parse_proto(text)
             for name, text in registered.references
-            if not name.startswith("google/protobuf/")
+            if not name.startswith("google/protobuf/") and name not in CONNECT_FILES
         ]
-        return link([*well_known_files(), *others, parse_proto(registered.text)])
+        known = (*well_known_files(), *connect_files())
+        return link([*known, *others, parse_proto(registered.text)])
     except ProtobufSchemaError as error:
         return _unknown(f"the schema id {number} cannot be read: {error}")

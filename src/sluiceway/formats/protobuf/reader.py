@@ -6,11 +6,12 @@ value of another wire type. Here both are faults: the value would change, or be 
 
 import struct
 from collections.abc import Callable
+from datetime import date
 from decimal import Context, Decimal
 from typing import Any
 
 from sluiceway.convert.dirty_value import DirtyValueError
-from sluiceway.convert.typed_values import NS_PER_S, Float32, Instant
+from sluiceway.convert.typed_values import NS_PER_S, Day, Float32, Instant
 from sluiceway.formats.protobuf.schema import EnumType, FieldType, MessageType
 from sluiceway.formats.protobuf.wire import (
     FIXED32,
@@ -29,6 +30,9 @@ Message = dict[str, Any]
 Scalar = Callable[[Wire, int], Any]
 
 _EXACT = Context(prec=60)
+_DIGITS = Context(prec=3000)
+_MAX_DECIMAL_BYTES, _MAX_SCALE = 512, 1000
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
 _UINT32_END, _INT32_END = 1 << 32, 1 << 31
 _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
@@ -54,13 +58,21 @@ class MessageReader:
     Args:
         of: The type.
         known: Readers that were made already, by type.
+        connect: Messages that Kafka Connect means as decimals and days are such.
     """
 
-    def __init__(self, of: MessageType, known: "dict[MessageType, MessageReader]") -> None:
+    def __init__(
+        self,
+        of: MessageType,
+        known: "dict[MessageType, MessageReader]",
+        *,
+        connect: bool = False,
+    ) -> None:
         known[of] = self
+        self._connect = connect
         self.name = of.name
         self.is_map_entry = of.is_map_entry
-        self._fields = {field.number: _Field(field, known) for field in of.fields}
+        self._fields = {field.number: _Field(field, known, connect=connect) for field in of.fields}
         plain = [field for field in of.fields if field.kind != "group"]
         self._repeated = [(field.name, _is_map(field)) for field in plain if field.repeated]
         self._defaults = {
@@ -93,7 +105,23 @@ class MessageReader:
     def empty_value(self) -> Any:
         """Of an entry of a map that has none: an empty message."""
         inner = self._fields[2]._inner  # noqa: SLF001 - of the same module
-        return {} if inner is None else _well_known(inner.name, inner.read(Wire(b""), 0))
+        return {} if inner is None else inner.value(Wire(b""), 0)
+
+    def value(self, wire: Wire, end: int) -> Any:
+        """Read a message; of one that stands for one value, that value.
+
+        Raises:
+            DirtyValueError: It is broken, nested too deep, or no such value.
+        """
+        found = self.read(wire, end)
+        if self._connect and self.name in _CONNECT:
+            return _CONNECT[self.name](found)
+        return _well_known(self.name, found)
+
+    @property
+    def stands_for_a_value(self) -> bool:
+        """Whether `value` is no message."""
+        return self.name in _WELL_KNOWN or (self._connect and self.name in _CONNECT)
 
     def _read_into(self, found: Message, wire: Wire, end: int) -> None:
         wire.enter()
@@ -117,7 +145,9 @@ class MessageReader:
 class _Field:
     """Reads one field of a message."""
 
-    def __init__(self, field: FieldType, known: dict[MessageType, MessageReader]) -> None:
+    def __init__(
+        self, field: FieldType, known: dict[MessageType, MessageReader], *, connect: bool
+    ) -> None:
         self.name = field.name
         self.is_group = field.kind == "group"
         self._kind = field.kind
@@ -125,7 +155,7 @@ class _Field:
         self._wire_kind, self._scalar = _SCALARS.get(field.kind, (LENGTH, _no_scalar))
         self._inner: MessageReader | None = None
         if isinstance(field.of, MessageType):
-            self._inner = known.get(field.of) or MessageReader(field.of, known)
+            self._inner = known.get(field.of) or MessageReader(field.of, known, connect=connect)
         elif isinstance(field.of, EnumType):
             self._wire_kind, self._scalar = VARINT, _enum(field.of)
         self._is_map = _is_map(field)
@@ -154,14 +184,14 @@ class _Field:
             text = str(key).lower() if isinstance(key, bool) else str(key)
             found[self.name][text] = entry["value"] if "value" in entry else inner.empty_value()
         elif self._repeated:
-            found[self.name].append(_well_known(inner.name, inner.read(wire, end)))
+            found[self.name].append(inner.value(wire, end))
         else:
             before = found.get(self.name)
-            if isinstance(before, dict) and inner.name not in _WELL_KNOWN:
+            if isinstance(before, dict) and not inner.stands_for_a_value:
                 # What is set twice is put together, as the encoding demands.
                 inner._read_into(before, wire, end)  # noqa: SLF001 - of the same kind
             else:
-                found[self.name] = _well_known(inner.name, inner.read(wire, end))
+                found[self.name] = inner.value(wire, end)
 
     def _check(self, kind: int) -> None:
         if kind != self._wire_kind:
@@ -197,6 +227,28 @@ def _well_known(name: str, found: Message) -> Any:
     return Decimal(seconds * NS_PER_S + nanos).scaleb(-9, context=_EXACT)
 
 
+def _decimal(found: Message) -> Decimal:
+    """Of a scale and an unscaled number, as Confluent's converter writes it."""
+    data, scale = found["value"], found["scale"]
+    if not 0 < len(data) <= _MAX_DECIMAL_BYTES or abs(scale) > _MAX_SCALE:
+        raise broken("a decimal has no scale and digits that can be")
+    unscaled = int.from_bytes(data, "big", signed=True)
+    return Decimal(unscaled).scaleb(-scale, context=_DIGITS)
+
+
+def _day(found: Message) -> Day:
+    try:
+        day = date(found["year"], found["month"], found["day"])
+    except ValueError:
+        text = f"there is no day {found['year']}-{found['month']}-{found['day']}"
+        raise DirtyValueError(DirtyReason.BAD_TIME, text) from None
+    return Day(day.toordinal() - _EPOCH_DAY)
+
+
+_CONNECT: dict[str, Callable[[Message], Any]] = {
+    "confluent.type.Decimal": _decimal,
+    "google.type.Date": _day,
+}
 _WELL_KNOWN = _WRAPPERS | {_TIMESTAMP, _DURATION}
 
 

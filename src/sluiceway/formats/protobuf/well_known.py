@@ -32,6 +32,31 @@ message Value {
   }
 }
 """
+_CONNECT = {
+    "confluent/type/decimal.proto": """
+syntax = "proto3";
+package confluent.type;
+message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
+""",
+    "google/type/date.proto": """
+syntax = "proto3";
+package google.type;
+message Date { int32 year = 1; int32 month = 2; int32 day = 3; }
+""",
+    "google/type/timeofday.proto": """
+syntax = "proto3";
+package google.type;
+message TimeOfDay { int32 hours = 1; int32 minutes = 2; int32 seconds = 3; int32 nanos = 4; }
+""",
+}
+CONNECT_FILES = frozenset({*_CONNECT, "confluent/meta.proto"})
+"""Files that Kafka Connect's converter imports; the last one has options alone."""
+
+
+@cache
+def connect_files() -> tuple[WrittenFile, ...]:
+    """Declarations of the types that Kafka Connect's converter writes values as."""
+    return tuple(map(parse_proto, _CONNECT.values()))
 
 
 @cache

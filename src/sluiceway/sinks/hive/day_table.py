@@ -13,20 +13,21 @@ from sluiceway.catalog.hive_table import (
     NewPartition,
     PartitionChange,
 )
-from sluiceway.catalog.locations import normalise_location, same_location
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import InvariantError, TableMismatchError
 from sluiceway.sinks.hive.catalogs import open_catalog
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import check_writable
+from sluiceway.sinks.side_tables import DayFolders, TypedColumn
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.locations import normalise_location, same_location
 from sluiceway.storage.registry import open_storage
 
 _DAY = "day"
 
 
-class DayTable:
+class DayTable(DayFolders):
     """The table; whoever fills it puts files of its own into the folders. Used by one thread.
 
     Args:
@@ -41,7 +42,7 @@ class DayTable:
         self,
         metastore: str,
         name: str,
-        columns: Sequence[HiveColumn],
+        columns: Sequence[TypedColumn],
         timeout_s: float,
         *,
         stores: Stores = NO_STORES,
@@ -54,7 +55,7 @@ class DayTable:
             serde=PARQUET_SERDE,
             input_format=PARQUET_INPUT_FORMAT,
             output_format=PARQUET_OUTPUT_FORMAT,
-            columns=tuple(columns),
+            columns=tuple(HiveColumn(each.name, each.type) for each in columns),
         )
         self._wanted = HiveTable(
             database=database,
@@ -71,24 +72,14 @@ class DayTable:
         return str(self._wanted)
 
     def find(self) -> bool:
-        """Open the table if it is there; whether it is. Changes nothing.
-
-        Raises:
-            TableMismatchError: Another kind of table has the name; says which parts differ.
-            MetastoreUnavailableError: The metastore does not answer.
-            UnhealthyEnvironmentError: Its location is on a store that is not served here.
-        """
+        """See `DayFolders.find`."""
         found = self._client.get_table(self._wanted.database, self._wanted.name)
         if found is not None:
             self._take(found)
         return found is not None
 
     def open(self) -> None:
-        """Open the table, made first when it is missing. Safe to repeat.
-
-        Raises:
-            SluicewayError: As `find`.
-        """
+        """See `DayFolders.open`."""
         if self.find():
             return
         self._client.create_database_if_missing(self._wanted.database)
@@ -113,27 +104,22 @@ class DayTable:
 
     @property
     def storage(self) -> Storage:
-        """Where it lies, once it is open."""
+        """See `DayFolders.storage`."""
         self._opened()
         return self._place[0]
 
     @property
     def root(self) -> str:
-        """Its folder, as the storage names it, once it is open."""
+        """See `DayFolders.root`."""
         self._opened()
         return self._place[1]
 
     def folder(self, day: str) -> str:
-        """Where the files of a day lie."""
+        """See `DayFolders.folder`."""
         return f"{self.root}/{_DAY}={day}"
 
     def show(self, day: str) -> None:
-        """Have readers see a day, whose folder is there. Safe to repeat.
-
-        Raises:
-            TableMismatchError: The table is gone, or shows the day from another folder.
-            MetastoreUnavailableError: The metastore does not answer.
-        """
+        """See `DayFolders.show`."""
         if day in self._shown:
             return
         table = self._opened()
@@ -162,19 +148,14 @@ class DayTable:
         self._shown.add(day)
 
     def days(self, days: Sequence[str]) -> dict[str, HivePartition]:
-        """Those of the days that readers see.
-
-        Raises:
-            TableMismatchError: The table is gone.
-            MetastoreUnavailableError: The metastore does not answer.
-        """
+        """See `DayFolders.days`."""
         table = self._opened()
         names = [f"{_DAY}={day}" for day in days]
         found = self._client.get_partitions(table.database, table.name, names)
         return {values[0]: partition for values, partition in found.items()}
 
     def close(self) -> None:
-        """Drop the connection. Safe to repeat."""
+        """See `DayFolders.close`."""
         self._client.close()
 
     def _opened(self) -> HiveTable:

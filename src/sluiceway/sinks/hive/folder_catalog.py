@@ -25,11 +25,11 @@ from sluiceway.catalog.hive_table import (
     PartitionChange,
     refuse_another,
 )
-from sluiceway.catalog.locations import normalise_location
 from sluiceway.errors import StorageUnavailableError, TableMismatchError
-from sluiceway.sinks.hive.partition_path import partition_folder
+from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.storage.access import Stores
 from sluiceway.storage.contract import PutResult, Storage
+from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 

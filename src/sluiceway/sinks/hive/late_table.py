@@ -7,23 +7,25 @@ commit only; so each folder can be a partition as it is.
 from collections.abc import Sequence
 
 from sluiceway.catalog.hive_table import HiveLayout, HiveTable
-from sluiceway.catalog.locations import qualify_location, same_location
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import InvariantError, LedgerMismatchError, TableMismatchError
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
-from sluiceway.sinks.hive.catalogs import TableCatalog
+from sluiceway.sinks.hive.catalogs import TableCatalog, open_catalog
 from sluiceway.sinks.hive.partition_effects import apply_partitions, ensure_folder
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import check_writable
 from sluiceway.sinks.hive.table_format import file_settings, settings_of
+from sluiceway.sinks.side_tables import LateRowsTable
+from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.storage.access import NO_STORES, Stores
+from sluiceway.storage.locations import qualify_location, same_location
 
 _PURGE = "external.table.purge"
 _OTHER_NAME = "name another table for late rows, or one that does not exist: it is made"
 _MAKE_ANEW = "drop it: it is made anew with all that came late, and the files stay"
 
 
-class LateTable:
+class LateTable(LateRowsTable):
     """The table; used by one thread.
 
     Args:
@@ -58,14 +60,7 @@ class LateTable:
         return self._name
 
     def find(self) -> bool:
-        """Look at both tables; whether the late one is there, and then ours. Changes nothing.
-
-        Raises:
-            LedgerMismatchError: The table is another ledger's, or nobody's.
-            TableMismatchError: It is none over the late place, or has other columns; or the
-                route's own table is gone.
-            MetastoreUnavailableError: The metastore does not answer.
-        """
+        """See `LateRowsTable.find`."""
         self._table = None
         wanted = self._wanted()
         table = self._client.get_table(wanted.database, wanted.name)
@@ -76,14 +71,7 @@ class LateTable:
         return True
 
     def follow(self) -> None:
-        """Give it the columns that the route's own table has got; once it is found.
-
-        They are added in all partitions. Safe to repeat.
-
-        Raises:
-            TableMismatchError: The table is gone or the metastore refuses.
-            MetastoreUnavailableError: The metastore does not answer.
-        """
+        """See `LateRowsTable.follow`."""
         table = self._found()
         if table.layout.lacks_columns(self._own_layout):
             columns = self._own_layout.columns
@@ -96,12 +84,7 @@ class LateTable:
         self._table = table
 
     def make(self) -> None:
-        """Make it, and its database. Called when it was not found; safe to repeat.
-
-        Raises:
-            SluicewayError: As `find`.
-            UnhealthyEnvironmentError: The metastore cannot make a folder.
-        """
+        """See `LateRowsTable.make`."""
         wanted = self._wanted()
         ensure_folder(self._place, self._stores)
         self._client.create_database_if_missing(wanted.database)
@@ -111,39 +94,22 @@ class LateTable:
 
     @property
     def created_at_s(self) -> int:
-        """When the table was made, once it is found; tells it from one that was dropped."""
+        """See `LateRowsTable.created_at_s`."""
         return self._found().created_at_s
 
     def show(self, partitions: Sequence[DesiredPartition]) -> tuple[ParkedPartition, ...]:
-        """Have readers see partitions of the late place; once the table is found.
-
-        Args:
-            partitions: Of the late place; one without values stands for a table without
-                partition columns, and needs nothing.
-
-        Returns:
-            Those that were left alone, and why.
-
-        Raises:
-            TableMismatchError: The table is gone.
-            MetastoreUnavailableError: The metastore does not answer.
-        """
+        """See `LateRowsTable.show`."""
         return apply_partitions(self._client, self._found(), partitions, stores=self._stores)
 
     def shown(self) -> dict[tuple[str, ...], str]:
-        """All partitions that readers see, as locations by their values; once it is found.
-
-        Raises:
-            TableMismatchError: The table is gone.
-            MetastoreUnavailableError: The metastore does not answer.
-        """
+        """See `LateRowsTable.shown`."""
         table = self._found()
         names = self._client.list_partition_names(table.database, table.name)
         held = self._client.get_partitions(table.database, table.name, names)
         return {values: each.layout.location for values, each in held.items()}
 
     def close(self) -> None:
-        """Drop the connection. Safe to repeat."""
+        """See `LateRowsTable.close`."""
         self._client.close()
 
     def _wanted(self) -> HiveTable:
@@ -207,3 +173,12 @@ class LateTable:
         if self._table is None:
             raise InvariantError("a table of late rows is used before it was found")
         return self._table
+
+
+def open_late_table(
+    table: HiveTableOptions, name: str, *, ledger: str, place: str, stores: Stores
+) -> LateRowsTable:
+    """See `sinks.registry.open_late_table`."""
+    client = open_catalog(table.metastore, table.timeout_s, stores)
+    main = f"{table.database}.{table.table}"
+    return LateTable(client, main, name, ledger=ledger, place=place, stores=stores)

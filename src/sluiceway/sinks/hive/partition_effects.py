@@ -9,18 +9,18 @@ from sluiceway.catalog.hive_table import (
     NewPartition,
     PartitionChange,
 )
-from sluiceway.catalog.locations import normalise_location, qualify_location, same_location
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import InvariantError
 from sluiceway.sinks.contract import DesiredPartition, ParkedPartition
 from sluiceway.sinks.hive.catalogs import TableCatalog
-from sluiceway.sinks.hive.partition_path import (
-    metastore_values,
+from sluiceway.sinks.hive.table_format import file_settings
+from sluiceway.sinks.partition_path import (
+    catalog_values,
     partition_folder,
     partition_name_problem,
 )
-from sluiceway.sinks.hive.table_format import file_settings
 from sluiceway.storage.access import NO_STORES, Stores
+from sluiceway.storage.locations import normalise_location, qualify_location, same_location
 from sluiceway.storage.registry import open_storage
 
 
@@ -60,7 +60,7 @@ def apply_partitions(
         if problem:
             parked.append(ParkedPartition(partition.values, problem))
         elif names:
-            desired[metastore_values(partition.values)] = partition
+            desired[catalog_values(partition.values)] = partition
     missing = _compare(client, table, desired, parked)
     for partition_to_add in missing:
         ensure_folder(partition_to_add.location, stores)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from sluiceway.catalog.hive_table import HiveTable
-from sluiceway.catalog.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import (
     InvariantError,
@@ -27,9 +26,7 @@ from sluiceway.sinks.files.parquet_settings import INT96, MICROS
 from sluiceway.sinks.foreseen import ForeseenTable
 from sluiceway.sinks.hive.catalogs import open_catalog
 from sluiceway.sinks.hive.ddl import add_columns_statement, create_statement
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.hive.partition_effects import apply_partitions, partition_name
-from sluiceway.sinks.hive.partition_path import metastore_values
 from sluiceway.sinks.hive.table_check import (
     check_definition,
     check_writable,
@@ -46,7 +43,10 @@ from sluiceway.sinks.hive.table_format import (
     file_settings,
     format_warnings,
 )
+from sluiceway.sinks.partition_path import catalog_values
+from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.spec.file_formats import compression_problem
+from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.storage.place import refuse_missing_parent
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.evolution import Columns
@@ -215,12 +215,12 @@ class HiveTableSink(TableSink):
     def shown(self, partitions: Sequence[DesiredPartition]) -> dict[tuple[str, ...], str] | None:
         """See `TableSink.shown`."""
         table = self._same_table(self._opened())
-        names = [partition_name(table, metastore_values(each.values)) for each in partitions]
+        names = [partition_name(table, catalog_values(each.values)) for each in partitions]
         held = self._client.get_partitions(table.database, table.name, names)
         return {
             each.values: held[key].layout.location
             for each in partitions
-            if (key := metastore_values(each.values)) in held
+            if (key := catalog_values(each.values)) in held
         }
 
     def note_complete(self, until_us: int) -> None:

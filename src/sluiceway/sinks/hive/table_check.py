@@ -5,11 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
-from sluiceway.catalog.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.errors import TableMismatchError, TableNotFoundError
 from sluiceway.ledger.layout import SYSTEM_FOLDER
 from sluiceway.sinks.files.contract import FileChoice
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.hive.table_columns import key_of
 from sluiceway.sinks.hive.table_format import (
     files_of,
@@ -18,6 +16,8 @@ from sluiceway.sinks.hive.table_format import (
     layout_to_create,
     refused_format,
 )
+from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.types.evolution import extended
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
 from sluiceway.types.schema import DataType, Field, Schema

@@ -24,8 +24,9 @@ from sluiceway.sinks.iceberg.keyed_files import names_by_id
 from sluiceway.storage.contract import Storage
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 
-_OFFSET, _KIND, _SLOT, _RANK = "$offset", "$kind", "$slot", "$rank"
-_PARTITION, _TOPIC = "$partition", "$topic"
+OFFSET, KIND, PARTITION, TOPIC = "$offset", "$kind", "$partition", "$topic"
+_SLOT, _RANK = "$slot", "$rank"
+_FIRSTS = (RowKind.FIRST, RowKind.FIRST_GONE, RowKind.FIRST_LOST)
 SlotFile = tuple[int, FileRecord]
 
 
@@ -98,26 +99,27 @@ def last_changes(
         FileLostError: A file is not the one that was committed.
         StorageUnavailableError: The store failed.
     """
-    tables = [_read(storage, path_of(file), file) for _, file in files]
+    tables = [read_changes(storage, path_of(file), file) for _, file in files]
     control = pa.concat_tables(
-        _control(table, seq, columns) for (seq, _), table in zip(files, tables, strict=True)
+        control_columns(table, seq, columns) for (seq, _), table in zip(files, tables, strict=True)
     )
     names = [name for name in control.column_names if name.startswith("k")]
     counted = _behind_truncates(control)
     emptied = len(counted) < control.num_rows
     left = control.take(pa.array(counted)) if emptied else control
-    last = counted[_last_of_each(left, names)]
+    keyed = np.flatnonzero(left[KIND].to_numpy() != RowKind.FIRST_LOST)
+    last = counted[keyed[_last_of_each(left.take(pa.array(keyed)), names)]]
     kept = np.zeros(control.num_rows, bool)
     kept[last] = True
-    kinds = control[_KIND].to_numpy()
+    kinds = control[KIND].to_numpy()
     kept &= ~np.isin(kinds, (RowKind.DELETE, RowKind.FIRST_GONE))
-    of_firsts = np.isin(left[_KIND].to_numpy(), (RowKind.FIRST, RowKind.FIRST_GONE))
+    of_firsts = np.isin(left[KIND].to_numpy(), _FIRSTS)
     firsts = left.filter(pa.array(of_firsts))
     return BatchOutcome(
         control.select(names).take(pa.array(last)),
         _images(files, tables, kept),
         control.num_rows,
-        begins=frozenset() if emptied else frozenset(firsts[_TOPIC].to_pylist()),
+        begins=frozenset() if emptied else frozenset(firsts[TOPIC].to_pylist()),
         begins_again=_begins_again(left, firsts),
         emptied=emptied,
     )
@@ -125,10 +127,10 @@ def last_changes(
 
 def _behind_truncates(control: pa.Table) -> NDArray[np.int64]:
     """Rows that count: those behind the last truncate, of which one source partition tells."""
-    truncates = np.flatnonzero(control[_KIND].to_numpy() == RowKind.TRUNCATE)
+    truncates = np.flatnonzero(control[KIND].to_numpy() == RowKind.TRUNCATE)
     if not len(truncates):
         return np.arange(control.num_rows)
-    slots, offsets = control[_SLOT].to_numpy(), control[_OFFSET].to_numpy()
+    slots, offsets = control[_SLOT].to_numpy(), control[OFFSET].to_numpy()
     slot, offset = max((slots[row], offsets[row]) for row in truncates)
     return np.flatnonzero((slots > slot) | ((slots == slot) & (offsets > offset)))
 
@@ -136,24 +138,24 @@ def _behind_truncates(control: pa.Table) -> NDArray[np.int64]:
 def _begins_again(control: pa.Table, firsts: pa.Table) -> bool:
     """Whether changes of its topic come before one of these: of an earlier slot, or partition."""
     for first in firsts.to_pylist():
-        topic = control.filter(pc.equal(control[_TOPIC], first[_TOPIC]))
-        slots, offsets = topic[_SLOT].to_numpy(), topic[_OFFSET].to_numpy()
-        same = (slots == first[_SLOT]) & (topic[_PARTITION].to_numpy() == first[_PARTITION])
-        if (slots < first[_SLOT]).any() or (same & (offsets < first[_OFFSET])).any():
+        topic = control.filter(pc.equal(control[TOPIC], first[TOPIC]))
+        slots, offsets = topic[_SLOT].to_numpy(), topic[OFFSET].to_numpy()
+        same = (slots == first[_SLOT]) & (topic[PARTITION].to_numpy() == first[PARTITION])
+        if (slots < first[_SLOT]).any() or (same & (offsets < first[OFFSET])).any():
             return True
     return False
 
 
-def _control(table: pa.Table, seq: int, columns: ChangeColumns) -> pa.Table:
-    """The columns that decide; the key's are `k0`, `k1`, ..."""
+def control_columns(table: pa.Table, seq: int, columns: ChangeColumns) -> pa.Table:
+    """The columns of a file that decide; the key's are `k0`, `k1`, ..."""
     names = names_by_id(table.schema)
     keys = canonical_keys(table.select([names[each] for each in columns.key]))
     slots = pa.array(np.full(table.num_rows, seq, np.int64))
     rest = {
-        _OFFSET: table[names[columns.offset]],
-        _PARTITION: table[names[columns.partition]],
-        _TOPIC: _topics(table, names, columns.topic),
-        _KIND: table[KIND_COLUMN],
+        OFFSET: table[names[columns.offset]],
+        PARTITION: table[names[columns.partition]],
+        TOPIC: _topics(table, names, columns.topic),
+        KIND: table[KIND_COLUMN],
         _SLOT: slots,
     }
     return pa.table(
@@ -170,7 +172,7 @@ def _topics(table: pa.Table, names: Mapping[int, str], topic: int | None) -> Any
 
 def _last_of_each(control: pa.Table, key: list[str]) -> NDArray[np.int64]:
     """Rows that are the last of their key, rising."""
-    order = pc.sort_indices(control, [(_SLOT, "ascending"), (_OFFSET, "ascending")])
+    order = pc.sort_indices(control, [(_SLOT, "ascending"), (OFFSET, "ascending")])
     ranked = control.select(key).take(order)
     ranked = ranked.append_column(_RANK, pa.array(np.arange(ranked.num_rows)))
     newest = ranked.group_by(key).aggregate([(_RANK, "max")])[f"{_RANK}_max"]
@@ -204,7 +206,13 @@ def _images(
     )
 
 
-def _read(storage: Storage, path: str, file: FileRecord) -> Any:
+def read_changes(storage: Storage, path: str, file: FileRecord) -> Any:
+    """A file of changes, as it was committed.
+
+    Raises:
+        FileLostError: It is gone, or another.
+        StorageUnavailableError: The store failed.
+    """
     if not storage.has_file(path):
         raise FileLostError("a committed file of changes is gone", where=path)
     with storage.open_read(path) as handle:

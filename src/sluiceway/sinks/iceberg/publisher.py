@@ -144,7 +144,7 @@ class LakePublisher(Follower):
         self._waits = ""
         # Merged files of a batch that is not seen in the table yet, by the names of their sources.
         self._made: dict[tuple[str, ...], PlacedFile] = {}
-        self._names = StagedNames(place.storage)
+        self._names = StagedNames(place.storage, for_replay=bool(options.key))
 
     def place(self) -> int:
         """See `Follower.place`: kept by the table itself, known after the first look."""

@@ -1,16 +1,19 @@
 """Names beside the ledger under which files waited for their snapshot: they go when it was seen.
 
 A name is a hard link of a file of the table, or a copy: one that stays keeps the file's bytes
-when others have compacted the table. How far names were removed is kept beside the ledger, so
-that the next driver removes what this one has to leave.
+when others have compacted the table. Of a table with a key the files of changes also tell whether
+a dirty row that is replayed is still the last of its key, so they stay while one is open (L24).
+How far names were removed is kept beside the ledger, so that the next driver removes what this one
+has to leave.
 """
 
 from collections import deque
 from dataclasses import dataclass
 
+from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.lane_records import LaneDataRecord
-from sluiceway.ledger.records import DataRecord
+from sluiceway.ledger.records import DataRecord, Record
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, decode, encode
 
@@ -26,15 +29,58 @@ class _Removed:
     through: int
 
 
+class OpenDirty:
+    """Dirty rows that may still be replayed, as the records say that were taken in, in order.
+
+    Attributes:
+        next_slot: Of the first record that was not taken in.
+    """
+
+    def __init__(self) -> None:
+        # Of each file with open rows: slot and name -> slot of the queue's records, rows left.
+        self._files: dict[tuple[int, str], tuple[int, int]] = {}
+        self.next_slot = 0
+
+    def take(self, record: Record) -> None:
+        """Take in the next record. One that was taken in before changes nothing."""
+        body = record.body
+        if record.seq < self.next_slot:
+            return
+        self.next_slot = record.seq + 1
+        if not isinstance(body, DataRecord | LaneDataRecord):
+            return
+        origin = record.seq
+        if isinstance(body, LaneDataRecord):
+            for span in body.ranges:
+                source = DirtySource.parse(span.source)
+                origin = min(origin, self._consume(source, int(span.end - span.start)))
+        for file in body.dirty_files:
+            self._files[record.seq, file.final.rpartition("/")[2]] = origin, int(file.rows)
+
+    def _consume(self, source: DirtySource, rows: int) -> int:
+        at = source.seq, source.file
+        # One that is not known lies before all names that are left.
+        origin, left = self._files.pop(at, (source.seq, rows))
+        if left > rows:
+            self._files[at] = origin, left - rows
+        return origin
+
+    def oldest(self) -> int | None:
+        """The slot of the oldest one; None without any."""
+        return min((origin for origin, _ in self._files.values()), default=None)
+
+
 class StagedNames:
     """Of one route. One thread at a time.
 
     Args:
         storage: That the ledger and its table lie on.
+        for_replay: Whether names stay that lie behind open dirty rows.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, *, for_replay: bool = False) -> None:
         self._storage = storage
+        self._open = OpenDirty() if for_replay else None
         self._left: deque[tuple[float, int, str]] = deque()
         # Slot below which names are known here; None before the first look.
         self._known: int | None = None
@@ -55,6 +101,10 @@ class StagedNames:
         """
         if self._known is None:
             self._known = self._removed_through(view)
+        if self._open is not None:
+            # Replays are judged and purges done when they are committed, published or not.
+            for record in view.records(max(self._open.next_slot, self._known)):
+                self._open.take(record)
         known, end = self._known, min(next_slot, view.through)
         if end <= known:
             return
@@ -84,13 +134,24 @@ class StagedNames:
         """
         if self._known is None or not self._left or self._left[0][0] > now_s:
             return
+        held = self._held_from()
+        if held is not None and self._left[0][1] >= held:
+            return
         while self._left and self._left[0][0] <= now_s and not view.over():
+            if held is not None and self._left[0][1] >= held:
+                break
             view.log.check_held()
             self._storage.remove(self._left[0][2])
             self._left.popleft()
         through = self._left[0][1] if self._left else self._known
+        # The next driver has to meet the dirty rows for which names stay.
+        through = through if held is None else min(through, held)
         view.log.check_held()
         self._storage.overwrite(view.layout.told(_ADVICE), encode(_Removed(through)))
+
+    def _held_from(self) -> int | None:
+        """Slot from which on names stay, whatever their age; None where none has to."""
+        return None if self._open is None else self._open.oldest()
 
     def _removed_through(self, view: LogView) -> int:
         raw = self._storage.read(view.layout.told(_ADVICE))

@@ -35,7 +35,6 @@ from sluiceway.sinks.contract import (
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, ids_setting, instants_setting
 from sluiceway.sinks.foreseen import ForeseenTable
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.iceberg.added_columns import (
     add_columns_request,
     columns_of,
@@ -65,6 +64,7 @@ from sluiceway.sinks.iceberg.table_checks import (
     table_warnings,
 )
 from sluiceway.sinks.lake_options import LakeOptions
+from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.row_kinds import KIND_COLUMN, KIND_FIELD_ID
 from sluiceway.types.schema import Field, Schema, StringType

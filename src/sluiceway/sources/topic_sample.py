@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from uuid import uuid4
 
 from sluiceway.errors import SourceUnavailableError
@@ -27,6 +28,19 @@ def sample_payloads(
         TopicNotFoundError: There is no such topic.
         SourceUnavailableError: The brokers do not answer, or are slower than two minutes.
     """
+    payloads = (each for batch in _sampled(access, topics, records) for each in batch.values)
+    yield from islice(payloads, records)
+
+
+def sample_keys(
+    access: SourceAccess, topics: Sequence[str], records: int
+) -> Iterator[bytes | None]:
+    """Keys of the same records; see `sample_payloads`."""
+    keys = (each for batch in _sampled(access, topics, records) for each in batch.keys())  # noqa: SIM118 - no dict
+    yield from islice(keys, records)
+
+
+def _sampled(access: SourceAccess, topics: Sequence[str], records: int) -> Iterator[SourceBatch]:
     client = open_client(access, _REQUEST_TIMEOUT_S)
     try:
         found = [each.partition for each in client.discover(topics)]
@@ -34,16 +48,11 @@ def sample_payloads(
     finally:
         client.close()
     share = max(1, records // max(1, len(found)))
-    left, deadline = records, time.monotonic() + _LONGEST_S
+    deadline = time.monotonic() + _LONGEST_S
     ends = [_ends(each, bounds[each], share) for each in found if each in bounds]
     for splits in ([first for first, _ in ends], [last for _, last in ends]):
         wanted = [split for split in splits if split is not None]
-        for batch in read_splits(access, wanted, deadline):
-            for payload in batch.values:
-                if left == 0:
-                    return
-                left -= 1
-                yield payload
+        yield from read_splits(access, wanted, deadline)
 
 
 def _ends(

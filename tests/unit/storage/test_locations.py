@@ -3,13 +3,13 @@
 import pytest
 
 from sluiceway.catalog.connection import parse_metastore_uris
-from sluiceway.catalog.locations import (
+from sluiceway.errors import JobFileError
+from sluiceway.storage.locations import (
     is_absolute_location,
     normalise_location,
     qualify_location,
     same_location,
 )
-from sluiceway.errors import JobFileError
 
 
 @pytest.mark.parametrize(

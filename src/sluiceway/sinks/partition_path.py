@@ -71,7 +71,7 @@ def parse_partition_folder(folder: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def metastore_values(values: Sequence[str | None]) -> tuple[str, ...]:
+def catalog_values(values: Sequence[str | None]) -> tuple[str, ...]:
     """Values as the metastore holds them: null and empty by Hive's name for both."""
     return tuple(value or DEFAULT_PARTITION for value in values)
 
@@ -112,7 +112,7 @@ def partition_value_problem(name: str, value: str | None) -> str | None:
 
 def partition_name_problem(names: Sequence[str], values: Sequence[str | None]) -> str | None:
     """Why the metastore cannot hold this partition, or None when it can."""
-    for name, value in zip(names, metastore_values(values), strict=True):
+    for name, value in zip(names, catalog_values(values), strict=True):
         # The default partition itself comes in by its name as well as by null.
         problem = None if is_reserved_value(value) else partition_value_problem(name, value)
         if problem:

@@ -1,4 +1,4 @@
-"""What a route says of its Hive table, as plain values."""
+"""What a route says of its table, as plain values: to every sink, Hive or not."""
 
 from dataclasses import dataclass
 

@@ -1,0 +1,58 @@
+"""Which fields the keys of a change log's records hold: a table's key, where nobody lists it."""
+
+from collections.abc import Callable
+
+from sluiceway.convert.dirty_value import DirtyValueError
+from sluiceway.convert.exact_rows import parse_object
+from sluiceway.formats.schema_columns import NoColumnsError
+from sluiceway.formats.schema_registry.client import RegisteredSchema
+from sluiceway.formats.schema_registry.frame import confluent_frame
+from sluiceway.formats.subject_columns import subject_columns
+
+SchemaOf = Callable[[int], RegisteredSchema | None]
+MAXWELL_PREFIX = "pk."
+_SCHEMA, _PAYLOAD, _FIELDS = "schema", "payload", "fields"
+
+
+def schema_fields(schema: RegisteredSchema) -> tuple[str, ...]:
+    """The fields of a key, as its schema in a registry says them; none of a schema of no record."""
+    try:
+        return tuple(column.name for column in subject_columns(schema))
+    except NoColumnsError:
+        return ()
+
+
+def key_fields(
+    key: bytes, *, prefix: str = "", schema_of: SchemaOf | None = None
+) -> tuple[str, ...]:
+    """The fields that a record's own key holds, by its schema where it came with one.
+
+    Args:
+        key: Of a record; not empty.
+        prefix: In front of the fields that count; it is taken away.
+        schema_of: Looks a schema up by its id in a registry, where keys are written by schemas;
+            None where they are JSON.
+
+    Returns:
+        In the key's order; none where it tells no field.
+    """
+    if schema_of is not None:
+        try:
+            number, _ = confluent_frame(key)
+        except DirtyValueError:
+            return ()
+        schema = schema_of(number)
+        return () if schema is None else schema_fields(schema)
+    try:
+        found = parse_object(key, lenient=False)
+    except DirtyValueError:
+        return ()
+    told_by = found.get(_SCHEMA)
+    if _PAYLOAD in found and isinstance(told_by, dict):
+        listed = told_by.get(_FIELDS)
+        fields = listed if isinstance(listed, list) else []
+        names = [each.get("field") for each in fields if isinstance(each, dict)]
+        told = tuple(name for name in names if isinstance(name, str))
+        payload = found[_PAYLOAD]
+        return told or (tuple(payload) if isinstance(payload, dict) else ())
+    return tuple(name.removeprefix(prefix) for name in found if name.startswith(prefix))
