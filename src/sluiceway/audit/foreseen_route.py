@@ -44,8 +44,12 @@ class ForeseenRoute:
     @property
     def ledger_place(self) -> str:
         """Folder of its ledger for people; empty where only the table's catalog knows it."""
-        home = self.table.shown_home
-        return LedgerLayout(home, self.layout.route).root if home else ""
+        return LedgerLayout(self.place, self.layout.route).root if self.place else ""
+
+    @property
+    def place(self) -> str:
+        """Folder that the ledger lies below, for people; empty likewise."""
+        return self.table.home_to_be or (self.layout.table_root if self.table.home else "")
 
 
 def foresee_route(config: RouteConfig) -> ForeseenRoute:

@@ -274,20 +274,20 @@ def _route(config: RouteConfig, seen: set[str]) -> Iterator[Finding]:
         )
     else:
         found = "is as the job file says" if route.table.exists else "is created by the first run"
-        place = route.table.shown_home or "where the catalog puts it"
+        place = route.place or "where the catalog puts it"
         yield Finding("table", table, Health.OK, f"{found}: {place}")
     if not route.table.home:
         told = "the catalog says where the table lies once it is created"
         yield Finding("store", table, Health.SKIPPED, told)
         yield from _topics(route)
         return
-    yield _guarded("store", route.table.shown_home, partial(_store, route, seen))
+    yield _guarded("store", route.place, partial(_store, route, seen))
     yield from _topics(route)
 
 
 def _store(route: ForeseenRoute, seen: set[str]) -> Finding:
     """The store tried for real, once a volume, in a folder that is removed."""
-    root, shown = route.layout.table_root, route.table.shown_home
+    root, shown = route.layout.table_root, route.place
     folder = _nearest(route.storage, root)
     volume = f"{type(route.storage).__name__} {route.storage.volume(folder)}"
     if volume in seen:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.sinks.hive.options import HiveTableOptions
 from sluiceway.sinks.iceberg.table import find_iceberg_table, foresee_iceberg_table
+from sluiceway.sinks.table_options import HiveTableOptions
 from tools.lake_under_test import BY_APP, COLUMNS, NAME, LakeUnderTest
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
