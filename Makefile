@@ -24,7 +24,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc
-.PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-reuse bench-scale bench-growth
+.PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-reuse bench-takeover bench-scale bench-growth
 .PHONY: flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
 .PHONY: native test-native lock dist clean
 
@@ -190,6 +190,9 @@ bench-metrics: $(STAMP) ## What metrics cost: one job with and without them, in 
 
 bench-reuse: $(STAMP) ## How often a task keeps its consumer: on local, and on two executors
 	@$(BIN)/python -m bench.consumer_reuse
+
+bench-takeover: $(STAMP) ## How long a table stands still when its driver hangs, with a standby: TAKEOVERS=20
+	@$(BIN)/python -m bench.takeover --takeovers $(or $(TAKEOVERS),20)
 
 bench-scale: $(STAMP) ## Driver time by source partitions, routes, length of the ledger; start on 1 M files
 	@$(BIN)/python -m bench.scale --results bench/results/scale.jsonl

@@ -12,6 +12,8 @@ from ruamel.yaml import YAML
 
 from sluiceway.cluster.kubernetes import PodChoices, objects
 from sluiceway.cluster.parcel import Parcel
+from sluiceway.cluster.pod_placement import pairs, toleration
+from sluiceway.errors import WrongUsageError
 from tools.job_files import write_job
 
 _SCHEMAS = os.environ.get("SLUICEWAY_K8S_SCHEMAS", "")
@@ -39,6 +41,8 @@ def manifests(tmp_path: Path) -> Path:
         [
             *(sys.executable, "-m", "sluiceway", "k8s", "render", str(job.path)),
             *("--image", "registry/sluiceway:1", "--namespace", "lake", "--out", "k8s"),
+            *("--driver-memory", "3Gi", "--driver-cpu", "2", "--node-selector", "pool=lake"),
+            *("--toleration", "lake=yes:NoSchedule", "--toleration", "spot", "--label", "team=x"),
         ],
         cwd=tmp_path,
         capture_output=True,
@@ -73,7 +77,40 @@ def test_every_name_that_is_referred_to_is_there(manifests: Path) -> None:
     assert {each["metadata"]["namespace"] for each in found.values()} == {"lake"}
     assert found["RoleBinding"]["roleRef"]["name"] == found["Role"]["metadata"]["name"]
     labels = found["Deployment"]["spec"]["template"]["metadata"]["labels"]
-    assert found["Deployment"]["spec"]["selector"]["matchLabels"] == labels
+    matched = found["Deployment"]["spec"]["selector"]["matchLabels"]
+    assert labels == {**matched, "team": "x"}
+
+
+def test_placement_is_that_of_driver_and_executors(manifests: Path) -> None:
+    found = _all(manifests)
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    resources = pod["containers"][0]["resources"]
+    assert resources["requests"] == {"memory": "3Gi", "cpu": "2"}
+    tolerations = [
+        {"key": "lake", "operator": "Equal", "value": "yes", "effect": "NoSchedule"},
+        {"key": "spot", "operator": "Exists"},
+    ]
+    assert (pod["nodeSelector"], pod["tolerations"]) == ({"pool": "lake"}, tolerations)
+    template = YAML(typ="safe").load(found["ConfigMap"]["data"]["executor-pod.yaml"])
+    assert template["spec"] == {"tolerations": tolerations}
+    settings = found["ConfigMap"]["data"]["spark-defaults.conf"].splitlines()
+    assert "spark.kubernetes.executor.podTemplateFile /etc/sluiceway/spark/executor-pod.yaml" in (
+        settings
+    )
+    assert "spark.kubernetes.executor.label.team x" in settings
+    assert "spark.kubernetes.node.selector.pool lake" in settings
+
+
+@pytest.mark.parametrize("text", ["", "=x", "a=b:Never", "a b", "a=b:NoSchedule:x"])
+def test_toleration_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(WrongUsageError, match="--toleration"):
+        toleration(text)
+
+
+@pytest.mark.parametrize("text", ["", "a", "=b", "a=b c"])
+def test_label_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(WrongUsageError, match="--label"):
+        pairs("--label", [text])
 
 
 def test_variables_come_from_the_secret() -> None:

@@ -20,7 +20,7 @@ def k8s() -> None:
 
 
 @app.command()
-def render(
+def render(  # noqa: PLR0913, PLR0917 - options of a command
     job_file: JobFile,
     image: Annotated[str, typer.Option("--image", metavar="NAME:TAG", help="Of all pods.")],
     out: Annotated[
@@ -33,6 +33,21 @@ def render(
     service_account: Annotated[
         str, typer.Option("--service-account", help="Of driver and executors; made.")
     ] = "sluiceway",
+    driver_memory: Annotated[
+        str, typer.Option("--driver-memory", help="Of each driver's pod.")
+    ] = "2Gi",
+    driver_cpu: Annotated[str, typer.Option("--driver-cpu", help="It asks for so much.")] = "1",
+    node_selector: Annotated[
+        list[str] | None,
+        typer.Option("--node-selector", metavar="KEY=VALUE", help="Nodes of all pods."),
+    ] = None,
+    toleration: Annotated[
+        list[str] | None,
+        typer.Option("--toleration", metavar="KEY=VALUE:EFFECT", help="Of all pods."),
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Of all objects.")
+    ] = None,
 ) -> None:
     """Write manifests and a Dockerfile; nothing is sent anywhere.
 
@@ -48,6 +63,8 @@ def render(
         render,
     )
     from sluiceway.cluster.parcel import collect  # noqa: PLC0415
+    from sluiceway.cluster.pod_placement import pairs  # noqa: PLC0415
+    from sluiceway.cluster.pod_placement import toleration as toleration_of  # noqa: PLC0415
     from sluiceway.errors import WrongUsageError  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
@@ -56,14 +73,28 @@ def render(
             f"the job's master is {spec.run.master}, so its pods would start no executors",
             hint="set run.master to k8s://https://kubernetes.default.svc",
         )
-    choices = PodChoices(image, namespace, replicas, service_account=service_account)
+    choices = PodChoices(
+        image,
+        namespace,
+        replicas,
+        driver_memory,
+        driver_cpu,
+        service_account,
+        pairs("--node-selector", node_selector or ()),
+        pairs("--label", label or ()),
+        tuple(map(toleration_of, toleration or ())),
+    )
+    _write(out, render(spec.name, collect(job_file, os.environ), choices), image_recipe())
+
+
+def _write(out: Path, text: str, recipe: str) -> None:
+    """Write both files, the one with secrets for its owner alone, and name them."""
     out.mkdir(parents=True, exist_ok=True)
     manifests = out / "manifests.yaml"
-    text = render(spec.name, collect(job_file, os.environ), choices)
     descriptor = os.open(manifests, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as output:
         output.write(text)
-    (out / "Dockerfile").write_text(image_recipe())
+    (out / "Dockerfile").write_text(recipe)
     for path in (manifests, out / "Dockerfile"):
         print(path)
     print("the manifests hold the job's secrets", file=sys.stderr)

@@ -5,7 +5,7 @@ replica is a standby. Rendered only; nothing here talks to a cluster.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any
 
@@ -18,6 +18,7 @@ _USER = 185
 """Of Spark's own images."""
 _JOB_FOLDER = "/etc/sluiceway/job"
 _SPARK_FOLDER = "/etc/sluiceway/spark"
+_TEMPLATE = "executor-pod.yaml"
 _PYTHON = "/opt/sluiceway/bin/python"
 _HEALTH_PORT = 8081
 _PROBE = (
@@ -59,7 +60,9 @@ class PodChoices:
         driver_memory: Request and limit, as `2Gi`.
         driver_cpu: Request, as `1`.
         service_account: Of driver and executors; made.
-        node_selector: Labels of nodes.
+        node_selector: Labels of nodes, for all pods.
+        labels: Further ones of all objects and executors.
+        tolerations: Of all pods, as the API has them.
     """
 
     image: str
@@ -69,6 +72,8 @@ class PodChoices:
     driver_cpu: str = "1"
     service_account: str = "sluiceway"
     node_selector: Mapping[str, str] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tolerations: Sequence[Mapping[str, Any]] = ()
 
 
 def image_recipe() -> str:
@@ -99,7 +104,7 @@ def objects(job: str, parcel: Parcel, choices: PodChoices) -> list[dict[str, Any
     meta = {
         "name": name,
         "namespace": choices.namespace,
-        "labels": {"app.kubernetes.io/name": "sluiceway", "app.kubernetes.io/instance": name},
+        "labels": {**choices.labels, **_own_labels(name)},
     }
     account = {"name": choices.service_account, "namespace": choices.namespace}
     return [
@@ -134,7 +139,10 @@ def objects(job: str, parcel: Parcel, choices: PodChoices) -> list[dict[str, Any
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": meta,
-            "data": {"spark-defaults.conf": _spark_defaults(choices)},
+            "data": {
+                "spark-defaults.conf": _spark_defaults(choices),
+                **_executor_template(choices),
+            },
         },
         {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": _secret(parcel)},
         _deployment(name, meta, parcel, choices),
@@ -153,8 +161,27 @@ def _spark_defaults(choices: PodChoices) -> str:
             f"spark.kubernetes.node.selector.{key}": value
             for key, value in (choices.node_selector or {}).items()
         },
+        **{
+            f"spark.kubernetes.executor.label.{key}": value for key, value in choices.labels.items()
+        },
     }
+    if choices.tolerations:
+        settings["spark.kubernetes.executor.podTemplateFile"] = f"{_SPARK_FOLDER}/{_TEMPLATE}"
     return "".join(f"{key} {value}\n" for key, value in settings.items())
+
+
+def _executor_template(choices: PodChoices) -> dict[str, str]:
+    """What Spark has no setting for, as the pod that it begins with."""
+    if not choices.tolerations:
+        return {}
+    tolerations = [dict(each) for each in choices.tolerations]
+    text = StringIO()
+    YAML().dump({"apiVersion": "v1", "kind": "Pod", "spec": {"tolerations": tolerations}}, text)
+    return {_TEMPLATE: text.getvalue()}
+
+
+def _own_labels(name: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": "sluiceway", "app.kubernetes.io/instance": name}
 
 
 def _secret(parcel: Parcel) -> dict[str, str]:
@@ -210,7 +237,8 @@ def _deployment(
     }
     if choices.node_selector:
         pod["nodeSelector"] = dict(choices.node_selector)
-    labels = dict(meta["labels"])
+    if choices.tolerations:
+        pod["tolerations"] = [dict(each) for each in choices.tolerations]
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -218,8 +246,9 @@ def _deployment(
         "spec": {
             "replicas": choices.replicas,
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
+            # Of a Deployment that is there it cannot change, so no label of the operator's.
+            "selector": {"matchLabels": _own_labels(name)},
+            "template": {"metadata": {"labels": dict(meta["labels"])}, "spec": pod},
         },
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.worker.plan import TaskResult
 from sluiceway.worker.read_tally import read_tally
@@ -40,9 +41,17 @@ class CountedRunner(TaskRunner):
         """See `TaskRunner`."""
         return self._runner.slots()
 
+    def keep_warm(self) -> None:
+        """See `TaskRunner`."""
+        self._runner.keep_warm()
+
     def ask_for(self, slots: int) -> None:
         """See `TaskRunner`."""
         self._runner.ask_for(slots)
+
+    def rewrites(self) -> RewriteTasks | None:
+        """See `TaskRunner`."""
+        return self._runner.rewrites()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float

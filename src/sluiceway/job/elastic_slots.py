@@ -45,6 +45,7 @@ class ElasticSlots:
         self._spark = context
         self._cores = int(context.getConf().get(_CORES, "1") or 1)
         self._log = log
+        self._most = bounds.most
         self._asked = 0
         self._told = 0
         self.ask_for(bounds.least)
@@ -60,7 +61,7 @@ class ElasticSlots:
 
     def ask_for(self, slots: int) -> None:
         """Have executors for at least so many slots, once the cluster gives them; no more."""
-        wanted = -(-slots // self._cores)
+        wanted = -(-min(slots, self._most) // self._cores)
         scala = self._spark._jsc.sc()  # noqa: SLF001 - PySpark does not offer it
         tools = self._spark._jvm.PythonUtils  # noqa: SLF001
         executors = self._executors()

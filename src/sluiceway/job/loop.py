@@ -179,6 +179,8 @@ class JobLoop:
 
     def _pause(self) -> None:
         busy = [seat.work for seat in self._seats if seat.work is not None]
+        if self._parts.standby and not self._count(RouteState.RUNNING):
+            self._parts.runner.keep_warm()
         if busy:
             self._pool.wait(busy[:1], _IDLE_S)
         else:

@@ -114,7 +114,8 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
     _tell_engine(eyes.log)
     eyes.progress.waiting("starting Spark")
     runner, spark_log = _start_spark(spec, eyes.log, borrow=options.borrow_session)
-    if not spec.run.master.startswith("local"):
+    if options.standby or not spec.run.master.startswith("local"):
+        # A standby that has yet to start its workers would be late when it is needed.
         eyes.progress.waiting("waiting for executors")
         try:
             runner.warm_up(stop.asked)
@@ -211,7 +212,9 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
         source, sink = sources[config.source], open_sink(config)
         replaces = job.takeover.get(config.route)
         told = reports[config.source]
-        parts = RouteParts(source, told, sink, log, observe_and_reach, progress, replaces)
+        parts = RouteParts(
+            source, told, sink, log, observe_and_reach, progress, replaces, runner.rewrites()
+        )
         return RouteSession(config, parts)
 
     try:

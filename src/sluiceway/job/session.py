@@ -85,7 +85,7 @@ def start_session(
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         server.handle_error = _leave_it_to_the_runner
     builder = SparkSession.builder.master(url).appName(name)
-    settings = {**default_settings(), **conf}
+    settings = {**default_settings(), **pools(url), **conf}
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
@@ -192,6 +192,18 @@ def default_settings() -> dict[str, str]:
         "spark.pyspark.python": sys.executable,
         "spark.sql.warehouse.dir": str(temporary),
     }
+
+
+def pools(url: str) -> dict[str, str]:
+    """Pools for epochs and for upkeep, where there may be executors for both.
+
+    Args:
+        url: Master URL.
+    """
+    if url.startswith("local"):
+        return {}
+    file = Path(__file__).with_name("pools.xml").as_uri()
+    return {"spark.scheduler.mode": "FAIR", "spark.scheduler.allocation.file": file}
 
 
 @contextmanager

@@ -18,16 +18,19 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.job.elastic_slots import ElasticSlots
+from sluiceway.job.spark_rewrites import POOL, SparkRewrites
 from sluiceway.job.spark_task import RESULT_SCHEMA, import_task, packed, run_spark_task
-from sluiceway.job.spark_words import without_stack
+from sluiceway.job.spark_words import cause_of
 from sluiceway.observe.log import Log
+from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
+from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.plan import TaskResult
 
 _WAIT_S = 0.05
 _CANCEL_S = 10.0
-_CAUSE_CHARACTERS = 500
+_WARM_EVERY_S = 30.0
 _TOO_LATE = "cancelled after run.straggler_timeout"
 _MORE_TIME = "is the machine overloaded, or the store slow? Else give it more time"
 
@@ -56,15 +59,19 @@ class SparkRunner(TaskRunner):
         self._owned = owned
         self._jobs = ThreadPoolExecutor(1, thread_name_prefix="spark-job")
         self._epoch = 0
+        self._warming: Future[None] | None = None
+        self._warm_due = 0.0
         # A session that is borrowed has jobs of others, which must not be cancelled with ours.
         self._name = f"sluiceway-{uuid4().hex[:8]}"
+        self._spare = SpareSlots()
+        self._rewrites = SparkRewrites(session, self._name, self._spare)
 
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
         try:
             if self._elastic is not None:
-                return self._elastic.count()
-            return int(self._session.sparkContext.defaultParallelism)
+                return self._spare.left_of(self._elastic.count())
+            return self._spare.left_of(int(self._session.sparkContext.defaultParallelism))
         except (Py4JError, OSError) as error:
             raise _lost(error) from error
 
@@ -73,9 +80,14 @@ class SparkRunner(TaskRunner):
         if self._elastic is None:
             return
         try:
-            self._elastic.ask_for(slots)
+            self._elastic.ask_for(slots + self._spare.lent)
         except (Py4JError, OSError) as error:
             raise _lost(error) from error
+
+    def rewrites(self) -> RewriteTasks | None:
+        """See `TaskRunner.rewrites`. A borrowed session has no pools, and jobs of others."""
+        on_executors = not self._session.sparkContext.master.startswith("local")
+        return self._rewrites if self._owned and on_executors else None
 
     def warm_up(self, stopped: Callable[[], bool]) -> None:
         """Wait until executors can run tasks of ours. Called once, before the first epoch.
@@ -101,15 +113,28 @@ class SparkRunner(TaskRunner):
                     return
             except (Py4JJavaError, PySparkException) as error:
                 raise UnhealthyEnvironmentError(
-                    f"executors cannot run a task: {_cause(error)}",
+                    f"executors cannot run a task: {cause_of(error)}",
                     hint="do they have this program's Python packages? `sluiceway submit JOB` "
                     "sends them along",
                 ) from error
             except (Py4JNetworkError, Py4JError, OSError) as error:
                 raise _lost(error) from error
             else:
+                self._warm_due = time.monotonic() + _WARM_EVERY_S
                 self._log.info("executors_ready", waited_s=round(time.monotonic() - began, 1))
                 return
+
+    def keep_warm(self) -> None:
+        """See `TaskRunner.keep_warm`. Spark ends Python workers that were idle for a minute."""
+        now = time.monotonic()
+        if now < self._warm_due or (self._warming is not None and not self._warming.done()):
+            return
+        failure = None if self._warming is None else self._warming.exception()
+        if isinstance(failure, Py4JError | OSError) and not isinstance(failure, Py4JJavaError):
+            raise _lost(failure) from failure
+        # A task that failed says so in the first epoch, where it matters.
+        self._warm_due = now + _WARM_EVERY_S
+        self._warming = self._jobs.submit(self._try_imports, f"{self._name}-keep-warm")
 
     def _try_imports(self, group: str) -> None:
         context, count = self._session.sparkContext, self.slots()
@@ -131,7 +156,7 @@ class SparkRunner(TaskRunner):
             except NotDoneError:
                 wait()
             except (Py4JJavaError, PySparkException) as error:
-                return self._salvage(bundles, _cause(error))
+                return self._salvage(bundles, cause_of(error))
             except (Py4JNetworkError, Py4JError, OSError) as error:
                 raise _lost(error) from error
             if time.monotonic() >= give_up_at:
@@ -140,6 +165,7 @@ class SparkRunner(TaskRunner):
     def close(self) -> None:
         """See `TaskRunner.close`."""
         self._jobs.shutdown(wait=False, cancel_futures=True)
+        self._rewrites.close()
         try:
             if self._owned:
                 self._session.stop()
@@ -152,6 +178,8 @@ class SparkRunner(TaskRunner):
         context = self._session.sparkContext
         count = len(bundles)
         context.setJobGroup(group, f"{group}: {count} tasks", interruptOnCancel=True)
+        if self._owned:
+            context.setLocalProperty(POOL, "epochs")
         tasks = self._session.range(0, count, 1, numPartitions=count)
         run = partial(run_spark_task, packed(bundles))
         rows = tasks.mapInArrow(run, RESULT_SCHEMA).collect()
@@ -180,11 +208,6 @@ class SparkRunner(TaskRunner):
             raise TaskFailedError(f"no task finished: {cause}", hint=hint)
         self._log.warning("stragglers", answers=len(results), tasks=len(bundles), cause=cause)
         return results
-
-
-def _cause(error: BaseException) -> str:
-    """The end of what was told, without the stack of the JVM, which comes last and says least."""
-    return " | ".join(without_stack(str(error))[-3:])[:_CAUSE_CHARACTERS] or type(error).__name__
 
 
 def _lost(error: BaseException) -> RunnerLostError:

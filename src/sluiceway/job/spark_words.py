@@ -9,12 +9,19 @@ _LOGGED = re.compile(r"[\d:.]+ ([A-Z]+) [^:]+: (.+)")
 _PREAMBLE = re.compile(r"WARNING: |(NOTE: )?Picked up \w+: ")
 _THROWN = re.compile(r".*(Error|Exception)\b")
 _MOST_LINES = 4
+_LAST_LINES = 3
 _MOST_CHARACTERS = 500
 
 
 def without_stack(text: str) -> list[str]:
     """Lines that say something."""
     return [line for line in text.splitlines() if line.strip() and not _STACK.match(line)]
+
+
+def cause_of(error: BaseException) -> str:
+    """The end of what was told, without the stack of the JVM, which comes last and says least."""
+    said = " | ".join(without_stack(str(error))[-_LAST_LINES:])
+    return said[:_MOST_CHARACTERS] or type(error).__name__
 
 
 def why_not_started(error: str, log: str) -> str:

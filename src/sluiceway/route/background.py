@@ -4,7 +4,9 @@ from sluiceway.config.config import RouteConfig
 from sluiceway.observe.log import Log
 from sluiceway.route import dirty_stores
 from sluiceway.route.held_route import HeldRoute
+from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.upkeep import counts_feed, desk
+from sluiceway.upkeep.cluster_rewriting import ClusterRewriter
 from sluiceway.upkeep.compact_requests import CompactRequest
 from sluiceway.upkeep.compactor import Compactor
 from sluiceway.upkeep.expirer import Expirer
@@ -12,16 +14,20 @@ from sluiceway.upkeep.forget_requests import ForgetRequest
 from sluiceway.upkeep.rewriting import ProcessRewriter
 
 
-def begin_background(held: HeldRoute, config: RouteConfig, log: Log) -> None:
+def begin_background(
+    held: HeldRoute, config: RouteConfig, log: Log, rewrites: RewriteTasks | None = None
+) -> None:
     """Begin it. Called once, when the route has recovered; its session ends it.
 
     Args:
         held: The route.
         config: Its choices.
         log: Bound to it.
+        rewrites: Executors that may compact; None has the driver's machine do it.
     """
     rules = config.rolling
-    rewriter = ProcessRewriter(held.owned.layout, held.owned.state.files, rules, config.stores)
+    beside = ProcessRewriter(held.owned.layout, held.owned.state.files, rules, config.stores)
+    rewriter = beside if rewrites is None else ClusterRewriter(beside, rewrites)
     compactor = Compactor(held.desk, rewriter, rules.target_bytes, log)
     readiness = held.readiness
     if readiness is not None and readiness.rule.on_ready and config.compact_before_ready:

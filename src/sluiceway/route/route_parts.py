@@ -6,6 +6,7 @@ from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer
+from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sources.contract import SourceClient
 
@@ -19,6 +20,7 @@ class RouteParts:
         reports: Of the same connection; closed by its owner.
         sink: Owned by the session, which closes it.
         replaces: Term that may be replaced without waiting for its lease.
+        rewrites: Executors that may compact; None has the driver's machine do it.
     """
 
     source: SourceClient
@@ -28,3 +30,4 @@ class RouteParts:
     observe: Observer
     progress: Progress
     replaces: int | None = None
+    rewrites: RewriteTasks | None = None

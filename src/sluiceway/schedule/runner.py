@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.plan import TaskPlan, TaskResult
@@ -36,6 +37,15 @@ class TaskRunner(ABC):
         """
         del stopped
 
+    def keep_warm(self) -> None:  # noqa: B027 - most runners have nothing to do
+        """See that the first epoch begins at once. Called often, while a standby waits.
+
+        Does not wait. A runner that is always ready does nothing.
+
+        Raises:
+            RunnerLostError: The runner is gone.
+        """
+
     def ask_for(self, slots: int) -> None:
         """Ask the cluster for so many slots, or give some back. Called while no task runs.
 
@@ -48,6 +58,13 @@ class TaskRunner(ABC):
             RunnerLostError: The runner is gone.
         """
         del slots
+
+    def rewrites(self) -> RewriteTasks | None:
+        """What rewrites partitions beside the epochs. Asked once a route, when that starts.
+
+        None where one machine does all.
+        """
+        return None
 
     @abstractmethod
     def run(

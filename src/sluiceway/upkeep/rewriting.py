@@ -98,7 +98,7 @@ class ProcessRewriter:
         """See `Rewriter.rewrite`."""
 
         def check() -> None:
-            self._check(until)
+            self.check(until)
 
         try:
             check()
@@ -108,19 +108,7 @@ class ProcessRewriter:
             return [error for _ in staged]
         try:
             with _Processes(check) as processes:
-                return [
-                    processes.rewrite(
-                        RewritePlan(
-                            self._layout,
-                            folder,
-                            tuple(live),
-                            self._choice,
-                            self._rules,
-                            self._stores,
-                        )
-                    )
-                    for folder, live in staged
-                ]
+                return [processes.rewrite(self.plan(folder, live)) for folder, live in staged]
         finally:
             _turns.release()
 
@@ -128,7 +116,17 @@ class ProcessRewriter:
         """See `Rewriter.cancel`."""
         self._cancelled.set()
 
-    def _check(self, until: float | None) -> None:
+    def plan(self, folder: str, live: Sequence[FileRecord]) -> RewritePlan:
+        """What is to be done for a partition; see `Rewriter.rewrite`."""
+        rules, stores = self._rules, self._stores
+        return RewritePlan(self._layout, folder, tuple(live), self._choice, rules, stores)
+
+    def check(self, until: float | None) -> None:
+        """Whether to go on. Called again and again by who waits for the work.
+
+        Raises:
+            TaskFailedError: It was cancelled, or its time is over.
+        """
         if self._cancelled.is_set():
             raise TaskFailedError("it was given up: its route is left")
         if until is not None and time.monotonic() >= until:

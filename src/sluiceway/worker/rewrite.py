@@ -1,9 +1,10 @@
 """Writes the rows of many small files of a partition into few larger ones.
 
-Runs in a process of its own beside the driver (`worker.rewrite_process`). Memory holds one row
-group at the most, however large the partition is.
+Runs in a process of its own beside the driver (`worker.rewrite_process`), or as a task of Spark.
+Memory holds one row group at the most, however large the partition is.
 """
 
+import time
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,13 +25,14 @@ from sluiceway.sinks.files.reading import count_rows, file_ending, has_footer
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.plan import FileRules
 
 
 @dataclass(frozen=True, slots=True)
 class RewritePlan:
-    """What a rewriting process is told of one partition.
+    """What a rewriting process, or a task, is told of one partition.
 
     Attributes:
         folder: Where the new files are staged: absolute, and it exists.
@@ -56,11 +58,38 @@ class RewriteAnswer:
         files: The new ones.
         cpu_s: CPU seconds of the process for it; the first ones include its start.
         failure: Why there are none.
+        wall_s: Seconds that it took where it was carried out.
     """
 
     files: tuple[FileRecord, ...]
     cpu_s: float
     failure: SluicewayError | None = None
+    wall_s: float = 0.0
+
+
+def carry_out(plan: RewritePlan, told_s: float) -> RewriteAnswer:
+    """Rewrite a partition, of which nothing stays behind; never raises.
+
+    Args:
+        plan: What to do.
+        told_s: CPU seconds of this process that are not its own.
+    """
+    began = time.monotonic()
+    files: tuple[FileRecord, ...] = ()
+    failure: SluicewayError | None = None
+    try:
+        storage, _ = open_storage(plan.layout.table_root, plan.stores)
+        files = rewrite_files(plan, storage)
+        reach("rewrite.done", plan.folder)
+    except SluicewayError as error:
+        files, failure = (), error
+    except Exception as error:  # noqa: BLE001 - the process's boundary: its driver tells it
+        failure = TaskFailedError(
+            f"{type(error).__name__}: {str(error)[:300]}",
+            hint="a bug, or files that this version cannot rewrite; nothing was changed",
+        )
+        files = ()
+    return RewriteAnswer(files, time.process_time() - told_s, failure, time.monotonic() - began)
 
 
 def rewrite_files(plan: RewritePlan, storage: Storage) -> tuple[FileRecord, ...]:

@@ -8,14 +8,7 @@ import os
 import pickle
 import sys
 import threading
-import time
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
-
-from sluiceway.errors import SluicewayError, TaskFailedError
-
-if TYPE_CHECKING:
-    from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan
 
 LENGTH_BYTES = 8
 """Of the length before each message, big end first."""
@@ -38,10 +31,12 @@ def main() -> None:
     plans: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read_plans, args=(plans,), daemon=True).start()
     _begin()
+    from sluiceway.worker.rewrite import carry_out  # noqa: PLC0415 - heavy, as in `_begin`
+
     told_s = 0.0
     while True:
         plan = pickle.loads(plans.get())  # noqa: S301 - from the process that began this one
-        answer = _carry_out(plan, told_s)
+        answer = carry_out(plan, told_s)
         told_s += answer.cpu_s
         answer_to.write(framed(answer))
         answer_to.flush()
@@ -56,32 +51,6 @@ def _begin() -> None:
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
     arm(Role.WORKER)
-
-
-def _carry_out(plan: "RewritePlan", told_s: float) -> "RewriteAnswer":
-    """Rewrite a partition, of which nothing stays behind.
-
-    Args:
-        plan: What to do.
-        told_s: CPU seconds of this process that other answers have told.
-    """
-    from sluiceway.observe.failpoints import reach  # noqa: PLC0415
-    from sluiceway.storage.registry import open_storage  # noqa: PLC0415
-    from sluiceway.worker.rewrite import RewriteAnswer, rewrite_files  # noqa: PLC0415
-
-    try:
-        storage, _ = open_storage(plan.layout.table_root, plan.stores)
-        files = rewrite_files(plan, storage)
-        reach("rewrite.done", plan.folder)
-    except SluicewayError as error:
-        return RewriteAnswer((), time.process_time() - told_s, error)
-    except Exception as error:  # noqa: BLE001 - the process's boundary: its driver tells it
-        bug = TaskFailedError(
-            f"{type(error).__name__}: {str(error)[:300]}",
-            hint="a bug, or files that this version cannot rewrite; nothing was changed",
-        )
-        return RewriteAnswer((), time.process_time() - told_s, bug)
-    return RewriteAnswer(files, time.process_time() - told_s)
 
 
 def _read_plans(plans: "SimpleQueue[bytes]") -> None:

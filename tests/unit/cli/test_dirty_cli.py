@@ -53,7 +53,7 @@ def test_rows_that_a_running_driver_found_dirty_again_are_told_with_its_job_file
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     became = {"read": 5, "written": 5 - dirty, "dirty": dirty}
-    counts = SimpleNamespace(**became, purged=0, filtered=0, skipped=0, late=0)
+    counts = SimpleNamespace(**became, purged=0, filtered=0, skipped=0, late=0, superseded=0)
     lane = SimpleNamespace(kind="replay", lane="a" * 32, counts=counts, rows=5, seq=3)
 
     def done(config: Any, log: Any, request: Any, watch: Any, stderr: Any) -> Any:

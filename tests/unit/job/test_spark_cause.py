@@ -2,7 +2,7 @@
 
 import pytest
 
-from sluiceway.job.spark_runner import _cause
+from sluiceway.job.spark_words import cause_of
 
 JAVA = """An error occurred while calling o87.collectToPython.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 failed 4 times
@@ -27,6 +27,6 @@ Driver stacktrace:
     ],
 )
 def test_cause_ends_with_the_words_of_the_failure(text: str, told: str) -> None:
-    cause = _cause(RuntimeError(text))
+    cause = cause_of(RuntimeError(text))
     assert cause.endswith(told)
     assert ".java:" not in cause

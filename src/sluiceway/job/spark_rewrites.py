@@ -1,0 +1,178 @@
+"""Compaction as Spark jobs beside the epochs', in a pool of their own (ADR 74)."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotDoneError
+from functools import partial
+from itertools import count
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.job.spark_task import ANSWER_SCHEMA, packed_items, rewritten, run_rewrites
+from sluiceway.job.spark_words import cause_of
+from sluiceway.schedule.spare_slots import SpareSlots
+from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan
+
+POOL = "spark.scheduler.pool"
+"""Spark's name of the pool that a thread's jobs belong to."""
+
+MOST_AT_ONCE = 2
+"""Groups of partitions that all routes of a driver together have rewritten at the same time."""
+
+_UPKEEP = "upkeep"
+_WAIT_S = 0.1
+_CANCEL_S = 10.0
+_LEAST_S = 600.0
+_BYTES_PER_S = 1 << 20
+_numbers = count(1)
+
+
+class SparkRewrites:
+    """A `RewriteTasks` of one SparkSession.
+
+    Args:
+        session: Of the epochs.
+        name: Begins the names of its job groups.
+        spare: Slots that epochs leave.
+    """
+
+    def __init__(self, session: SparkSession, name: str, spare: SpareSlots) -> None:
+        self._session = session
+        self._name = name
+        self._spare = spare
+        self._turns = threading.BoundedSemaphore(MOST_AT_ONCE)
+        self._jobs = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="spark-upkeep")
+
+    def usable(self) -> bool:
+        """See `RewriteTasks.usable`."""
+        try:
+            ids: str = self._session.sparkContext._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
+        except (Py4JError, OSError):
+            # The loop is told too, and ends.
+            return False
+        executors = len(ids.split(","))
+        self._spare.seen(executors)
+        return executors > 1
+
+    def run(self, plans: Sequence[RewritePlan], check: Callable[[], None]) -> list[RewriteAnswer]:
+        """See `RewriteTasks.run`."""
+        check()
+        while not self._turns.acquire(timeout=_WAIT_S):
+            check()
+        try:
+            slots = self._spare.take(len(plans), check)
+            try:
+                return self._run(plans, slots, check)
+            finally:
+                self._spare.give_back(slots)
+        finally:
+            self._turns.release()
+
+    def close(self) -> None:
+        """Nothing more is begun; Spark's end is the end of what runs."""
+        self._jobs.shutdown(wait=False, cancel_futures=True)
+
+    def _run(
+        self, plans: Sequence[RewritePlan], slots: int, check: Callable[[], None]
+    ) -> list[RewriteAnswer]:
+        try:
+            return self._job(plans, slots, check)
+        except _JobFailedError as error:
+            if len(plans) == 1:
+                return [RewriteAnswer((), 0.0, TaskFailedError(str(error), hint=_HINT))]
+        # One partition that kills its worker must not keep the others from being compacted.
+        return [self._run([plan], 1, check)[0] for plan in plans]
+
+    def _job(
+        self, plans: Sequence[RewritePlan], slots: int, check: Callable[[], None]
+    ) -> list[RewriteAnswer]:
+        """One Spark job of at most `slots` tasks.
+
+        Raises:
+            _JobFailedError: A task has failed as often as Spark begins it again.
+            TaskFailedError: It was given up.
+        """
+        group = f"{self._name}-upkeep-{next(_numbers)}"
+        shares = dealt([_bytes(plan) for plan in plans], slots)
+        work = self._jobs.submit(self._collect, plans, shares, group)
+        give_up_at = time.monotonic() + longest_s(plans)
+        while True:
+            try:
+                return work.result(_WAIT_S)
+            except NotDoneError:
+                try:
+                    check()
+                    if time.monotonic() >= give_up_at:
+                        raise TaskFailedError(
+                            f"no end after {longest_s(plans):.0f} s on the cluster: given up",
+                            hint="an executor hangs, or the store is slow; nothing was changed",
+                        )
+                except SluicewayError:
+                    self._cancel(group, work)
+                    raise
+            except (Py4JJavaError, PySparkException) as error:
+                raise _JobFailedError(cause_of(error)) from error
+            except (Py4JError, OSError) as error:
+                raise TaskFailedError(f"Spark is gone: {type(error).__name__}") from error
+
+    def _collect(
+        self, plans: Sequence[RewritePlan], shares: Sequence[Sequence[int]], group: str
+    ) -> list[RewriteAnswer]:
+        context, tasks = self._session.sparkContext, len(shares)
+        context.setJobGroup(group, f"{group}: {len(plans)} partitions", interruptOnCancel=True)
+        context.setLocalProperty(POOL, _UPKEEP)
+        work = packed_items([[(number, plans[number]) for number in share] for share in shares])
+        numbers = self._session.range(0, tasks, 1, numPartitions=tasks)
+        rows = numbers.mapInArrow(partial(run_rewrites, work), ANSWER_SCHEMA).collect()
+        found = {int(row.plan): rewritten(bytes(row.answer)) for row in rows}
+        return [found[number] for number in range(len(plans))]
+
+    def _cancel(self, group: str, work: Future[list[RewriteAnswer]]) -> None:
+        """End its tasks; their slots are free for epochs only when they have ended."""
+        try:
+            self._session.sparkContext.cancelJobGroup(group)
+            work.result(_CANCEL_S)
+        except (NotDoneError, Py4JError, PySparkException, OSError):
+            # Cancelled as asked, or Spark is gone; a task that does not end holds a slot longer.
+            return
+
+
+_HINT = "see Spark's log for why the task died; nothing was changed"
+
+
+class _JobFailedError(Exception):
+    """A Spark job of rewriting has failed."""
+
+
+def dealt(sizes: Sequence[int], slots: int) -> list[list[int]]:
+    """Numbers of plans for each task, the largest ones first to whoever has least.
+
+    Args:
+        sizes: Bytes of each plan.
+        slots: Tasks at most.
+
+    Returns:
+        As many shares as there are tasks; none is empty.
+    """
+    shares: list[list[int]] = [[] for _ in range(max(min(slots, len(sizes)), 1))]
+    loads = [0] * len(shares)
+    for number in sorted(range(len(sizes)), key=lambda number: -sizes[number]):
+        task = loads.index(min(loads))
+        shares[task].append(number)
+        # Also an empty file takes its time.
+        loads[task] += sizes[number] + 1
+    return shares
+
+
+def longest_s(plans: Sequence[RewritePlan]) -> float:
+    """Seconds after which an executor that carries out plans is taken for one that hangs."""
+    return _LEAST_S + sum(map(_bytes, plans)) / _BYTES_PER_S
+
+
+def _bytes(plan: RewritePlan) -> int:
+    return sum(int(record.size_bytes) for record in plan.files)

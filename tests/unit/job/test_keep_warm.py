@@ -1,0 +1,99 @@
+"""A standby's Spark is kept ready: it ends Python workers that were idle for a minute."""
+
+import io
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+
+from sluiceway.errors import RunnerLostError
+from sluiceway.job import spark_runner
+from sluiceway.job.spark_runner import SparkRunner
+from sluiceway.observe.log import stderr_log
+
+PATIENCE_S = 60.0
+
+
+class Context:
+    """What a runner asks of a SparkContext."""
+
+    defaultParallelism = 2  # noqa: N815 - Spark's name
+    master = "local[2]"
+
+    def setJobGroup(self, *_: object, **__: object) -> None:  # noqa: N802
+        return
+
+
+class Session:
+    """Counts jobs; `work` is what a job does."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.sparkContext = Context()
+        self.jobs = 0
+        self._work = work
+
+    def range(self, *_: int, numPartitions: int) -> "Session":  # noqa: N803
+        assert numPartitions == 2
+        return self
+
+    def mapInArrow(self, *_: object) -> "Session":  # noqa: N802
+        return self
+
+    def collect(self) -> list[object]:
+        self.jobs += 1
+        self._work()
+        return []
+
+    def stop(self) -> None:
+        return
+
+
+def runner_of(session: Any) -> SparkRunner:
+    return SparkRunner(session, stderr_log(stream=io.StringIO()))
+
+
+def wait_for(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_job_of_imports_runs_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session(lambda: None)
+    runner = runner_of(session)
+    for _ in range(100):
+        runner.keep_warm()
+    wait_for(lambda: session.jobs == 1)
+    runner.keep_warm()
+    assert session.jobs == 1
+    monkeypatch.setattr(spark_runner, "_WARM_EVERY_S", 0.0)
+    runner._warm_due = 0.0
+
+    def warmed() -> bool:
+        runner.keep_warm()
+        return session.jobs >= 3
+
+    wait_for(warmed)
+    runner.close()
+
+
+def test_standby_whose_spark_is_gone_ends() -> None:
+    def die() -> None:
+        raise Py4JNetworkError("gone")
+
+    runner = runner_of(Session(die))
+    runner.keep_warm()
+
+    def told() -> bool:
+        runner._warm_due = 0.0
+        try:
+            runner.keep_warm()
+        except RunnerLostError:
+            return True
+        return False
+
+    wait_for(told)
+    runner.close()
