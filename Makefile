@@ -24,7 +24,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc
-.PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-reuse bench-takeover bench-scale bench-growth
+.PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-reuse bench-takeover bench-scale bench-growth
 .PHONY: flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
 .PHONY: native test-native lock dist clean
 
@@ -58,7 +58,7 @@ test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration
 	@cd tests && ../$(BIN)/python -m tools.durations clear
 	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 test-groups; \
 	  status=$$?; ../$(BIN)/python -m tools.durations; \
-  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm" >&2; exit $$status
+  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm; make test-editor, which needs npm" >&2; exit $$status
 
 test-groups: slow-jobs slow-parts slow-tables slow-routes unit faults-smoke
 
@@ -183,6 +183,10 @@ bench-memory: $(STAMP) ## 20,000 records/s for half an hour: how the memory of t
 
 bench-commit: $(STAMP) ## What a commit costs the driver at 8 and 500 files an epoch, metastore included
 	@$(BIN)/python -m bench.commit_cost
+
+bench-metrics: $(STAMP) ## What metrics cost: one job with and without them, in turn; a record, an epoch, a page: ROUNDS=5
+	@$(BIN)/python -m bench.metrics_pair --small $(or $(SMALL),1000000) --large $(or $(LARGE),4000000) \
+	  --rounds $(or $(ROUNDS),5)
 
 bench-reuse: $(STAMP) ## How often a task keeps its consumer: on local, and on two executors
 	@$(BIN)/python -m bench.consumer_reuse

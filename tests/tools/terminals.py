@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -33,8 +34,7 @@ class Terminal:
             stderr=slave,
             env=environment,
             start_new_session=True,
-            # Keys such as Ctrl-C reach only those whose terminal it is.
-            preexec_fn=lambda: ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509
+            preexec_fn=_at_a_terminal,  # noqa: PLW1509
             cwd=TESTS,
         )
         self.text = ""
@@ -57,6 +57,13 @@ class Terminal:
 
     def type(self, text: str) -> None:
         os.write(self.master, text.encode())
+
+
+def _at_a_terminal() -> None:
+    """Keys such as Ctrl-C reach only those whose terminal it is, and who do not ignore them."""
+    # What a shell starts in the background ignores it, and so would its children.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def plain(text: str) -> str:

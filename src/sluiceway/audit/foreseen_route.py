@@ -41,6 +41,16 @@ class ForeseenRoute:
     layout: LedgerLayout
     fold: Fold
 
+    @property
+    def ledger_place(self) -> str:
+        """Folder of its ledger for people; empty where only the table's catalog knows it."""
+        return LedgerLayout(self.place, self.layout.route).root if self.place else ""
+
+    @property
+    def place(self) -> str:
+        """Folder that the ledger lies below, for people; empty likewise."""
+        return self.table.home_to_be or (self.layout.table_root if self.table.home else "")
+
 
 def foresee_route(config: RouteConfig) -> ForeseenRoute:
     """Look at a route's table and ledger.

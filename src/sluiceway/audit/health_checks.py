@@ -274,24 +274,24 @@ def _route(config: RouteConfig, seen: set[str]) -> Iterator[Finding]:
         )
     else:
         found = "is as the job file says" if route.table.exists else "is created by the first run"
-        place = route.layout.table_root if route.table.home else "where the catalog puts it"
+        place = route.place or "where the catalog puts it"
         yield Finding("table", table, Health.OK, f"{found}: {place}")
     if not route.table.home:
         told = "the catalog says where the table lies once it is created"
         yield Finding("store", table, Health.SKIPPED, told)
         yield from _topics(route)
         return
-    yield _guarded("store", route.layout.table_root, partial(_store, route, seen))
+    yield _guarded("store", route.place, partial(_store, route, seen))
     yield from _topics(route)
 
 
 def _store(route: ForeseenRoute, seen: set[str]) -> Finding:
     """The store tried for real, once a volume, in a folder that is removed."""
-    root = route.layout.table_root
+    root, shown = route.layout.table_root, route.place
     folder = _nearest(route.storage, root)
     volume = f"{type(route.storage).__name__} {route.storage.volume(folder)}"
     if volume in seen:
-        return Finding("store", root, Health.OK, "as the one above")
+        return Finding("store", shown, Health.OK, "as the one above")
     place = f"{folder}/.sluiceway-doctor-{uuid4().hex}"
     route.storage.make_folders(place)
     try:
@@ -305,7 +305,7 @@ def _store(route: ForeseenRoute, seen: set[str]) -> Finding:
         if disk.health is not Health.OK:
             return replace(disk, check="store")
         found = f"{found}; {disk.found}"
-    return Finding("store", root, Health.OK, found)
+    return Finding("store", shown, Health.OK, found)
 
 
 def _nearest(storage: Storage, folder: str) -> str:

@@ -120,7 +120,7 @@ def _changes(route: ForeseenRoute, source: ForeseenSource) -> tuple[Change, ...]
         names = ", ".join(each.name for each in table.state.lacking)
         changes.append(Change(f"add columns: {names}", table.statement))
     if not route.fold.sources:
-        place = route.layout.root if table.home else "a folder beside the table"
+        place = route.ledger_place or "a folder beside the table"
         changes.append(Change(f"begin a ledger in {place}"))
     new = [each for each in source.starts if each.how != COMMITTED]
     if new:

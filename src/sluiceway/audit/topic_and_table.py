@@ -12,7 +12,7 @@ from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.sources.topic_sample import sample_payloads
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 10.0
 
 
 def look_at_topic(bootstrap_servers: str, topic: str, records: int) -> TopicContents:

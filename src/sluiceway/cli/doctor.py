@@ -9,6 +9,7 @@ from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable
 from sluiceway.cli.typed_commands import typed_text
+from sluiceway.cli.waiting import servers_of, told_while_waiting
 from sluiceway.errors import SluicewayError
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def doctor(
 
     spec = load_checked_job(job_file).spec
     found = []
-    for finding in _findings(spec, route):
+    findings, servers = _findings(spec, route), servers_of(spec)
+    while (finding := _next(findings, servers)) is not None:
         found.append(finding)
         if not output.is_document:
             sys.stdout.write(typed_text(_text(finding), str(job_file)))
@@ -55,6 +57,11 @@ def doctor(
         sys.stdout.write(f"\n{len(found)} checks: {len(bad)} bad, {len(warnings)} warnings\n")
     if bad:
         raise typer.Exit(EXIT_UNHEALTHY)
+
+
+def _next(findings: "Iterator[Finding]", servers: str) -> "Finding | None":
+    with told_while_waiting(servers):
+        return next(findings, None)
 
 
 def _findings(spec: "JobSpec", route: str | None) -> "Iterator[Finding]":

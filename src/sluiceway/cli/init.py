@@ -19,6 +19,7 @@ from sluiceway.cli.init_text import (
 from sluiceway.cli.own_command import from_here
 from sluiceway.cli.proposed_columns import propose
 from sluiceway.cli.typed_commands import typed
+from sluiceway.cli.waiting import told_while_waiting
 from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
 
 if TYPE_CHECKING:
@@ -123,10 +124,12 @@ def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
     """The job of what is there now."""
     from sluiceway.audit.topic_and_table import look_at_table, look_at_topic  # noqa: PLC0415
 
-    contents = look_at_topic(asked.brokers, asked.topic, records)
+    with told_while_waiting(f"brokers {asked.brokers}"):
+        contents = look_at_topic(asked.brokers, asked.topic, records)
     usual = f"ods.{_identifier(asked.topic)}"
     target = ask.text("--table", "table, database.table", asked.table, default=usual)
-    found = look_at_table(asked.metastore, target)
+    with told_while_waiting(f"metastore {asked.metastore}"):
+        found = look_at_table(asked.metastore, target)
     job = JobText(
         name=_identifier(asked.topic)[:64],
         bootstrap_servers=asked.brokers,

@@ -12,6 +12,7 @@ import tty
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from textwrap import wrap
 from types import TracebackType
 from typing import Any, Self
 
@@ -151,7 +152,7 @@ class LiveRun:
             thread.join(1.0)
         self._leave()
         for message in list(self._messages)[-_TOLD_AFTER:]:
-            self._out.write(f"{message.at} {message.level:<7} {message.text}\n")
+            self._out.write(_farewell(message, self._console.size.width))
         for text in self._after:
             self._out.write(text + "\n")
         with suppress(OSError):
@@ -267,3 +268,16 @@ def terminal_size(descriptor: int) -> tuple[int, int]:
     except OSError:
         return _USUAL
     return found.columns or _USUAL[0], found.lines or _USUAL[1]
+
+
+def _farewell(message: Message, width: int) -> str:
+    """A message that stays behind on the terminal, broken between words only."""
+    head = f"{message.at} {message.level:<7} "
+    lines = wrap(
+        head + message.text,
+        max(width, 2 * len(head)),
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join([*lines, ""])

@@ -10,6 +10,7 @@ from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
 from sluiceway.cli.typed_commands import typed_text
+from sluiceway.cli.waiting import servers_of, told_while_waiting
 from sluiceway.errors import SluicewayError
 
 if TYPE_CHECKING:
@@ -58,10 +59,11 @@ def plan(
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
-    chosen = job_routes(spec, stderr_log(level="warning"))
-    if route is not None:
-        chosen = (pick_route(chosen, route),)
-    found = look_at_each(chosen, lambda config: foresee_run(config, records), output)
+    with told_while_waiting(servers_of(spec)):
+        chosen = job_routes(spec, stderr_log(level="warning"))
+        if route is not None:
+            chosen = (pick_route(chosen, route),)
+        found = look_at_each(chosen, lambda config: foresee_run(config, records), output)
     runs = [each for each in found if not isinstance(each, SluicewayError)]
     changes = sum(len(each.changes) for each in runs)
     specs = {each.route: each for each in spec.routes}

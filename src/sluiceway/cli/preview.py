@@ -12,6 +12,7 @@ import typer
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
+from sluiceway.cli.waiting import servers_of, told_while_waiting
 
 if TYPE_CHECKING:
     from sluiceway.audit.row_preview import Preview, PreviewDirty
@@ -69,13 +70,14 @@ def preview(
     from sluiceway.observe.log import stderr_log  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
-    config = pick_route(routes_without_brokers(spec, stderr_log(level="warning"), route), route)
-    foreseen = foresee_route(config)
-    source = foresee_source(foreseen)
-    if source.problems:
-        raise source.problems[0]
     choose = {Which.NEWEST: newest_splits, Which.NEXT: next_splits, Which.OLDEST: oldest_splits}
-    found = preview_rows(foreseen, choose[which](source.starts, records))
+    with told_while_waiting(servers_of(spec)):
+        config = pick_route(routes_without_brokers(spec, stderr_log(level="warning"), route), route)
+        foreseen = foresee_route(config)
+        source = foresee_source(foreseen)
+        if source.problems:
+            raise source.problems[0]
+        found = preview_rows(foreseen, choose[which](source.starts, records))
     if output.is_document:
         print_document(_as_document(config.route, found, exists=foreseen.table.exists), output)
         return

@@ -8,12 +8,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from sluiceway.errors import DirtyLimitError
-from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.records import Body, DataRecord, EpochRecord
 from sluiceway.types.dirty import by_reason
 from sluiceway.worker.plan import DirtySample, TaskResult
+
+if TYPE_CHECKING:
+    # Limits are read with every job file, logs are not.
+    from sluiceway.ledger.log import LedgerLog
 
 PREPARED_AT = "prepared_at"
 """Key of a record's `timings_ms`: when it was prepared, milliseconds since 1970."""
@@ -100,7 +104,7 @@ class DirtyWatch:
     _epochs: deque[_Epoch] = field(default_factory=deque)
 
     @classmethod
-    def recalled(cls, limits: DirtyLimits, log: LedgerLog, next_seq: int) -> "DirtyWatch":
+    def recalled(cls, limits: DirtyLimits, log: "LedgerLog", next_seq: int) -> "DirtyWatch":
         """A watch with the window that the ledger tells of. Called at START, after fencing.
 
         Raises:
@@ -111,7 +115,7 @@ class DirtyWatch:
         watch.recall(log, next_seq)
         return watch
 
-    def recall(self, log: LedgerLog, next_seq: int) -> None:
+    def recall(self, log: "LedgerLog", next_seq: int) -> None:
         """Read the window back from the ledger.
 
         Args:

@@ -3,14 +3,18 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sluiceway.errors import TableMismatchError
-from sluiceway.ledger.follower import Follower
-from sluiceway.ledger.log import LedgerLog
-from sluiceway.observe.log import Log
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.types.evolution import Columns
 from sluiceway.types.schema import Field, Schema
+
+if TYPE_CHECKING:
+    # Every command reads this module, few of them read a log.
+    from sluiceway.ledger.follower import Follower
+    from sluiceway.ledger.log import LedgerLog
+    from sluiceway.observe.log import Log
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +147,9 @@ class FollowedRoute:
 
     name: str
     ledger: str
-    log: LedgerLog
+    log: "LedgerLog"
     state: TableState
-    events: Log
+    events: "Log"
     published_through: int
     effects_through: int
     note_effects: Callable[[int], None]
@@ -176,7 +180,7 @@ class TableSink(ABC):
             MetastoreUnavailableError: The catalog does not answer.
         """
 
-    def followers(self, route: FollowedRoute) -> tuple[Follower, ...]:
+    def followers(self, route: FollowedRoute) -> "tuple[Follower, ...]":
         """What makes the table equal to the log, as followers of their own.
 
         Called once at each START of the route, when its ledger is held and before anything is

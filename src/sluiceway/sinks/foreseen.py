@@ -16,6 +16,8 @@ class ForeseenTable:
         state: What the route would make of it.
         exists: Whether it is there.
         statement: That would make the table, or the columns that it lacks; empty when it is whole.
+        home_to_be: The same folder for people, where a part of its name is known only once the
+            table is created, as `/wh/_sluiceway/orders-<uuid>`; empty where `home` is true.
     """
 
     name: str
@@ -23,3 +25,9 @@ class ForeseenTable:
     state: TableState
     exists: bool
     statement: str
+    home_to_be: str = ""
+
+    @property
+    def shown_home(self) -> str:
+        """Folder of the ledger, as it is told to people."""
+        return self.home_to_be or self.home

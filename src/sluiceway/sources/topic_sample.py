@@ -9,7 +9,7 @@ from sluiceway.errors import SourceUnavailableError
 from sluiceway.sources.contract import LogBounds, SourceBatch, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess, open_client, open_reader
 
-_REQUEST_TIMEOUT_S = 30.0
+_REQUEST_TIMEOUT_S = 10.0
 _READ_TIMEOUT_S = 1.0
 _LONGEST_S = 120.0
 

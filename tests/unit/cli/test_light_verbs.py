@@ -13,11 +13,15 @@ CLIENTS = {
     "structlog",
 }
 ARROW = {"pyarrow", "numpy"}
+# Whole modules: what reads a ledger, and what writes Parquet.
+PARTS = {"sluiceway.ledger.log", "sluiceway.ledger.fold", "sluiceway.ledger.snapshot"} | {
+    *("sluiceway.sinks.files.parquet_file", "pyarrow.parquet", "sluiceway.observe.log"),
+}
 SCRIPT = """\
 import sys
 from sluiceway.cli.app import run_command
 code = run_command(sys.argv[1:])
-print(sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+print(sorted({name.partition(".")[0] for name in sys.modules} | {*sys.modules}), file=sys.stderr)
 sys.exit(code)
 """
 
@@ -25,7 +29,7 @@ sys.exit(code)
 @pytest.mark.parametrize(
     ("args", "heavy"),
     [
-        (("validate", EXAMPLE), CLIENTS),
+        (("validate", EXAMPLE), CLIENTS | PARTS),
         (("schema",), CLIENTS | ARROW),
         (("explain", "SW455"), CLIENTS | ARROW),
         (("completion", "bash"), CLIENTS | ARROW),

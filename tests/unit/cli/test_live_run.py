@@ -3,6 +3,8 @@
 import signal
 import termios
 
+from sluiceway.cli.live_run import _farewell
+from sluiceway.cli.live_screen import Message
 from tools.terminals import plain, terminal
 
 _PROGRAM = """
@@ -72,3 +74,12 @@ def test_screen_follows_the_size_of_the_terminal() -> None:
             if widest <= 60:
                 break
         assert 0 < widest <= 60
+
+
+def test_message_that_stays_is_broken_between_words_and_no_command_is() -> None:
+    text = "Rows dirty: not_integral took_ms 50; `sluiceway dirty show /a/long-name/job.yaml` shows"
+    lines = _farewell(Message("04:37:28", "warning", text), 50).splitlines()
+    assert lines[0] == "04:37:28 warning Rows dirty: not_integral took_ms"
+    assert max(map(len, lines)) <= 50
+    assert [word for line in lines for word in line.split()][2:] == text.split()
+    assert all(line.startswith(" " * 17) for line in lines[1:])

@@ -1,5 +1,8 @@
 """What the library raises at once, without an answer of a broker, is an error of our own tree."""
 
+import gc
+import socket
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -69,3 +72,28 @@ def test_reason_of_a_lost_connection_is_kept_when_all_brokers_are_down() -> None
     trouble(KafkaError(KafkaError._TRANSPORT, "connection refused"))
     trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
     assert trouble.connection == "connection refused"
+
+
+@pytest.mark.parametrize("call", [lambda c: c.discover(["t"]), lambda c: c.list_topics()])
+def test_brokers_of_which_none_takes_a_connection_are_told_within_two_seconds(
+    call: Callable[[KafkaSourceClient], object],
+) -> None:
+    client = KafkaSourceClient(_NOWHERE, {"log_level": "0"}, 20.0)
+    began_s = time.monotonic()
+    with pytest.raises(SourceUnavailableError, match=r"no broker takes a connection: .*refused"):
+        call(client)
+    assert time.monotonic() - began_s < 4.0
+    # Nothing is under way any more that the process would wait for at its end.
+    client.close()
+    del client
+    gc.collect()
+    assert time.monotonic() - began_s < 6.0
+
+
+def test_brokers_that_take_connections_and_say_nothing_are_told_in_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        where = f"127.0.0.1:{frozen.getsockname()[1]}"
+        client = KafkaSourceClient(where, {"log_level": "0"}, 1.0)
+        with pytest.raises(SourceUnavailableError, match="no broker answers") as caught:
+            client.discover(["t"])
+    assert "security.protocol" in caught.value.hint

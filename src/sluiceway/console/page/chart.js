@@ -10,10 +10,11 @@ const GAP = 30_000;
 export const MOST_LINES = 6;
 
 // Args: title; times, in milliseconds; lines, [{name, colour, values}] as long as times; now;
-// write, makes text of a value.
-export function chart({ title, times, lines, now, write }) {
+// write, makes text of a value; least, what the scale reaches when all values are smaller, so that
+// no two of its marks read alike.
+export function chart({ title, times, lines, now, write, least }) {
   const node = h("figure", { class: "chart", "data-key": title });
-  node.draw = (place) => draw(place, { title, times, lines, now, write });
+  node.draw = (place) => draw(place, { title, times, lines, now, write, least });
   // It has no width before it is in the document; where one like it is there, that one draws.
   queueMicrotask(() => node.isConnected && node.draw(node));
   return node;
@@ -29,11 +30,11 @@ function draw(place, data) {
 }
 
 function paint(place) {
-  const { title, times, lines, now, write } = place.data;
+  const { title, times, lines, now, write, least } = place.data;
   const width = Math.max(260, place.clientWidth - 28);
   const first = now - HOUR;
   const x = (at) => LEFT + ((at - first) / HOUR) * (width - LEFT - RIGHT);
-  const top = niceTop(lines);
+  const top = niceTop(lines, least);
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
   const shown = times.map((at, index) => [at, index]).filter(([at]) => at >= first);
   const latest = shown.at(-1);
@@ -90,11 +91,10 @@ function paint(place) {
       h("li", {}, h("i", { class: `key k${line.colour}`, "aria-hidden": "true" }), line.name, h("b", {}, value === null || value === undefined ? "–" : write(value))))));
 }
 
-function niceTop(lines) {
-  const most = Math.max(0, ...lines.flatMap((line) => line.values.filter((value) => value !== null)));
-  if (most <= 0) return 1;
+function niceTop(lines, least) {
+  const most = Math.max(least, ...lines.flatMap((line) => line.values.filter((value) => value !== null)));
   const scale = 10 ** Math.floor(Math.log10(most));
-  return [1, 2, 4, 5, 8, 10].map((step) => step * scale).find((step) => step >= most);
+  return [1, 2, 4, 6, 8, 10].map((step) => step * scale).find((step) => step >= most);
 }
 
 function pathOf(line, shown, x, y) {
@@ -106,7 +106,9 @@ function pathOf(line, shown, x, y) {
       before = null;
       continue;
     }
-    path += `${before === null || at - before > GAP ? "M" : "L"}${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+    const point = `${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+    // A line of no length is drawn as a dot: the first value is seen at once.
+    path += before === null || at - before > GAP ? `M${point}h0` : `L${point}`;
     before = at;
   }
   return path;

@@ -63,12 +63,12 @@ function reports(routes) {
 
 function charts(history, now) {
   const times = history.at_ms;
-  const one = (title, series, write) => chart({ title, times, lines: linesOf(history, series), now, write });
+  const one = (title, series, write, least) => chart({ title, times, lines: linesOf(history, series), now, write, least });
   return h("section", { class: "charts", "data-key": "charts", "aria-label": "The last hour" },
-    one("Rows a second", "rows_per_s", rate),
-    one("Records that wait", "lag_records", compact),
-    one("Behind", "lag_ms", span),
-    one("Dirty rows a second", "dirty_rows_per_s", rate));
+    one("Rows a second", "rows_per_s", rate, 2),
+    one("Records that wait", "lag_records", compact, 2),
+    one("Behind", "lag_ms", span, 2000),
+    one("Dirty rows a second", "dirty_rows_per_s", rate, 0.2));
 }
 
 function beside(job, again) {

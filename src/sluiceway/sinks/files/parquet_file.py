@@ -20,6 +20,7 @@ from sluiceway.sinks.files.contract import (
     WrittenFile,
 )
 from sluiceway.sinks.files.field_ids import FIELD_IDS, INSTANTS, with_field_ids
+from sluiceway.sinks.files.parquet_settings import MICROS, TIMESTAMPS
 from sluiceway.storage.contract import StagedWriter
 
 ROW_GROUP_BYTES = 64 << 20
@@ -27,9 +28,6 @@ _ZSTD_LEVEL = 1
 _SAMPLE_ROWS = 2_000
 # Fewer rows say too little for the files behind them.
 _FEW_ROWS = 50
-TIMESTAMPS = "timestamps"
-INT96 = "int96"
-MICROS = "micros"
 # Above this share of distinct values a dictionary is built only to be given up.
 _DICTIONARY_SHARE = 0.5
 

@@ -22,7 +22,7 @@ from sluiceway.sinks.contract import (
     TableSink,
     TableState,
 )
-from sluiceway.sinks.files.parquet_file import INT96, MICROS
+from sluiceway.sinks.files.parquet_settings import INT96, MICROS
 from sluiceway.sinks.foreseen import ForeseenTable
 from sluiceway.sinks.hive.catalogs import open_catalog
 from sluiceway.sinks.hive.ddl import add_columns_statement, create_statement

@@ -15,7 +15,7 @@ from sluiceway.sinks.files.avro_schema import SCHEMA_LITERAL, SCHEMA_URL, TABLE_
 from sluiceway.sinks.files.contract import FileChoice, FileFormat
 from sluiceway.sinks.files.csv_format import CSV_SETTINGS
 from sluiceway.sinks.files.hive_text import ESCAPE_DELIM, TEXT_SETTINGS
-from sluiceway.sinks.files.parquet_file import INT96, TIMESTAMPS
+from sluiceway.sinks.files.parquet_settings import INT96, TIMESTAMPS
 from sluiceway.sinks.files.type_check import format_problem
 from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.spec.file_formats import COMPRESSIONS, compression_problem

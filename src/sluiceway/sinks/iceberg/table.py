@@ -60,6 +60,7 @@ from sluiceway.sinks.iceberg.table_checks import (
     check_ledger_place,
     check_writable,
     column_problems,
+    ledger_place,
     table_warnings,
 )
 from sluiceway.sinks.lake_options import LakeOptions
@@ -68,8 +69,6 @@ from sluiceway.storage.registry import open_storage
 from sluiceway.types.row_kinds import KIND_COLUMN, KIND_FIELD_ID
 from sluiceway.types.schema import Field, Schema, StringType
 
-_SYSTEM_FOLDER = "_sluiceway"
-_UUID_DIGITS = 8
 _UNKNOWN_PLACE = "file:///table"
 _TRIES = 5
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "uncompressed": "none"}
@@ -206,8 +205,16 @@ class IcebergTableSink(TableSink):
             location=self._options.location,
             properties=more.properties,
         )
-        home = state.identity.home if place else ""
-        return ForeseenTable(self._where, home, state, exists=False, statement=statement)
+        return ForeseenTable(
+            self._where,
+            state.identity.home if place else "",
+            state,
+            exists=False,
+            statement=statement,
+            home_to_be=ledger_place(place.rstrip("/"), "<uuid>", self._lake.ledger)
+            if place
+            else "",
+        )
 
     def _place_to_be(self) -> str:
         """Where pyiceberg's own catalogs put a table; empty where a server decides."""
@@ -451,16 +458,10 @@ class IcebergTableSink(TableSink):
             created_at_s=0,
             location=location,
             uuid=str(metadata.table_uuid),
-            ledger_place=self._ledger_place(location, str(metadata.table_uuid)),
+            ledger_place=ledger_place(location, str(metadata.table_uuid), self._lake.ledger),
         )
         check_ledger_place(identity.ledger_place, location, named=self._lake.ledger is not None)
         return identity
-
-    def _ledger_place(self, location: str, uuid: str) -> str:
-        if self._lake.ledger is not None:
-            return self._lake.ledger.rstrip("/")
-        parent, _, last = location.rpartition("/")
-        return f"{parent}/{_SYSTEM_FOLDER}/{last}-{uuid[:_UUID_DIGITS]}"
 
     def _schema(self, metadata: TableMetadata) -> Schema:
         """Columns of the files, without those that the route makes for its partitions."""

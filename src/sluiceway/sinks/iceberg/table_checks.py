@@ -12,6 +12,8 @@ from sluiceway.types.schema import Field
 
 _VERSION = 2
 _MANY_SNAPSHOTS = 1_000
+_SYSTEM_FOLDER = "_sluiceway"
+_UUID_DIGITS = 8
 
 
 def check_writable(metadata: TableMetadata, where: str) -> None:
@@ -74,6 +76,20 @@ def table_warnings(
     if metadata.schema().identifier_field_ids and not keyed:
         found.append(f"{where} has identifier fields; rows are appended, never replaced")
     return tuple(found)
+
+
+def ledger_place(location: str, uuid: str, named: str | None) -> str:
+    """Folder of a table's ledger: beside the table, so that clean-ups of others leave it alone.
+
+    Args:
+        location: Of the table, without a trailing slash.
+        uuid: Of the table; what stands for one that its catalog has yet to give.
+        named: What the job file says; None leaves it to the name of the table.
+    """
+    if named is not None:
+        return named.rstrip("/")
+    parent, _, last = location.rpartition("/")
+    return f"{parent}/{_SYSTEM_FOLDER}/{last}-{uuid[:_UUID_DIGITS]}"
 
 
 def check_ledger_place(place: str, location: str, *, named: bool) -> None:

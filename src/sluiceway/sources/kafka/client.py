@@ -35,6 +35,8 @@ from sluiceway.sources.kafka.failures import (
     kafka_error,
     login_refused,
     request_failure,
+    silent,
+    unreachable,
 )
 from sluiceway.sources.kafka.group_offsets import GroupReporter, group_offsets
 from sluiceway.sources.kafka.leader_bounds import Answers, LeaderBounds
@@ -43,6 +45,8 @@ from sluiceway.sources.kafka.settings import admin_settings
 _WAIT_STEP_S: Final = 0.05
 # The library's own time-out comes first; this is for a library that does not keep it.
 _GRACE_S: Final = 1.0
+# All brokers are tried a few times in it; a request is not taken back, also not by `close`.
+_FIRST_CONTACT_S: Final = 1.0
 _REPORT_TIMEOUT_S: Final = 5.0
 _SILENT_SHARE: Final = 0.25
 _NO_LEADER: Final = -1
@@ -52,6 +56,7 @@ _BOUNDS: Final = (
     (OffsetSpec.latest, IsolationLevel.READ_COMMITTED),
     (OffsetSpec.latest, IsolationLevel.READ_UNCOMMITTED),
 )
+_NOT_MET: Final = frozenset({"_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE"})
 _NO_SUCH_TOPIC: Final = frozenset({"UNKNOWN_TOPIC_OR_PART", "TOPIC_EXCEPTION", "_UNKNOWN_TOPIC"})
 
 
@@ -94,11 +99,15 @@ class KafkaSourceClient(SourceClient):
         """
         wanted = sorted(set(topics))
         try:
+            self._meet(self._timeout_s / 2)
             return self._describe(wanted, self._timeout_s / 2)
         except SourceUnavailableError:
+            if self._is_unreachable():
+                raise
             # The library asks the broker that it asked last, also when that one is silent.
             self._open_admin()
             self._admin = self._connected()
+            self._meet(self._timeout_s / 2)
             return self._describe(wanted, self._timeout_s / 2)
 
     def _describe(self, wanted: Sequence[str], timeout_s: float) -> tuple[DiscoveredPartition, ...]:
@@ -312,6 +321,27 @@ class KafkaSourceClient(SourceClient):
         except KafkaException as failure:
             raise request_failure(kafka_error(failure), self._trouble, self._where) from failure
 
+    def _is_unreachable(self) -> bool:
+        """Whether each broker was tried, and none has ever answered this client."""
+        return self._trouble.all_down and not self._answered
+
+    def _meet(self, timeout_s: float) -> None:
+        """Wait for a client's first answer, no longer than it takes to try each broker."""
+        deadline_s = time.monotonic() + timeout_s
+        while not self._answered:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                raise silent(self._trouble, self._where)
+            patience_s = min(_FIRST_CONTACT_S, max(_WAIT_STEP_S, left_s))
+            first = self._open_admin().describe_cluster(request_timeout=patience_s)
+            self._wait([first], patience_s)
+            failure = first.exception(timeout=0) if first.done() else None
+            if first.done() and not _is_late(failure):
+                # Also a refusal comes from a broker; what is asked next tells it in its words.
+                return
+            if self._is_unreachable():
+                raise unreachable(self._trouble, self._where)
+
     def _wait(self, answers: Iterable[Future[Any]], timeout_s: float) -> None:
         """Wait for all answers, no longer than needed to know that there will be none."""
         admin = self._open_admin()
@@ -362,10 +392,17 @@ class KafkaSourceClient(SourceClient):
         return f"did you mean {' or '.join(alike)}?" if alike else ""
 
     def _topic_names(self) -> list[str]:
+        admin = self._open_admin()
         with self._asking("kafka.list_topics", self._where):
-            names = list(self._open_admin().list_topics(timeout=self._timeout_s).topics)
+            # The list is asked for in one call, which tells nothing until its time is over.
+            self._meet(self._timeout_s)
+            names = list(admin.list_topics(timeout=self._timeout_s).topics)
         self._answered = True
         return names
+
+
+def _is_late(failure: BaseException | None) -> bool:
+    return isinstance(failure, KafkaException) and kafka_error(failure).name() in _NOT_MET
 
 
 def _is_missing(answer: Future[Any]) -> bool:

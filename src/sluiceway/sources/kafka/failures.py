@@ -57,17 +57,21 @@ class BrokerTrouble:
     Attributes:
         login: The last refused login or TLS handshake; empty when there was none.
         connection: The last failed connection; empty when there was none.
+        all_down: Whether no broker took a connection, each of them tried.
     """
 
     login: str = ""
     connection: str = ""
+    all_down: bool = False
 
     def __call__(self, error: KafkaError) -> None:
         """Take one error. Called by the library, from any of its threads."""
         LIBRARY_LOG.debug("broker_trouble", extra={"error": error.name(), "reason": error.str()})
         if error.name() in _REFUSED_LOGIN:
             self.login = error.str()
-        elif error.name() != "_ALL_BROKERS_DOWN" or not self.connection:
+            return
+        self.all_down = self.all_down or error.name() == "_ALL_BROKERS_DOWN"
+        if error.name() != "_ALL_BROKERS_DOWN" or not self.connection:
             # That all are down only follows from why the last one is.
             self.connection = error.str()
 
@@ -75,6 +79,7 @@ class BrokerTrouble:
         """Forget it: a broker answered."""
         self.login = ""
         self.connection = ""
+        self.all_down = False
 
 
 def kafka_error(failure: KafkaException) -> KafkaError:
@@ -115,6 +120,26 @@ def not_allowed(error: KafkaError, where: str) -> UnhealthyEnvironmentError:
         f"the broker refused it: {error.name()}",
         where=where,
         hint="give the user Read and Describe on the topic, and Read on the reported group",
+    )
+
+
+def unreachable(trouble: BrokerTrouble, where: str) -> SourceUnavailableError:
+    """Build the error for brokers of which none has ever taken a connection."""
+    return SourceUnavailableError(
+        f"no broker takes a connection: {trouble.connection}",
+        where=where,
+        hint="start them, or correct the bootstrap servers; a firewall may be between",
+    )
+
+
+def silent(trouble: BrokerTrouble, where: str) -> SourceUnavailableError:
+    """Build the error for brokers of which none has ever answered."""
+    if trouble.connection:
+        return SourceUnavailableError(f"no broker answers: {trouble.connection}", where=where)
+    return SourceUnavailableError(
+        "no broker answers, though a connection is taken or nothing refuses one",
+        where=where,
+        hint="is it Kafka that listens there, with this security.protocol? Is a firewall between?",
     )
 
 
