@@ -27,13 +27,27 @@ class TopicWriter:
         self._producer = Producer(self._settings)
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
         self._transactions: Producer | None = None
+        self._known: set[tuple[str, int]] = set()
 
     def write(self, topic: str, values: Iterable[bytes | None], *, partition: int = 0) -> None:
-        """Append rows without a key."""
+        """Append rows without a key; waits for a partition that was just made."""
+        self._meet(topic, partition)
         for value in values:
             self._producer.produce(topic, value, partition=partition)
             self._producer.poll(0)
         _flush(self._producer)
+
+    def _meet(self, topic: str, partition: int) -> None:
+        """A broker may not know yet what its controller has just made."""
+        until = time.monotonic() + _FLUSH_TIMEOUT_S
+        while partition and (topic, partition) not in self._known:
+            found = self._producer.list_topics(topic, timeout=_FLUSH_TIMEOUT_S).topics[topic]
+            self._known.update((topic, number) for number in found.partitions)
+            if (topic, partition) in self._known:
+                return
+            if time.monotonic() > until:
+                raise TimeoutError(f"{topic} has no partition {partition}")
+            time.sleep(0.1)
 
     def write_keyed(
         self, topic: str, rows: Iterable[tuple[bytes, bytes | None]], *, partition: int = 0
