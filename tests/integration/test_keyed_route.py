@@ -6,18 +6,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from sluiceway.audit.open_table import open_place
-from sluiceway.config.compile import compile_routes
-from sluiceway.errors import NotInThisVersionError
-from sluiceway.ledger.log import LedgerLog
-from sluiceway.observe.log import stderr_log
-from sluiceway.operate.replay import carry_out
-from sluiceway.spec.loader import load_job
-from sluiceway.upkeep.requests import LaneRequest
 from tools.change_source import KEYED_COLUMNS, ChangeSource, tell
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import LakeJob, write_lake_job
-from tools.topic_writer import TopicWriter
 
 MakeJob = Callable[..., tuple[LakeJob, str]]
 
@@ -102,17 +93,3 @@ def test_partitions_that_are_new_are_read_behind_the_old_ones(
     tell(bootstrap_servers, topic, {0: old + new[0]})
     job.catch_up()
     assert found(job) == source.wanted()
-
-
-def test_a_dirty_row_cannot_be_replayed_over_a_newer_one(
-    make_job: MakeJob, writer: TopicWriter
-) -> None:
-    job, topic = make_job(partitions=1)
-    writer.write(topic, [b'{"op":"c","before":null,"after":{"id":1}}'])
-    job.catch_up()
-    (config,) = compile_routes(load_job(job.path).spec).routes
-    place = open_place(config)
-    ledger = LedgerLog(place.storage, place.layout)
-    request = LaneRequest(1, "l", "replay", "me", "", ())
-    with pytest.raises(NotInThisVersionError, match="older change"):
-        carry_out(config, ledger, request, lambda *_: None, stderr_log(level="error"))
