@@ -15,6 +15,7 @@ from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.offset_sum import offset_sum
 from sluiceway.ledger.records import RowCounts
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
+from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sources.contract import Split
 from sluiceway.sources.kafka import log_cuts
 from sluiceway.sources.kafka.log_cuts import LogCut
@@ -291,9 +292,15 @@ def _lane_result(split: Split, end: int) -> SplitResult:
 
 
 def run_lane_task(
-    cluster: Cluster, plan: TaskPlan, storage: Storage, paths: Sequence[str]
+    cluster: Cluster,
+    plan: TaskPlan,
+    storage: Storage,
+    paths: Sequence[str],
+    judge: ChangeJudge | None,
 ) -> TaskResult:
     """One epoch of a replay, in the driver; the deadline comes somewhere."""
+    # No table of this world has a key.
+    assert judge is None
     rng = cluster.scheduler.rng
     files: Any = StagedFiles(storage, plan, None)
     counts = dict.fromkeys((CLEAN, DIRTY), 0)

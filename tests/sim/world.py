@@ -502,7 +502,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (short_driver, "open_source", _open_source),
     (short_driver, "is_alive", _is_alive),
     (FollowerRunner, "_turn", _watched_turn),
-    (lanes, "run_lane_task", lambda *asked: run_lane_task(_world(), *asked)),
+    (lanes, "run_lane_task", lambda *asked, judge: run_lane_task(_world(), *asked, judge)),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
