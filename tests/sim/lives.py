@@ -18,6 +18,8 @@ _TOLD = {
     "lane_committed": "LANE_DATA",
 }
 
+_MISFITS = ("TypeError", "AttributeError", "NameError")
+
 
 class SimLog:
     """Takes log lines into the trace, and halts to the world."""
@@ -45,6 +47,9 @@ class SimLog:
         self.debug(event, **fields)
         if event == "old_records_damaged":
             # Nobody damages records here but the product.
+            self._life.halts.append((str(fields["code"]), str(fields["error"])))
+        if event == "lane_waits" and str(fields["error"]).startswith(_MISFITS):
+            # It waits and tries again; a substitute that does not fit would never be seen.
             self._life.halts.append((str(fields["code"]), str(fields["error"])))
 
     def info(self, event: str, **fields: object) -> None:

@@ -56,6 +56,7 @@ from sluiceway.observe.steps import Step
 from sluiceway.operate import replay, reset_offsets, short_driver
 from sluiceway.route import background, route_plan, route_session, takeover
 from sluiceway.schedule import pieces, runner, steady_clock
+from sluiceway.sinks.change_judge import ChangeJudge
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split
@@ -75,7 +76,7 @@ from sluiceway.upkeep import (
 )
 from sluiceway.upkeep.desk import RouteDesk
 from sluiceway.worker import answers, staged_files
-from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule, TaskResult
+from sluiceway.worker.plan import LatePolicy, LateRule, PartitionRule, TaskPlan, TaskResult
 
 if TYPE_CHECKING:
     from sluiceway.observe.log import Log
@@ -462,6 +463,12 @@ def _check_staged(storage: Storage, *asked: Any) -> None:
     _world().weather.refuse()
 
 
+def _run_lane_task(
+    plan: TaskPlan, storage: Storage, paths: Sequence[str], *, judge: ChangeJudge | None
+) -> TaskResult:
+    return run_lane_task(_world(), plan, storage, paths, judge)
+
+
 def _no_problem(*arguments: object) -> None:
     """Types of columns are not simulated."""
     del arguments
@@ -502,7 +509,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (short_driver, "open_source", _open_source),
     (short_driver, "is_alive", _is_alive),
     (FollowerRunner, "_turn", _watched_turn),
-    (lanes, "run_lane_task", lambda *asked, judge: run_lane_task(_world(), *asked, judge)),
+    (lanes, "run_lane_task", _run_lane_task),
     (lanes, "check_staged_files", _check_staged),
     (route_plan, "row_problem", _no_problem),
     (route_session, "check_staged_files", _check_staged),
