@@ -7,6 +7,7 @@ from typing import cast
 
 from sim.scheduler import Process
 from sim.tasks import SimRunner
+from sluiceway.errors import TaskFailedError
 from sluiceway.job.stop import StopSignal
 
 _TOLD = {
@@ -17,8 +18,6 @@ _TOLD = {
     "lane_opened": "LANE",
     "lane_committed": "LANE_DATA",
 }
-
-_MISFITS = ("TypeError", "AttributeError", "NameError")
 
 
 class SimLog:
@@ -45,11 +44,10 @@ class SimLog:
 
     def warning(self, event: str, **fields: object) -> None:
         self.debug(event, **fields)
-        if event == "old_records_damaged":
-            # Nobody damages records here but the product.
-            self._life.halts.append((str(fields["code"]), str(fields["error"])))
-        if event == "lane_waits" and str(fields["error"]).startswith(_MISFITS):
-            # It waits and tries again; a substitute that does not fit would never be seen.
+        # Nobody damages records here but the product. The weather has codes of its own: a replay
+        # that waits with this one met a bug, or a substitute that does not fit.
+        is_bug = event == "lane_waits" and fields["code"] == TaskFailedError.code
+        if event == "old_records_damaged" or is_bug:
             self._life.halts.append((str(fields["code"]), str(fields["error"])))
 
     def info(self, event: str, **fields: object) -> None:
