@@ -21,11 +21,11 @@ from sluiceway.lab.jars import default_cache_folder
 from sluiceway.lab.kafka import KafkaServer
 from sluiceway.lab.ports import LOOPBACK, pick_free_ports
 from sluiceway.lab.server import ServerSite
+from tools.keytool import STORE_PASSWORD, Keytool
 from tools.route_faults import wait_until
 
 USER: Final = "reader"
 PASSWORD: Final = "of-this-test-only-7c1f"  # noqa: S105 - opens nothing but this broker
-_STORE_PASSWORD: Final = "of-stores-only-52ab"  # noqa: S105 - opens nothing but this broker
 _JAAS: Final = {
     "login": "listener.name.sasl_ssl",
     "module": "sasl.jaas.config=org.apache.kafka.common.security",
@@ -94,7 +94,7 @@ class GuardedBroker:
             "security.protocol": "SSL",
             "ssl.ca.location": str(self.authority),
             "ssl.keystore.location": str(certificate or self.certificate),
-            "ssl.keystore.password": _STORE_PASSWORD,
+            "ssl.keystore.password": STORE_PASSWORD,
         }
 
 
@@ -146,7 +146,7 @@ def _guard(settings: Path, site: ServerSite) -> None:
         text
         + _GUARDED.format(
             folder=site.folder,
-            store_password=_STORE_PASSWORD,
+            store_password=STORE_PASSWORD,
             **_JAAS,
             user=USER,
             password=PASSWORD,
@@ -163,62 +163,10 @@ def _add_user(servers: str) -> None:
 
 def _make_certificates(folder: Path, java: JavaHome) -> None:
     """An authority that the broker trusts and one that it does not; a certificate of each."""
-    keytool = _Keytool(java, folder)
+    keytool = Keytool(java, folder)
     keytool.authority("authority")
     keytool.authority("stranger")
     keytool.trust("trusted", "authority")
     keytool.signed("broker", "authority")
     keytool.signed("client", "authority")
     keytool.signed("foreign", "stranger")
-
-
-class _Keytool:
-    """Java's own tool for keys, which is there wherever the broker runs."""
-
-    def __init__(self, java: JavaHome, folder: Path) -> None:
-        self._program = java.path / "bin" / "keytool"
-        self._folder = folder
-
-    def authority(self, name: str) -> None:
-        """Make an authority, `name.p12`, and its certificate, `name.pem`."""
-        self._make_key(name, "bc:critical=ca:true")
-        pem = self._run("-exportcert", "-rfc", *self._store(name), "-alias", name)
-        (self._folder / f"{name}.pem").write_bytes(pem)
-
-    def trust(self, name: str, authority: str) -> None:
-        """Make a store that trusts an authority."""
-        self._import(name, authority, f"{authority}.pem")
-
-    def signed(self, name: str, authority: str) -> None:
-        """Make a key in `name.p12` with a certificate that an authority has signed."""
-        address = f"san=ip:{LOOPBACK}"
-        self._make_key(name, address)
-        request = self._run("-certreq", *self._store(name), "-alias", name)
-        by = (*self._store(authority), "-alias", authority)
-        answer = self._run("-gencert", "-rfc", *by, "-ext", address, given=request)
-        (self._folder / f"{name}.pem").write_bytes(answer)
-        self._import(name, authority, f"{authority}.pem")
-        self._import(name, name, f"{name}.pem")
-
-    def _make_key(self, name: str, extension: str) -> None:
-        kind = ("-keyalg", "EC", "-groupname", "secp256r1", "-validity", "2")
-        of = ("-alias", name, "-dname", f"CN={name}", "-ext", extension)
-        self._run("-genkeypair", *self._store(name), *kind, *of)
-
-    def _import(self, store: str, alias: str, pem: str) -> None:
-        self._run("-importcert", "-noprompt", *self._store(store), "-alias", alias, "-file", pem)
-
-    def _store(self, name: str) -> tuple[str, ...]:
-        of = ("-keystore", f"{name}.p12", "-storetype", "PKCS12")
-        return (*of, "-storepass", _STORE_PASSWORD)
-
-    def _run(self, *arguments: str, given: bytes = b"") -> bytes:
-        done = subprocess.run(
-            [self._program, *arguments],
-            cwd=self._folder,
-            input=given,
-            capture_output=True,
-            check=False,
-        )
-        assert done.returncode == 0, (arguments[0], done.stdout + done.stderr)
-        return done.stdout

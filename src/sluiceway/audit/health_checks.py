@@ -241,7 +241,7 @@ def _registry(route: RouteSpec) -> Finding:
 
 
 def _metastore(config: RouteConfig) -> Finding:
-    client = MetastoreClient(config.hive.metastore, _TIMEOUT_S)
+    client = MetastoreClient(config.hive.metastore, _TIMEOUT_S, dict(config.hive.metastore_options))
     try:
         version = client.major_version()
         location = client.database_location("default")

@@ -77,7 +77,12 @@ def open_table(config: RouteConfig) -> OpenTable:
         raise NotInThisVersionError(
             f"this command finds tables through a metastore only, not through {config.catalog.kind}"
         )
-    metastore = open_catalog(config.hive.metastore, config.hive.timeout_s, config.stores)
+    metastore = open_catalog(
+        config.hive.metastore,
+        config.hive.timeout_s,
+        config.stores,
+        config.hive.metastore_options,
+    )
     table = metastore.get_table(config.hive.database, config.hive.table)
     if table is None:
         metastore.close()

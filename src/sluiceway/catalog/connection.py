@@ -1,8 +1,10 @@
 """One connection to a Hive Metastore: opened when needed, reopened after errors."""
 
 import socket
+import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
@@ -12,6 +14,7 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from sluiceway.catalog.tls import tls_context
 from sluiceway.errors import (
     JobFileError,
     MetastoreUnavailableError,
@@ -25,6 +28,8 @@ Answer = TypeVar("Answer")
 
 _CONNECT_TIMEOUT_S = 5.0
 _SCHEME = "thrift://"
+_PERHAPS_TLS = "one that wants TLS answers like this; its connection needs `tls` then"
+NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 # Semantic answers; MetaException is apart: the server uses it for its own failures too.
 NoSuchObject = ttypes.NoSuchObjectException
@@ -79,15 +84,20 @@ class MetastoreConnection:
     Args:
         uris: `thrift://host:port`, several separated by commas, tried in turn.
         timeout_s: Longest wait for bytes of an answer.
+        options: How it is reached besides, see `tls_context`.
     """
 
-    def __init__(self, uris: str, timeout_s: float) -> None:
+    def __init__(
+        self, uris: str, timeout_s: float, options: Mapping[str, str] = NO_OPTIONS
+    ) -> None:
         self._uris = uris
+        self._options = options
         self._addresses = parse_metastore_uris(uris)
         self._timeout_s = timeout_s
         self._lock = threading.RLock()
         self._transport: TBufferedTransport | None = None
         self._client: Any = None
+        self._has_answered = False
 
     def call(
         self,
@@ -128,7 +138,7 @@ class MetastoreConnection:
         try:
             with edge(failpoint_of(what), what):
                 answer = ask(client)
-            answered = True
+            answered = self._has_answered = True
         except expected:
             answered = True
             raise
@@ -155,20 +165,22 @@ class MetastoreConnection:
             return TableMismatchError(f"{what}: the metastore refuses: {said}")
         if isinstance(error, ServerFailure):
             return self._unavailable(f"{what}: the metastore failed: {said}")
-        return self._unavailable(f"{what}: no answer from the metastore: {said}")
+        foreign = isinstance(error, TTransportException | TProtocolException)
+        unknown = foreign and not self._has_answered and not self._options
+        hint = _PERHAPS_TLS if unknown and not _is_silence(error) else ""
+        return self._unavailable(f"{what}: no answer from the metastore: {said}", hint)
 
-    def _unavailable(self, message: str) -> SluicewayError:
-        return MetastoreUnavailableError(message, where=self._uris)
+    def _unavailable(self, message: str, hint: str = "") -> SluicewayError:
+        return MetastoreUnavailableError(message, where=self._uris, hint=hint)
 
     def _open(self) -> Any:
         failures: list[str] = []
         cause: OSError | None = None
+        context = tls_context(self._options)
         for host, port in self._addresses:
             try:
                 with edge("metastore.connect", f"{host}:{port}"):
-                    handle = socket.create_connection(
-                        (host, port), timeout=min(self._timeout_s, _CONNECT_TIMEOUT_S)
-                    )
+                    handle = _connect(host, port, min(self._timeout_s, _CONNECT_TIMEOUT_S), context)
             except OSError as error:
                 failures.append(f"{host}:{port}: {error}")
                 cause = error
@@ -181,7 +193,7 @@ class MetastoreConnection:
             self._transport = TBufferedTransport(wire)
             self._client = ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(self._transport))
             return self._client
-        raise self._unavailable(f"cannot connect: {'; '.join(failures)}") from cause
+        raise self._unavailable(f"cannot connect: {'; '.join(failures)}", _hint(cause)) from cause
 
     def close(self) -> None:
         """Drop the connection. Safe to repeat; the next call opens another."""
@@ -192,6 +204,31 @@ class MetastoreConnection:
             self._client = None
 
 
+def _connect(
+    host: str, port: int, timeout_s: float, context: ssl.SSLContext | None
+) -> socket.socket:
+    handle = socket.create_connection((host, port), timeout=timeout_s)
+    if context is None:
+        return handle
+    try:
+        return context.wrap_socket(handle, server_hostname=host)
+    except BaseException:
+        handle.close()
+        raise
+
+
+def _hint(cause: OSError | None) -> str:
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return "name the authorities that signed its certificate in `tls.ca_file` of its connection"
+    if isinstance(cause, ssl.SSLError | ConnectionResetError):
+        return "a metastore without TLS wants a connection without `tls`"
+    return ""
+
+
+def _is_silence(error: Exception) -> bool:
+    return isinstance(error, TTransportException) and error.type == error.TIMED_OUT
+
+
 def failpoint_of(what: str) -> str:
     """The edge of a call: `metastore.read_table` of `read table a.b`."""
     return f"metastore.{'_'.join(what.split()[:2])}"
@@ -199,5 +236,5 @@ def failpoint_of(what: str) -> str:
 
 def _may_repeat(cause: BaseException | None) -> bool:
     if isinstance(cause, TTransportException):
-        return bool(cause.type != TTransportException.TIMED_OUT)
+        return not _is_silence(cause)
     return isinstance(cause, OSError) and not isinstance(cause, TimeoutError)

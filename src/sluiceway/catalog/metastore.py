@@ -78,14 +78,17 @@ class MetastoreClient:
         uris: `thrift://host:port`, several separated by commas, tried in turn.
         timeout_s: Longest wait for an answer. A server that meets an error of its database may
             try ten times within 20 s before it answers: below 30 s its reason is never seen.
+        options: How it is reached besides, see `tls_context`; None: without encryption.
 
     Raises:
         JobFileError: `uris` is not such a list.
     """
 
-    def __init__(self, uris: str, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self, uris: str, timeout_s: float = 60.0, options: Mapping[str, str] | None = None
+    ) -> None:
         self.uris = uris
-        self._connection = MetastoreConnection(uris, timeout_s)
+        self._connection = MetastoreConnection(uris, timeout_s, options or {})
         self._reader: Callable[[Any, str, str], Any] = _read_by_request
 
     def get_table(self, database: str, table: str) -> HiveTable | None:

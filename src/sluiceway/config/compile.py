@@ -347,6 +347,7 @@ def _hive_options(
     target, hive = spec.table.target, spec.table.hive
     return HiveTableOptions(
         metastore=spec.table_connection.catalog,
+        metastore_options=spec.table_connection.catalog_options,
         database=target.database,
         table=target.table,
         schema=_table_schema(spec, columns, text_keys=text_keys),

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from sluiceway.config.schema_formats import record_keys
 from sluiceway.config.stores import route_stores
 from sluiceway.errors import JobFileError
-from sluiceway.sinks.lake_options import IDENTITY, LakeField, LakeOptions
+from sluiceway.sinks.lake_options import IDENTITY, METASTORE_PREFIX, LakeField, LakeOptions
 from sluiceway.sinks.lake_stores import (
     FILE_ACCESS,
     FILE_ACCESS_PROPERTY,
@@ -138,6 +138,8 @@ def _settings(connection: IcebergConnection) -> dict[str, object]:
             }
         case HiveCatalog() as hive:
             own = _own(hive.properties)
+            tls = () if hive.tls is None else hive.tls.options()
+            own |= {f"{METASTORE_PREFIX}{name}": value for name, value in tls}
             return {**own, "kind": "hive", "uri": hive.uri, "warehouse": hive.warehouse}
         case SqlCatalog() as sql:
             own = {**_own(sql.properties), "catalog": sql.catalog}

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 IDENTITY = "identity"
+METASTORE_PREFIX = "metastore."
+"""Of settings of a Hive catalog that say how its metastore is reached."""
 
 
 @dataclass(frozen=True, slots=True)

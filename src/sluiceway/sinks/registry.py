@@ -87,7 +87,14 @@ def open_day_folders(
     """
     from sluiceway.sinks.hive.day_table import DayTable  # noqa: PLC0415
 
-    return DayTable(table.metastore, name, columns, table.timeout_s, stores=stores)
+    return DayTable(
+        table.metastore,
+        name,
+        columns,
+        table.timeout_s,
+        stores=stores,
+        options=table.metastore_options,
+    )
 
 
 def why_not_created(table: HiveTableOptions) -> str | None:

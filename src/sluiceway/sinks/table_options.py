@@ -38,6 +38,7 @@ class HiveTableOptions:
         timeout_s: Longest wait for an answer of the metastore.
         follows: Columns of the table that `schema` does not have are filled too, and structs may
             have further fields.
+        metastore_options: How the metastore is reached, besides its address.
         stores: How the store that it lies on is reached.
         lake: What it is as a lake table; None for a Hive table.
         adds: Columns of `schema` that the table does not have are added by who holds its ledger.
@@ -58,4 +59,5 @@ class HiveTableOptions:
     follows: bool = False
     adds: bool = False
     lake: LakeOptions | None = None
+    metastore_options: tuple[tuple[str, str], ...] = ()
     stores: Stores = NO_STORES

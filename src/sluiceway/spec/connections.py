@@ -11,6 +11,7 @@ from sluiceway.spec.block import Block
 from sluiceway.spec.lake import (
     IcebergConnection,
 )
+from sluiceway.spec.metastore import MetastoreConnection
 from sluiceway.spec.plugin_block import PluginBlock
 from sluiceway.spec.rocketmq import RocketMqConnection
 from sluiceway.spec.schema_formats import SchemaRegistryConnection
@@ -19,7 +20,6 @@ from sluiceway.spec.values import (
     BootstrapServers,
     Location,
     Option,
-    ThriftUri,
 )
 
 
@@ -34,16 +34,6 @@ class KafkaConnection(Block):
     LATER = frozenset({"schema_registry"})
     bootstrap_servers: BootstrapServers
     properties: Mapping[str, Option] = Field(default_factory=dict)
-
-
-class MetastoreConnection(Block):
-    """How to reach a Hive Metastore.
-
-    Attributes:
-        uri: `thrift://host:port`, several with commas between.
-    """
-
-    uri: ThriftUri
 
 
 class FolderConnection(Block):
@@ -80,3 +70,9 @@ class ConnectionSpec(PluginBlock):
         if self.metastore is not None:
             return self.metastore.uri
         return "" if self.folder is None else f"folder:{self.folder.path}"
+
+    @property
+    def catalog_options(self) -> tuple[tuple[str, str], ...]:
+        """How the catalog of Hive tables is reached, besides its address."""
+        tls = None if self.metastore is None else self.metastore.tls
+        return () if tls is None else tls.options()

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sluiceway.spec.block import Block
+from sluiceway.spec.metastore import MetastoreTls
 from sluiceway.spec.table_target import TableTarget
 from sluiceway.spec.values import (
     ColumnName,
@@ -71,11 +72,13 @@ class HiveCatalog(Block):
 
     Attributes:
         uri: `thrift://host:port`.
+        tls: Encryption; None without.
         warehouse: Folder of databases that the metastore does not give one.
         properties: Further settings of the client's file access.
     """
 
     uri: ThriftUri
+    tls: MetastoreTls | None = None
     warehouse: Line | None = None
     properties: Mapping[str, Option] = Field(default_factory=dict)
 

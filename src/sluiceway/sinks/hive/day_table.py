@@ -15,7 +15,7 @@ from sluiceway.catalog.hive_table import (
 )
 from sluiceway.catalog.thrift_values import STATS_ACCURATE
 from sluiceway.errors import InvariantError, TableMismatchError
-from sluiceway.sinks.hive.catalogs import open_catalog
+from sluiceway.sinks.hive.catalogs import Options, open_catalog
 from sluiceway.sinks.hive.table import LEDGER_PROPERTY
 from sluiceway.sinks.hive.table_check import check_writable
 from sluiceway.sinks.side_tables import DayFolders, TypedColumn
@@ -46,8 +46,9 @@ class DayTable(DayFolders):
         timeout_s: float,
         *,
         stores: Stores = NO_STORES,
+        options: Options = (),
     ) -> None:
-        self._client = open_catalog(metastore, timeout_s, stores)
+        self._client = open_catalog(metastore, timeout_s, stores, options)
         self._stores = stores
         database, _, table = name.partition(".")
         layout = HiveLayout(

@@ -179,6 +179,6 @@ def open_late_table(
     table: HiveTableOptions, name: str, *, ledger: str, place: str, stores: Stores
 ) -> LateRowsTable:
     """See `sinks.registry.open_late_table`."""
-    client = open_catalog(table.metastore, table.timeout_s, stores)
+    client = open_catalog(table.metastore, table.timeout_s, stores, table.metastore_options)
     main = f"{table.database}.{table.table}"
     return LateTable(client, main, name, ledger=ledger, place=place, stores=stores)

@@ -77,7 +77,9 @@ class HiveTableSink(TableSink):
     def __init__(self, options: HiveTableOptions) -> None:
         _check_options(options)
         self._options = options
-        self._client = open_catalog(options.metastore, options.timeout_s, options.stores)
+        self._client = open_catalog(
+            options.metastore, options.timeout_s, options.stores, options.metastore_options
+        )
         self._identity: TableIdentity | None = None
         self._ledger: str | None = None
         self._settings: FileSettings | None = None

@@ -28,6 +28,7 @@ from sluiceway.errors import (
 from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, NewTable, telling
 from sluiceway.sinks.iceberg.column_types import from_iceberg
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
+from sluiceway.sinks.lake_options import METASTORE_PREFIX
 from sluiceway.types.hive_types import format_hive_type
 
 LOCATION = "metadata_location"
@@ -43,14 +44,20 @@ class HiveLakeCatalog(LakeCatalog):
     """Iceberg tables of a Hive Metastore.
 
     Args:
-        settings: `uri`, `warehouse` and settings of the client's file access.
+        settings: `uri`, `warehouse`, `metastore.*` that say how it is reached besides, and
+            settings of the client's file access.
         timeout_s: Longest wait for an answer.
     """
 
     def __init__(self, settings: Mapping[str, str], timeout_s: float) -> None:
         self.place = settings["uri"]
         self._settings = dict(settings)
-        self._client = MetastoreClient(self.place, timeout_s)
+        options = {
+            name.removeprefix(METASTORE_PREFIX): value
+            for name, value in settings.items()
+            if name.startswith(METASTORE_PREFIX)
+        }
+        self._client = MetastoreClient(self.place, timeout_s, options)
         # A table object wants a catalog; this one holds nothing and is never asked.
         self._nobody: Catalog = load_catalog("lake", type="in-memory")
 

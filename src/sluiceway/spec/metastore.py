@@ -1,0 +1,44 @@
+"""Blocks of a job file for Hive Metastores, as frozen values."""
+
+from pydantic import model_validator
+
+from sluiceway.spec.block import Block
+from sluiceway.spec.stores import AbsolutePath
+from sluiceway.spec.values import ThriftUri, wrong
+
+
+class MetastoreTls(Block):
+    """An encrypted connection to a metastore, whose certificate has to name its host.
+
+    Attributes:
+        ca_file: PEM file of the authorities to trust, on the driver; None takes the machine's.
+        cert_file: PEM file of a certificate of our own, for a proxy that asks for one.
+        key_file: Its key, where that is not in `cert_file`.
+    """
+
+    ca_file: AbsolutePath | None = None
+    cert_file: AbsolutePath | None = None
+    key_file: AbsolutePath | None = None
+
+    @model_validator(mode="after")
+    def _key_of_a_certificate(self) -> "MetastoreTls":
+        if self.key_file is not None and self.cert_file is None:
+            raise wrong("`cert_file` beside `key_file`", "add `cert_file`, or remove `key_file`")
+        return self
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """As a client takes it: names and values as text, in order."""
+        given = ((name, getattr(self, name)) for name in type(self).model_fields)
+        return (*((name, path) for name, path in given if path is not None), ("tls", "true"))
+
+
+class MetastoreConnection(Block):
+    """How to reach a Hive Metastore.
+
+    Attributes:
+        uri: `thrift://host:port`, several with commas between.
+        tls: Encryption; None without.
+    """
+
+    uri: ThriftUri
+    tls: MetastoreTls | None = None

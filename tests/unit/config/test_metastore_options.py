@@ -1,0 +1,49 @@
+"""How a job file's metastore is reached, as sinks of Hive and of lake tables take it."""
+
+from pathlib import Path
+
+import pytest
+
+from sluiceway.config.compile import compile_route
+from sluiceway.config.config import RouteConfig
+from sluiceway.spec.loader import parse_job
+
+JOB = """\
+version: 1
+name: small
+connections:
+  main: {{kafka: {{bootstrap_servers: "k1:9092"}}}}
+  hms: {{{connection}}}
+source: {{connection: main, topics: [a]}}
+format: {{json: {{}}}}
+table:
+  {kind}: {{connection: hms, name: ods.small}}
+  columns: [{{name: id, type: bigint}}]
+  partition_by: []
+"""
+URI = 'uri: "thrift://hms:9083"'
+
+
+def route(kind: str, connection: str) -> RouteConfig:
+    text = JOB.format(kind=kind, connection=connection)
+    return compile_route(parse_job(text.encode(), Path("job.yaml"), {}).spec.routes[0])
+
+
+@pytest.mark.parametrize(
+    ("tls", "expected"),
+    [
+        ("", {}),
+        (", tls: {}", {"tls": "true"}),
+        (
+            ", tls: {ca_file: /ca.pem, cert_file: /own.pem}",
+            {"tls": "true", "ca_file": "/ca.pem", "cert_file": "/own.pem"},
+        ),
+    ],
+)
+def test_sinks_get_the_encryption_of_the_connection(tls: str, expected: dict[str, str]) -> None:
+    hive = route("hive", f"metastore: {{{URI}{tls}}}").hive
+    assert hive.metastore == "thrift://hms:9083"
+    assert dict(hive.metastore_options) == expected
+    lake = dict(route("iceberg", f"iceberg: {{hive: {{{URI}{tls}}}}}").catalog.options)
+    found = {name: value for name, value in lake.items() if name.startswith("metastore.")}
+    assert found == {f"metastore.{name}": value for name, value in expected.items()}
