@@ -26,7 +26,7 @@ BEYOND = {
     *("event_time_no_column", "event_time_no_unit", "time_pattern", "timezone", "table_name"),
     *("partition_column_missing", "tab_indent", "key_twice", "unclosed", "anchor"),
     *("where_syntax", "where_unknown_column", "ready_without_time", "ratio", "master"),
-    *("location", "retention_short", "default_type"),
+    *("location", "retention_short", "default_type", "metastore_key_alone"),
 }
 
 
