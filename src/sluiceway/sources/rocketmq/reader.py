@@ -29,6 +29,8 @@ _TIMEOUT_S: Final = 5.0
 _WAIT_MS: Final = 5_000
 _SILENT_S: Final = 20.0
 _GATHER_S: Final = 0.05
+# Of a backlog nobody waits for single rows, and what a read costs does not depend on its rows.
+_GATHER_BACKLOG_S: Final = 0.5
 _MAX_ROWS: Final = 10_000
 _MAX_BYTES: Final = 16 << 20
 _FIRST_PAUSE_S: Final = 0.02
@@ -51,6 +53,7 @@ class _Queue:
         pulled: Takes plain pulls where the native module is there; rows that `read` has not
             returned yet.
         gathered: The same, where a pull was in doubt: behind those of `pulled`, which has none.
+        behind: The broker has more than was returned or gathered, as it last said.
         hole_end: A hole was met up to here, and is to be met again by a connection of its own.
     """
 
@@ -68,6 +71,7 @@ class _Queue:
     pulled: PulledRows | None = None
     gathered: list[StoredMessage] = field(default_factory=list)
     gathered_bytes: int = 0
+    behind: bool = False
     hole_end: int | None = None
 
     @property
@@ -135,7 +139,8 @@ class RocketMqSplitReader(SplitReader):
             self._ask()
             now_s = time.monotonic()
             if any(queue.held[0] for queue in self._queues):
-                until_s = min(until_s, now_s + _GATHER_S)
+                behind = any(queue.behind for queue in self._queues)
+                until_s = min(until_s, now_s + (_GATHER_BACKLOG_S if behind else _GATHER_S))
             if now_s >= until_s or self._is_full():
                 break
             self._receive(min(until_s - now_s, self._next_ask_s(now_s)))
@@ -255,11 +260,14 @@ class RocketMqSplitReader(SplitReader):
 
     def _take_reply(self, queue: _Queue, reply: Reply) -> None:
         asked, queue.asked = queue.asked, None
+        queue.behind = False
         replica = self._chosen[queue.broker][1] if queue.broker in self._chosen else MASTER
         if reply.code == Answer.SUCCESS and asked is not None:
             queue.pause_s = 0.0
             if not _take_plain(queue, asked, reply.body):
                 self._take_messages(queue, asked, read_messages(reply.body))
+            told = "maxOffset" in reply.fields and not queue.done
+            queue.behind = told and reply.number("maxOffset") > queue.next_offset
         elif reply.code == Answer.PULL_NOT_FOUND and queue.check is None:
             # The end of the queue. A broker that has not kept the request wants no next one soon.
             if time.monotonic() - queue.sent_s < _FIRST_PAUSE_S:
