@@ -117,6 +117,25 @@ def job_text(
     )
 
 
+def command_that_loads(path: Path, site: Path, variable: str, value: str) -> str:
+    """Write a program that runs the product with a `sitecustomize` in all its Pythons.
+
+    Args:
+        path: Of the program.
+        site: Folder of the `sitecustomize.py`.
+        variable: Of the environment, which that one reads.
+        value: Of the variable.
+    """
+    path.write_text(
+        "#!/bin/sh\n"
+        f'export PYTHONPATH="{site}:$PYTHONPATH"\n'
+        f'export {variable}="{value}"\n'
+        f'exec "{COMMAND}" "$@"\n'
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
 def run_ours(job: Path, table: Path, choices: JobChoices) -> OurRun:
     """Take one topic in to its end.
 

@@ -1,9 +1,13 @@
 """The same job from RocketMQ and from Kafka, in turn, in one run: CPU of a record.
 
-Both have the same events in eight logs: Kafka on one broker, RocketMQ on two, with the settings of
-the lab. In every round both take in a small and a large topic, the order changing from round to
-round. CPU is that of the whole process tree of the job, servers not counted; a record costs the
-slope between the medians, as in `bench.compare`. Each table is compared with the workload's rule.
+A third side reads RocketMQ without the native module's part in pulls, message by message
+(`pulls_singly/sitecustomize.py`, which all sides load): what that part is worth.
+
+Both systems have the same events in eight logs: Kafka on one broker, RocketMQ on two, with the
+settings of the lab. In every round all sides take in a small and a large topic, the order changing
+from round to round. CPU is that of the whole process tree of the job, servers not counted; a record
+costs the slope between the medians, as in `bench.compare`. Each table is compared with the
+workload's rule.
 
 `python -m bench.rocketmq_pair` ends with one JSON line, and adds it to the results when it is
 told so. The profiles of the large runs are in it: seconds by stage of all tasks.
@@ -24,8 +28,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bench.check_output import WrongOutputError
 from bench.figures import ratio, slope_of
-from bench.ours import JobChoices, OurRun, check_ours, job_text, run_ours
+from bench.ours import JobChoices, OurRun, check_ours, command_that_loads, job_text, run_ours
 from bench.standard_events import create_topic
 from bench.tidy_end import end_tidily
 from bench.workloads import WORKLOADS, Totals, expected_totals, fill_topic, workload_events
@@ -39,9 +44,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from tools.rocketmq_writer import RocketMqWriter
 
 WORKLOAD = "standard"
-SIDES = ("kafka", "rocketmq")
+SIDES = ("kafka", "rocketmq", "singly")
+HERE = Path(__file__).parent
 LOGS = 8
-RESULTS = Path(__file__).with_name("results") / "rocketmq.jsonl"
+RESULTS = HERE / "results" / "rocketmq.jsonl"
 MOST_TIMES = 2.0
 _BATCH = 1_000
 
@@ -78,6 +84,18 @@ def _fill_rocketmq(endpoint: RocketMqEndpoint, topic: str, count: int) -> None:
     writer.close()
 
 
+def _command(pair: _Pair, side: str) -> str:
+    """The product's program with what all sides load; `singly` is told where to leave marks."""
+    marks = pair.folder / "marks"
+    marks.mkdir(exist_ok=True)
+    return command_that_loads(
+        pair.folder / f"sluiceway-{side}",
+        HERE / "pulls_singly",
+        "SLUICEWAY_BENCH_PULLS_SINGLY",
+        str(marks) if side == "singly" else "",
+    )
+
+
 def _source(pair: _Pair, side: str) -> str:
     if side == "kafka":
         return ""
@@ -89,7 +107,7 @@ def _run(pair: _Pair, side: str, size: int, attempt: int) -> None:
     name = f"{side}-{count}-{attempt}"
     folder = pair.folder / name
     folder.mkdir()
-    choices = replace(JobChoices(), source=_source(pair, side))
+    choices = replace(JobChoices(), source=_source(pair, side), command=_command(pair, side))
     workload, job, table = WORKLOADS[WORKLOAD], folder / "job.yaml", folder / "table"
     topic = f"{WORKLOAD}-{count}"
     job.write_text(
@@ -97,6 +115,10 @@ def _run(pair: _Pair, side: str, size: int, attempt: int) -> None:
     )
     found = run_ours(job, table, choices)
     check_ours(table, workload, pair.expected[size], count)
+    marked = any((pair.folder / "marks").iterdir())
+    if marked != (side == "singly"):
+        raise WrongOutputError(f"{name}: its tasks did not read as they should")
+    shutil.rmtree(pair.folder / "marks")
     shutil.rmtree(folder)
     pair.runs[side][size].append(found)
     usage = found.usage
@@ -137,10 +159,11 @@ def result_of(counts: tuple[int, int], runs: dict[str, list[list[OurRun]]]) -> d
     return {
         "records": list(counts),
         "rounds": len(runs["kafka"][1]),
-        "native": native_module() is not None,
         "kafka_cpu_us": each["kafka"],
         "rocketmq_cpu_us": each["rocketmq"],
+        "singly_cpu_us": each["singly"],
         "cpu_ratio": ratio(each["rocketmq"], each["kafka"]),
+        "cpu_ratio_singly": ratio(each["singly"], each["kafka"]),
         "kafka_krps": round(slopes["kafka"].records_per_s / 1000, 1),
         "rocketmq_krps": round(slopes["rocketmq"].records_per_s / 1000, 1),
         "cpu_s": {side: [[u.cpu_s for u in of] for of in usages[side]] for side in SIDES},
@@ -173,15 +196,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--large", type=int, default=2_500_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", action="store_true", help="add the line to bench/results/")
-    parser.add_argument("--what", default="", help="a word for the results: what was measured")
     given = parser.parse_args(arguments)
     if not 0 < given.small < given.large:
         parser.error("the large topic has to be larger than the small one")
-    found = measure((given.small, given.large), given.rounds)
+    if native_module() is None:
+        parser.error("it compares what the native module does; `make native` builds it")
+    try:
+        found = measure((given.small, given.large), given.rounds)
+    except WrongOutputError as error:
+        _tell(f"no measurement: {error}")
+        return 1
     if given.keep:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         with RESULTS.open("a") as results:
-            results.write(json.dumps({"at": at, "what": given.what, **found}) + "\n")
+            results.write(json.dumps({"at": at, **found}) + "\n")
     print(json.dumps(found))
     return int(found["cpu_ratio"] is None or found["cpu_ratio"] > MOST_TIMES)
 
