@@ -24,7 +24,7 @@ _RARE = 1500
 _TRACE_LINES = 60
 _MOST_SHOWN = 5
 # A wrong variant of what is not there any more breaks by itself; that is no catch.
-_OUTDATED = ("TypeError", "AttributeError", "NameError")
+_OUTDATED = ("TypeError", "AttributeError", "NameError", "AssertionError")
 
 
 @dataclass(frozen=True, slots=True)

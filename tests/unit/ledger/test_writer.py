@@ -16,7 +16,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.reserve import SIZE_BYTES
 from sluiceway.ledger.writer import LedgerWriter
-from sluiceway.storage.contract import PutResult
+from sluiceway.storage.contract import FileStatus, PutResult
 from sluiceway.storage.local import LocalStorage
 from tools.ledger_records import data, fence, sources, span
 
@@ -73,7 +73,8 @@ def test_two_fences_at_once_leave_one_owner(tmp_path: Path) -> None:
     right = LedgerWriter(log, log.fold(), no_wait)
     left.fence(fence(driver="l"), lambda: None)
     lost: list[bool] = []
-    right.fence(fence(driver="r"), lambda: lost.append(True))
+    # Whoever looks for a live driver then knows the record that was first.
+    right.fence(fence(driver="r"), lambda: lost.append(right.fold.term == 1))
     assert lost == [True]
     assert right.term == 2
     with pytest.raises(FencedError):
@@ -339,3 +340,58 @@ def test_next_driver_uses_the_reserve_that_the_one_before_has_laid_aside(tmp_pat
     storage.full = True
     # `writer` fails the test when the fence has to wait.
     assert writer(log, driver="d2").term == 2
+
+
+def test_record_that_is_not_made_any_more_is_no_commit(tmp_path: Path) -> None:
+    made = writer(ledger(tmp_path))
+    assert made.commit_made(lambda _: None) is None
+    with pytest.raises(InvariantError, match="is gone"):
+        made.commit(lambda _: None)  # type: ignore[arg-type,return-value]
+
+
+def test_what_the_catalog_has_never_falls_and_is_told_to_whoever_asks(tmp_path: Path) -> None:
+    made = writer(ledger(tmp_path))
+    told: list[int] = []
+    made.note_effects(1)
+    made.on_effects = told.append
+    made.note_effects(1)
+    made.note_effects(0)
+    made.commit(sources(0))
+    assert told == [1, 0]
+    assert made.fold.effects_through == 1
+
+
+def test_names_that_are_no_slots_say_nothing_of_a_hole(tmp_path: Path) -> None:
+    log = ledger(tmp_path)
+    writer(log).commit(sources(0))
+    folder = Path(log.layout.record(1)).parent
+    (folder / "copy of 5.json").write_bytes(b"")
+    (Path(log.layout.log) / "lost+found").mkdir()
+    assert log.fold().next_seq == 2
+
+
+def test_reserve_of_another_size_is_made_anew_and_one_that_is_right_stays(tmp_path: Path) -> None:
+    log = ledger(tmp_path)
+    reserve = Path(log.layout.reserve)
+    reserve.write_bytes(b"x")
+    writer(log)
+    held = reserve.read_bytes()
+    assert len(held) == SIZE_BYTES
+    writer(log, driver="d2").commit(sources(0))
+    assert reserve.read_bytes() == held
+
+
+class NoStatus(FullDisk):
+    """Says nothing of the reserve."""
+
+    def status(self, path: str) -> FileStatus | None:
+        if path.endswith("/reserve"):
+            raise StorageUnavailableError("no answer", where=path)
+        return super().status(path)
+
+
+def test_reserve_that_cannot_be_looked_at_stops_no_commit(tmp_path: Path) -> None:
+    log = ledger(tmp_path, NoStatus())
+    writer(log).commit(sources(0))
+    assert log.fold().next_seq == 2
+    assert not Path(log.layout.reserve).exists()
