@@ -60,6 +60,8 @@ UNLAWFUL: dict[str, Body] = {
     "files of another epoch": _moved(OK, files=data(1, 6, span(0, 3, 8)).files),
     "files of another term": _moved(OK, files=data(2, 5, span(0, 3, 8)).files),
     "rows missing from files": _moved(OK, files=()),
+    "rows read that are in no range": _moved(data(1, 5, span(0, 3, 9)), ranges=OK.ranges),
+    "dirty rows missing from files": _moved(data(1, 5, span(0, 3, 8), dirty=1), dirty_files=()),
     "unbalanced": _moved(OK, counts=replace(OK.counts, skipped=BigInt(1))),
     "rows and gaps do not fill the range": _moved(
         OK, ranges=(replace(OK.ranges[0], gaps=BigInt(1)),)

@@ -153,6 +153,16 @@ def test_hour_counts_by_its_partitions_and_one_without_any_counts_too(
     assert to_seal(fold) == (old, empty)
 
 
+def test_hour_that_stands_below_a_closed_day_is_not_sealed(tmp_path: Path) -> None:
+    fold = closed_hour()
+    fold.closed["dt=20261120"] = replace(fold.closed[HOUR])
+    assert to_seal(fold) == ()
+    for name in (HOUR, "dt=20261120"):
+        body = replace(snapshot(fold, (), tmp_path), sealed=(name,))
+        with pytest.raises(InvariantError, match="which is closed in parts"):
+            fold.check(record(fold, body))
+
+
 def test_sealed_partition_is_handed_to_whoever_wants_the_forgotten(tmp_path: Path) -> None:
     fold = closed_hour()
     fold.forgotten = {}

@@ -189,8 +189,9 @@ def test_writer_puts_nothing_into_a_log_of_equal_length_that_was_made_anew(tmp_p
     made.commit(sources(0))
     made.commit(data(1, 0, span(0, 0, 4)))
     _swap(log, _made_anew(tmp_path))
-    with pytest.raises(LedgerCorruptError, match=r"slot 2 holds another record.*made anew"):
+    with pytest.raises(LedgerCorruptError, match=r"slot 2 holds another record.*anew") as caught:
         made.commit(data(1, 1, span(0, 4, 9)))
+    assert caught.value.where == log.layout.record(2)
     assert not Path(log.layout.record(3)).exists()
     assert log.fold().sources["orders", 0].end == 7
 
@@ -349,6 +350,12 @@ def test_record_that_is_not_made_any_more_is_no_commit(tmp_path: Path) -> None:
         made.commit(lambda _: None)  # type: ignore[arg-type,return-value]
 
 
+def test_record_is_made_from_the_fold_at_its_own_slot(tmp_path: Path) -> None:
+    made = writer(ledger(tmp_path))
+    assert made.commit(lambda fold: sources(fold.next_seq)).seq == 1
+    assert list(made.fold.sources) == [("orders", 1)]
+
+
 def test_what_the_catalog_has_never_falls_and_is_told_to_whoever_asks(tmp_path: Path) -> None:
     made = writer(ledger(tmp_path))
     told: list[int] = []
@@ -381,17 +388,31 @@ def test_reserve_of_another_size_is_made_anew_and_one_that_is_right_stays(tmp_pa
     assert reserve.read_bytes() == held
 
 
-class NoStatus(FullDisk):
-    """Says nothing of the reserve."""
+class NoStatus(LocalStorage):
+    """Says nothing of the reserve while it is `away`."""
+
+    def __init__(self, *, away: bool) -> None:
+        self.away = away
+        self.asked = 0
 
     def status(self, path: str) -> FileStatus | None:
         if path.endswith("/reserve"):
-            raise StorageUnavailableError("no answer", where=path)
+            self.asked += 1
+            if self.away:
+                raise StorageUnavailableError("no answer", where=path)
         return super().status(path)
 
 
 def test_reserve_that_cannot_be_looked_at_stops_no_commit(tmp_path: Path) -> None:
-    log = ledger(tmp_path, NoStatus())
+    log = ledger(tmp_path, NoStatus(away=True))
     writer(log).commit(sources(0))
     assert log.fold().next_seq == 2
     assert not Path(log.layout.reserve).exists()
+
+
+def test_reserve_that_is_held_is_not_looked_at_by_each_commit(tmp_path: Path) -> None:
+    storage = NoStatus(away=False)
+    made = writer(ledger(tmp_path, storage))
+    asked = storage.asked
+    made.commit(sources(0))
+    assert storage.asked == asked > 0
