@@ -189,6 +189,24 @@ def test_old_folder_that_may_be_there_still_keeps_its_partition() -> None:
     assert to_seal(fold) == ()
 
 
+def test_old_folder_of_one_partition_of_an_hour_keeps_the_hour() -> None:
+    fold = closed_hour()
+    state = fold.partitions.pop(HOUR)
+    for app in ("a", "b"):
+        folder = f"{HOUR}/app={app}"
+        fold.partitions[folder] = replace(state, folder=folder, location=folder)
+    assert to_seal(fold) == (HOUR,)
+    fold.left["x"] = LeftFolder(f"{HOUR}/app=a", 2)
+    assert to_seal(fold) == ()
+
+
+def test_count_of_an_hour_goes_when_it_is_sealed(tmp_path: Path) -> None:
+    fold = closed_hour()
+    fold.counted.rows = {HOUR: 7, "dt=20261120/hr=09": 4}
+    put(fold, snapshot(fold, (HOUR,), tmp_path))
+    assert fold.counted.rows == {"dt=20261120/hr=09": 4}
+
+
 def test_route_that_needs_an_hour_keeps_it() -> None:
     assert to_seal(closed_hour(), lambda _: lambda name: name != HOUR) == ()
 

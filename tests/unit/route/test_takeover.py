@@ -9,9 +9,11 @@ import pytest
 from sluiceway.errors import (
     FencedError,
     LeaseHeldError,
+    LedgerMismatchError,
     MetastoreUnavailableError,
     UnhealthyEnvironmentError,
 )
+from sluiceway.ledger import tenure
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lease import Lease, wait_until_free
 from sluiceway.ledger.log import LedgerLog
@@ -184,3 +186,54 @@ def test_fence_of_a_start_in_vain_is_known_by_the_driver_and_not_by_its_process(
     take_over(config, sink, hooks("b" * 32)).lease.release()
     with pytest.raises(FencedError):
         take_over(config, sink, hooks("a" * 32), left)
+
+
+def test_ledger_of_another_table_is_not_fenced(tmp_path: Path) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, lambda seconds: None)
+    first = take_over(config, sink, hooks)
+    first.writer.commit(sources(0))
+    first.lease.release()
+    # Dropped, and created again where the rows of the one before are.
+    sink.state = replace(sink.state, identity=replace(sink.state.identity, created_at_s=8))
+    with pytest.raises(LedgerMismatchError, match="this table is"):
+        take_over(config, sink, hooks)
+    assert first.log.fold().term == 1
+
+
+def test_what_the_log_says_is_done_only_while_its_driver_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenure, "LOOK_EVERY_S", 0.0)
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, lambda seconds: None)
+    first = take_over(config, sink, hooks)
+    first.log.check_held()
+    first.lease.release()
+    second = take_over(config, sink, replace(hooks, driver="another"))
+    second.lease.release()
+    second.log.check_held()
+    with pytest.raises(FencedError, match="term 2"):
+        first.log.check_held()
+
+
+def test_driver_that_starts_anew_is_fenced_by_one_that_came_and_went_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, lambda seconds: None)
+    first = take_over(config, sink, hooks)
+    left = LeftLedger.of(first)
+    first.lease.release()
+    look = refuse_older_ledger
+
+    def slow_look(log: LedgerLog, fold: Fold) -> None:
+        look(log, fold)
+        # After this one has read the log, and before its own fence.
+        monkeypatch.setattr(takeover, "refuse_older_ledger", look)
+        take_over(config, sink, replace(hooks, driver="another")).lease.release()
+
+    monkeypatch.setattr(takeover, "refuse_older_ledger", slow_look)
+    with pytest.raises(FencedError, match="term 2"):
+        take_over(config, sink, hooks, left)
+    assert first.log.fold().term == 2
