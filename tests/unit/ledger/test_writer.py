@@ -136,6 +136,20 @@ def test_writer_that_reads_the_fence_of_another_and_then_nothing_more_is_fenced(
         old.commit(data(1, 0, span(0, 0, 4)))
 
 
+def test_writer_that_lost_a_slot_and_cannot_read_on_says_so_and_tries_nothing_more(
+    tmp_path: Path,
+) -> None:
+    storage = UnreadableSlot()
+    log = ledger(tmp_path, storage)
+    made = writer(log)
+    # A record of the same term, as none of a right driver ever is: no fence is behind it.
+    other = LedgerWriter(log, log.fold(), no_wait)
+    other.commit(sources(0))
+    storage.path = log.layout.record(2)
+    with pytest.raises(StorageUnavailableError):
+        made.commit(sources(1))
+
+
 def test_missing_slot_below_the_tail_is_found(tmp_path: Path) -> None:
     log = ledger(tmp_path)
     made = writer(log)

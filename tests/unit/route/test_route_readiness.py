@@ -251,6 +251,18 @@ def test_source_partition_that_comes_back_is_quiet_from_then_on(
     assert quiet_sources(made, fold, EIGHT_US + 700 * S) == ["orders"]
 
 
+def test_source_partition_that_was_away_before_any_record_is_quiet_from_its_return_on(
+    table: TableOnDisk,
+) -> None:
+    made, fold = readiness(table), table.log.fold()
+    assert quiet_sources(made, fold, EIGHT_US) == []
+    fold.sources[ORDERS].retired = True
+    assert quiet_sources(made, fold, EIGHT_US + S) == []
+    fold.sources[ORDERS].retired = False
+    assert quiet_sources(made, fold, EIGHT_US + 400 * S) == []
+    assert quiet_sources(made, fold, EIGHT_US + 700 * S) == ["orders"]
+
+
 def test_source_partition_with_a_row_is_quiet_from_that_row_on(table: TableOnDisk) -> None:
     made = readiness(table)
     assert quiet_sources(made, table.log.fold(), EIGHT_US) == []

@@ -12,6 +12,7 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.observe import metrics
 from sluiceway.storage.local import LocalStorage
 from tools.session_on_disk import DiskTable, session_on_disk
 
@@ -59,6 +60,8 @@ def test_start_publishes_what_was_committed_before_it_plans_anything(
         (final,) = table.glob("orders-*")
         assert final.name == staged.name
         assert not staged.parent.exists()
+        told = route.session.figures.figures.read().numbers[metrics.RECOVERIES.name]
+        assert told == {("publish",): 1.0, ("start",): 1.0}
         fold = route.owned.fold
         assert fold.unpublished == {}
         assert fold.published_through == fold.next_seq
