@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from sluiceway.config.dirty_limits import DirtyWatch
 from sluiceway.errors import TaskFailedError
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.route import route_session
 from sluiceway.route.held_route import HeldRoute
 from sluiceway.route.route_figures import RouteFigures
 from sluiceway.route.route_session import RouteSession
+from sluiceway.schedule.patience import Patience
 from sluiceway.schedule.second_look import SecondLook
 from sluiceway.upkeep.housekeeping import Housekeeper
 from sluiceway.upkeep.lanes import Lanes
@@ -26,6 +28,7 @@ _FUNCTIONS = (
 _METHODS: tuple[tuple[type[Any], str], ...] = (
     (SecondLook, "look"),
     (LedgerWriter, "commit"),
+    (DirtyWatch, "note"),
     (HeldRoute, "wait_published"),
     (HeldRoute, "note_landed"),
     (RouteSession, "_keep_log_short"),
@@ -37,15 +40,16 @@ _METHODS: tuple[tuple[type[Any], str], ...] = (
     (RouteFigures, "failed"),
     (Housekeeper, "tidy"),
     (Lanes, "look"),
+    (Patience, "judge"),
 )
 _BEFORE = [
     *("finishing", "check_staged_files", "check_identities", "SecondLook.look", "plan_splits"),
     *("put_asked", "_keep_log_short", "closing_marked", "commit"),
 ]
 _BEHIND = [
-    *("tell_sealed", "wait_published", "_want_partitions", "note_landed", "_report"),
+    *("note", "tell_sealed", "wait_published", "_want_partitions", "note_landed", "_report"),
     *("tell_epoch", "committed", "put_asked", "put_announcements", "_keep_log_short"),
-    *("tidy", "Lanes.look", "failed"),
+    *("tidy", "Lanes.look", "failed", "judge landed"),
 ]
 
 
@@ -63,7 +67,8 @@ class Steps:
 
     def _noted(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
         def noted(*given: Any, **named: Any) -> Any:
-            self.taken.append(name)
+            landed = {True: " landed", False: " none landed"}.get(named.get("landed"), "")
+            self.taken.append(name + landed)
             return step(*given, **named)
 
         return noted
@@ -104,4 +109,6 @@ def test_epoch_that_is_thrown_away_is_told_and_nothing_of_it_is_looked_at(
 def test_epoch_whose_tasks_failed_is_told_and_commits_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _planned(tmp_path, monkeypatch, act="failed") == ["finishing", "failed"]
+    assert _planned(tmp_path, monkeypatch, act="failed") == [
+        *("finishing", "failed", "judge none landed"),
+    ]
