@@ -172,6 +172,8 @@ class RouteSession:
         composed = compose(self.config, owned, sink, ready, self._log)
         runner = composed.runner
         try:
+            if ready is not None:
+                ready.find_first(owned.fold)
             schema = SchemaFollower(self.config, owned, self._parts.sink, self._log, self.meter)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer, route_sealing(self.config, ready))
