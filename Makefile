@@ -225,8 +225,8 @@ e2e-iceberg: $(STAMP) ## Iceberg tables of REST and Hive catalogs under kills an
 demo-iceberg: $(STAMP) ## A lake table with no server but Kafka: killed once, read by DuckDB and Spark
 	@$(BIN)/python -m bench.demo_iceberg
 
-sim-lakes: $(STAMP) ## Publishing to lake tables on a simulated catalog: SEEDS=2000, or SEED=12 [MUTANT=name]
-	@cd tests && nice -n 10 ../$(BIN)/python -m lake_sim \
+sim-lakes: $(STAMP) ## Publishing to lake tables on a simulated catalog: SEEDS=2000, or SEED=12 [MUTANT=name] [WORLD=keyed]
+	@cd tests && nice -n 10 ../$(BIN)/python -m lake_sim $(if $(WORLD),--world $(WORLD)) \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
 e2e-cdc: $(STAMP) ## MariaDB by Debezium into keyed lake tables, driver and Connect killed: SECONDS=60 KILLS=3 TABLES=3 RATE=100
 	@$(BIN)/python -m bench.e2e_cdc --seconds $(or $(SECONDS),60) --kills $(or $(KILLS),3) \
