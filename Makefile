@@ -197,6 +197,9 @@ bench-takeover: $(STAMP) ## How long a table stands still when its driver hangs,
 bench-scale: $(STAMP) ## Driver time by source partitions, routes, length of the ledger; start on 1 M files
 	@$(BIN)/python -m bench.scale --results bench/results/scale.jsonl
 
+bench-keys: $(STAMP) ## A keyed lake table of 10 million rows: a publish of 3,000 changes, a cold start: ROWS=10000000 KEY=text
+	@$(BIN)/python -m bench.keys --rows $(or $(ROWS),10000000) --key $(or $(KEY),bigint) --results bench/results/keys.jsonl
+
 bench-growth: $(STAMP) ## Two simulated years of 100 compacted partitions an hour: start, commit, side file
 	@$(BIN)/python -m bench.growth --results bench/results/growth.jsonl
 
