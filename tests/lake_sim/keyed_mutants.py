@@ -10,7 +10,7 @@ from sluiceway.sinks.iceberg import keyed_changes, keyed_publisher
 from sluiceway.sinks.iceberg.change_history import ChangeHistory
 from sluiceway.sinks.iceberg.key_index import KeyIndex
 from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
-from sluiceway.sinks.iceberg.table_head import Head, HeadReader, grouped
+from sluiceway.sinks.iceberg.table_head import HeadReader
 from sluiceway.sinks.iceberg.upsert_request import upsert_request
 from sluiceway.types.row_kinds import RowKind
 
@@ -92,15 +92,6 @@ def first_truncate(control: pa.Table) -> Any:
     return np.flatnonzero(behind)
 
 
-def dead_for_good(self: HeadReader, head: Head) -> None:
-    """Rows stay dead whose delete files are gone."""
-    for path in head.deletes.keys() - self._applied.keys():
-        found = grouped(self._read_deletes(path))
-        for data, positions in found.items():
-            self._dead.setdefault(data, []).append(positions)
-        self._applied[path] = frozenset(found)
-
-
 def nothing_overtakes(self: ChangeHistory, rows: Any, sources: Any) -> Any:
     """A dirty row that is replayed counts, whatever has come meanwhile."""
     verdict = _JUDGE(self, rows, sources)
@@ -124,7 +115,6 @@ KEYED_MUTANTS: dict[str, list[tuple[object, str, object]]] = {
     "truncate-first": [(keyed_changes, "_behind_truncates", truncate_first)],
     "truncate-last": [(keyed_changes, "_behind_truncates", truncate_last)],
     "first-truncate": [(keyed_changes, "_behind_truncates", first_truncate)],
-    "dead-for-good": [(HeadReader, "_apply", dead_for_good)],
     "nothing-overtakes": [(ChangeHistory, "judge", nothing_overtakes)],
     "made-once": [(KeyedPublisher, "_try", made_once)],
 }

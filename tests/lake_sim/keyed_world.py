@@ -304,6 +304,11 @@ class KeyedWorld(World):
             last = self._as_read()[0]
             self._others.append(Foreign(last, key, (*self._expected(last).get(key, ()), row)))
 
+    def _put_back_older(self) -> None:
+        """See `World._put_back_older`; at times metadata of several changes before."""
+        for _ in range(self.rng.choice((1, 1, 2, 3))):
+            super()._put_back_older()
+
     def _delete_foreign(self) -> None:
         """Another writer deletes a row by its place."""
         last, rows = self._as_read()

@@ -195,7 +195,7 @@ _APPEND: dict[str, Sequence[Patch]] = {
     "cleaned-up": [(LakePublisher, "_try", cleaned_up)],
 }
 # The same requests are wrong for a keyed table.
-_KEYED_TOO = ("without-head", "head-of-now", "property-apart", "answer-believed", "sent-again")
+_KEYED_TOO = ("without-head", "head-of-now", "property-apart", "answer-believed")
 KEYED: dict[str, Sequence[Patch]] = {
     **KEYED_MUTANTS,
     **{f"keyed-{name}": _APPEND[name] for name in (*_KEYED_TOO, "first-slot-left")},
