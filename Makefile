@@ -242,6 +242,9 @@ e2e-cdc: $(STAMP) ## MariaDB by Debezium into keyed lake tables, driver and Conn
 test-rocketmq: $(STAMP) ## The RocketMQ source on real servers of the lab: suite of sources, faults, a whole job
 	@$(BIN)/pytest -q tests/rocketmq
 
+bench-rocketmq: $(STAMP) ## CPU of a record from RocketMQ and from Kafka, whole jobs in turn, one run: ROUNDS=3, KEEP=1 adds to the results
+	@$(BIN)/python -m bench.rocketmq_pair --rounds $(or $(ROUNDS),3) $(if $(KEEP),--keep)
+
 fuzz-rocketmq: $(STAMP) ## A million damaged frames and messages of RocketMQ: a typed error each, no hang, no crash
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.rocketmq_fuzz --frames $(or $(FRAMES),1000000)
 

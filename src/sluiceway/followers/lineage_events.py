@@ -16,6 +16,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from sluiceway.followers.lineage_columns import NO_ORIGINS, ColumnOrigins, Origin
 from sluiceway.sinks.contract import TableIdentity, TableState
+from sluiceway.sources.registry import SourceAccess, first_server
 from sluiceway.storage.locations import normalise_location
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.strict_json import BigInt
@@ -103,16 +104,9 @@ class LineageRoute:
     origins: ColumnOrigins = NO_ORIGINS
 
 
-def source_namespace(kind: str, options: Mapping[str, str]) -> str:
-    """Namespace of a source's topics: `kafka://host:port` of the first server.
-
-    Args:
-        kind: Of the connection: `kafka`, `rocketmq`, or a plug-in's name.
-        options: Of the source, as the job file compiles to them.
-    """
-    key = {"kafka": "bootstrap.servers", "rocketmq": "name_servers"}.get(kind)
-    first = options.get(key, "").split(",")[0].strip() if key else ""
-    return f"{kind}://{first}"
+def source_namespace(access: SourceAccess) -> str:
+    """Namespace of a source's topics: kind of the connection, `://`, and its first server."""
+    return f"{access.kind}://{first_server(access)}"
 
 
 def table_name(location: str) -> tuple[str, str]:

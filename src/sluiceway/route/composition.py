@@ -109,7 +109,7 @@ def _lineage(config: RouteConfig, rule: LineageRule, owned: OwnedTable) -> Linea
         namespace=rule.namespace,
         job=f"{config.job}.{config.route}",
         ledger=owned.owner.ledger,
-        source=source_namespace(config.source.kind, dict(config.source.options)),
+        source=source_namespace(config.source),
         topics=config.topics,
         table=owned.state,
         origins=column_origins(config, owned.state),
