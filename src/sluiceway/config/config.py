@@ -25,7 +25,6 @@ from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     IN_TIME_ALWAYS,
-    NO_CHOICES,
     PLAIN_FILES,
     EventTimeRule,
     FileRules,
@@ -33,8 +32,8 @@ from sluiceway.worker.plan import (
     LateRule,
     MetaColumn,
     PartitionRule,
-    RowChoices,
 )
+from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
 
 
 @dataclass(frozen=True, slots=True)
