@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sluiceway.config.config import RouteConfig
-from sluiceway.eventtime.partition_values import TimeKind
+from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.expressions.syntax import parse_expression
 from sluiceway.expressions.tree import Column, Node, children
 from sluiceway.sinks.contract import TableState
