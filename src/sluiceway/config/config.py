@@ -26,7 +26,6 @@ from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     IN_TIME_ALWAYS,
-    NO_CHOICES,
     PLAIN_FILES,
     EventTimeRule,
     FileRules,
@@ -34,8 +33,8 @@ from sluiceway.worker.plan import (
     LateRule,
     MetaColumn,
     PartitionRule,
-    RowChoices,
 )
+from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ reads.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, ClassVar
 
 from sluiceway.errors import InvariantError
 from sluiceway.spec.log_key import LogKey
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -203,7 +204,7 @@ class RawRecords:
 
     topics: Sequence[str]
     partitions: Sequence[LogKey]
-    offsets: Sequence[int] | npt.NDArray[np.int64]
+    offsets: "Sequence[int] | npt.NDArray[np.int64]"
     timestamps_ms: Sequence[int | None]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
@@ -231,7 +232,7 @@ class SourceBatch(ABC):
 
     split_index: int
     values: Sequence[bytes | None]
-    offsets: Sequence[int] | npt.NDArray[np.int64]
+    offsets: "Sequence[int] | npt.NDArray[np.int64]"
 
     @abstractmethod
     def timestamps_ms(self) -> Sequence[int | None]:

@@ -111,6 +111,37 @@ def test_watermark_is_told_when_it_rises_and_not_again(table: TableOnDisk) -> No
     assert (again.us, again.by) == (None, "")
 
 
+def test_time_of_the_look_is_told_once_as_what_raised_it_when_all_are_idle(
+    table: TableOnDisk,
+) -> None:
+    table.rows(EIGHT, newest_us=EIGHT_US, mark=mark(EIGHT_US))
+    end = table.log.fold().sources["orders", 0].end
+    bounds = {SourcePartition("orders", 0): LogBounds(0, end, end)}
+    view = SourceView({}, bounds, {}, read_at_us=EIGHT_US + HOUR)
+    idle_us = EIGHT_US + HOUR - RULE.watermark.idle_after_us
+    risen = readiness(table).mark(table.log.fold(), view)
+    assert (risen.us, risen.by) == (idle_us, "all_idle")
+    table.rows(mark=risen)
+    again = readiness(table).mark(table.log.fold(), view)
+    assert (again.us, again.by) == (None, "")
+
+
+def test_route_whose_source_partitions_with_rows_are_all_retired_goes_on_by_time(
+    table: TableOnDisk,
+) -> None:
+    table.rows(EIGHT, newest_us=EIGHT_US)
+    fold = table.log.fold()
+    known = fold.sources["orders", 0]
+    fold.sources["orders", 1] = replace(
+        known, end=0, start=0, max_event_time_us=None, quiet_since_us=EIGHT_US
+    )
+    known.retired = True
+    bounds = {SourcePartition("orders", 1): LogBounds(0, 0, 0)}
+    view = SourceView({}, bounds, {}, read_at_us=EIGHT_US + HOUR)
+    mark = readiness(table).mark(fold, view)
+    assert mark.us == EIGHT_US + HOUR - RULE.watermark.idle_after_us
+
+
 COUNTED = replace(RULE, counts=CountsRule(SideTopic((), "audit"), CountRule()))
 
 
@@ -218,6 +249,18 @@ def test_source_partition_that_comes_back_is_quiet_from_then_on(
     fold.sources[ORDERS].quiet_since_us = None
     assert quiet_sources(made, fold, EIGHT_US + 400 * S) == []
     assert quiet_sources(made, fold, EIGHT_US + 699 * S) == []
+    assert quiet_sources(made, fold, EIGHT_US + 700 * S) == ["orders"]
+
+
+def test_source_partition_that_was_away_before_any_record_is_quiet_from_its_return_on(
+    table: TableOnDisk,
+) -> None:
+    made, fold = readiness(table), table.log.fold()
+    assert quiet_sources(made, fold, EIGHT_US) == []
+    fold.sources[ORDERS].retired = True
+    assert quiet_sources(made, fold, EIGHT_US + S) == []
+    fold.sources[ORDERS].retired = False
+    assert quiet_sources(made, fold, EIGHT_US + 400 * S) == []
     assert quiet_sources(made, fold, EIGHT_US + 700 * S) == ["orders"]
 
 

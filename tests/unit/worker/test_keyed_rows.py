@@ -18,7 +18,8 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.plan import KeyForm, KeyRule, MetaColumn, RowChoices, TaskPlan
+from sluiceway.worker.plan import KeyForm, KeyRule, MetaColumn, TaskPlan
+from sluiceway.worker.row_rules import RowChoices
 from sluiceway.worker.write_behind import WriteBehind
 from tools.small_task import AT_NOON, MadeBatch, route_plan
 
