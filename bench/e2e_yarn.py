@@ -21,7 +21,8 @@ from pathlib import Path
 
 import pyspark
 
-from bench.cluster_load import Load, RunFailedError, Story, make_topic, tell
+from bench.cluster_load import Load, Story, make_topic, tell
+from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.cluster.yarn import yarn_attempts
 from sluiceway.host.process import identity_of
