@@ -128,7 +128,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         max_unpublished=spec.run.max_unpublished,
         dirty=dirty_limits(spec.dirty),
         dirty_topic=dirty_topic(spec),
-        dirty_table=dirty_table(spec, text_keys=text_keys),
+        dirty_table=dirty_table(spec),
         dirty_keep_ms=spec.dirty.retention_ms,
         evolution=Evolution(spec.table.evolution),
         retention=_retention_rule(spec),

@@ -347,9 +347,12 @@ class Source(ABC):
     Attributes:
         text_keys: Whether keys of its source partitions are texts; else they are numbers. The
             table's column of them and dirty files follow it.
+        servers_option: Name of the option that says where its servers are, with commas between;
+            lineage names topics by the first. Empty where nothing does.
     """
 
     text_keys: ClassVar[bool] = False
+    servers_option: ClassVar[str] = ""
 
     def check(self, options: Mapping[str, str]) -> None:  # noqa: B027 - nothing to check is fine
         """Refuse options that cannot be. Called when a job is compiled; without I/O.

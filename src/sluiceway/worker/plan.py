@@ -139,6 +139,11 @@ class MetaColumn:
     kind: str
     column: str
 
+    @property
+    def part(self) -> str:
+        """The part of a record that it shows: `partition`, whether its key is number or text."""
+        return "partition" if self.kind == "partition_text" else self.kind
+
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
