@@ -23,7 +23,8 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from bench.cluster_load import Load, RunFailedError, Story, make_topic, tell
+from bench.cluster_load import Load, Story, make_topic, tell
+from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.lab.lab import Lab
 from tools.far_host import FarHost, NoFarHostError, far_host
