@@ -151,7 +151,7 @@ def _tell_engine(log: Log) -> None:
     if native_module() is None and os.environ.get(SWITCH) != "0":
         log.info(
             "native_module_absent",
-            price="JSON from Kafka takes about three times the CPU a record",
+            price="reading JSON takes about three times the CPU a record",
             hint="install sluiceway-native, or `make native` in a checkout with Rust",
         )
 
