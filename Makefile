@@ -264,7 +264,7 @@ e2e-yarn: $(STAMP) ## HDFS and YARN, cluster mode: master killed twice, a node m
 	@$(BIN)/python -m bench.e2e_yarn --rows $(or $(ROWS),6000)
 
 # In no other target: it needs root, iproute2 and iptables, and says so where they are missing.
-e2e-black-hole: $(STAMP) ## Spark standalone: packets of one executor are dropped for a minute: ROWS=6000; every row once
+e2e-black-hole: $(STAMP) ## Spark standalone: packets of one executor are dropped for 90 s: ROWS=6000; every row once
 	@$(BIN)/python -m bench.e2e_black_hole --rows $(or $(ROWS),6000)
 
 e2e-yarn-client: $(STAMP) ## YARN, client mode: resource manager restarted, executor and driver killed: ROWS=6000; every row once

@@ -33,8 +33,8 @@ from tools.spark_cluster import SparkCluster, spark_cluster
 
 _PARTITIONS = 4
 _PER_S = 25
-_DARK_S = 60.0
-_STRAGGLER_S = 5
+_DARK_S = 90.0
+_STRAGGLER_S = 15
 _RUN = """\
 master: "{url}", straggler_timeout: {straggler_s}s,
   spark_conf: {{spark.executor.memory: 512m, spark.executorEnv.SLUICEWAY_NATIVE: "0"}}"""
