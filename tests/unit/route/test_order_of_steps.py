@@ -67,8 +67,10 @@ class Steps:
 
     def _noted(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
         def noted(*given: Any, **named: Any) -> Any:
-            landed = {True: " landed", False: " none landed"}.get(named.get("landed"), "")
-            self.taken.append(name + landed)
+            if "landed" in named:
+                self.taken.append(name + (" landed" if named["landed"] else " none landed"))
+            else:
+                self.taken.append(name)
             return step(*given, **named)
 
         return noted

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
+from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.ledger.fold import Fold
@@ -16,6 +16,7 @@ from sluiceway.route import route_readiness
 from sluiceway.route.route_readiness import RouteReadiness
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.desk import RouteDesk
 from sluiceway.upkeep.partition_bodies import counts_body
@@ -141,7 +142,7 @@ def test_route_whose_source_partitions_with_rows_are_all_retired_goes_on_by_time
     assert mark.us == EIGHT_US + HOUR - RULE.watermark.idle_after_us
 
 
-COUNTED = replace(RULE, counts=CountsRule(TopicRule((), "audit"), CountRule()))
+COUNTED = replace(RULE, counts=CountsRule(SideTopic((), "audit"), CountRule()))
 
 
 def commit_counts(table: TableOnDisk, **rows: int) -> None:
@@ -185,7 +186,7 @@ def test_hour_is_closed_once_the_watermark_has_passed_it_and_its_count_is_there(
 
 
 def test_counts_alone_close_before_the_watermark_and_without_one(table: TableOnDisk) -> None:
-    alone = replace(COUNTED, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+    alone = replace(COUNTED, counts=CountsRule(SideTopic((), "audit"), CountRule(alone=True)))
     table.rows(SEVEN, EIGHT, mark=mark(EIGHT_US))
     commit_counts(table, h07=10, h08=11)
     made, desk, fold = counted(table, alone)
@@ -317,7 +318,7 @@ def test_any_record_may_bring_the_count_or_the_rows_that_it_waits_for(table: Tab
     assert desk.closed() == ()
 
 
-ALONE = replace(COUNTED, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+ALONE = replace(COUNTED, counts=CountsRule(SideTopic((), "audit"), CountRule(alone=True)))
 
 
 def test_hour_that_an_epoch_in_flight_has_begun_is_announced_before_the_one_closed_by_its_count(
