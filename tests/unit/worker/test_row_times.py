@@ -146,7 +146,7 @@ def test_greatest_event_time_of_a_split_is_of_its_own_rows_only() -> None:
 
 
 def test_rows_are_measured_as_they_happened() -> None:
-    rows = [{"id": 1, "ts": NOW_US}, {"id": 2, "ts": "no"}]
+    rows: list[dict[str, object]] = [{"id": 1, "ts": NOW_US}, {"id": 2, "ts": "no"}]
     found = run_task([[made_batch(0, rows)]]).written.figures
     nothing = run_task([[made_batch(0, rows[1:])]]).written.figures
     assert sum(found.happened) > sum(nothing.happened) == 0
