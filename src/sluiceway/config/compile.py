@@ -324,10 +324,19 @@ def format_choice(spec: RouteSpec) -> FormatChoice:
         if Evolution(spec.table.evolution).refuses_unknown:
             told["extra"] = "evolve"
         return FormatChoice("json", tuple(told.items()))
-    if spec.format.debezium is not None:
-        name, texts = "debezium", debezium_options(spec, spec.format.debezium)
+    return _change_log(spec)
+
+
+def _change_log(spec: RouteSpec) -> FormatChoice:
+    """A format that tells changes of rows, or one without options of its own."""
+    told = spec.format.debezium
+    if told is not None:
+        name, texts = "debezium", debezium_options(spec, told)
     else:
         name, texts = spec.format.built_in
+    in_json = spec.format.maxwell is not None or (told is not None and told.registry is None)
+    if in_json and Evolution(spec.table.evolution) is Evolution.ADD_COLUMNS:
+        texts = (*texts, ("extra", "evolve"))
     if spec.table.keyed:
         texts = (*texts, ("key", json.dumps(spec.table.key)))
         if spec.table.on_truncate == "apply":

@@ -87,7 +87,7 @@ def table_plan(config: RouteConfig, state: TableState, term: LedgerTerm) -> Rout
 
 def _samples(config: RouteConfig) -> Literal["none", "dirty", "few"]:
     format_name, options = config.format.name, dict(config.format.options)
-    if config.evolution is Evolution.ADD_COLUMNS and format_name == "json":
+    if config.evolution is Evolution.ADD_COLUMNS and options.get("extra") == "evolve":
         return "dirty"
     # Of JSON they may be kept, of delimited text they are named or lie behind those with a column.
     ignores = options.get("extra") == "ignore"

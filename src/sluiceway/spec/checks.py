@@ -491,14 +491,24 @@ def _follow(declared: Mapping[str, str | None], field: str) -> tuple[str | None,
     return type_text, ""
 
 
+def _tells_rows_in_json(formats: Mapping[str, Any]) -> bool:
+    """Whether the format is a change log whose messages are JSON, a row each."""
+    return "maxwell" in formats or (
+        "debezium" in formats and "registry" not in mapping(formats, "debezium")
+    )
+
+
 def _check_evolution(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     """What finds fields that no column reads knows JSON; who adds columns, the metastore."""
     evolution, path = mapping(data, "table").get("evolution"), ("table", "evolution")
-    json = mapping(data, "format").get("json")
+    formats = mapping(data, "format")
+    json = formats.get("json")
     typed = evolution == "add_columns" and takes_from_registry(mapping(data, "table"))
     if evolution in ("add_columns", "quarantine"):
-        if json is None and not typed:
-            text = f"expected the format json beside {quoted(evolution)}"
+        told = evolution == "add_columns" and _tells_rows_in_json(formats)
+        if json is None and not typed and not told:
+            also = ", debezium without a registry or maxwell" if evolution == "add_columns" else ""
+            text = f"expected the format json{also} beside {quoted(evolution)}"
             yield Problem(positions.value(path), text, "write fail or follow_table")
         elif "extra" in mapping(json):
             text = f"expected no `extra` beside {quoted(evolution)}, which says what becomes of it"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sluiceway.convert.json_values import NumberText
 from sluiceway.formats.changes.decoder import ChangeLogDecoder
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.contract import Decoded
@@ -211,6 +212,26 @@ def test_path_that_names_nothing_and_unknown_option_are_refused() -> None:
         ChangeLogDecoder(DEBEZIUM, Schema((column("x", "string", "$"),)), {})
     with pytest.raises(ValueError, match="no option"):
         ChangeLogDecoder(MAXWELL, MAXWELL_SCHEMA, {"ddl": "skip"})
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_row_with_a_field_that_no_column_reads_waits_for_one(*, wrapped: bool) -> None:
+    columns = (*DEBEZIUM_SCHEMA.fields, column("name", "string"))
+    decoder = ChangeLogDecoder(DEBEZIUM, Schema(columns), {"extra": "evolve"})
+    fields = {**AFTER, "city": "Köln"}
+    payloads = [
+        debezium("u", wrapped=wrapped),
+        debezium("u", wrapped=wrapped, after=fields),
+        debezium("u", wrapped=wrapped, after={**AFTER, "city": None}),
+        # Of a delete nothing but the row's key is looked at.
+        debezium("d", wrapped=wrapped, before={**BEFORE, "city": "Köln"}),
+    ]
+    decoded = decoder.decode(payloads)
+    (dirty,) = decoded.dirty
+    assert (dirty.index, dirty.reason.value) == (1, "unexpected_field")
+    assert decoded.rows.num_rows == 3
+    assert decoder.fields_of(payloads[1]) == {**fields, "id": NumberText("7")}
+    assert decoder.fields_of(payloads[3]) == decoder.fields_of(b"{") == {}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sluiceway.convert.typed_values import Day
 from sluiceway.formats.changes.decoder import ChangeLogDecoder
 from sluiceway.formats.changes.envelopes import DEBEZIUM
 from sluiceway.types.hive_types import parse_hive_type
@@ -296,3 +297,15 @@ def test_keys_of_a_map_stay_out_of_the_path_of_a_redacted_column(kind: str) -> N
     told = one(payload, column("v", kind, **policy))
     assert told[1].startswith(place)
     assert "ann" in told[1]
+
+
+def test_a_field_that_no_column_reads_is_told_as_its_schema_means_it() -> None:
+    decoder = ChangeLogDecoder(DEBEZIUM, Schema((column("id", "bigint"),)), {"extra": "evolve"})
+    day = named("day", "int32", "io.debezium.time.Date")
+    row = {"id": 1, "price": encoded(-150), "day": 20_000, "count": 3}
+    payload = message(row, decimal_of("price", "2"), day)
+    (dirty,) = decoder.decode([payload]).dirty
+    assert dirty.reason.value == "unexpected_field"
+    fields = decoder.fields_of(payload)
+    assert (fields["price"], fields["day"]) == (Decimal("-1.50"), Day(20_000))
+    assert str(fields["count"]) == "3"

@@ -30,7 +30,13 @@ def test_policy_reaches_the_decoder_and_the_table(
 @pytest.mark.parametrize(
     ("evolution", "format_block", "message"),
     [
-        ("add_columns", "{raw: {}}", "expected the format json beside `add_columns`"),
+        (
+            "add_columns",
+            "{raw: {}}",
+            "expected the format json, debezium without a registry or maxwell beside `add_columns`",
+        ),
+        ("add_columns", "{canal: {}}", "or maxwell beside `add_columns`"),
+        ("quarantine", "{debezium: {}}", "expected the format json beside `quarantine`"),
         ("quarantine", "{csv: {}}", "expected the format json beside `quarantine`"),
         ("quarantine", "{json: {extra: dirty}}", "expected no `extra` beside `quarantine`"),
         ("add_columns", "{json: {extra: ignore}}", "expected no `extra` beside `add_columns`"),
@@ -43,6 +49,14 @@ def test_policy_that_does_not_go_with_the_format_is_refused(
     with pytest.raises(JobFileError) as caught:
         evolution_route(f"evolution: {evolution}", format_block)
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["debezium", "maxwell"])
+def test_rows_of_a_change_log_in_json_tell_of_new_columns(name: str) -> None:
+    config = compile_route(evolution_route("evolution: add_columns", f"{{{name}: {{}}}}"))
+    assert dict(config.format.options)["extra"] == "evolve"
+    config = compile_route(evolution_route("", f"{{{name}: {{}}}}"))
+    assert "extra" not in dict(config.format.options)
 
 
 def test_rule_of_the_decoder_is_no_word_of_the_job_file() -> None:

@@ -87,8 +87,6 @@ def test_evolution_of_lake_tables_is_refused_by_name() -> None:
     adds = text.replace("follow_table", "add_columns")
     lake = compile_route(load(adds)).hive
     assert lake.follows
-    with pytest.raises(JobFileError, match="evolution: add_columns` of lake tables beside `key`"):
-        load(adds.replace("table:\n", "table:\n  key: [id]\n  meta: [partition, offset]\n"))
 
 
 def test_late_rows_cannot_reopen_a_lake_table() -> None:

@@ -8,7 +8,7 @@ Source: Kafka Connect's `JsonConverter`, and the semantic types of Debezium's do
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Context, Decimal
 
@@ -119,6 +119,29 @@ class SchemaView:
             seen = {key: seen}
         return seen
 
+    def object_at(self, path: Sequence[str]) -> dict[str, object]:
+        """The object under a path, each of its values as the schema means it.
+
+        Args:
+            path: Begins with `payload`.
+
+        Returns:
+            Empty where there is no object.
+
+        Raises:
+            DirtyValueError: A decimal is none, or the schema does not say its scale.
+        """
+        node, value = self._schema, self._message.get(path[0])
+        for key in path[1:]:
+            if not isinstance(value, dict):
+                return {}
+            node = self._below(node, key) if isinstance(node, dict) else None
+            value = value.get(key)
+        if not isinstance(value, dict):
+            return {}
+        below = node if isinstance(node, dict) else {}
+        return {key: _meant(held, self._below(below, key)) for key, held in value.items()}
+
     def _below(self, node: _Node, key: str) -> object:
         """The schema of what an object has under a key."""
         if node.get("type") == "map":
@@ -183,6 +206,16 @@ class SchemaView:
             return self._read(value, node, target)
         except DirtyValueError as error:
             raise error.under(step) from None
+
+
+def _meant(value: object, node: object) -> object:
+    """A value as its schema means it, whatever column it may have."""
+    if not isinstance(node, dict):
+        return value
+    name = node.get("name")
+    if name == DECIMAL:
+        return _decimal(value, node, _Target(None))
+    return _time(value, name) if isinstance(value, NumberText) else value
 
 
 def _name(node: Mapping[str, object]) -> str | None:

@@ -11,14 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sluiceway.convert.arrow_blocks import BlockReader
+from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_text_anywhere
+from sluiceway.convert.extra_keys import ExtraKeys
 from sluiceway.convert.fast_rows import FastPath
 from sluiceway.convert.json_values import JsonObject
 from sluiceway.convert.native_blocks import NativeReader
 from sluiceway.formats.changes.canal import ONE_PARTITION, CanalChangeDecoder
 from sluiceway.formats.changes.connect_values import DECIMAL
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
-from sluiceway.formats.changes.forms import MessageForm, OtherMessageError
+from sluiceway.formats.changes.forms import MessageForm, OtherMessageError, from_message
 from sluiceway.formats.changes.outcomes import (
     KIND_FIELD,
     TOMBSTONE,
@@ -39,6 +41,7 @@ from sluiceway.types.schema import Field, Schema, StringType, inner_settings
 
 # With fewer of a batch's messages in the form that was tried, the next one begins with the other.
 _HALF = 2
+EVOLVE = "evolve"
 _IMAGE = pa.scalar(int(RowKind.IMAGE), pa.int8())
 _FIRST = pa.scalar(int(RowKind.FIRST), pa.int8())
 _DELETE = pa.scalar(int(RowKind.DELETE), pa.int8())
@@ -55,7 +58,8 @@ class ChangeLogDecoder(RowDecoder):
             at the row that was changed.
         options: `other`: what happens to messages that change no row; `tombstones`; `key`: as
             JSON, columns by which changes find their rows, which then have kinds; `order`: with
-            `one_partition` a message may change the key of its row; `truncate`: `halt` or `apply`.
+            `one_partition` a message may change the key of its row; `truncate`: `halt` or `apply`;
+            `extra`: with `evolve` a row is dirty that has a value under a key that no column reads.
         exact_only: Decide every message on its own; the outcome is the same.
 
     Raises:
@@ -76,6 +80,7 @@ class ChangeLogDecoder(RowDecoder):
             "key": FREE,
             TRUNCATE: TRUNCATE_CHOICES,
             "order": FREE,
+            "extra": ("ignore", EVOLVE),
         }
         chosen = known_options(envelope.name, options, known)
         if not schema.fields:
@@ -101,6 +106,12 @@ class ChangeLogDecoder(RowDecoder):
             MessageForm(schema, envelope, wrapper, key, moves=moves) for wrapper in wrappers
         ]
         self._lenient = reads_bad_text_anywhere(schema)
+        of_rows = Schema(tuple(field for field in schema.fields if not from_message(field)))
+        self._extra = (
+            ExtraKeys(of_rows, None, only_held=True) if chosen["extra"] == EVOLVE else None
+        )
+        # What reads by columns does not see keys that none of them reads.
+        exact_only = exact_only or self._extra is not None
         fast = [_fast_form(form, schema, envelope, self._collected) for form in self._forms]
         self._fast = [] if exact_only else [one for one in fast if one is not None]
 
@@ -158,15 +169,28 @@ class ChangeLogDecoder(RowDecoder):
         messages = zip(rows, payloads, strict=True)
         self._other.collect(messages, self._read, collected, self._collected)
 
+    def fields_of(self, payload: bytes) -> Mapping[str, object]:
+        """See `RowDecoder.fields_of`: those of the row that a change leaves."""
+        try:
+            found = parse_object(payload, lenient=self._lenient)
+            return self._forms[self._is_wrapped(found)].row(found)
+        except DirtyValueError:
+            return {}
+
+    def _is_wrapped(self, found: Mapping[str, object]) -> bool:
+        wrapper, marker = self._envelope.wrapper, self._envelope.marker[0]
+        return bool(wrapper) and wrapper in found and found.get(marker) is None
+
     def _read(self, payload: bytes) -> list[list[object]]:
         """The changes that a message tells: one, or with the delete of an old key two."""
         found = parse_object(payload, lenient=self._lenient)
-        wrapper, marker = self._envelope.wrapper, self._envelope.marker[0]
-        wrapped = bool(wrapper) and wrapper in found and found.get(marker) is None
+        wrapper, wrapped = self._envelope.wrapper, self._is_wrapped(found)
         if wrapped and found[wrapper] is None and not isinstance(found, JsonObject):
             raise OtherMessageError(TOMBSTONE)
         form = self._forms[wrapped]
         values = form.read(found)
+        if self._extra is not None:
+            self._extra.settle(form.row(found))
         left_behind = form.left_behind(found)
         return [values] if left_behind is None else [left_behind, values]
 

@@ -73,7 +73,7 @@ class MessageForm:
             if field.name.lower() in self._key
         ]
         self.wrapper = wrapper
-        self.reads_rows = [not _from_message(field) for field in schema.fields]
+        self.reads_rows = [not from_message(field) for field in schema.fields]
         self._marker_path = (*wrapper, *envelope.marker)
         self._marker = compile_field(_MARKER, self._marker_path)
         fields = {path: self.fields(schema, path) for path in set(envelope.images.values())}
@@ -105,7 +105,7 @@ class MessageForm:
         return replace(_MARKER, path=self._marker_path)
 
     def _path(self, field: Field, image: tuple[str, ...]) -> tuple[str, ...]:
-        if _from_message(field):
+        if from_message(field):
             if len(field.path) == 1:
                 raise ValueError(f"the path of {field.name} names nothing of the message")
             return (*self.wrapper, *field.path[1:])
@@ -143,6 +143,20 @@ class MessageForm:
             deleted = marker in self._envelope.deletes
             values.append(RowKind.DELETE if deleted else RowKind.IMAGE)
         return values
+
+    def row(self, payload: Mapping[str, object]) -> Mapping[str, object]:
+        """The row that a change leaves, each value as its schema means it; empty for others.
+
+        Args:
+            payload: Its object.
+        """
+        marker = self._marker(payload)
+        image = self._images.get(str(marker)) if marker is not None else None
+        if image is None or marker in self._envelope.deletes:
+            return {}
+        if self.wrapper:
+            return SchemaView(payload).object_at(image.path)
+        return self._at(payload, image.path)
 
     def left_behind(self, payload: Mapping[str, object]) -> list[object] | None:
         """The delete of a row's old key, where the change that `read` gives is of its key.
@@ -223,5 +237,6 @@ def _nothing(payload: Mapping[str, object]) -> None:
     del payload
 
 
-def _from_message(field: Field) -> bool:
+def from_message(field: Field) -> bool:
+    """Whether a column reads the message, and not the row in it."""
     return field.path[:1] == (ENVELOPE_PREFIX,)
