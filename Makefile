@@ -253,9 +253,10 @@ fuzz-rocketmq: $(STAMP) ## A million damaged frames and messages of RocketMQ: a 
 test-pack: $(STAMP) ## A packed environment: the same bytes twice; runs a task on workers without Python packages
 	@$(BIN)/pytest -q tests/clusters/test_packed_environment.py
 
-test-k8s: $(STAMP) ## Manifests of `k8s render` against the schemas of Kubernetes' API
+test-k8s: $(STAMP) ## Manifests of `k8s render` against the schemas of Kubernetes' API; what Spark asks of an API server
 	@$(BIN)/python -m pip install --quiet --upgrade --target $(VENV)/k8s "kubernetes-validate==1.37.0"
-	@SLUICEWAY_K8S_SCHEMAS=$(VENV)/k8s $(BIN)/pytest -q tests/clusters/test_kubernetes_manifests.py
+	@SLUICEWAY_K8S_SCHEMAS=$(VENV)/k8s $(BIN)/pytest -q tests/clusters/test_kubernetes_manifests.py \
+	  tests/clusters/test_kubernetes_requests.py
 
 e2e-standalone: $(STAMP) ## Spark standalone: driver and worker killed, one added, slots 1 to 4 to 1: BACKLOG=100000; every row once
 	@$(BIN)/python -m bench.e2e_standalone --backlog $(or $(BACKLOG),100000)
