@@ -48,6 +48,7 @@ $(PACKAGES): requirements.lock pyproject.toml
 # NATIVE_MODULE=0 leaves it out.
 $(STAMP): $(PACKAGES) $(NATIVE_SOURCES) native/install.py
 	@test "$(NATIVE_MODULE)" = 0 || $(BIN)/python native/install.py
+	@$(BIN)/python -m sluiceway.job.class_archive
 	@touch $@
 
 demo: $(STAMP) ## Real Kafka, metastore and Spark: run the main job, kill it once, verify; STORE=hdfs or s3
@@ -263,7 +264,7 @@ e2e-yarn: $(STAMP) ## HDFS and YARN, cluster mode: master killed twice, a node m
 	@$(BIN)/python -m bench.e2e_yarn --rows $(or $(ROWS),6000)
 
 # In no other target: it needs root, iproute2 and iptables, and says so where they are missing.
-e2e-black-hole: $(STAMP) ## Spark standalone: packets of one executor are dropped for a minute: ROWS=6000; every row once
+e2e-black-hole: $(STAMP) ## Spark standalone: packets of one executor are dropped for 90 s: ROWS=6000; every row once
 	@$(BIN)/python -m bench.e2e_black_hole --rows $(or $(ROWS),6000)
 
 e2e-yarn-client: $(STAMP) ## YARN, client mode: resource manager restarted, executor and driver killed: ROWS=6000; every row once

@@ -23,7 +23,8 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from bench.cluster_load import Load, RunFailedError, Story, make_topic, tell
+from bench.cluster_load import Load, Story, make_topic, tell
+from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.lab.lab import Lab
 from tools.far_host import FarHost, NoFarHostError, far_host
@@ -32,8 +33,8 @@ from tools.spark_cluster import SparkCluster, spark_cluster
 
 _PARTITIONS = 4
 _PER_S = 25
-_DARK_S = 60.0
-_STRAGGLER_S = 5
+_DARK_S = 90.0
+_STRAGGLER_S = 15
 _RUN = """\
 master: "{url}", straggler_timeout: {straggler_s}s,
   spark_conf: {{spark.executor.memory: 512m, spark.executorEnv.SLUICEWAY_NATIVE: "0"}}"""

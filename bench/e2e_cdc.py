@@ -34,6 +34,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from bench.cdc_moments import compare_moments, pyiceberg_reader
 from bench.cdc_servers import DATABASE, PREFIX, Connect, MariaDb, ServerFailedError, fetch
+from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.lab.jars import default_cache_folder
 from sluiceway.lab.lab import Lab
@@ -98,10 +99,6 @@ routes:
 {routes}
 run: {{interval: 1s, master: "local[2]"}}
 """
-
-
-class RunFailedError(Exception):
-    """The run did not come to its end."""
 
 
 @dataclass(slots=True)

@@ -18,7 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.cluster_load import RunFailedError, tell
+from bench.cluster_load import tell
+from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from bench.yarn_story import YarnStory, kill_tree, yarn_story
 from sluiceway.cluster.yarn import yarn_attempts

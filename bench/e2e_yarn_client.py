@@ -21,7 +21,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.cluster_load import RunFailedError, tell
+from bench.cluster_load import tell
+from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from bench.yarn_story import YarnStory, kill_tree, yarn_story
 from sluiceway.lab.yarn import RESOURCE_MANAGER

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pyspark
 
-from bench.cluster_load import Load, RunFailedError, Story, make_topic, tell
+from bench.cluster_load import Load, Story, make_topic, tell
+from bench.run_failed import RunFailedError
 from sluiceway.host.process import identity_of
 from sluiceway.lab.demo import process_tree
 from sluiceway.lab.lab import Lab, StoreServer

@@ -208,7 +208,7 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
     ("announce.*", (_hours("*", 1, 2),)),
     ("lineage.*", (_hours("*", 1, 3),)),
     # A driver looks at the table before it reads, and publishes several batches.
-    ("lake.load", (_keyed(early=True), _keyed("*", 4, 6, 8))),
+    ("lake.load", (_keyed(early=True), _keyed("*", 2, 3))),
     ("lake.*", (_keyed("*", 1, 2),)),
 )
 """Pattern of points, with or without their side; the first match counts."""

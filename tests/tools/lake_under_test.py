@@ -138,10 +138,10 @@ class LakeUnderTest:
     def _no_wait(attempts: int, error: SluicewayError) -> None:
         raise AssertionError((attempts, error))
 
-    def commit(self, *rows: int, app: str = "a", topic: str = "orders") -> int:
+    def commit(self, *rows: int, app: str = "a", topic: str = "orders", partition: int = 0) -> int:
         """Commit rows as the next epoch, and give their file its name; the slot."""
-        start = self.writer.fold.sources[topic, 0].end
-        read = replace(span(0, start, start + len(rows)), topic=topic)
+        start = self.writer.fold.sources[topic, partition].end
+        read = replace(span(partition, start, start + len(rows)), topic=topic)
         body = data(self.writer.term, self.writer.fold.last_epoch + 1, read)
         if rows:
             (file,) = body.files

@@ -17,7 +17,9 @@ from sluiceway.job.spark_words import cause_of
 from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.worker.plan import TaskPlan, TaskResult
 
-_MOST_AT_ONCE = 4
+MOST_AT_ONCE = 4
+"""Replays of all routes of a driver that run at the same time."""
+
 _GRACE_S = 30.0
 _CANCEL_S = 10.0
 _numbers = count(1)
@@ -36,7 +38,7 @@ class SparkReplays:
         self._session = session
         self._name = name
         self._spare = spare
-        self._jobs = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="spark-replay")
+        self._jobs = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="spark-replay")
 
     def run(self, plan: TaskPlan, paths: Sequence[str]) -> TaskResult | None:
         """See `ReplayTasks.run`."""

@@ -1,6 +1,7 @@
 """Which source serves a connection: this package's own, or a plug-in's by its name."""
 
 from dataclasses import dataclass
+from importlib import import_module
 
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
@@ -9,6 +10,7 @@ _BUILT_IN = {
     "kafka": "sluiceway.sources.kafka.source:KafkaSource",
     "rocketmq": "sluiceway.sources.rocketmq.source:RocketMqSource",
 }
+_USUAL_READER = "sluiceway.sources.kafka.reader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,11 @@ class SourceAccess:
 
     def __repr__(self) -> str:
         return f"SourceAccess({self.kind!r}, <{len(self.options)} options>)"
+
+
+def load_usual_reader() -> None:
+    """Load what a task's reader of the usual source takes. Called before a worker's first task."""
+    import_module(_USUAL_READER)
 
 
 def check_access(access: SourceAccess) -> None:

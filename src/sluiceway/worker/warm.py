@@ -9,12 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sluiceway.host.native_module import native_module
+from sluiceway.sources.registry import load_usual_reader
 
-_LOADED_LATE = (
-    "sluiceway.formats.json.choice",
-    "sluiceway.sources.kafka.reader",
-    "sluiceway.storage.local",
-)
+_LOADED_LATE = ("sluiceway.formats.json.choice", "sluiceway.storage.local")
 
 
 def warm_worker() -> None:
@@ -23,6 +20,7 @@ def warm_worker() -> None:
     Plug-ins and the clients of single stores are left to the task that needs them.
     """
     native_module()
+    load_usual_reader()
     for name in _LOADED_LATE:
         import_module(name)
     # Arrow looks for pandas at the first conversion, and sets up its writers at the first file.

@@ -30,6 +30,10 @@ sys.exit(code)
     ("args", "heavy"),
     [
         (("validate", EXAMPLE), CLIENTS | PARTS | ARROW),
+        (
+            ("status", EXAMPLE),
+            ARROW | {"pyspark", "pandas", "botocore", "hdfs_native", "structlog"},
+        ),
         (("schema",), CLIENTS | ARROW),
         (("explain", "SW455"), CLIENTS | ARROW),
         (("completion", "bash"), CLIENTS | ARROW),
@@ -41,7 +45,8 @@ def test_verb_imports_nothing_that_it_does_not_need(
     args: tuple[str, ...], heavy: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
-    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://hms:9083")
+    # No server there: what `status` loads to ask one, and no more.
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://127.0.0.1:9")
     loaded = _loaded(args)
     assert "sluiceway" in loaded
     assert sorted(heavy & loaded) == []
@@ -49,7 +54,12 @@ def test_verb_imports_nothing_that_it_does_not_need(
 
 @pytest.mark.parametrize(
     ("args", "most"),
-    [(("validate", EXAMPLE), 205), (("explain", "SW455"), 110), (("run", "--help"), 210)],
+    [
+        (("validate", EXAMPLE), 205),
+        (("status", EXAMPLE), 360),
+        (("explain", "SW455"), 110),
+        (("run", "--help"), 210),
+    ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
 def test_verb_imports_few_modules_of_ours_and_others(
@@ -57,7 +67,8 @@ def test_verb_imports_few_modules_of_ours_and_others(
 ) -> None:
     """Without those of Python itself; time would differ from machine to machine."""
     monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
-    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://hms:9083")
+    # No server there: what `status` loads to ask one, and no more.
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://127.0.0.1:9")
     loaded = _loaded(args)
     ours = {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names}
     assert 0 < len(ours) <= most, len(ours)
@@ -66,6 +77,6 @@ def test_verb_imports_few_modules_of_ours_and_others(
 def _loaded(args: tuple[str, ...]) -> set[str]:
     """Modules that a verb has imported, and their topmost packages."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *args], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SCRIPT, *args], capture_output=True, text=True, check=False
     )
     return set(done.stderr.splitlines()[-1].strip("[]").replace("'", "").split(", "))

@@ -126,6 +126,16 @@ def test_time_of_the_look_is_told_once_as_what_raised_it_when_all_are_idle(
     assert (again.us, again.by) == (None, "")
 
 
+def test_route_that_never_had_a_row_has_no_watermark_however_quiet_it_is(
+    table: TableOnDisk,
+) -> None:
+    fold = table.log.fold()
+    fold.sources["orders", 0].quiet_since_us = EIGHT_US
+    bounds = {SourcePartition("orders", 0): LogBounds(0, 0, 0)}
+    view = SourceView({}, bounds, {}, read_at_us=EIGHT_US + HOUR)
+    assert readiness(table).mark(fold, view).us is None
+
+
 def test_route_whose_source_partitions_with_rows_are_all_retired_goes_on_by_time(
     table: TableOnDisk,
 ) -> None:

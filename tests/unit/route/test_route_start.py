@@ -13,6 +13,8 @@ from sluiceway.errors import (
 )
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.observe import metrics
+from sluiceway.route import route_session
+from sluiceway.route.held_route import HeldRoute
 from sluiceway.storage.local import LocalStorage
 from tools.session_on_disk import DiskTable, session_on_disk
 
@@ -97,3 +99,21 @@ def test_start_puts_nothing_before_it_is_kept_from_where_on_a_receiver_is_told(
         raise AssertionError("it has started")
     with session_on_disk(tmp_path / "t", monkeypatch, store, table, ready) as route:
         assert Path(route.owned.layout.told("webhook")).exists()
+
+
+def test_start_ends_what_fenced_drivers_had_begun_once_their_records_are_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owed: list[int] = []
+
+    def abandon(held: HeldRoute) -> None:
+        owed.append(len(held.owned.fold.unpublished))
+
+    monkeypatch.setattr(route_session, "abandon_left", abandon)
+    table, held = tmp_path / "t", DiskTable(tmp_path / "t")
+    with session_on_disk(table, monkeypatch, DiesBeforePublishing(), held) as route:
+        planned = route.plan()
+        with pytest.raises(KeyboardInterrupt):
+            route.finish(planned, route.answer(planned, 4))
+    with session_on_disk(table, monkeypatch, table=held):
+        assert owed == [0, 0]

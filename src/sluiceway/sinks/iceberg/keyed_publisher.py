@@ -162,17 +162,18 @@ class KeyedPublisher(LakePublisher):
         self._batch = _Made(slots, outcome.keys, tuple(placed), outcome.emptied)
         return self._batch
 
-    def _was_told(self, topics: frozenset[str], batch: LakeBatch, view: LogView) -> bool:
-        """Whether the table has changes of one of these topics already.
+    def _was_told(
+        self, begins: frozenset[tuple[str, str]], batch: LakeBatch, view: LogView
+    ) -> bool:
+        """Whether changes of one of these topics' partitions were committed before the batch.
 
-        The log is read for it: only where a snapshot begins behind one of another topic.
+        The log is read for it: only where a snapshot begins behind other snapshots of the table.
         """
-        if not topics or not self._table.was_seen:
+        if not begins or not self._table.was_seen:
             return False
-        if self._columns.topic is None:
-            return True
+        of_one = self._columns.topic is None
         return any(
-            span.topic in topics and int(span.rows) > 0
+            ("" if of_one else span.topic, str(span.partition)) in begins and int(span.rows) > 0
             for record in LogView(view.log, batch.first).records(0)
             if isinstance(record.body, DataRecord)
             for span in record.body.ranges
