@@ -51,7 +51,8 @@ class PulledRows:
             How many were taken, and the mark of the last; None when the pull is in doubt, and
             nothing of it was taken.
         """
-        found = self._pulls.take(pull, first, stop)
+        # The slow path refuses offsets below 0, which no queue has.
+        found = self._pulls.take(pull, first, stop) if first >= 0 else None
         if found is None:
             return None
         count, stored_ms, physical = found

@@ -21,7 +21,7 @@ from tools.rocketmq_fake import (
     inner_batch,
     stored_message,
 )
-from tools.rocketmq_fuzz import run
+from tools.rocketmq_fuzz import damaged, judge, run, sound_frame
 
 pytestmark = pytest.mark.skipif(native_module() is None, reason="the native module is not there")
 QUEUE = SourcePartition("t", "broker-a/0")
@@ -94,6 +94,16 @@ def test_pull_that_is_not_plain_is_left_whole(body: bytes) -> None:
     assert taken.take(pull(4, 20), 20, None) is not None
     assert taken.take(body, 0, None) is None
     assert (len(taken), taken.body_bytes) == (4, sum(len(b"body %d" % n) for n in range(20, 24)))
+
+
+def test_offset_below_zero_is_left_to_the_path_that_refuses_it() -> None:
+    # Found by the fuzz.
+    assert judge(damaged_of(553_185_222_476)) == "WireError"
+
+
+def damaged_of(seed: int) -> bytes:
+    rng = random.Random(seed)  # noqa: S311 - the same each time
+    return damaged(rng, sound_frame(rng))
 
 
 def test_damaged_pulls_are_taken_by_neither_path_and_sound_ones_by_both() -> None:
