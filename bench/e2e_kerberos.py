@@ -24,34 +24,17 @@ from sluiceway.host.kerberos import log_in
 from sluiceway.host.ticket_cache import read_ticket
 from sluiceway.lab.kafka_topics import create_topic
 from sluiceway.lab.kerberos import KDC, TICKET_LIFE_S
-from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
+from sluiceway.lab.lab import Lab, StoreServer
+
+# The job file belongs to the tests.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from tools.secured_job import secured_job
 
 _COMMAND = (sys.executable, "-m", "sluiceway")
 _RATE_PER_S = 200
 _POLL_S = 1.0
 _KDC_AWAY_S = 30.0
-_JOB = """\
-version: 1
-name: kerberos-e2e
-kerberos: {{principal: {principal}, keytab: {keytab}, config: {config}}}
-connections:
-  main: {{kafka: {{bootstrap_servers: "{servers}"}}}}
-  lake: {{hdfs: {{config_dir: {config_dir}}}}}
-  hms: {{metastore: {{uri: "{uri}", kerberos: {{service_principal: {service}}}}}}}
-source: {{connection: main, topics: [orders], start: earliest}}
-format: {{json: {{extra: ignore}}}}
-table:
-  hive: {{connection: hms, name: ods.orders, create: if_missing, storage: lake,
-    location: "{hdfs}/warehouse/ods.db/orders"}}
-  columns:
-    - {{name: order_id, type: bigint, required: true}}
-    - {{name: ts, type: bigint, required: true}}
-    - {{name: status, type: string}}
-  partition_by: [{{name: dt, event_time: yyyyMMdd}}, {{name: hr, event_time: HH}}]
-  meta: [topic, partition, offset, timestamp]
-event_time: {{field: ts, unit: ms, timezone: UTC}}
-run: {{interval: 5s, master: "local[1]"}}
-"""
 
 
 class RunFailedError(Exception):
@@ -60,26 +43,6 @@ class RunFailedError(Exception):
 
 def _tell(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
-
-
-def _job_file(endpoints: LabEndpoints, folder: Path) -> Path:
-    if endpoints.realm is None or endpoints.hdfs is None:
-        raise RunFailedError("the lab has no realm, or no HDFS")
-    login = endpoints.realm.login
-    path = folder / "job.yaml"
-    path.write_text(
-        _JOB.format(
-            principal=login.principal,
-            keytab=login.keytab,
-            config=login.config,
-            servers=endpoints.bootstrap_servers,
-            config_dir=endpoints.hdfs.config_dir,
-            uri=endpoints.metastore_uri,
-            service=endpoints.realm.service("hive"),
-            hdfs=endpoints.hdfs.uri,
-        )
-    )
-    return path
 
 
 class _Run:
@@ -159,9 +122,10 @@ def _end(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
 
 def _story(lab: Lab, folder: Path, renewals: int) -> dict[str, object]:
     endpoints = lab.up()
-    job = _job_file(endpoints, folder)
     if endpoints.realm is None:
         raise RunFailedError("the lab has no realm")
+    job = folder / "job.yaml"
+    job.write_text(secured_job(endpoints, "orders", interval="5s"))
     cache = log_in(endpoints.realm.login)
     run = _Run(lab, job, folder, cache, endpoints.bootstrap_servers)
     seconds = round((renewals + 2) * TICKET_LIFE_S / 2)

@@ -25,26 +25,9 @@ from sluiceway.storage.access import HDFS, StoreAccess, Stores
 from sluiceway.storage.contract import PutResult
 from sluiceway.storage.hdfs.client import PROXY_VARIABLE, hdfs_client
 from sluiceway.storage.registry import open_storage
+from tools.secured_job import secured_job
 
 TIMEOUT_S = 30.0
-JOB = """\
-version: 1
-name: secured
-kerberos: {{principal: {principal}, keytab: {keytab}, config: {config}}}
-connections:
-  main: {{kafka: {{bootstrap_servers: "{servers}"}}}}
-  lake: {{hdfs: {{config_dir: {config_dir}}}}}
-  hms: {{metastore: {{uri: "{uri}", kerberos: {{service_principal: {service}}}}}}}
-source: {{connection: main, topics: [secured], start: earliest}}
-format: {{json: {{extra: ignore}}}}
-table:
-  hive: {{connection: hms, name: ods.secured, create: if_missing, storage: lake,
-    location: "{hdfs}/warehouse/ods.db/secured"}}
-  columns: [{{name: order_id, type: bigint, required: true}}, {{name: ts, type: bigint}}]
-  partition_by: [{{name: dt, event_time: yyyyMMdd}}]
-event_time: {{field: ts, unit: ms, timezone: UTC}}
-run: {{interval: 2s, master: "local[1]"}}
-"""
 
 
 def options(endpoints: LabEndpoints) -> dict[str, str]:
@@ -151,22 +134,8 @@ def test_hdfs_for_another_user_is_refused(
 
 
 def _run(endpoints: LabEndpoints, folder: Path, keytab: str, *command: str) -> tuple[int, str]:
-    assert endpoints.hdfs is not None
-    assert endpoints.realm is not None
-    login = endpoints.realm.login
     job = folder / "job.yaml"
-    job.write_text(
-        JOB.format(
-            principal=login.principal,
-            keytab=keytab or login.keytab,
-            config=login.config,
-            servers=endpoints.bootstrap_servers,
-            config_dir=endpoints.hdfs.config_dir,
-            uri=endpoints.metastore_uri,
-            service=endpoints.realm.service("hive"),
-            hdfs=endpoints.hdfs.uri,
-        )
-    )
+    job.write_text(secured_job(endpoints, "secured", keytab=keytab))
     done = subprocess.run(
         [sys.executable, "-m", "sluiceway", command[0], str(job), *command[1:]],
         capture_output=True,
