@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 # The writer and the independent reader belong to the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
+from bench.run_failed import RunFailedError
 from tools.independent_reader import Report, broker_records, check, table_view
 from tools.job_files import JobFile
 from tools.row_oracle import Expectation
@@ -27,10 +28,6 @@ PATIENCE_S = 1_200.0
 _COMMAND_TIMEOUT_S = 900.0
 _POLL_S = 1.0
 _TOPIC_TIMEOUT_S = 60.0
-
-
-class RunFailedError(Exception):
-    """The run did not come to its end."""
 
 
 def tell(text: str) -> None:

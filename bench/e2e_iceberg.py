@@ -33,6 +33,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog import Catalog, load_catalog
 
 from bench.lake_readers import ReaderFailedError, SparkBeside, ask_duckdb
+from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.audit.open_table import open_ledger
 from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
@@ -86,10 +87,6 @@ table:
   meta: [partition, offset]
 run: {{interval: 1s, master: "local[2]"}}
 """
-
-
-class RunFailedError(Exception):
-    """The run did not come to its end."""
 
 
 @dataclass(frozen=True, slots=True)

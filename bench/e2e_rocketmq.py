@@ -26,6 +26,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.host.java import find_java
 from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
@@ -67,10 +68,6 @@ table:
 event_time: {{field: ts, unit: ms, timezone: UTC}}
 run: {{interval: 2s, master: "local[2]"}}
 """
-
-
-class RunFailedError(Exception):
-    """The run did not come to its end."""
 
 
 @dataclass(slots=True)

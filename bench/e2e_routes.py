@@ -37,6 +37,7 @@ from thrift.transport.TTransport import TBufferedTransport
 
 from bench.route_judge import Place, all_faults, judge
 from bench.route_topics import LOG_PARTITIONS, PacedProducer, Topic, make_topics, route_entries
+from bench.run_failed import RunFailedError
 from sluiceway.lab.demo import process_tree
 from sluiceway.lab.lab import Lab, LabEndpoints
 from sluiceway.ledger.fold import Fold
@@ -54,10 +55,6 @@ BATCHES_OF_ADDED = 4
 # A kill comes at a random moment within so much of the time, from a commit on.
 KILLS_APART = 10
 TAIL_CHARACTERS = 3000
-
-
-class RunFailedError(Exception):
-    """The run did not come to its end; says what, with the end of the driver's log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.cluster_load import Load, RunFailedError, Story, make_topic, tell
+from bench.cluster_load import Load, Story, make_topic, tell
+from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.lab.lab import Lab
 from tools.driver_process import kill_quietly

@@ -28,6 +28,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bench.run_failed import RunFailedError
 from bench.three_brokers import BROKERS, BrokersFailedError, ThreeBrokers, three_brokers
 from bench.tidy_end import end_tidily
 from sluiceway.audit.open_table import open_table
@@ -56,10 +57,6 @@ JUDGE_TIMEOUT_S = 1_800.0
 PAUSE_S = 3.0
 # So much comes meanwhile that several epochs are needed for it.
 AWAY_S = 60.0
-
-
-class RunFailedError(Exception):
-    """The run did not come to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +187,7 @@ class Load:
         self._process.communicate()
 
 
-def write_job(folder: Path, endpoints: LabEndpoints, topic: str) -> JobFile:
+def demo_job_file(folder: Path, endpoints: LabEndpoints, topic: str) -> JobFile:
     """The demo's job on these brokers, with more tasks than source partitions."""
     text = orders_job().read_text()
     for old, new in {
@@ -229,7 +226,7 @@ class Run:
         admin = AdminClient({"bootstrap.servers": self._brokers.servers, "log_level": 0})
         made = NewTopic(topic, PARTITIONS, BROKERS)
         admin.create_topics([made])[topic].result(REQUEST_TIMEOUT_S)
-        job = write_job(folder, self._endpoints, topic)
+        job = demo_job_file(folder, self._endpoints, topic)
         drivers = Drivers(job, folder)
         load = Load(self._brokers.servers, topic, self._plan)
         try:

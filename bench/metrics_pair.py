@@ -24,7 +24,7 @@ from typing import Any
 
 from bench.check_output import WrongOutputError
 from bench.figures import slope_of
-from bench.ours import JobChoices, check_ours, job_text, run_ours
+from bench.ours import JobChoices, check_ours, command_that_loads, job_text, run_ours
 from bench.process_tree import TreeUsage
 from bench.standard_events import create_topic
 from bench.tidy_end import end_tidily
@@ -52,19 +52,16 @@ class _Pair:
     )
 
 
-def _command(pair: _Pair, side: str) -> Path:
+def _command(pair: _Pair, side: str) -> str:
     """The product's program with what both sides load; `without` is told where to leave marks."""
     marks = pair.folder / "marks"
     marks.mkdir(exist_ok=True)
-    path = pair.folder / f"sluiceway-{side}"
-    path.write_text(
-        "#!/bin/sh\n"
-        f'export PYTHONPATH="{HERE / "metrics_off"}:$PYTHONPATH"\n'
-        f'export SLUICEWAY_BENCH_WITHOUT_METRICS="{marks if side == "without" else ""}"\n'
-        f'exec "{JobChoices().command}" "$@"\n'
+    return command_that_loads(
+        pair.folder / f"sluiceway-{side}",
+        HERE / "metrics_off",
+        "SLUICEWAY_BENCH_WITHOUT_METRICS",
+        str(marks) if side == "without" else "",
     )
-    path.chmod(0o755)
-    return path
 
 
 def _run(pair: _Pair, side: str, size: int, attempt: int) -> None:
@@ -72,7 +69,7 @@ def _run(pair: _Pair, side: str, size: int, attempt: int) -> None:
     name = f"{side}-{count}-{attempt}"
     folder = pair.folder / name
     folder.mkdir()
-    choices = replace(JobChoices(), command=str(_command(pair, side)))
+    choices = replace(JobChoices(), command=_command(pair, side))
     workload, job, table = WORKLOADS[WORKLOAD], folder / "job.yaml", folder / "table"
     topic = f"{WORKLOAD}-{count}"
     job.write_text(

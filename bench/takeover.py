@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bench.cluster_load import make_topic, tell
@@ -38,6 +39,25 @@ def percentile(values: list[float], share: float) -> float:
     """The smallest of the values that at least this share of them does not exceed."""
     ordered = sorted(values)
     return ordered[max(-(-int(share * 100) * len(ordered) // 100), 1) - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """Seconds of one takeover.
+
+    Attributes:
+        fence_s: From the driver's stop to the new one's fence.
+        begin_s: From there until the tasks of its first epoch with rows begin.
+        tasks_s: These.
+        commit_s: The commit.
+        whole_s: From the stop to the end of the commit.
+    """
+
+    fence_s: float
+    begin_s: float
+    tasks_s: float
+    commit_s: float
+    whole_s: float
 
 
 class _Takeovers:
@@ -60,8 +80,8 @@ class _Takeovers:
         self._write()
         self._driver.wait_for_event("committed")
 
-    def once(self) -> tuple[float, float]:
-        """Seconds from the driver's stop to the new one's fence, and to its first commit."""
+    def once(self) -> Takeover:
+        """Stop the driver, and see the standby commit."""
         standby = self._begin("--standby")
         standby.wait_for_event("route_waits")
         old, self._driver = self._driver, standby
@@ -77,7 +97,10 @@ class _Takeovers:
         old.close()
         if code != _REPLACED:
             raise AssertionError(f"a driver that was replaced ended with {code}")
-        return fenced - stopped, committed - stopped
+        line = standby.events("committed")[0]
+        tasks_s, commit_s = line["run_ms"] / 1000, line["commit_ms"] / 1000
+        begin_s = max(committed - fenced - tasks_s - commit_s, 0.0)
+        return Takeover(fenced - stopped, begin_s, tasks_s, commit_s, committed - stopped)
 
     def end(self) -> None:
         """Stop the last one in order."""
@@ -100,23 +123,24 @@ def _run(count: int, folder: Path) -> dict[str, object]:
     try:
         with ExitStack() as stack:
             runs = _Takeovers(endpoints, folder, stack)
-            fences, commits = [], []
+            seen = []
             for number in range(count):
-                fence_s, commit_s = runs.once()
-                fences.append(fence_s)
-                commits.append(commit_s)
-                load = os.getloadavg()[0]
-                tell(
-                    f"{number + 1}: fence {fence_s:.1f} s, commit {commit_s:.1f} s, load {load:.0f}"
-                )
+                seen.append(runs.once())
+                told = {name: round(value, 1) for name, value in asdict(seen[-1]).items()}
+                tell(f"{number + 1}: {json.dumps(told)}, load {os.getloadavg()[0]:.0f}")
             runs.end()
         found = read_independently(endpoints, runs.job)
         assert_verified(runs.job)
     finally:
         lab.down()
+    commits = [each.whole_s for each in seen]
+    parts = {
+        f"{name}_p50_s": round(percentile([getattr(each, f"{name}_s") for each in seen], 0.5), 1)
+        for name in ("fence", "begin", "tasks", "commit")
+    }
     return {
         "takeovers": count,
-        "fence_p50_s": round(percentile(fences, 0.5), 1),
+        **parts,
         "p50_s": round(percentile(commits, 0.5), 1),
         "p95_s": round(percentile(commits, 0.95), 1),
         "max_s": round(max(commits), 1),

@@ -34,7 +34,7 @@ def closed_port() -> int:
         return int(one.getsockname()[1])
 
 
-def write_job(folder: Path, *, location: str = "", master: str = "local[1]") -> str:
+def unreachable_job(folder: Path, *, location: str = "", master: str = "local[1]") -> str:
     path = folder / "job.yaml"
     place = f", location: {location}" if location else ""
     ports = {"broker": closed_port(), "metastore": closed_port()}
@@ -82,7 +82,7 @@ def machine(job: str) -> dict[str, Finding]:
 def test_metastore_that_is_down_is_named_by_every_command(
     verb: tuple[str, ...], code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found, text = told(capsys, *verb, write_job(tmp_path))
+    found, text = told(capsys, *verb, unreachable_job(tmp_path))
     assert found == code
     assert "SW102" in text
     assert "thrift://127.0.0.1:" in text or "127.0.0.1" in text
@@ -101,7 +101,7 @@ def test_brokers_that_are_down_are_named_before_spark_is_started(
 def test_doctor_names_all_that_is_down_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, text = told(capsys, "doctor", write_job(tmp_path))
+    code, text = told(capsys, "doctor", unreachable_job(tmp_path))
     assert code == 5
     assert "bad      broker" in text
     assert "bad      metastore" in text
@@ -114,7 +114,7 @@ def test_java_that_is_missing_is_told_with_how_to_install_it(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
     monkeypatch.setattr("sluiceway.host.java.find_java.__kwdefaults__", {"folders": ()})
-    found = machine(write_job(tmp_path))[f"java {tmp_path / 'none'}"]
+    found = machine(unreachable_job(tmp_path))[f"java {tmp_path / 'none'}"]
     assert found.health is Health.BAD
     assert "Java 17 or 21 is needed" in found.found
     assert "install Java 17" in found.fix
@@ -122,7 +122,7 @@ def test_java_that_is_missing_is_told_with_how_to_install_it(
 
 def test_spark_master_that_is_down_is_told(tmp_path: Path) -> None:
     master = f"spark://127.0.0.1:{closed_port()}"
-    found = machine(write_job(tmp_path, master=master))[f"spark {master}"]
+    found = machine(unreachable_job(tmp_path, master=master))[f"spark {master}"]
     assert (found.health, found.fix) == (Health.BAD, "start it or correct run.master")
     assert "Connection refused" in found.found
 
@@ -130,11 +130,11 @@ def test_spark_master_that_is_down_is_told(tmp_path: Path) -> None:
 def test_yarn_without_its_settings_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
-    found = machine(write_job(tmp_path, master="yarn"))["spark yarn"]
+    found = machine(unreachable_job(tmp_path, master="yarn"))["spark yarn"]
     assert (found.health, found.found) == (Health.BAD, "nothing says where YARN is")
     assert found.fix.startswith("set HADOOP_CONF_DIR")
     monkeypatch.setenv("YARN_CONF_DIR", str(tmp_path))
-    assert machine(write_job(tmp_path, master="yarn"))["spark yarn"].health is Health.OK
+    assert machine(unreachable_job(tmp_path, master="yarn"))["spark yarn"].health is Health.OK
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,9 @@ def test_machine_that_is_too_small_is_told_with_a_fix(
 ) -> None:  # fmt: skip
     monkeypatch.setattr(f"sluiceway.audit.health_checks.{limit}", lambda *_: value)
     (found,) = [
-        each for name, each in machine(write_job(tmp_path)).items() if name.startswith(subject)
+        each
+        for name, each in machine(unreachable_job(tmp_path)).items()
+        if name.startswith(subject)
     ]
     assert found.health is health
     assert bool(found.fix) == (health in (Health.BAD, Health.WARNING))
@@ -169,7 +171,7 @@ def test_tasks_that_fit_one_by_one_only_are_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sluiceway.audit.health_checks.free_memory_bytes", lambda: 2 << 30)
-    found = machine(write_job(tmp_path, master="local[8]"))["memory tasks"]
+    found = machine(unreachable_job(tmp_path, master="local[8]"))["memory tasks"]
     assert found.health is Health.WARNING
     assert found.found.startswith("8 tasks of 512 MiB and the driver take up to 5,120 MiB; 2,048")
 

@@ -28,6 +28,9 @@ def main() -> int:
     parser.add_argument("--mutant", help="with --seed: this wrong variant of the product")
     parser.add_argument("--budget", type=int, default=5_000, help="tries to catch a mutant")
     parser.add_argument("--workers", type=int, default=2, help="processes")
+    parser.add_argument(
+        "--keep", action="store_true", help="write into the project which seed caught which mutant"
+    )
     options = parser.parse_args()
     if options.seed is not None:
         return _replay(options.seed, options.mutant)
@@ -55,7 +58,7 @@ def _campaign(options: argparse.Namespace) -> int:
             print(f"{totals.histories} histories in {spent:.0f} s", file=sys.stderr, flush=True)
     spent = time.monotonic() - began
     show_failed(totals)
-    kills = kill_mutants(options.budget, options.workers)
+    kills = kill_mutants(options.budget, options.workers, keep=options.keep)
     for name, kill in kills.items():
         print(f"{name}: {f'history {kill[0]}: {kill[1][:150]}' if kill else 'SURVIVED'}")
     print(f"{totals.histories} histories in {spent:.0f} s: ", end="")

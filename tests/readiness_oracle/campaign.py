@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
+from pathlib import Path
 
 from readiness_oracle.count_mutants import COUNT_MUTANTS
 from readiness_oracle.generate import generate
@@ -14,6 +16,7 @@ from readiness_oracle.mutants import MUTANTS, named, patched
 from readiness_oracle.product import ProductDecider
 from readiness_oracle.shrink import shrunk
 from readiness_oracle.simulate import Verdict, simulate
+from tools.last_kills import LastKills
 
 MUST_MEET = (
     "ready",
@@ -71,6 +74,8 @@ MUST_MEET = (
     "open behind a closed one",
 )
 """What has to occur in every campaign: a generator that ceases to make it proves nothing of it."""
+
+LAST_KILLS = LastKills(Path(__file__).parent / "last_kills.json", "readiness")
 
 _CHUNK = 100
 _SHOWN = 3
@@ -137,7 +142,7 @@ def run_seeds(first: int, count: int, jobs: int) -> Iterator[Totals]:
 def _first_kill(budget: int, name: str) -> tuple[int, str] | None:
     mutant = named(name)
     with patched(mutant):
-        for seed in range(budget):
+        for seed in chain(LAST_KILLS.seeds(name), range(budget)):
             history = generate(seed)
             if mutant in COUNT_MUTANTS and history.route.counts is None:
                 # It does nothing there.
@@ -148,14 +153,22 @@ def _first_kill(budget: int, name: str) -> tuple[int, str] | None:
     return None
 
 
-def kill_mutants(budget: int, jobs: int) -> dict[str, tuple[int, str] | None]:
-    """Which history catches which mutant, of the first `budget` ones."""
+def kill_mutants(
+    budget: int, jobs: int, *, keep: bool = False
+) -> dict[str, tuple[int, str] | None]:
+    """Which history catches which mutant: the one that did so last, or one of the first `budget`.
+
+    What has caught them is remembered for the next time.
+    """
     names = [mutant.name for mutant in MUTANTS]
     work = partial(_first_kill, budget)
     if jobs == 1:
-        return dict(zip(names, map(work, names), strict=True))
-    with multiprocessing.get_context("fork").Pool(jobs) as pool:
-        return dict(zip(names, pool.map(work, names, chunksize=1), strict=True))
+        kills = dict(zip(names, map(work, names), strict=True))
+    else:
+        with multiprocessing.get_context("fork").Pool(jobs) as pool:
+            kills = dict(zip(names, pool.map(work, names, chunksize=1), strict=True))
+    LAST_KILLS.note({name: kill[0] for name, kill in kills.items() if kill}, keep=keep)
+    return kills
 
 
 def closing(totals: Totals, kills: dict[str, tuple[int, str] | None]) -> dict[str, int]:

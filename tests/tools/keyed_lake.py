@@ -52,6 +52,12 @@ class KeyedLake(LakeUnderTest):
         super().__init__(folder, options)
         self.wanted: dict[int, str] = {}
         self.begins = False
+        self._read = 0
+
+    def commit(self, *rows: int, app: str = "a", topic: str = "orders", partition: int = 0) -> int:
+        """See `LakeUnderTest.commit`."""
+        self._read = partition
+        return super().commit(*rows, app=app, topic=topic, partition=partition)
 
     def batch(self, rows: Sequence[int], app: str, offset: int) -> pa.RecordBatch:
         for row in rows:
@@ -72,7 +78,7 @@ class KeyedLake(LakeUnderTest):
             "app": pa.array(
                 [None if row < 0 or row in special else app for row in rows], pa.string()
             ),
-            "_partition": pa.array([0] * len(rows), pa.int32()),
+            "_partition": pa.array([self._read] * len(rows), pa.int32()),
             "_offset": pa.array(range(offset, offset + len(rows)), pa.int64()),
             KIND_COLUMN: pa.array([int(kind) for kind in kinds], pa.int32()),
         }
@@ -105,10 +111,10 @@ class TopicsLake(KeyedLake):
         self._topic = "orders"
         super().__init__(folder, KEYED_OF_TOPICS)
 
-    def commit(self, *rows: int, app: str = "a", topic: str = "orders") -> int:
+    def commit(self, *rows: int, app: str = "a", topic: str = "orders", partition: int = 0) -> int:
         """See `LakeUnderTest.commit`."""
         self._topic = topic
-        return super().commit(*rows, app=app, topic=topic)
+        return super().commit(*rows, app=app, topic=topic, partition=partition)
 
     def batch(self, rows: Sequence[int], app: str, offset: int) -> pa.RecordBatch:
         """See `LakeUnderTest.batch`."""

@@ -15,6 +15,7 @@ from pyiceberg.table import Table
 
 from sluiceway.errors import SluicewayError, StorageUnavailableError
 from sluiceway.followers.files import Publisher
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -137,33 +138,34 @@ class LakeUnderTest:
     def _no_wait(attempts: int, error: SluicewayError) -> None:
         raise AssertionError((attempts, error))
 
-    def commit(self, *rows: int, app: str = "a", topic: str = "orders") -> int:
+    def commit(self, *rows: int, app: str = "a", topic: str = "orders", partition: int = 0) -> int:
         """Commit rows as the next epoch, and give their file its name; the slot."""
-        start = self.writer.fold.sources[topic, 0].end
-        read = replace(span(0, start, start + len(rows)), topic=topic)
+        start = self.writer.fold.sources[topic, partition].end
+        read = replace(span(partition, start, start + len(rows)), topic=topic)
         body = data(self.writer.term, self.writer.fold.last_epoch + 1, read)
         if rows:
             (file,) = body.files
-            storage = self.log.storage
-            storage.make_folders(self.log.layout.attempt(file.staged.partition("/")[0]))
-            batch = self.batch(rows, app, start)
-            staged = open_format(batch.schema, self.state.files).new_file(
-                storage.create_staged(self.log.layout.attempt(file.staged))
-            )
-            staged.write(batch)
-            seal = staged.close().seal
-            name = file.final.rpartition("/")[2]
-            file = replace(
-                file,
-                final=f"app={app}/{name}",
-                values=(app,) if self.options.fields else (),
-                size_bytes=BigInt(seal.size_bytes),
-                crc32c=seal.crc32c,
-            )
-            body = replace(body, files=(file,))
+            body = replace(body, files=(self.staged(file, self.batch(rows, app, start), app),))
         seq = self.writer.commit(body).seq
         self.committed.extend(rows)
         return seq
+
+    def staged(self, file: FileRecord, batch: pa.RecordBatch, app: str) -> FileRecord:
+        """Write what a file of an epoch holds, as a task does; the file as the record names it."""
+        storage = self.log.storage
+        storage.make_folders(self.log.layout.attempt(file.staged.partition("/")[0]))
+        staged = open_format(batch.schema, self.state.files).new_file(
+            storage.create_staged(self.log.layout.attempt(file.staged))
+        )
+        staged.write(batch)
+        seal = staged.close().seal
+        return replace(
+            file,
+            final=f"app={app}/{file.final.rpartition('/')[2]}",
+            values=(app,) if self.options.fields else (),
+            size_bytes=BigInt(seal.size_bytes),
+            crc32c=seal.crc32c,
+        )
 
     def batch(self, rows: Sequence[int], app: str, offset: int) -> pa.RecordBatch:
         """What the file of an epoch holds whose first row has this offset."""

@@ -1,7 +1,7 @@
 """RocketMQ, as the suite for all sources wants it: all queues on one broker."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sluiceway.conformance.sources import REQUEST_TIMEOUT_S, SourceUnderTest
 from sluiceway.sources.contract import SourcePartition, Split, SplitReader
@@ -13,17 +13,20 @@ class RocketMqUnderTest(SourceUnderTest):
     """Topics on one broker of the lab.
 
     Args:
-        name_server: `host:port`.
+        options: Of a connection.
         broker: Name and `host:port` of the broker.
+        writer: Writes to it.
     """
 
     has_nulls = has_empty = False
     own_headers = frozenset({"MSG_REGION", "TRACE_ON", "CLUSTER", "UNIQ_KEY"})
 
-    def __init__(self, name_server: str, broker: tuple[str, str]) -> None:
-        self._access = SourceAccess("rocketmq", (("name_servers", name_server),))
+    def __init__(
+        self, options: Mapping[str, str], broker: tuple[str, str], writer: RocketMqWriter
+    ) -> None:
+        self._access = SourceAccess("rocketmq", tuple(options.items()))
         self._broker, self._address = broker
-        self.writer = RocketMqWriter(name_server)
+        self.writer = writer
         self.client = open_client(self._access, REQUEST_TIMEOUT_S)
 
     def new_topic(self, partitions: int) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from sluiceway.audit.open_table import LedgerPlace, open_place, refuse_foreign_table
 from sluiceway.audit.pick_route import FoundRoutes, found_routes, pick_route
-from sluiceway.audit.source_offsets import is_same_log
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import RefusedTopic, RouteConfig
 from sluiceway.errors import (
@@ -29,7 +28,7 @@ from sluiceway.route.clients import open_source
 from sluiceway.route.halt_report import halt_report
 from sluiceway.route.route_meter import lag_records
 from sluiceway.route.status import RouteState, RouteStatus, decode_status
-from sluiceway.schedule.source_view import SourceView, look
+from sluiceway.schedule.source_view import SourceView, is_same_log, look
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.spec.models import JobSpec
 

@@ -12,8 +12,8 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.owned_ledger import Owner
 from sluiceway.sinks.hive.catalogs import TableCatalog, open_catalog
-from sluiceway.sinks.hive.table_check import table_not_found
 from sluiceway.sinks.registry import METASTORE
+from sluiceway.sinks.table_options import table_not_found
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage

@@ -10,8 +10,8 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState
 from sluiceway.route.clients import open_source
 from sluiceway.schedule.planner import readable_start
-from sluiceway.schedule.source_view import SourceView, look
-from sluiceway.sources.contract import SourceIdentity, SourcePartition
+from sluiceway.schedule.source_view import SourceView, is_same_log, look
+from sluiceway.sources.contract import SourcePartition
 from sluiceway.spec.log_key import LogKey
 
 
@@ -111,12 +111,6 @@ def _offsets(fold: Fold, one: SourcePartition, view: SourceView | None) -> Parti
         newest_event_us=known.max_event_time_us,
         problem=None if view is None or known.retired else _problem(fold, one, known, view),
     )
-
-
-def is_same_log(one: SourcePartition, known: SourceState, view: SourceView) -> bool:
-    """Whether a name still stands for the log that the ledger knows: the same cluster and topic."""
-    identities = {found.partition: found.identity for found in view.by_topic.get(one.topic, ())}
-    return identities.get(one) == SourceIdentity(known.cluster_id, known.topic_id)
 
 
 def _problem(fold: Fold, one: SourcePartition, known: SourceState, view: SourceView) -> str | None:

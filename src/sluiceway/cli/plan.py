@@ -1,6 +1,7 @@
 """`sluiceway plan`: what the next run would change, where it would read, what may go wrong."""
 
 import sys
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sluiceway.audit.foreseen_route import ForeseenStart
     from sluiceway.audit.next_run import NextRun, Risk
     from sluiceway.config.config import RouteConfig
+    from sluiceway.job.driver_bounds import DriverBounds
     from sluiceway.spec.models import JobSpec, RouteSpec
 
 app = typer.Typer()
@@ -28,7 +30,6 @@ _MOST_RECORDS = 10_000
 _SHOWN = 12
 _SHOWN_FOLDERS = 6
 _MIB = 1 << 20
-_DRIVER_MIB = 1024
 
 
 @app.command()
@@ -67,7 +68,9 @@ def plan(
     runs = [each for each in found if not isinstance(each, SluicewayError)]
     changes = sum(len(each.changes) for each in runs)
     specs = {each.route: each for each in spec.routes}
-    settings, costs = _spark(spec), _costs(spec)
+    settings = _spark(spec)
+    bounds = _bounds(chosen, settings)
+    costs = _costs(spec, bounds)
     if output.is_document:
         routes = route_answers(
             chosen, found, lambda run: _as_document(run, _spec_of(specs, run.route))
@@ -78,13 +81,14 @@ def plan(
                 "changes": changes,
                 "routes": routes,
                 "spark": settings,
+                "driver": asdict(bounds),
                 "risks": [_risk_fields(each) for each in costs],
             },
             output,
         )
     else:
         lines = _lines(chosen, found, specs)
-        lines += ["", *_spark_lines(settings)]
+        lines += ["", *_spark_lines(settings), _driver_line(bounds)]
         lines += _risk_lines(costs)
         sys.stdout.write(typed_text("\n".join([*lines, ""]), str(job_file)))
     raise_code(found)
@@ -114,7 +118,30 @@ def _spark(spec: "JobSpec") -> dict[str, Any]:
     }
 
 
-def _costs(spec: "JobSpec") -> "list[Risk]":
+def _bounds(routes: "Sequence[RouteConfig]", settings: dict[str, Any]) -> "DriverBounds":
+    """What the driver takes at most.
+
+    Raises:
+        JobFileError: Its heap is no size that Spark reads.
+    """
+    from sluiceway.errors import JobFileError  # noqa: PLC0415
+    from sluiceway.job.driver_bounds import HEAP, driver_bounds  # noqa: PLC0415
+
+    try:
+        return driver_bounds(list(routes), settings["settings"])
+    except ValueError as error:
+        raise JobFileError(str(error), where=f"run.spark_conf.{HEAP}") from error
+
+
+def _driver_line(bounds: "DriverBounds") -> str:
+    overhead = f" and {bounds.overhead} beside it" if bounds.overhead else ""
+    return (
+        f"driver      {bounds.heap_mib} MiB of heap{overhead}, at most {bounds.threads} threads "
+        "of its own, one more for each route whose store or server hangs"
+    )
+
+
+def _costs(spec: "JobSpec", bounds: "DriverBounds") -> "list[Risk]":
     """What the whole job takes of this machine, where that is too much."""
     from sluiceway.audit.next_run import Risk, Weight  # noqa: PLC0415
     from sluiceway.host.machine import free_memory_bytes, local_slots  # noqa: PLC0415
@@ -122,7 +149,7 @@ def _costs(spec: "JobSpec") -> "list[Risk]":
     slots, free = local_slots(spec.run.master), free_memory_bytes()
     if slots is None or free is None:
         return []
-    wanted = slots * spec.run.memory_per_task_bytes + _DRIVER_MIB * _MIB
+    wanted = slots * spec.run.memory_per_task_bytes + bounds.memory_mib * _MIB
     if wanted <= free:
         return []
     text = (

@@ -43,9 +43,9 @@ def status(
     """
     from sluiceway.audit.job_status import job_status  # noqa: PLC0415 - keeps `--help` quick
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+    from sluiceway.observe.log import WarningsOnDemand  # noqa: PLC0415
 
-    spec, log = load_checked_job(job_file).spec, stderr_log(level="warning")
+    spec, log = load_checked_job(job_file).spec, WarningsOnDemand()
     if watched:
         from sluiceway.cli.status_watch import watch  # noqa: PLC0415 - seldom needed
 

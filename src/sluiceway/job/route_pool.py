@@ -7,7 +7,9 @@ from collections.abc import Callable, Collection
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-_PLACES = 16
+PLACES = 16
+"""Works of routes that run at the same time, those not counted that take long."""
+
 _SLOW_S = 5.0
 _MOST_THREADS = 10_000
 _LOOK_S = 0.5
@@ -31,7 +33,7 @@ class RoutePool:
         slow_s: From when on a work is slow.
     """
 
-    def __init__(self, places: int = _PLACES, slow_s: float = _SLOW_S) -> None:
+    def __init__(self, places: int = PLACES, slow_s: float = _SLOW_S) -> None:
         self._places = places
         self._slow_s = slow_s
         self._lock = threading.Lock()

@@ -17,10 +17,16 @@ from pyspark.sql import SparkSession
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.host.private_folder import private_folder
+from sluiceway.job.class_archive import archive_options
 from sluiceway.job.spark_words import why_not_started
 from sluiceway.spec.values import is_secret_key
 
 _LOCAL_RETRIES = 4
+_JVM_OPTIONS = "spark.driver.extraJavaOptions"
+# Hardly anything is allocated; G1 would take the whole heap in time all the same. Rows do not pass
+# through the JVM, so the second compiler costs more than it gives back, over 300 epochs too.
+QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options with which a driver starts its JVM."""
 
 
 def spark_master(master: str) -> str:
@@ -77,6 +83,8 @@ def start_session(
     """
     os.environ["JAVA_HOME"] = str(java.path)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Of the JVM that only puts together the command of the next one.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", QUICK_START)
     url = spark_master(master)
     if url.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -86,6 +94,9 @@ def start_session(
         server.handle_error = _leave_it_to_the_runner
     builder = SparkSession.builder.master(url).appName(name)
     settings = {**default_settings(), **pools(url), **conf}
+    archived = archive_options(java)
+    if archived and _JVM_OPTIONS not in conf:
+        settings[_JVM_OPTIONS] += f" {archived}"
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
@@ -153,9 +164,8 @@ def default_settings() -> dict[str, str]:
         # What each epoch leaves behind would be collected only once the heap is full.
         "spark.cleaner.periodicGC.interval": "5min",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": (
-            # Hardly anything is allocated; G1 would take the whole heap in time all the same.
-            f'-XX:+UseSerialGC -Dlog4j2.configurationFile={log4j} "-Djava.io.tmpdir={temporary}"'
+        _JVM_OPTIONS: (
+            f'{QUICK_START} -Dlog4j2.configurationFile={log4j} "-Djava.io.tmpdir={temporary}"'
         ),
         "spark.local.dir": str(temporary),
         "spark.sql.shuffle.partitions": "1",

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol, Self, TextIO, cast
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 from sluiceway.observe.text_log import TextLine
 
@@ -20,7 +20,7 @@ class Log(Protocol):
     structlog's own type would be imported with all of it, by every command that writes no log.
     """
 
-    def bind(self, **new_values: Any) -> Self:
+    def bind(self, **new_values: Any) -> "Log":
         """The same log with these fields in every line."""
 
     def debug(self, event: str, *args: Any, **fields: Any) -> Any:
@@ -124,3 +124,33 @@ def stderr_log(
         ),
     )
     return cast("Log", log)
+
+
+class WarningsOnDemand:
+    """A log of warnings and errors that is made with its first line: most commands write none."""
+
+    def __init__(self) -> None:
+        self._log: Log | None = None
+
+    def bind(self, **new_values: Any) -> Log:
+        """See `Log`."""
+        return self._made().bind(**new_values)
+
+    def debug(self, event: str, *args: Any, **fields: Any) -> None:
+        """Write nothing, as the next one."""
+
+    def info(self, event: str, *args: Any, **fields: Any) -> None:
+        """See `Log`."""
+
+    def warning(self, event: str, *args: Any, **fields: Any) -> None:
+        """See `Log`."""
+        self._made().warning(event, *args, **fields)
+
+    def error(self, event: str, *args: Any, **fields: Any) -> None:
+        """See `Log`."""
+        self._made().error(event, *args, **fields)
+
+    def _made(self) -> Log:
+        if self._log is None:
+            self._log = stderr_log(level="warning")
+        return self._log

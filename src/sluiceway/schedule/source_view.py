@@ -4,11 +4,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.errors import Fatal, TopicNotFoundError
+from sluiceway.ledger.fold_state import SourceState
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import (
     DiscoveredPartition,
     LogBounds,
     SourceClient,
+    SourceIdentity,
     SourcePartition,
 )
 
@@ -107,3 +109,9 @@ def _one_by_one(
         except Fatal as error:
             missing[topic] = error
     return found, missing
+
+
+def is_same_log(one: SourcePartition, known: SourceState, view: SourceView) -> bool:
+    """Whether a name still stands for the log that the ledger knows: the same cluster and topic."""
+    identities = {found.partition: found.identity for found in view.by_topic.get(one.topic, ())}
+    return identities.get(one) == SourceIdentity(known.cluster_id, known.topic_id)

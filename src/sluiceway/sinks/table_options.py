@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from sluiceway.errors import TableNotFoundError
 from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.storage.access import NO_STORES, Stores
@@ -61,3 +62,16 @@ class HiveTableOptions:
     lake: LakeOptions | None = None
     metastore_options: tuple[tuple[str, str], ...] = ()
     stores: Stores = NO_STORES
+
+
+def table_not_found(options: HiveTableOptions) -> TableNotFoundError:
+    """The error for a table that the metastore does not have; the hint says how it gets there."""
+    message = "the table does not exist"
+    if options.schema is None:
+        message = f"{message}, so its columns cannot be taken from it"
+        hint = "create it, or declare the columns in the job file"
+    elif options.create:
+        hint = "`sluiceway run JOB` creates it; until then there is nothing to look at"
+    else:
+        hint = "create it, or write create: if_missing for `sluiceway run JOB` to do so"
+    return TableNotFoundError(message, where=f"{options.database}.{options.table}", hint=hint)

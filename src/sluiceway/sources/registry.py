@@ -1,6 +1,7 @@
 """Which source serves a connection: this package's own, or a plug-in's by its name."""
 
 from dataclasses import dataclass
+from importlib import import_module
 
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
@@ -9,6 +10,7 @@ _BUILT_IN = {
     "kafka": "sluiceway.sources.kafka.source:KafkaSource",
     "rocketmq": "sluiceway.sources.rocketmq.source:RocketMqSource",
 }
+_USUAL_READER = "sluiceway.sources.kafka.reader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,11 @@ class SourceAccess:
 
     def __repr__(self) -> str:
         return f"SourceAccess({self.kind!r}, <{len(self.options)} options>)"
+
+
+def load_usual_reader() -> None:
+    """Load what a task's reader of the usual source takes. Called before a worker's first task."""
+    import_module(_USUAL_READER)
 
 
 def check_access(access: SourceAccess) -> None:
@@ -48,6 +55,12 @@ def check_access(access: SourceAccess) -> None:
 def has_text_keys(access: SourceAccess) -> bool:
     """Whether keys of its source partitions are texts. Called when a job is compiled."""
     return _source(access).text_keys
+
+
+def first_server(access: SourceAccess) -> str:
+    """Where the first of the source's servers is; empty when it does not say."""
+    option = _source(access).servers_option
+    return dict(access.options).get(option, "").split(",")[0].strip() if option else ""
 
 
 def open_client(access: SourceAccess, request_timeout_s: float) -> SourceClient:

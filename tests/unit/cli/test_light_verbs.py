@@ -29,7 +29,11 @@ sys.exit(code)
 @pytest.mark.parametrize(
     ("args", "heavy"),
     [
-        (("validate", EXAMPLE), CLIENTS | PARTS),
+        (("validate", EXAMPLE), CLIENTS | PARTS | ARROW),
+        (
+            ("status", EXAMPLE),
+            ARROW | {"pyspark", "pandas", "botocore", "hdfs_native", "structlog"},
+        ),
         (("schema",), CLIENTS | ARROW),
         (("explain", "SW455"), CLIENTS | ARROW),
         (("completion", "bash"), CLIENTS | ARROW),
@@ -41,10 +45,38 @@ def test_verb_imports_nothing_that_it_does_not_need(
     args: tuple[str, ...], heavy: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
-    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://hms:9083")
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *args], capture_output=True, text=True, check=True
-    )
-    loaded = set(done.stderr.splitlines()[-1].strip("[]").replace("'", "").split(", "))
+    # No server there: what `status` loads to ask one, and no more.
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://127.0.0.1:9")
+    loaded = _loaded(args)
     assert "sluiceway" in loaded
     assert sorted(heavy & loaded) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "most"),
+    [
+        (("validate", EXAMPLE), 205),
+        (("status", EXAMPLE), 360),
+        (("explain", "SW455"), 110),
+        (("run", "--help"), 210),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_verb_imports_few_modules_of_ours_and_others(
+    args: tuple[str, ...], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without those of Python itself; time would differ from machine to machine."""
+    monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
+    # No server there: what `status` loads to ask one, and no more.
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://127.0.0.1:9")
+    loaded = _loaded(args)
+    ours = {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert 0 < len(ours) <= most, len(ours)
+
+
+def _loaded(args: tuple[str, ...]) -> set[str]:
+    """Modules that a verb has imported, and their topmost packages."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *args], capture_output=True, text=True, check=False
+    )
+    return set(done.stderr.splitlines()[-1].strip("[]").replace("'", "").split(", "))

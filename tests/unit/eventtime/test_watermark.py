@@ -115,6 +115,12 @@ def test_all_idle_lets_the_watermark_rise_with_the_time_of_the_look() -> None:
     assert (found.us, found.by) == (NOW - 6 * MINUTE, ALL_IDLE)
 
 
+def test_watermark_that_is_there_already_is_raised_by_nobody() -> None:
+    quiet = [seen(0, NOW - 90 * MINUTE, 60 * MINUTE)]
+    assert route_watermark(RULE, quiet, NOW, NOW - 6 * MINUTE).by == ""
+    assert route_watermark(RULE, quiet, NOW, NOW - 6 * MINUTE - 1).by == ALL_IDLE
+
+
 def test_all_idle_with_hold_leaves_the_watermark() -> None:
     rows = [seen(0, NOW - 90 * MINUTE, 80 * MINUTE)]
 

@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 from sluiceway.catalog.metastore import MetastoreClient
-from sluiceway.errors import MetastoreUnavailableError, SluicewayError, TableMismatchError
+from sluiceway.errors import (
+    FencedError,
+    MetastoreUnavailableError,
+    SluicewayError,
+    TableMismatchError,
+)
 from sluiceway.followers import late_follow, runner
 from sluiceway.followers.late_follow import LateTableFollower
 from sluiceway.ledger.placing import placed
@@ -32,6 +37,7 @@ class Shown(LateTable):
         client = MetastoreClient("thrift://127.0.0.1:9")
         super().__init__(client, "ods.orders", "ods.late", ledger="x", place="/late")
         self.made = 0
+        self.followed = 0
         self.calls: list[list[str]] = []
         self.folders: dict[tuple[str, ...], str] = {}
         self.failure: SluicewayError | None = None
@@ -45,6 +51,7 @@ class Shown(LateTable):
 
     def follow(self) -> None:
         assert self.made
+        self.followed += 1
 
     def make(self) -> None:
         self.made += 1
@@ -289,3 +296,39 @@ def test_partition_that_somebody_made_himself_is_left_alone_and_tried_again(
     route.shown.refused.clear()
     wait_until(lambda: route.shown.hours == ["05", "06"])
     wait_until(route.place().exists)
+
+
+def fenced() -> None:
+    raise FencedError("term 1 was taken over")
+
+
+def test_driver_that_was_fenced_makes_and_shows_nothing(route: Route) -> None:
+    route.late("05")
+    route.disk.log.check_held = fenced
+    follower = route.follow()
+    wait_until(lambda: "taken over" in follower.trouble)
+    assert (route.shown.made, route.shown.calls) == (0, [])
+
+
+def test_driver_that_is_fenced_while_it_follows_changes_nothing_more(route: Route) -> None:
+    route.late("05")
+    follower = route.follow()
+    assert follower.settle(PATIENCE_S)
+    before = (list(route.shown.calls), route.shown.followed)
+    route.disk.log.check_held = fenced
+    route.late("06")
+    wait_until(lambda: "taken over" in follower.trouble)
+    assert (route.shown.calls, route.shown.followed) == before
+
+
+def test_late_table_gets_the_columns_of_the_other_before_anything_is_shown_in_it(
+    route: Route,
+) -> None:
+    route.late("05")
+    follower = route.follow()
+    assert follower.settle(PATIENCE_S)
+    # Once when it was found, and once before it shows something.
+    assert route.shown.followed == 2
+    route.late("06")
+    assert follower.settle(PATIENCE_S)
+    assert route.shown.followed == 3

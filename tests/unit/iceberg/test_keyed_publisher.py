@@ -9,6 +9,7 @@ import pytest
 from sluiceway.errors import FileLostError, MetastoreUnavailableError, SourceAgainError
 from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
 from tools.keyed_lake import ALL, KEYED, KEYED_BY_APP, LOST, KeyedLake, TopicsLake
+from tools.ledger_records import sources
 
 
 @pytest.fixture
@@ -198,6 +199,26 @@ def test_a_snapshot_that_begins_again_halts(lake: KeyedLake) -> None:
         publisher.publish()
     with pytest.raises(SourceAgainError):
         lake.publisher().publish()
+
+
+@pytest.mark.parametrize("published_between", [True, False])
+def test_a_snapshot_begins_in_one_partition_behind_its_own_rows_of_another(
+    lake: KeyedLake, *, published_between: bool
+) -> None:
+    lake.writer.commit(sources(1))
+    publisher = lake.publisher()
+    lake.commit(1, 2, partition=1)
+    if published_between:
+        publisher.publish()
+    lake.begins = True
+    lake.commit(3, partition=0)
+    publisher.publish()
+    lake.assert_equal()
+    # Behind these it begins again, in either of them.
+    for partition in (0, 1):
+        lake.commit(3, partition=partition)
+        with pytest.raises(SourceAgainError):
+            lake.publisher().publish()
 
 
 def test_a_snapshot_that_begins_with_a_dirty_record_is_seen(lake: KeyedLake) -> None:

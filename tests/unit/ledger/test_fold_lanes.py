@@ -132,6 +132,12 @@ def test_lane_that_may_not_be_opened_is_refused(body: LaneRecord, words: str) ->
         fold.check(record(fold, body))
 
 
+def hidden(body: LaneDataRecord) -> LaneDataRecord:
+    """The same epoch, whose rows lie where late ones do and are not called late."""
+    files = (replace(each, final=f"_sluiceway/orders/late/{each.final}") for each in body.files)
+    return replace(body, files=tuple(files))
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [
@@ -149,6 +155,7 @@ def test_lane_that_may_not_be_opened_is_refused(body: LaneRecord, words: str) ->
         (replace(epoch(1, done(2, 4)), counts=NO_LANE_ROWS), "read 0, its ranges 2"),
         (epoch(1, done(2, 4), purge=True), "purges 2 in a replay"),
         (replace(epoch(1, done(2, 4)), late_in=("dt=20261120",)), "I7"),
+        (hidden(epoch(1, done(2, 4))), "hides rows in _sluiceway/orders/late/"),
     ],
 )
 def test_epoch_of_a_lane_that_does_not_follow_is_refused(body: LaneDataRecord, words: str) -> None:

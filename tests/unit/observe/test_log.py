@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from sluiceway.observe.log import LogFormat, stderr_log
+from sluiceway.observe.log import LogFormat, WarningsOnDemand, stderr_log
 
 
 class Terminal(io.StringIO):
@@ -111,3 +111,15 @@ def test_line_for_a_watcher_is_a_sentence() -> None:
     assert out.getvalue().split(" ", 1)[1] == (
         "warning a: Rows dirty: broken 3 (rows 8, first seen 2); see docs/runbook.md, rows_dirty\n"
     )
+
+
+def test_log_of_warnings_is_made_with_its_first_one(capsys: pytest.CaptureFixture[str]) -> None:
+    log = WarningsOnDemand()
+    log.info("what_nobody_reads")
+    log.debug("nor_this")
+    assert capsys.readouterr().err == ""
+    log.warning("lag_not_known", code="SW1")
+    log.bind(route="a").error("gone")
+    first, second = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (first["event"], first["code"], first["level"]) == ("lag_not_known", "SW1", "warning")
+    assert (second["event"], second["route"]) == ("gone", "a")

@@ -1,6 +1,7 @@
 """Rates: never more than they say, small backlogs first, nobody forgotten."""
 
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ routes:
 """
 
 
+@cache
 def compiled(job_rate: str = "") -> CompiledJob:
     text = JOB.format(job_rate=f", max_rate: {job_rate}" if job_rate else "")
     return compile_routes(parse_job(text.encode(), Path("job.yaml"), {}).spec)

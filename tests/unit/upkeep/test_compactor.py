@@ -414,3 +414,25 @@ def test_route_that_is_left_gives_its_work_up_and_keeps_nobody_waiting(tmp_path:
     assert route.kinds() == ["INTENT"]
     route.compactor.take(request)
     assert route.kinds() == ["INTENT"]
+
+
+def test_driver_that_is_fenced_behind_its_answer_leaves_the_request_to_the_next(
+    route: Route, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = threading.Event()
+
+    def fenced() -> None:
+        asked.set()
+        raise FencedError("term 1 was taken over")
+
+    overwrite = route.log.storage.overwrite
+
+    def then_fenced(path: str, data: bytes) -> None:
+        overwrite(path, data)
+        if path.endswith(".answer.json") and decode(data, CompactAnswer).finished:
+            route.log.check_held = fenced
+
+    monkeypatch.setattr(route.log.storage, "overwrite", then_fenced)
+    request = route.ask(*HOURS)
+    assert asked.wait(PATIENCE_S)
+    assert route.log.storage.status(route.layout.request(request.id)) is not None

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sluiceway.eventtime.partition_values import TimeKind
+from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.worker.plan import EventTimeRule, PartitionRule
 from sluiceway.worker.task_clock import TaskClock
 from tools.small_task import BY_TS, HOUR_US, NOW_US, Outcome, made_batch, run_task
@@ -124,3 +124,29 @@ def test_partitions_by_the_clock_need_no_event_time() -> None:
     found = run_task([[made_batch(0, [{"id": 1}])]], event_time=None, partitions=partitions)
     assert found.ids == {"hr=12": [1]}
     assert greatest(found) == [None]
+
+
+def test_older_row_of_a_later_read_lowers_no_greatest_event_time() -> None:
+    reads = [
+        [made_batch(0, [{"id": number, "ts": ts}], first=number)]
+        for number, ts in enumerate((50, 40, 60, 55))
+    ]
+    for count, newest in enumerate((50, 50, 60, 60), 1):
+        assert greatest(run_task(reads[:count])) == [newest]
+
+
+def test_greatest_event_time_of_a_split_is_of_its_own_rows_only() -> None:
+    batches = [
+        made_batch(0, [{"id": 1, "ts": 7}, {"id": 2, "ts": 8}]),
+        made_batch(1, [{"id": 3, "ts": 5}]),
+        made_batch(2, [{"id": 4, "ts": "no"}]),
+        made_batch(3, [{"id": 5, "ts": 90}]),
+    ]
+    assert greatest(run_task([batches], splits=4)) == [8, 5, None, 90]
+
+
+def test_rows_are_measured_as_they_happened() -> None:
+    rows: list[dict[str, object]] = [{"id": 1, "ts": NOW_US}, {"id": 2, "ts": "no"}]
+    found = run_task([[made_batch(0, rows)]]).written.figures
+    nothing = run_task([[made_batch(0, rows[1:])]]).written.figures
+    assert sum(found.happened) > sum(nothing.happened) == 0

@@ -32,7 +32,6 @@ from sluiceway.sinks.hive.table_check import (
     check_writable,
     file_choice,
     filled_columns,
-    table_not_found,
     table_to_create,
     warnings_of,
 )
@@ -44,7 +43,7 @@ from sluiceway.sinks.hive.table_format import (
     format_warnings,
 )
 from sluiceway.sinks.partition_path import catalog_values
-from sluiceway.sinks.table_options import HiveTableOptions
+from sluiceway.sinks.table_options import HiveTableOptions, table_not_found
 from sluiceway.spec.file_formats import compression_problem
 from sluiceway.storage.locations import is_absolute_location, normalise_location, same_location
 from sluiceway.storage.place import refuse_missing_parent

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from sluiceway.catalog.hive_table import HiveColumn, HiveLayout, HiveTable
-from sluiceway.errors import TableMismatchError, TableNotFoundError
+from sluiceway.errors import TableMismatchError
 from sluiceway.ledger.layout import SYSTEM_FOLDER
 from sluiceway.sinks.files.contract import FileChoice
 from sluiceway.sinks.hive.table_columns import key_of
@@ -24,19 +24,6 @@ from sluiceway.types.schema import DataType, Field, Schema
 
 _PLAIN_KINDS = ("EXTERNAL_TABLE", "MANAGED_TABLE")
 _SPARK_PROVIDERS = ("", "hive", "parquet", "orc")
-
-
-def table_not_found(options: HiveTableOptions) -> TableNotFoundError:
-    """The error for a table that the metastore does not have; the hint says how it gets there."""
-    message = "the table does not exist"
-    if options.schema is None:
-        message = f"{message}, so its columns cannot be taken from it"
-        hint = "create it, or declare the columns in the job file"
-    elif options.create:
-        hint = "`sluiceway run JOB` creates it; until then there is nothing to look at"
-    else:
-        hint = "create it, or write create: if_missing for `sluiceway run JOB` to do so"
-    return TableNotFoundError(message, where=f"{options.database}.{options.table}", hint=hint)
 
 
 def table_to_create(options: HiveTableOptions, schema: Schema) -> HiveTable:

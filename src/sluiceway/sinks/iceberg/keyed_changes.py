@@ -68,15 +68,16 @@ class BatchOutcome:
         keys: Of all rows that changed, each once: older rows of them go.
         images: What they are from now on; nothing of those that were deleted.
         changes: That were read.
-        begins_again: A snapshot of a topic begins behind other changes of it in this batch.
-        begins: Topics of which one begins at all; an empty name where all are of one topic.
+        begins_again: A snapshot begins behind other changes of its source partition in this batch.
+        begins: Topics and partitions of the records with which one begins at all; an empty name
+            where all are of one topic.
         emptied: All rows that were in the table before this batch go, and none begins again.
     """
 
     keys: pa.Table
     images: tuple[NewRows, ...]
     changes: int
-    begins: frozenset[str] = frozenset()
+    begins: frozenset[tuple[str, str]] = frozenset()
     begins_again: bool = False
     emptied: bool = False
 
@@ -119,7 +120,7 @@ def last_changes(
         control.select(names).take(pa.array(last)),
         _images(files, tables, kept),
         control.num_rows,
-        begins=frozenset() if emptied else frozenset(firsts[TOPIC].to_pylist()),
+        begins=frozenset() if emptied else _places(firsts),
         begins_again=_begins_again(left, firsts),
         emptied=emptied,
     )
@@ -135,13 +136,23 @@ def _behind_truncates(control: pa.Table) -> NDArray[np.int64]:
     return np.flatnonzero((slots > slot) | ((slots == slot) & (offsets > offset)))
 
 
+def _places(firsts: pa.Table) -> frozenset[tuple[str, str]]:
+    """Topic and partition of each."""
+    partitions = map(str, firsts[PARTITION].to_pylist())
+    return frozenset(zip(firsts[TOPIC].to_pylist(), partitions, strict=True))
+
+
 def _begins_again(control: pa.Table, firsts: pa.Table) -> bool:
-    """Whether changes of its topic come before one of these: of an earlier slot, or partition."""
+    """Whether changes of its source partition come before one of these.
+
+    Other partitions may have been read first, up to rows of the very snapshot that begins here.
+    """
     for first in firsts.to_pylist():
         topic = control.filter(pc.equal(control[TOPIC], first[TOPIC]))
         slots, offsets = topic[_SLOT].to_numpy(), topic[OFFSET].to_numpy()
-        same = (slots == first[_SLOT]) & (topic[PARTITION].to_numpy() == first[PARTITION])
-        if (slots < first[_SLOT]).any() or (same & (offsets < first[OFFSET])).any():
+        same = np.asarray(pc.equal(topic[PARTITION], first[PARTITION]))
+        before = (slots < first[_SLOT]) | ((slots == first[_SLOT]) & (offsets < first[OFFSET]))
+        if (same & before).any():
             return True
     return False
 

@@ -6,6 +6,7 @@ rows and the position deletes of the old ones, so a reader sees the table as it 
 the log, and one key once.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -161,17 +162,18 @@ class KeyedPublisher(LakePublisher):
         self._batch = _Made(slots, outcome.keys, tuple(placed), outcome.emptied)
         return self._batch
 
-    def _was_told(self, topics: frozenset[str], batch: LakeBatch, view: LogView) -> bool:
-        """Whether the table has changes of one of these topics already.
+    def _was_told(
+        self, begins: frozenset[tuple[str, str]], batch: LakeBatch, view: LogView
+    ) -> bool:
+        """Whether changes of one of these topics' partitions were committed before the batch.
 
-        The log is read for it: only where a snapshot begins behind one of another topic.
+        The log is read for it: only where a snapshot begins behind other snapshots of the table.
         """
-        if not topics or not self._table.was_seen:
+        if not begins or not self._table.was_seen:
             return False
-        if self._columns.topic is None:
-            return True
+        of_one = self._columns.topic is None
         return any(
-            span.topic in topics and int(span.rows) > 0
+            ("" if of_one else span.topic, str(span.partition)) in begins and int(span.rows) > 0
             for record in LogView(view.log, batch.first).records(0)
             if isinstance(record.body, DataRecord)
             for span in record.body.ranges
@@ -245,11 +247,11 @@ class KeyedPublisher(LakePublisher):
         return tuple(taken)
 
 
-def _read_keys(place: FilePlace, ids: tuple[int, ...], path: str) -> pa.Table:
+def _read_keys(place: FilePlace, ids: tuple[int, ...], path: str) -> Iterator[pa.Table]:
     found = place.read_columns(path, ids)
     if found is None:
         raise TableMismatchError(
             f"the file {path} has no column of the key, so nobody can tell which rows it has",
             hint="another writer brought it: rewrite it with the key's columns",
         )
-    return canonical_keys(found)
+    return map(canonical_keys, found)

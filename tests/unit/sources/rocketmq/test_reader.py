@@ -20,6 +20,7 @@ from sluiceway.errors import (
 )
 from sluiceway.sources.contract import LogBounds, SourcePartition, Split
 from sluiceway.sources.rocketmq.client import RocketMqSourceClient
+from sluiceway.sources.rocketmq.codes import Ask
 from sluiceway.sources.rocketmq.frames import WireError
 from sluiceway.sources.rocketmq.options import read_options
 from sluiceway.sources.rocketmq.reader import RocketMqSplitReader
@@ -345,3 +346,16 @@ def test_pem_file_that_is_not_there_is_told(fake: FakeRocketMq) -> None:
         client.discover(["t"])
     client.close()
     assert failure.value.where == "/no/ca.pem"
+
+
+def test_backlog_comes_in_large_reads_however_slow_the_broker_is(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(60))
+
+    def slowly(request: Request) -> None:
+        time.sleep(0.02 if request.code == Ask.PULL else 0.0)
+
+    fake.answer = slowly
+    reader = reader_of(fake, Split(LOG, 0))
+    # Four messages a pull: what is gathered at the end of a log for single rows would be a few.
+    assert sum(len(batch.offsets) for batch in reader.read(10.0)) > 30
+    reader.close(reusable=True)

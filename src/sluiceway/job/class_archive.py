@@ -1,0 +1,115 @@
+"""Spark's classes as one JVM left them in memory: the next ones start with a third of the CPU.
+
+    python -m sluiceway.job.class_archive        makes the archive, where there is none yet
+
+`make install` does so once; a start without an archive is slower and nothing else. The archive
+belongs to this Python environment and one Java: the JVM itself compares its own version and each
+jar with what it was made of, and goes on without it where one differs.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyspark
+
+from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
+from sluiceway.host.java import JavaHome, find_java
+
+_FOLDER = Path(sys.prefix) / "share" / "sluiceway"
+# What it says of an archive that it does not take would stand among the lines of the log.
+_QUIET = "-Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
+_MAKE_TIMEOUT_S = 600.0
+# Runs what a driver runs: a session, tasks that exchange Arrow with Python, the end.
+_REHEARSAL = """\
+import sys
+from pyspark import SparkContext
+from sluiceway.host.java import find_java
+from sluiceway.job.session import start_session
+from sluiceway.job.spark_task import import_task
+session, _ = start_session("classes", "local[2]", {"spark.driver.extraJavaOptions": sys.argv[1]},
+                           find_java())
+for _ in range(3):
+    session.range(0, 2, 1, numPartitions=2).mapInArrow(import_task, "id long").collect()
+jvm = SparkContext._gateway.proc
+session.stop()
+SparkContext._gateway.shutdown()
+jvm.stdin.close()
+sys.exit(jvm.wait(300))
+"""
+
+
+def archive_file(java: JavaHome, folder: Path = _FOLDER) -> Path:
+    """Where the archive of this environment and this Java lies; it need not be there."""
+    release = java.path / "release"
+    built = release.read_bytes() if release.is_file() else b""
+    what = (str(java.path.resolve()), pyspark.__version__, pyspark.__file__)
+    told = hashlib.sha256("\0".join(what).encode() + built).hexdigest()[:12]
+    return folder / f"spark-classes-{told}.jsa"
+
+
+def archive_options(java: JavaHome, folder: Path = _FOLDER) -> str:
+    """Options of a JVM that begins with the archive; empty without one. Called at each start."""
+    file = archive_file(java, folder)
+    return f'{_QUIET} "-XX:SharedArchiveFile={file}"' if file.is_file() else ""
+
+
+def make_archive(java: JavaHome, plain_options: str, folder: Path = _FOLDER) -> Path:
+    """Make the archive, or leave the one that is there; takes a start of Spark and its end.
+
+    Args:
+        java: That it is for.
+        plain_options: With which drivers start their JVM.
+        folder: Where it goes; made when missing.
+
+    Raises:
+        UnhealthyEnvironmentError: Spark does not start, or the folder cannot be written to.
+    """
+    file = archive_file(java, folder)
+    if file.is_file():
+        return file
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            # Under its name only when it is whole: a JVM maps it into its memory.
+            made = Path(scratch) / file.name
+            options = f'{plain_options} "-XX:ArchiveClassesAtExit={made}"'
+            done = subprocess.run(  # noqa: S603
+                [sys.executable, "-c", _REHEARSAL, options],
+                env={**os.environ, "JAVA_HOME": str(java.path)},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_MAKE_TIMEOUT_S,
+            )
+            if done.returncode != 0 or not made.is_file():
+                last = "\n".join(done.stderr.splitlines()[-5:])
+                raise UnhealthyEnvironmentError(
+                    f"no archive of Spark's classes was made:\n{last}", where=str(file)
+                )
+            made.replace(file)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UnhealthyEnvironmentError(
+            f"no archive of Spark's classes was made: {error}", where=str(file)
+        ) from error
+    return file
+
+
+def main() -> int:
+    """The command: says in one line what it did. Never fails: all works without."""
+    from sluiceway.job.session import QUICK_START  # noqa: PLC0415 - which imports this module
+
+    try:
+        file = make_archive(find_java(), QUICK_START)
+        told = f"Spark's classes: {file.stat().st_size >> 20} MB in {file}"
+    except SluicewayError as error:
+        told = f"Spark starts without an archive of its classes: {error}"
+    sys.stderr.write(f"{told}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""What a driver may take of its machine: the JVM's heap, and threads of its own process."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sluiceway.config.config import RouteConfig
+from sluiceway.host.store_calls import MOST_THREADS as STORE_THREADS
+from sluiceway.host.work_pool import MOST_THREADS as WORK_THREADS
+from sluiceway.job.route_pool import PLACES as ROUTE_THREADS
+from sluiceway.job.spark_replays import MOST_AT_ONCE as REPLAY_THREADS
+from sluiceway.job.spark_rewrites import MOST_AT_ONCE as REWRITE_THREADS
+from sluiceway.ledger.lease_renewal import MAX_LANE_THREADS as LEASE_THREADS
+
+HEAP = "spark.driver.memory"
+OVERHEAD = "spark.driver.memoryOverhead"
+
+PYTHON_MIB = 512
+"""What the driver's own process took at most where it was measured: with 1,000 routes."""
+
+_MIB_OF = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
+# The loop, what writes status files, what answers health and metrics, what looks for Ctrl-C, and
+# the one that hands epochs to Spark.
+_SINGLE_THREADS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class DriverBounds:
+    """What a driver takes at most.
+
+    Attributes:
+        heap_mib: Of the JVM.
+        overhead: Room of the container beside the heap, as the job file has it; empty where
+            Spark's own choice holds.
+        threads: Of the Python process, while stores and servers answer. The route of a call that
+            hangs takes one more until it is answered.
+    """
+
+    heap_mib: int
+    overhead: str
+    threads: int
+
+    @property
+    def memory_mib(self) -> int:
+        """Heap and Python process together."""
+        return self.heap_mib + PYTHON_MIB
+
+
+def driver_bounds(routes: list[RouteConfig], settings: Mapping[str, str]) -> DriverBounds:
+    """Bounds of the driver that runs these routes.
+
+    Args:
+        routes: Of the job, as far as they are known.
+        settings: What Spark is started with.
+    """
+    stores = {route.stores for route in routes}
+    threads = (
+        _SINGLE_THREADS
+        + ROUTE_THREADS
+        + WORK_THREADS
+        + STORE_THREADS
+        + REWRITE_THREADS
+        + REPLAY_THREADS
+        + LEASE_THREADS * max(len(stores), 1)
+        # Each tells its group's offsets from one of its own.
+        + len({route.source for route in routes})
+        + sum(route.ready is not None and route.ready.counts is not None for route in routes)
+    )
+    return DriverBounds(memory_mib(settings[HEAP]), settings.get(OVERHEAD, ""), threads)
+
+
+def memory_mib(text: str) -> int:
+    """A size as Spark writes it, such as `512m` or `1g`; a bare number is MiB.
+
+    Raises:
+        ValueError: Spark would not read it either.
+    """
+    found = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)b?\s*", text.lower())
+    if found is None:
+        raise ValueError(f"expected a size such as 512m or 1g, got {text!r}")
+    return int(int(found[1]) * _MIB_OF[found[2]])
