@@ -80,7 +80,7 @@ def test_cut_ticket_cache_has_no_ticket(tmp_path: Path) -> None:
             "kinit: Client 'a@R' not found in Kerberos database while getting initial credentials",
             "`kerberos.principal`",
         ),
-        ("Server not found in Kerberos database", "service_principal"),
+        ("Server a/b@R not found in Kerberos database", "service_principal"),
         ("Minor code may provide more information: Ticket expired", "kinit"),
         ("a broken pipe", ""),
     ],

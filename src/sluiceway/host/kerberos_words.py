@@ -15,7 +15,7 @@ _TODO = {
     "Cannot find KDC for realm": "name the realm's KDC in krb5.conf, or correct the realm",
     "not found in Kerberos database while getting initial credentials": "the KDC does not know the "
     "principal: correct `kerberos.principal`, or have it made",
-    "Server not found in Kerberos database": "the KDC does not know the service: correct its "
+    "not found in Kerberos database": "the KDC does not know the service: correct its "
     "principal, `service_principal` of a metastore, or the host in its address",
     "Preauthentication failed": "the keytab has an old key: have it exported anew",
     "Password incorrect": "the keytab has an old key: have it exported anew",
