@@ -25,7 +25,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc
 .PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-reuse bench-takeover bench-scale bench-growth
-.PHONY: flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
+.PHONY: test-kerberos e2e-kerberos flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
 .PHONY: native test-native lock dist clean
 
 help: ## List the targets
@@ -59,7 +59,7 @@ test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration
 	@cd tests && ../$(BIN)/python -m tools.durations clear
 	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 test-groups; \
 	  status=$$?; ../$(BIN)/python -m tools.durations; \
-  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm; make test-editor, which needs npm" >&2; exit $$status
+  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm; make test-editor, which needs npm; make test-kerberos, which needs krb5-kdc krb5-admin-server krb5-user libkrb5-dev" >&2; exit $$status
 
 test-groups: slow-jobs slow-parts slow-tables slow-routes unit faults-smoke
 
@@ -112,6 +112,17 @@ test-ui: $(STAMP) ## The page in a real browser: console, barriers, keyboard (ap
 	@npm install --silent --no-audit --no-fund --prefix $(UI) axe-core@4.14.1 2>/dev/null
 	@cd tests && PYTHONPATH=../$(UI)/python ../$(BIN)/python -m tools.ui_check \
 	  --axe ../$(UI)/node_modules/axe-core/axe.min.js $(if $(PICTURES),--pictures ../$(PICTURES))
+
+# In no other target, likewise.
+KRB5 := command -v kinit kadmin.local krb5kdc krb5-config >/dev/null || { \
+  echo "not run, missing: apt-get install gcc krb5-kdc krb5-admin-server krb5-user libkrb5-dev" >&2; exit 1; }; \
+  $(BIN)/python -c "import gssapi" 2>/dev/null || $(BIN)/python -m pip install --quiet \
+  --disable-pip-version-check --require-hashes -r tests/kerberos-requirements.lock
+test-kerberos: $(STAMP) ## Logins, secured HDFS and metastore, on a real KDC (apt-get install krb5-kdc krb5-admin-server krb5-user libkrb5-dev)
+	@$(KRB5); $(BIN)/pytest -q tests/kerberos
+
+e2e-kerberos: $(STAMP) ## HDFS and metastore by tickets of 3 minutes, driver killed, KDC away: RENEWALS=5; every row once
+	@$(KRB5); $(BIN)/python -m bench.e2e_kerberos --renewals $(or $(RENEWALS),5)
 
 native: $(PACKAGES) ## Build the native module with Rust and install it into .venv, whatever is there
 	@$(BIN)/python native/install.py --needed

@@ -134,6 +134,13 @@ class UnpublishedError(Retriable):
     code = "SW106"
 
 
+class KerberosUnavailableError(Retriable):
+    """No KDC gives a ticket now; what needs one waits."""
+
+    code = "SW107"
+    exit_code = 5
+
+
 class KeyNotToldError(Retriable):
     """Nothing says the key of a table yet that is to take it from its topic; waits for a record."""
 
@@ -237,6 +244,12 @@ class SchemaRegistryRefusedError(Fatal):
     code = "SW408"
     exit_code = 5
     mendable = True
+
+
+class KerberosRefusedError(UnhealthyEnvironmentError):
+    """The realm refuses the login, or there is nothing here to log in with."""
+
+    code = "SW409"
 
 
 class DirtyLimitError(Fatal):

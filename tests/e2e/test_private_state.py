@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import UnhealthyEnvironmentError
-from sluiceway.job.session import private_folder
+from sluiceway.host.private_folder import private_folder
 
 SECRET = "hunter2-never-to-be-seen"  # noqa: S105 - what the test looks for
 # Prints its JVM's command line while the session runs.

@@ -14,6 +14,7 @@ from thrift.Thrift import TApplicationException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from sluiceway.catalog.kerberos import secured
 from sluiceway.catalog.tls import tls_context
 from sluiceway.errors import (
     JobFileError,
@@ -84,7 +85,7 @@ class MetastoreConnection:
     Args:
         uris: `thrift://host:port`, several separated by commas, tried in turn.
         timeout_s: Longest wait for bytes of an answer.
-        options: How it is reached besides, see `tls_context`.
+        options: How it is reached besides, see `tls_context` and `kerberos.secured`.
     """
 
     def __init__(
@@ -190,10 +191,20 @@ class MetastoreConnection:
             wire = TSocket(host, port)
             wire.setTimeout(self._timeout_s * 1000)
             wire.setHandle(handle)
-            self._transport = TBufferedTransport(wire)
+            self._transport = TBufferedTransport(self._logged_in(wire, host))
             self._client = ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(self._transport))
             return self._client
         raise self._unavailable(f"cannot connect: {'; '.join(failures)}", _hint(cause)) from cause
+
+    def _logged_in(self, wire: TSocket, host: str) -> Any:
+        try:
+            return secured(wire, host, self._options)
+        except _BROKEN as error:
+            wire.close()
+            raise self._translate("log in", error) from error
+        except SluicewayError:
+            wire.close()
+            raise
 
     def close(self) -> None:
         """Drop the connection. Safe to repeat; the next call opens another."""

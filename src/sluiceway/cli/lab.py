@@ -47,6 +47,7 @@ class FurtherServer(StrEnum):
     ROCKETMQ = "rocketmq"
     ICEBERG = "iceberg"
     YARN = "yarn"
+    KERBEROS = "kerberos"
 
 
 @app.command()
@@ -54,7 +55,9 @@ def up(
     folder: FolderOption = _DEFAULT_FOLDER,
     further: Annotated[
         list[FurtherServer] | None,
-        typer.Option("--with", help="Also a store or catalog, RocketMQ or YARN; repeatable."),
+        typer.Option(
+            "--with", help="Also a store or catalog, RocketMQ, YARN, Kerberos; repeatable."
+        ),
     ] = None,
 ) -> None:
     """Start the servers that do not run, and wait until they answer."""
@@ -194,6 +197,12 @@ def _store_lines(endpoints: "LabEndpoints") -> Iterator[str]:
         yield f"yarn       {endpoints.yarn.web}, HADOOP_CONF_DIR={endpoints.yarn.config_dir}"
     if endpoints.rocketmq is not None:
         yield f"rocketmq   {endpoints.rocketmq.name_server}"
+    if endpoints.realm is not None:
+        login = endpoints.realm.login
+        yield f"kerberos   {{principal: {login.principal}, keytab: {login.keytab},"
+        yield f"           config: {login.config}}}"
+        yield f"           metastore's service_principal: {endpoints.realm.service('hive')}"
+        yield f"           kafka {endpoints.secured_servers}, sasl.mechanism GSSAPI"
     if endpoints.iceberg is not None:
         yield f"iceberg    rest: {{uri: {endpoints.iceberg.uri}}}"
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sluiceway.config.choices import row_choices, row_columns
 from sluiceway.config.config import CompiledJob, RouteConfig, RouteTemplate
 from sluiceway.config.dirty_choices import dirty_limits, dirty_table, dirty_topic
+from sluiceway.config.kerberos import login_options, with_login
 from sluiceway.config.lake_choices import key_rule, lake_access, lake_options
 from sluiceway.config.late_choices import late_rule, late_table
 from sluiceway.config.lineage_rule import lineage_rule
@@ -28,7 +29,7 @@ from sluiceway.sinks.files.contract import FileFormat
 from sluiceway.sinks.lake_options import IDENTITY
 from sluiceway.sinks.registry import CatalogAccess, why_not_created
 from sluiceway.sinks.table_options import HiveTableOptions, PartitionColumn
-from sluiceway.sources.kafka.settings import QUEUED_KBYTES
+from sluiceway.sources.kafka.settings import QUEUED_KBYTES, wants_kerberos
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess, check_access, has_text_keys
 from sluiceway.spec.metrics import MetricsSpec
@@ -287,13 +288,20 @@ def source_access(spec: RouteSpec) -> SourceAccess:
             **spec.kafka.properties,
             BOOTSTRAP_SERVERS: spec.kafka.bootstrap_servers,
         }
-        access = SourceAccess("kafka", _texts(options))
+        login = login_options(spec) if wants_kerberos(_plain(spec)) else ()
+        access = SourceAccess("kafka", (*_texts(options), *login))
     try:
         check_access(access)
     except ValueError as error:
         where = f"connections.{spec.source.connection}"
         raise JobFileError(f"{where}: {error}", hint="correct the connection") from error
     return access
+
+
+def _plain(spec: RouteSpec) -> dict[str, str]:
+    """The source's client properties whose value is no secret."""
+    given = spec.kafka.properties.items()
+    return {name: value for name, value in given if isinstance(value, str)}
 
 
 def _queue_bound(spec: RouteSpec) -> dict[str, str]:
@@ -356,7 +364,7 @@ def _hive_options(
     target, hive = spec.table.target, spec.table.hive
     return HiveTableOptions(
         metastore=spec.table_connection.catalog,
-        metastore_options=spec.table_connection.catalog_options,
+        metastore_options=with_login(spec, spec.table_connection.catalog_options),
         database=target.database,
         table=target.table,
         schema=_table_schema(spec, columns, text_keys=text_keys),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from sluiceway.config.kerberos import with_login
 from sluiceway.config.schema_formats import record_keys
 from sluiceway.config.stores import route_stores
 from sluiceway.errors import JobFileError
@@ -99,7 +100,7 @@ def lake_access(spec: RouteSpec) -> CatalogAccess:
     connection = spec.table_connection.iceberg
     if connection is None:
         raise JobFileError("table.iceberg.connection names no iceberg connection")
-    settings = _settings(connection)
+    settings = _settings(spec, connection)
     texts = {name: revealed(value) for name, value in settings.items() if value is not None}
     stores = route_stores(spec)
     if FILE_ACCESS_PROPERTY not in texts and not any(name.startswith("s3.") for name in texts):
@@ -121,7 +122,7 @@ def _client_access(stores: Stores) -> dict[str, str]:
     return found
 
 
-def _settings(connection: IcebergConnection) -> dict[str, object]:
+def _settings(spec: RouteSpec, connection: IcebergConnection) -> dict[str, object]:
     match connection.rest or connection.hive or connection.sql or connection.glue:
         case RestCatalog() as rest:
             return {
@@ -138,8 +139,8 @@ def _settings(connection: IcebergConnection) -> dict[str, object]:
             }
         case HiveCatalog() as hive:
             own = _own(hive.properties)
-            tls = () if hive.tls is None else hive.tls.options()
-            own |= {f"{METASTORE_PREFIX}{name}": value for name, value in tls}
+            reached = with_login(spec, hive.options())
+            own |= {f"{METASTORE_PREFIX}{name}": value for name, value in reached}
             return {**own, "kind": "hive", "uri": hive.uri, "warehouse": hive.warehouse}
         case SqlCatalog() as sql:
             own = {**_own(sql.properties), "catalog": sql.catalog}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from sluiceway.config.kerberos import Options, login_options
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.spec.block import Block
 from sluiceway.spec.connections import ConnectionSpec
@@ -19,6 +20,12 @@ def route_stores(spec: RouteSpec) -> Stores:
             found.setdefault(access.kind, []).append(access)
             if name == spec.table.target.storage:
                 named = access
+    login = login_options(spec)
+    if login:
+        # Also of an HDFS that no connection tells of: it is where HADOOP_CONF_DIR says.
+        known = found.get(HDFS) or [StoreAccess(HDFS)]
+        found[HDFS] = [_with(access, login) for access in known]
+        named = named if named is None or named.kind != HDFS else _with(named, login)
     accesses, unclear = [], []
     for kind, several in sorted(found.items()):
         if named is not None and named.kind == kind:
@@ -28,6 +35,10 @@ def route_stores(spec: RouteSpec) -> Stores:
         else:
             unclear.append(kind)
     return Stores(tuple(accesses), tuple(unclear))
+
+
+def _with(access: StoreAccess, login: Options) -> StoreAccess:
+    return StoreAccess(access.kind, (*access.options, *login))
 
 
 def _accesses(connection: ConnectionSpec) -> Iterator[StoreAccess]:

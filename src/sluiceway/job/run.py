@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import CompiledJob, RouteConfig
+from sluiceway.config.kerberos import job_login
 from sluiceway.errors import SluicewayError, WrongUsageError
 from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.host.java import find_java
+from sluiceway.host.kerberos import NOT_RENEWED, log_in, tell_of_tickets
 from sluiceway.host.native_module import SWITCH, native_module
 from sluiceway.host.process_cpu import cpu_below
 from sluiceway.job.counted_runner import CountedRunner
@@ -104,6 +106,7 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
     Raises:
         SluicewayError: Why it could not go on; everything committed is safe.
     """
+    _log_in(spec, eyes.log)
     job = compile_routes(spec)
     job = replace(job, takeover=_of_routes(job, options.takeover))
     # What a source's client refuses is told now, not after the seconds that Spark takes.
@@ -144,6 +147,22 @@ def run_job(spec: JobSpec, options: RunOptions, eyes: Eyes, stop: StopSignal) ->
         # Of a run that ended well nobody asks; every other one leaves it to be read.
         spark_log.unlink(missing_ok=True)
     return summary
+
+
+def _log_in(spec: JobSpec, log: Log) -> None:
+    """Have a ticket before anything is asked for, and tell of its renewals from here on."""
+    login = job_login(spec.routes[0])
+    if login is None:
+        return
+
+    def tell(event: str, fields: Mapping[str, object]) -> None:
+        if event == NOT_RENEWED:
+            log.warning(event, **fields)
+        else:
+            log.info(event, **fields)
+
+    tell_of_tickets(tell)
+    log_in(login)
 
 
 def _tell_engine(log: Log) -> None:

@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import stat
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
+from sluiceway.host.private_folder import private_folder
 from sluiceway.job.class_archive import archive_options
 from sluiceway.job.spark_words import why_not_started
 from sluiceway.spec.values import is_secret_key
@@ -113,32 +113,6 @@ def start_session(
     finally:
         os.close(descriptor)
     return session, Path(log_name)
-
-
-def private_folder() -> Path:
-    """Where a driver keeps what is no part of a table: for its user alone, below TMPDIR.
-
-    Raises:
-        UnhealthyEnvironmentError: Somebody else made it, or others may look into it.
-    """
-    folder = Path(tempfile.gettempdir()) / f"sluiceway-{os.getuid()}"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError as error:
-        raise UnhealthyEnvironmentError(
-            f"cannot make a folder for temporary files: {error}",
-            where=str(folder),
-            hint="set TMPDIR to a folder that you may write to",
-        ) from error
-    mine = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
-    if not mine or found.st_mode & 0o077:
-        raise UnhealthyEnvironmentError(
-            "the folder for temporary files is not this user's alone",
-            where=str(folder),
-            hint="remove it, or set TMPDIR to a folder of your own",
-        )
-    return folder
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from hdfs_native import Client
+from hdfs_native import Client, WriteOptions
 
 from sluiceway.host.java import JavaHome
+from sluiceway.host.kerberos import log_in
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import PinnedJar, ensure_jars, jars_folder, pinned_jars, spark_jars_folder
+from sluiceway.lab.kerberos import Realm, java_flags
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
@@ -44,17 +46,25 @@ class HdfsEndpoint:
     Attributes:
         uri: `hdfs://host:port`.
         config_dir: Folder of core-site.xml and hdfs-site.xml for clients.
+        realm: Where its users are known; None where everybody is believed.
     """
 
     uri: str
     config_dir: Path
+    realm: Realm | None = None
+
+    def client(self, settings: Mapping[str, str] | None = None) -> Client:
+        """A client of it, which logs this process in where that is needed."""
+        if self.realm is not None:
+            log_in(self.realm.login)
+        return Client(self.uri, dict(settings or {}), str(self.config_dir))
 
     def copy(self, location: str, folder: Path) -> None:
         """Bring what lies below a location into a folder of this machine, as plain files.
 
         One that is there already, as long as it is, is not fetched again.
         """
-        client, top = Client(self.uri), location.removeprefix(self.uri)
+        client, top = self.client(), location.removeprefix(self.uri)
         for status in client.list_status(top, recursive=True):
             target = folder / status.path.removeprefix(f"{top}/")
             if status.isdir:
@@ -70,9 +80,10 @@ NameNodeSite = Callable[[], HdfsEndpoint]
 """Where the name node is, with the port that it has now."""
 
 
-def hdfs_endpoint(site: ServerSite) -> HdfsEndpoint:
+def hdfs_endpoint(site: ServerSite, realm: Realm | None = None) -> HdfsEndpoint:
     """Of the name node at a site."""
-    return HdfsEndpoint(f"hdfs://{LOOPBACK}:{site.ports[NAME_NODE]}", site.folder / "conf")
+    uri = f"hdfs://{LOOPBACK}:{site.ports[NAME_NODE]}"
+    return HdfsEndpoint(uri, site.folder / "conf", realm)
 
 
 class HadoopServer(LabServer):
@@ -80,15 +91,23 @@ class HadoopServer(LabServer):
 
     Args:
         cache: Folder for the downloaded jar.
+        realm: Where users have to prove who they are; None where they need not.
     """
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, realm: Realm | None = None) -> None:
+        self._realm = realm
         self._pins: tuple[PinnedJar, ...] = pinned_jars("hdfs_jars.json")
         self._jars = jars_folder(cache, "hdfs-3.4.2", self._pins)
 
     def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
         """Download the jar if the cache does not have it, and check its hash."""
         ensure_jars(self._jars, self._pins, java=java, on_progress=on_progress)
+
+    def _write_settings(self, site: ServerSite, uri: str, settings: Mapping[str, str]) -> None:
+        realm = self._realm
+        ours = {} if realm is None else _secured(realm)
+        common = {} if realm is None else realm.hadoop_settings()
+        write_hadoop_settings(site.folder / "conf", uri, {**settings, **ours}, common)
 
     def _class_path(self) -> list[str]:
         return [f"{self._jars}/*", f"{spark_jars_folder()}/*"]
@@ -97,6 +116,7 @@ class HadoopServer(LabServer):
         opened = (f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES)
         return [
             *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS, *opened),
+            *java_flags(self._realm),
             f"-Djava.io.tmpdir={site.folder / 'tmp'}",
             f"-Dhadoop.log.dir={site.folder}",
             *("-cp", ":".join(["conf", *self._class_path()]), *main),
@@ -124,7 +144,7 @@ class NameNodeServer(HadoopServer):
             "dfs.namenode.heartbeat.recheck-interval": "2000",
             "dfs.heartbeat.interval": "1",
         }
-        write_hadoop_settings(site.folder / "conf", hdfs_endpoint(site).uri, settings)
+        self._write_settings(site, hdfs_endpoint(site).uri, settings)
         if not (site.folder / "data" / "current").is_dir():
             main = "org.apache.hadoop.hdfs.server.namenode.NameNode"
             format_data(site, self._command(site, java, main, "-format", "-nonInteractive"), java)
@@ -136,7 +156,13 @@ class NameNodeServer(HadoopServer):
 
     def answers(self, site: ServerSite) -> bool:
         """Whether it describes its root folder."""
-        return accepts_connections(site.ports[NAME_NODE]) and _describes_root(site)
+        if not accepts_connections(site.ports[NAME_NODE]):
+            return False
+        try:
+            root = hdfs_endpoint(site, self._realm).client(_QUICK).get_file_info("/")
+        except (OSError, RuntimeError):
+            return False
+        return bool(root.isdir)
 
 
 class DataNodeServer(HadoopServer):
@@ -152,8 +178,8 @@ class DataNodeServer(HadoopServer):
     listeners = (DATA_NODE, "datanode_ipc", "datanode_http")
     grace_s = 10.0
 
-    def __init__(self, cache: Path, name_node: NameNodeSite) -> None:
-        super().__init__(cache)
+    def __init__(self, cache: Path, name_node: NameNodeSite, realm: Realm | None = None) -> None:
+        super().__init__(cache, realm)
         self._name_node = name_node
 
     def prepare(self, site: ServerSite, java: JavaHome) -> None:
@@ -168,7 +194,7 @@ class DataNodeServer(HadoopServer):
             "dfs.datanode.hostname": "localhost",
             "dfs.heartbeat.interval": "1",
         }
-        write_hadoop_settings(site.folder / "conf", self._name_node().uri, settings)
+        self._write_settings(site, self._name_node().uri, settings)
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
         """The data node's main class."""
@@ -177,12 +203,10 @@ class DataNodeServer(HadoopServer):
 
     def answers(self, site: ServerSite) -> bool:
         """Whether a file can be written: it listens some time before it takes one."""
-        from hdfs_native import Client, WriteOptions  # noqa: PLC0415 - only where it is used
-
         if not accepts_connections(site.ports[DATA_NODE]):
             return False
         try:
-            client = Client(self._name_node().uri, _QUICK)
+            client = self._name_node().client(_QUICK)
             with client.create("/.lab", WriteOptions(overwrite=True)) as stream:
                 stream.write(b"up")
         except (OSError, RuntimeError):
@@ -190,19 +214,37 @@ class DataNodeServer(HadoopServer):
         return True
 
 
-def _describes_root(site: ServerSite) -> bool:
-    from hdfs_native import Client  # noqa: PLC0415 - only where it is used
+def _secured(realm: Realm) -> dict[str, str]:
+    """What both daemons have in hdfs-site.xml, and of it what clients need."""
+    keytab, user = str(realm.keytab("hdfs")), realm.service("hdfs")
+    return {
+        "dfs.block.access.token.enable": "true",
+        "dfs.namenode.kerberos.principal": user,
+        "dfs.namenode.keytab.file": keytab,
+        "dfs.datanode.kerberos.principal": user,
+        "dfs.datanode.keytab.file": keytab,
+        "dfs.web.authentication.kerberos.principal": realm.service("HTTP"),
+        "dfs.web.authentication.kerberos.keytab": keytab,
+        "dfs.data.transfer.protection": "privacy",
+        # With SASL a data node needs no port below 1024; without HTTPS it says so only this way.
+        "ignore.secure.ports.for.testing": "true",
+    }
 
-    try:
-        return bool(Client(hdfs_endpoint(site).uri, _QUICK).get_file_info("/").isdir)
-    except (OSError, RuntimeError):
-        return False
 
+def write_hadoop_settings(
+    folder: Path, uri: str, settings: Mapping[str, str], common: Mapping[str, str] | None = None
+) -> None:
+    """Write core-site.xml, hdfs-site.xml and the settings of the log.
 
-def write_hadoop_settings(folder: Path, uri: str, settings: dict[str, str]) -> None:
-    """Write core-site.xml, hdfs-site.xml and the settings of the log."""
+    Args:
+        folder: Of these files.
+        uri: Of the name node.
+        settings: For hdfs-site.xml.
+        common: For core-site.xml, beside the address.
+    """
     make_private_folder(folder)
-    write_private_file(folder / "core-site.xml", hadoop_xml({"fs.defaultFS": uri}))
+    core = {"fs.defaultFS": uri, **(common or {})}
+    write_private_file(folder / "core-site.xml", hadoop_xml(core))
     write_private_file(folder / "hdfs-site.xml", hadoop_xml({"dfs.replication": "1", **settings}))
     write_private_file(folder / "log4j2.properties", _LOG_SETTINGS)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_jars
+from sluiceway.lab.kerberos import Realm, java_flags
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
@@ -28,7 +29,7 @@ _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller_port}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}{secured}
 controller.listener.names=CONTROLLER
 log.dirs={data}
 auto.create.topics.enable=false
@@ -52,6 +53,16 @@ log.cleaner.dedupe.buffer.size=4194304
 log.cleaner.io.buffer.size=65536
 log.index.size.max.bytes=1048576
 """
+# A listener beside the other one: what pip installs as client has no Kerberos.
+_SECURED = """\
+sasl.enabled.mechanisms=GSSAPI
+sasl.kerberos.service.name=kafka
+listener.name.secured.gssapi.sasl.jaas.config=com.sun.security.auth.module.Krb5LoginModule \
+required useKeyTab=true storeKey=true keyTab="{keytab}" principal="{principal}";
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURED:SASL_PLAINTEXT
+"""
+SECURED = "kafka_secured"
+"""Listener of a broker in a realm that wants a login."""
 
 
 class KafkaServer(LabServer):
@@ -59,14 +70,18 @@ class KafkaServer(LabServer):
 
     Args:
         cache: Folder for the downloaded jars.
+        realm: Where users of its second listener have to prove who they are; None without one.
     """
 
     name = "kafka"
     title = "Kafka 4.1.1"
-    listeners = ("kafka", "kafka_controller")
+    listeners: tuple[str, ...] = ("kafka", "kafka_controller")
     grace_s = 20.0
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, realm: Realm | None = None) -> None:
+        self._realm = realm
+        if realm is not None:
+            self.listeners = (*self.listeners, SECURED)
         self._pins = pinned_jars("kafka_jars.json")
         self._jars = jars_folder(cache, "kafka-4.1.1", self._pins)
 
@@ -82,7 +97,11 @@ class KafkaServer(LabServer):
             port=site.ports["kafka"],
             controller_port=site.ports["kafka_controller"],
             data=_escape(str(site.folder / "data")),
+            secured="" if self._realm is None else f",SECURED://localhost:{site.ports[SECURED]}",
         )
+        if self._realm is not None:
+            keytab = _escape(str(self._realm.keytab("kafka")))
+            settings += _SECURED.format(keytab=keytab, principal=self._realm.service("kafka"))
         write_private_file(site.folder / "server.properties", settings)
         if _cluster_id(site) is None:
             tool = ("kafka.tools.StorageTool", "format", "--ignore-formatted")
@@ -112,6 +131,7 @@ class KafkaServer(LabServer):
     def _command(self, site: ServerSite, java: JavaHome, *main: str) -> list[str]:
         return [
             *(str(java.executable), "-Xmx128m", *QUICK_JVM_FLAGS),
+            *java_flags(self._realm),
             f"-Djava.io.tmpdir={site.folder / 'tmp'}",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",

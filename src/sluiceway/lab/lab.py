@@ -4,13 +4,13 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
 from sluiceway.host.java import JavaHome, find_java
 from sluiceway.host.process import is_alive
 from sluiceway.lab import daemon
@@ -28,7 +28,8 @@ from sluiceway.lab.iceberg import (
     iceberg_endpoint,
 )
 from sluiceway.lab.jars import default_cache_folder, jars_folder, pinned_jars
-from sluiceway.lab.kafka import KafkaServer
+from sluiceway.lab.kafka import SECURED, KafkaServer
+from sluiceway.lab.kerberos import KDC, KdcServer, Realm
 from sluiceway.lab.metastore import WAREHOUSE_FOLDER, HadoopSide, MetastoreServer
 from sluiceway.lab.ports import LOOPBACK, is_free, pick_free_ports
 from sluiceway.lab.progress import LabProgress, OnProgress, ignore_progress
@@ -87,6 +88,8 @@ class LabEndpoints:
         rocketmq: The same.
         iceberg: The same, of a catalog of lake tables.
         yarn: The same.
+        realm: Of a lab with Kerberos.
+        secured_servers: Of the broker's listener with Kerberos: `host:port`; empty without.
     """
 
     bootstrap_servers: str
@@ -97,6 +100,8 @@ class LabEndpoints:
     rocketmq: RocketMqEndpoint | None = None
     iceberg: IcebergEndpoint | None = None
     yarn: YarnEndpoint | None = None
+    realm: Realm | None = None
+    secured_servers: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +136,19 @@ class StoreServer(StrEnum):
     ICEBERG = "iceberg"
     ROCKETMQ = "rocketmq"
     YARN = "yarn"
+    KERBEROS = "kerberos"
 
 
 class PortTakenError(UnhealthyEnvironmentError):
     """Another program listens on the port of a server that is to be started."""
+
+
+def _refuse_with_a_realm(known: Collection[StoreServer]) -> None:
+    if StoreServer.YARN in known:
+        raise WrongUsageError(
+            "the lab's YARN cannot be had with Kerberos",
+            hint="take another --dir for one of them",
+        )
 
 
 class Lab:
@@ -162,17 +176,22 @@ class Lab:
         cache = cache or default_cache_folder(os.environ)
         self._s3_jars = pinned_jars("s3_jars.json")
         self._s3_jars_folder = jars_folder(cache, "s3a-3.4.2", self._s3_jars)
-        servers: list[LabServer] = [KafkaServer(cache)]
-        if metastore:
-            servers.insert(0, MetastoreServer(self._hadoop_side))
         known = {*stores, *self._known_stores()}
+        realm = self._realm = Realm(self.folder / KDC) if StoreServer.KERBEROS in known else None
+        servers: list[LabServer] = [KafkaServer(cache, realm)]
+        if metastore:
+            servers.insert(0, MetastoreServer(self._hadoop_side, realm))
+        if realm is not None:
+            _refuse_with_a_realm(known)
+            # The others log in when they start.
+            servers.insert(0, KdcServer())
         if StoreServer.YARN in known:
             # Applications are handed over in files of HDFS.
             known.add(StoreServer.HDFS)
         if StoreServer.S3 in known:
             servers.insert(0, S3Server(cache))
         if StoreServer.HDFS in known:
-            servers += [NameNodeServer(cache), DataNodeServer(cache, self._hdfs)]
+            servers += [NameNodeServer(cache, realm), DataNodeServer(cache, self._hdfs, realm)]
         if StoreServer.YARN in known:
             servers.append(ResourceManagerServer(cache, self._hdfs))
             for kind in (NodeManagerA, NodeManagerB):
@@ -204,9 +223,11 @@ class Lab:
         with exclusive(self.folder):
             for name in (_LOGS_FOLDER, WAREHOUSE_FOLDER, *self._servers):
                 make_private_folder(self.folder / name)
-            if not self._servers.keys() <= {*self._state().ports}:
-                # A metastore learns of a store at its start only.
-                self._stop(["metastore"])
+            listeners = {name for each in self._servers.values() for name in each.listeners}
+            if not listeners <= self._state().ports.keys():
+                # A metastore learns of a store at its start only, and all of them of a realm.
+                new_realm = self._realm is not None and KDC not in self._state().servers
+                self._stop(self._servers if new_realm else ["metastore"])
             self._start(self._missing(), on_progress)
             return self.endpoints()
 
@@ -261,6 +282,8 @@ class Lab:
             if ICEBERG_CATALOG in self._servers
             else None,
             yarn=yarn_endpoint(self._manager()) if RESOURCE_MANAGER in self._servers else None,
+            realm=self._realm,
+            secured_servers="" if self._realm is None else f"localhost:{state.ports[SECURED]}",
         )
 
     def start_server(self, name: str) -> None:
@@ -324,6 +347,8 @@ class Lab:
             yield StoreServer.ICEBERG
         if RESOURCE_MANAGER in ports:
             yield StoreServer.YARN
+        if "kdc" in ports:
+            yield StoreServer.KERBEROS
 
     def _hadoop_side(self) -> HadoopSide:
         if "s3" not in self._servers:
@@ -332,7 +357,7 @@ class Lab:
         return HadoopSide(settings, self._s3_jars_folder, self._s3_jars)
 
     def _hdfs(self) -> HdfsEndpoint:
-        return hdfs_endpoint(self._site(NAME_NODE))
+        return hdfs_endpoint(self._site(NAME_NODE), self._realm)
 
     def _manager(self) -> ServerSite:
         return self._site(RESOURCE_MANAGER)

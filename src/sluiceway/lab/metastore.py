@@ -4,10 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sluiceway.catalog.kerberos import SERVICE
+from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.errors import MetastoreUnavailableError
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
 from sluiceway.lab.hdfs import hadoop_xml
 from sluiceway.lab.jars import PinnedJar, ensure_jars, spark_jars_folder
+from sluiceway.lab.kerberos import Realm, java_flags
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
@@ -20,7 +24,7 @@ from sluiceway.lab.server import (
 from sluiceway.lab.state import make_private_folder, write_private_file
 
 WAREHOUSE_FOLDER = "warehouse"
-_ASK_TIMEOUT_MS = 10_000
+_ASK_TIMEOUT_S = 10.0
 _OPENED_PACKAGES = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
 _LOG_SETTINGS = """\
 rootLogger.level = warn
@@ -56,6 +60,7 @@ class MetastoreServer(LabServer):
 
     Args:
         hadoop: What it has to know of stores of tables; asked at each start.
+        realm: Where users have to prove who they are; None where they need not.
     """
 
     name = "metastore"
@@ -64,8 +69,11 @@ class MetastoreServer(LabServer):
     # It has nothing to flush that its database does not recover: no use in waiting long.
     grace_s = 10.0
 
-    def __init__(self, hadoop: Callable[[], HadoopSide] = HadoopSide) -> None:
+    def __init__(
+        self, hadoop: Callable[[], HadoopSide] = HadoopSide, realm: Realm | None = None
+    ) -> None:
         self._hadoop = hadoop
+        self._realm = realm
 
     def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
         """Check that pyspark's jars are there; only a store's own are downloaded."""
@@ -91,7 +99,19 @@ class MetastoreServer(LabServer):
             "hive.async.log.enabled": "false",
             **self._hadoop().settings,
         }
+        common: dict[str, str] = {}
+        if self._realm is not None:
+            common = self._realm.hadoop_settings()
+            settings |= {
+                "hive.metastore.sasl.enabled": "true",
+                "hive.metastore.kerberos.principal": self._realm.service("hive"),
+                "hive.metastore.kerberos.keytab.file": str(self._realm.keytab("hive")),
+                # To look at tables there.
+                "dfs.namenode.kerberos.principal": self._realm.service("hdfs"),
+                "dfs.data.transfer.protection": "privacy",
+            }
         write_private_file(site.folder / "conf" / "hive-site.xml", hadoop_xml(settings))
+        write_private_file(site.folder / "conf" / "core-site.xml", hadoop_xml(common))
         write_private_file(site.folder / "conf" / "hive-log4j2.properties", _LOG_SETTINGS)
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
@@ -99,6 +119,7 @@ class MetastoreServer(LabServer):
         opened = (f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES)
         command = [
             *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS, *opened),
+            *java_flags(self._realm),
             f"-Djava.io.tmpdir={site.folder / 'tmp'}",
             f"-Dderby.stream.error.file={site.folder / 'derby.log'}",
             *("-cp", f"conf:{spark_jars_folder()}/*{self._further_jars()}"),
@@ -113,27 +134,26 @@ class MetastoreServer(LabServer):
 
     def answers(self, site: ServerSite) -> bool:
         """Whether it describes its default database, and that lies in our warehouse."""
-        from pymetastore.hive_metastore import ThriftHiveMetastore  # noqa: PLC0415 - slow
-        from thrift.protocol.TBinaryProtocol import TBinaryProtocol  # noqa: PLC0415
-        from thrift.Thrift import TException  # noqa: PLC0415
-        from thrift.transport.TSocket import TSocket  # noqa: PLC0415
-        from thrift.transport.TTransport import TBufferedTransport  # noqa: PLC0415
-
         port = site.ports["metastore"]
         if not accepts_connections(port):
             return False
-        socket = TSocket(LOOPBACK, port)
-        socket.setTimeout(_ASK_TIMEOUT_MS)
-        transport = TBufferedTransport(socket)
-        client = ThriftHiveMetastore.Client(TBinaryProtocol(transport))
+        client = MetastoreClient(
+            f"thrift://{LOOPBACK}:{port}", _ASK_TIMEOUT_S, metastore_options(self._realm)
+        )
         try:
-            transport.open()
-            location = str(client.get_database("default").locationUri)
-        except (TException, OSError):
+            location = client.database_location("default") or ""
+        except MetastoreUnavailableError:
             return False
         finally:
-            transport.close()
+            client.close()
         return location.removeprefix("file:").lstrip("/") == _warehouse(site).lstrip("/")
+
+
+def metastore_options(realm: Realm | None) -> dict[str, str]:
+    """How a client reaches the lab's metastore, besides its address."""
+    if realm is None:
+        return {}
+    return {SERVICE: realm.service("hive"), **dict(realm.login.options())}
 
 
 def _warehouse(site: ServerSite) -> str:

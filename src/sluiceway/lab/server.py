@@ -74,7 +74,7 @@ class LabServer(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    listeners: ClassVar[tuple[str, ...]]
+    listeners: tuple[str, ...]
     grace_s: ClassVar[float]
 
     @abstractmethod

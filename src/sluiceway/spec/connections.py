@@ -74,5 +74,4 @@ class ConnectionSpec(PluginBlock):
     @property
     def catalog_options(self) -> tuple[tuple[str, str], ...]:
         """How the catalog of Hive tables is reached, besides its address."""
-        tls = None if self.metastore is None else self.metastore.tls
-        return () if tls is None else tls.options()
+        return () if self.metastore is None else self.metastore.options()

@@ -19,6 +19,7 @@ from sluiceway.spec.block import Block
 from sluiceway.spec.columns import ColumnsFrom, ColumnSpec
 from sluiceway.spec.dirty import REASONS, DirtyStoreSpec
 from sluiceway.spec.event_time import parse_instant_us
+from sluiceway.spec.kerberos import check_principal
 from sluiceway.spec.models import JobFileBlocks, StartSpec
 from sluiceway.spec.retention import duration_text
 from sluiceway.spec.table import KEY_TELLERS, META_NAMES
@@ -275,6 +276,7 @@ _READ_BY: Mapping[Any, Schema] = {
     _check_of(JobName): _text("[a-z0-9][a-z0-9_-]{0,63}", "orders"),
     _check_of(ColumnName): _text("[A-Za-z_][A-Za-z0-9_]{0,127}", "order_id"),
     _check_of(TableName): {"type": "string", "examples": ["ods.orders", "ods.app_{1}"]},
+    check_principal: _text(".+@.+", "etl@EXAMPLE.ORG"),
     _check_of(ThriftUri): _text("thrift://.+:[0-9]+", "thrift://hms:9083"),
     _check_of(BootstrapServers): {"type": "string", "examples": ["k1:9092,k2:9092"]},
     _check_of(TimeZone): {"type": "string", "examples": ["UTC", "Asia/Shanghai"]},

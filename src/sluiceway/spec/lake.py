@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from sluiceway.spec.block import Block
-from sluiceway.spec.metastore import MetastoreTls
+from sluiceway.spec.kerberos import MetastoreKerberos
+from sluiceway.spec.metastore import MetastoreTls, metastore_options
 from sluiceway.spec.table_target import TableTarget
 from sluiceway.spec.values import (
     ColumnName,
@@ -73,14 +74,20 @@ class HiveCatalog(Block):
     Attributes:
         uri: `thrift://host:port`.
         tls: Encryption; None without.
+        kerberos: A login by SASL; None without.
         warehouse: Folder of databases that the metastore does not give one.
         properties: Further settings of the client's file access.
     """
 
     uri: ThriftUri
     tls: MetastoreTls | None = None
+    kerberos: MetastoreKerberos | None = None
     warehouse: Line | None = None
     properties: Mapping[str, Option] = Field(default_factory=dict)
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """How the metastore is reached besides its address, as a client takes it."""
+        return metastore_options(self.tls, self.kerberos)
 
 
 class SqlCatalog(Block):

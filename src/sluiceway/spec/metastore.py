@@ -3,6 +3,7 @@
 from pydantic import model_validator
 
 from sluiceway.spec.block import Block
+from sluiceway.spec.kerberos import MetastoreKerberos
 from sluiceway.spec.stores import AbsolutePath
 from sluiceway.spec.values import ThriftUri, wrong
 
@@ -38,7 +39,21 @@ class MetastoreConnection(Block):
     Attributes:
         uri: `thrift://host:port`, several with commas between.
         tls: Encryption; None without.
+        kerberos: A login by SASL, which may encrypt too; None without.
     """
 
     uri: ThriftUri
     tls: MetastoreTls | None = None
+    kerberos: MetastoreKerberos | None = None
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """How it is reached besides its address, as a client takes it."""
+        return metastore_options(self.tls, self.kerberos)
+
+
+def metastore_options(
+    tls: MetastoreTls | None, kerberos: MetastoreKerberos | None
+) -> tuple[tuple[str, str], ...]:
+    """Of the blocks of a metastore's connection."""
+    given = (each for each in (tls, kerberos) if each is not None)
+    return tuple(pair for each in given for pair in each.options())

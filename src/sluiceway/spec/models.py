@@ -19,6 +19,7 @@ from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.event_time import EventTimeSpec
 from sluiceway.spec.files import FilesSpec
 from sluiceway.spec.formats import FormatSpec
+from sluiceway.spec.kerberos import KerberosSpec
 from sluiceway.spec.lineage import LineageSpec
 from sluiceway.spec.log_key import LogKey
 from sluiceway.spec.metrics import MetricsSpec
@@ -193,6 +194,7 @@ class JobBlocks(Block):
         name: Of the job; ledgers are known by it.
         owner: Who answers for it.
         connections: Name -> how a cluster, metastore, registry or store is reached.
+        kerberos: Login of the job at those that want one; None is the process's own tickets.
         source: What is read.
         format: How payloads are read.
         table: Where rows go, and what its columns hold.
@@ -212,6 +214,7 @@ class JobBlocks(Block):
     name: JobName
     owner: Line | None = None
     connections: Mapping[str, ConnectionSpec]
+    kerberos: KerberosSpec | None = None
     source: SourceSpec
     format: FormatSpec
     table: TableSpec

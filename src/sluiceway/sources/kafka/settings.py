@@ -22,6 +22,7 @@ _UNUSED_GROUP: Final = "sluiceway-assign-only"
 _OFFSETS: Final = "offsets are kept in the table's ledger only"
 _ISOLATION: Final = "rows of open and aborted transactions must never be read"
 _CODE: Final = "it would run code inside the workers"
+_LOGIN: Final = "the job's block `kerberos` logs in, and renews tickets"
 _FED: Final = "rows that are fed to a topic are sent once, and kept by all its replicas"
 _EVENTS: Final = "which events reach this product is its own affair"
 _ADDRESS: Final = "the brokers' addresses have a field of their own"
@@ -61,7 +62,10 @@ REFUSED: Final[Mapping[str, str]] = {
     "queuing.strategy": _FED,
     "request.required.acks": _FED,
     "retries": _FED,
+    "sasl.kerberos.keytab": _LOGIN,
     "sasl.kerberos.kinit.cmd": _CODE,
+    "sasl.kerberos.min.time.before.relogin": _LOGIN,
+    "sasl.kerberos.principal": _LOGIN,
     "ssl.engine.id": _CODE,
     "ssl.engine.location": _CODE,
     "test.mock.num.brokers": "it would replace the brokers by a mock",
@@ -103,6 +107,18 @@ REFUSED: Final[Mapping[str, str]] = {
         "it is not a plain setting",
     ),
 }
+
+
+_MECHANISMS: Final = ("sasl.mechanism", "sasl.mechanisms")
+_GSSAPI: Final = "GSSAPI"
+
+
+def wants_kerberos(properties: Mapping[str, str]) -> bool:
+    """Whether a login with Kerberos is asked for: by name, or by SASL without a mechanism."""
+    named = [properties[name] for name in _MECHANISMS if name in properties]
+    if named:
+        return _GSSAPI in named[0].upper()
+    return properties.get("security.protocol", "").lower().startswith("sasl_")
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
@@ -161,8 +177,7 @@ def admin_settings(
     bootstrap_servers: str, properties: Mapping[str, str], on_error: "Callable[[KafkaError], None]"
 ) -> dict[str, Any]:
     """Settings of the driver's client: the user's, then ours."""
-    return {
-        **properties,
+    return {**properties, **_own_tickets(properties)} | {
         "bootstrap.servers": bootstrap_servers,
         "logger": LIBRARY_LOG,
         "error_cb": on_error,
@@ -173,7 +188,7 @@ def consumer_settings(
     bootstrap_servers: str, properties: Mapping[str, str], on_error: "Callable[[KafkaError], None]"
 ) -> dict[str, Any]:
     """Settings of a task's consumer: defaults, then the user's, then what must not change."""
-    return {**_TUNING, **properties, **_PROTOCOL} | {
+    return {**_TUNING, **properties, **_own_tickets(properties), **_PROTOCOL} | {
         "bootstrap.servers": bootstrap_servers,
         "logger": LIBRARY_LOG,
         "error_cb": on_error,
@@ -187,12 +202,22 @@ def feed_settings(
 
     Options that only consumers have are passed over by the library.
     """
-    return {**properties, **_FEED} | {
+    return {**properties, **_own_tickets(properties), **_FEED} | {
         "bootstrap.servers": bootstrap_servers,
         "logger": LIBRARY_LOG,
         "error_cb": on_error,
     }
 
+
+def _own_tickets(properties: Mapping[str, str]) -> Mapping[str, str]:
+    """Keeps the library from running `kinit` by itself, which it does for every client."""
+    return _TICKETS if wants_kerberos(properties) else {}
+
+
+_TICKETS: Final[Mapping[str, str]] = {
+    "sasl.kerberos.kinit.cmd": "true",
+    "sasl.kerberos.min.time.before.relogin": "0",
+}
 
 _PROTOCOL: Final[Mapping[str, str | bool]] = {
     "group.id": _UNUSED_GROUP,

@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from sluiceway.host.kerberos import without_login
 from sluiceway.sources.contract import Source, SourceClient, Split, SplitReader
+from sluiceway.sources.kafka.kerberos import logged_in
 from sluiceway.sources.kafka.settings import check_properties
 
 BOOTSTRAP_SERVERS: Final = "bootstrap.servers"
@@ -20,12 +22,13 @@ class KafkaSource(Source):
 
     def check(self, options: Mapping[str, str]) -> None:
         """See `Source.check`."""
-        check_properties(_properties(options))
+        check_properties(_properties(without_login(options)))
 
     def open_client(self, options: Mapping[str, str], *, request_timeout_s: float) -> SourceClient:
         """See `Source.open_client`."""
         from sluiceway.sources.kafka.client import KafkaSourceClient  # noqa: PLC0415
 
+        options = logged_in(options)
         return KafkaSourceClient(
             options[BOOTSTRAP_SERVERS], _properties(options), request_timeout_s
         )
@@ -37,6 +40,7 @@ class KafkaSource(Source):
         from sluiceway.sources.kafka.consumer_cache import process_cache  # noqa: PLC0415
         from sluiceway.sources.kafka.reader import KafkaSplitReader  # noqa: PLC0415
 
+        options = logged_in(options)
         before = process_cache().reuse_counts().reused
         reader = KafkaSplitReader(
             splits,

@@ -8,6 +8,7 @@ from pathlib import Path
 from hdfs_native import Client
 
 from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.host.kerberos import log_in, login_of
 from sluiceway.storage.access import StoreAccess
 
 # Of a name node that is dead: the protocol's own patience begins behind these seconds.
@@ -16,6 +17,8 @@ _SETTINGS = {
     "dfs.client.failover.sleep.base.millis": "200",
     "dfs.client.failover.sleep.max.millis": "1500",
 }
+PROXY_VARIABLE = "HADOOP_PROXY_USER"
+"""By which the client would act for somebody else."""
 _making = threading.Lock()
 
 
@@ -27,7 +30,10 @@ def hdfs_client(access: StoreAccess, service: str) -> Client:
         service: `hdfs://name` or `viewfs://name`.
 
     Raises:
-        UnhealthyEnvironmentError: The configuration is none, or does not know the service.
+        UnhealthyEnvironmentError: The configuration is none, or does not know the service; or the
+            process is to act for another user.
+        KerberosRefusedError: The job's login is refused.
+        KerberosUnavailableError: No KDC answers.
     """
     with _making:
         return _made(access, service)
@@ -40,6 +46,14 @@ def _made(access: StoreAccess, service: str) -> Client:
         raise UnhealthyEnvironmentError(
             f"there is no folder {folder} with the configuration of {service}",
             hint="set config_dir of the connection, or HADOOP_CONF_DIR, on driver and workers",
+        )
+    login = login_of(dict(access.options))
+    if login is not None:
+        log_in(login)
+    if os.environ.get(PROXY_VARIABLE):
+        raise UnhealthyEnvironmentError(
+            f"{PROXY_VARIABLE} would have HDFS take this job for another user",
+            hint="unset it, on driver and workers: files belong to who writes them",
         )
     try:
         return Client(service, _SETTINGS, folder)

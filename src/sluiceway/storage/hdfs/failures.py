@@ -1,10 +1,13 @@
 """What HDFS's refusals and failures are in our own tree of errors."""
 
+import re
+
 from sluiceway.errors import (
     StorageFullError,
     StorageRefusedError,
     StorageUnavailableError,
 )
+from sluiceway.host.kerberos_words import may_come_back, what_to_do
 from sluiceway.storage.hdfs.client import first_line
 
 FOREIGN = (OSError, RuntimeError, ValueError)
@@ -27,6 +30,17 @@ _WAITED_FOR = {
 }
 
 
+# `GSSAPIError(GssMajorCodes { ... }, 2529639053, "words: words")`.
+_GSSAPI_ERROR = re.compile(r'GSSAPIError\(.*"([^"]+)"\)')
+
+
+def _last_words(error: Exception) -> str:
+    """What Kerberos' library says, without the numbers around it."""
+    said = first_line(error)
+    found = _GSSAPI_ERROR.search(said)
+    return said if found is None else found[1]
+
+
 def failure(what: str, error: Exception) -> StorageUnavailableError:
     """The error of ours.
 
@@ -44,4 +58,7 @@ def failure(what: str, error: Exception) -> StorageUnavailableError:
     for sign, hint in _WAITED_FOR.items():
         if sign in said:
             return StorageUnavailableError(text, hint=hint)
-    return StorageUnavailableError(text)
+    todo = what_to_do(said)
+    if todo and not may_come_back(said):
+        return StorageRefusedError(f"{what}: the login failed: {_last_words(error)}", hint=todo)
+    return StorageUnavailableError(text, hint=todo)

@@ -1,0 +1,247 @@
+"""The Kerberos login of a process: from a keytab into a ticket cache, renewed while it lives."""
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluiceway.errors import KerberosRefusedError, KerberosUnavailableError, SluicewayError
+from sluiceway.host.kerberos_words import may_come_back, what_to_do
+from sluiceway.host.private_folder import private_folder
+from sluiceway.host.ticket_cache import Ticket, read_ticket
+
+CACHE_VARIABLE = "KRB5CCNAME"
+CONFIG_VARIABLE = "KRB5_CONFIG"
+_OPTION = "login."
+_RENEWED_AT = 0.5
+_LOOKS_IN_A_LIFE = 20
+_SHORTEST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_KINIT_TIMEOUT_S = 60.0
+
+NOT_RENEWED = "kerberos_not_renewed"
+"""Event: the KDC gave no new ticket; it is asked again until one comes."""
+OnTicket = Callable[[str, Mapping[str, object]], None]
+"""Told of a renewal, or of one that failed: the event's name and its fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class KerberosLogin:
+    """Who a job is to a realm's services.
+
+    Attributes:
+        principal: `name@REALM`.
+        keytab: File with its key, on every machine that runs tasks.
+        config: File that stands for /etc/krb5.conf; empty for the machine's own.
+    """
+
+    principal: str
+    keytab: str
+    config: str = ""
+
+    def options(self) -> tuple[tuple[str, str], ...]:
+        """As options of a client, which travel to tasks; `login_of` reads them."""
+        named = (("config", self.config), ("keytab", self.keytab), ("principal", self.principal))
+        return tuple((f"{_OPTION}{name}", value) for name, value in named if value)
+
+
+def login_of(options: Mapping[str, str]) -> KerberosLogin | None:
+    """The login in a client's options; None when the job file has none."""
+    principal = options.get(f"{_OPTION}principal")
+    if principal is None:
+        return None
+    keytab, config = options[f"{_OPTION}keytab"], options.get(f"{_OPTION}config", "")
+    return KerberosLogin(principal, keytab, config)
+
+
+def without_login(options: Mapping[str, str]) -> dict[str, str]:
+    """A client's options but for those of the login."""
+    return {name: value for name, value in options.items() if not name.startswith(_OPTION)}
+
+
+def log_in(login: KerberosLogin) -> Path:
+    """See that this process has a ticket, and keep it renewed for as long as the process lives.
+
+    Called before a client of a secured service is made, in the driver, in tasks and in tools; at
+    once when there is a ticket. Processes of one user on one machine share the ticket cache.
+
+    Returns:
+        The ticket cache, for its user alone.
+
+    Raises:
+        KerberosUnavailableError: There is no ticket yet, and no KDC answers.
+        KerberosRefusedError: The login is refused, or cannot be tried here.
+    """
+    with _keeping:
+        keeper = _keepers.get(os.getpid())
+        if keeper is None:
+            _keepers.clear()
+            keeper = _keepers[os.getpid()] = _Keeper(login)
+    keeper.begin(login)
+    return keeper.cache
+
+
+def tell_of_tickets(on_ticket: OnTicket | None) -> None:
+    """Have somebody told of renewals in this process; None: nobody any more."""
+    _listeners[:] = [] if on_ticket is None else [on_ticket]
+
+
+class _Keeper:
+    """Holds the one login of a process."""
+
+    def __init__(self, login: KerberosLogin) -> None:
+        self._login = login
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._told_start_s = 0
+        name = hashlib.sha256(repr(login).encode()).hexdigest()[:16]
+        self.cache = private_folder() / f"krb5cc-{name}"
+
+    def begin(self, login: KerberosLogin) -> None:
+        if login != self._login:
+            raise KerberosRefusedError(
+                f"this process is logged in as {self._login.principal} already, and cannot be "
+                f"{login.principal} too",
+                hint="one process has one Kerberos login: run the other job in another",
+            )
+        with self._lock:
+            # All clients look there: HDFS's, the metastore's, librdkafka.
+            os.environ[CACHE_VARIABLE] = f"FILE:{self.cache}"
+            if login.config:
+                os.environ[CONFIG_VARIABLE] = login.config
+            ticket = self._ticket()
+            if ticket is None or ticket.life_left(time.time()) < _RENEWED_AT:
+                self._renew_or_wait(ticket)
+            ticket = self._ticket()
+            if ticket is not None:
+                self._tell_new(ticket)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._keep, name="kerberos", daemon=True)
+                self._thread.start()
+
+    def _renew_or_wait(self, ticket: Ticket | None) -> None:
+        """Renew it; when that fails, an old one that still holds is good enough."""
+        try:
+            self._renew()
+        except SluicewayError as error:
+            if ticket is None or ticket.life_left(time.time()) <= 0:
+                raise
+            self._tell_failure(error, ticket)
+
+    def _ticket(self) -> Ticket | None:
+        found = read_ticket(self.cache)
+        return found if found is not None and found.principal == self._login.principal else None
+
+    def _keep(self) -> None:
+        while True:
+            ticket = self._ticket()
+            life = _LONGEST_PAUSE_S if ticket is None else ticket.end_s - ticket.start_s
+            time.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, life / _LOOKS_IN_A_LIFE)))
+            ticket = self._ticket()
+            if ticket is not None and ticket.life_left(time.time()) >= _RENEWED_AT:
+                self._tell_new(ticket)
+                continue
+            try:
+                self._renew()
+            except SluicewayError as error:
+                self._tell_failure(error, ticket)
+
+    def _tell_failure(self, error: SluicewayError, ticket: Ticket | None) -> None:
+        left_s = 0 if ticket is None else max(0, round(ticket.end_s - time.time()))
+        fields = {"principal": self._login.principal, "reason": str(error), "left_s": left_s}
+        _tell(NOT_RENEWED, fields)
+
+    def _renew(self) -> None:
+        """Ask the KDC, unless another process has done so meanwhile."""
+        with _exclusive(self.cache):
+            ticket = self._ticket()
+            if ticket is not None and ticket.life_left(time.time()) >= _RENEWED_AT:
+                return
+            fresh = self.cache.with_name(f".{self.cache.name}.{os.getpid()}")
+            try:
+                _kinit(self._login, fresh)
+                fresh.chmod(0o600)
+                # As a whole: whoever reads it meanwhile has the old ticket or the new one.
+                fresh.replace(self.cache)
+            finally:
+                fresh.unlink(missing_ok=True)
+
+    def _tell_new(self, ticket: Ticket) -> None:
+        """Once of each ticket, also of one that another process has asked for."""
+        if ticket.start_s != self._told_start_s:
+            self._told_start_s = ticket.start_s
+            holds_s = round(ticket.end_s - time.time())
+            _tell("kerberos_renewed", {"principal": ticket.principal, "holds_s": holds_s})
+
+
+_keeping = threading.Lock()
+# By process: a worker is forked from one that may have been logged in.
+_keepers: dict[int, _Keeper] = {}
+_listeners: list[OnTicket] = []
+
+
+def _tell(event: str, fields: Mapping[str, object]) -> None:
+    for listener in tuple(_listeners):
+        listener(event, fields)
+
+
+@contextmanager
+def _exclusive(cache: Path) -> Iterator[None]:
+    with cache.with_name(f"{cache.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _kinit(login: KerberosLogin, cache: Path) -> None:
+    """Log in from the keytab into a cache.
+
+    Source: kinit(1) of MIT Kerberos.
+    """
+    if not Path(login.keytab).is_file():
+        # Its own words for this are those for a file that may not be read.
+        raise KerberosRefusedError(
+            f"there is no keytab {login.keytab}", hint=what_to_do("Key table file")
+        )
+    command = ["kinit", "-k", "-t", login.keytab, "-c", f"FILE:{cache}", login.principal]
+    environment = {**os.environ, "LC_ALL": "C"}
+    if login.config:
+        environment[CONFIG_VARIABLE] = login.config
+    try:
+        done = subprocess.run(  # noqa: S603
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_KINIT_TIMEOUT_S,
+        )
+    except FileNotFoundError as error:
+        raise KerberosRefusedError(
+            "there is no command kinit on this machine",
+            hint="Debian and Ubuntu: apt-get install krb5-user; Fedora: dnf install "
+            "krb5-workstation",
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise KerberosUnavailableError(
+            f"the login of {login.principal} was not answered in {_KINIT_TIMEOUT_S:.0f} s",
+            hint=what_to_do("Cannot contact any KDC"),
+        ) from error
+    if done.returncode != 0:
+        raise _refusal(login, done.stderr.strip())
+
+
+def _refusal(login: KerberosLogin, said: str) -> SluicewayError:
+    kind = KerberosUnavailableError if may_come_back(said) else KerberosRefusedError
+    text = said.partition("\n")[0].removeprefix("kinit: ")
+    return kind(
+        f"the login of {login.principal} with {login.keytab} failed: {text}",
+        hint=what_to_do(said) or "`kinit -kt KEYTAB PRINCIPAL` shows the same",
+    )

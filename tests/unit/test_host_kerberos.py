@@ -1,0 +1,105 @@
+"""What is read of ticket caches, and what Kerberos' words ask of a person."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from sluiceway.host.kerberos import KerberosLogin, login_of, without_login
+from sluiceway.host.kerberos_words import may_come_back, what_to_do
+from sluiceway.host.ticket_cache import Ticket, read_ticket
+
+REALM = "EXAMPLE.ORG"
+
+
+def _data(text: str) -> bytes:
+    return struct.pack(">I", len(text)) + text.encode()
+
+
+def _principal(*parts: str, realm: str = REALM) -> bytes:
+    return struct.pack(">II", 1, len(parts)) + _data(realm) + b"".join(map(_data, parts))
+
+
+def _credential(service: bytes, times: tuple[int, int, int, int]) -> bytes:
+    key = struct.pack(">H", 18) + _data("k" * 32)
+    flags = struct.pack(">BI", 0, 0)
+    addresses = struct.pack(">I", 1) + struct.pack(">H", 2) + _data("abcd")
+    nothing = struct.pack(">I", 0)
+    return (
+        _principal("etl") + service + key + struct.pack(">IIII", *times) + flags
+        + addresses + nothing + _data("ticket") + _data("")
+    )  # fmt: skip
+
+
+def _cache(*credentials: bytes) -> bytes:
+    header = struct.pack(">HHII", 1, 8, 0, 0)
+    start = b"\x05\x04" + struct.pack(">H", len(header)) + header + _principal("etl")
+    return start + b"".join(credentials)
+
+
+OF_THE_REALM = _credential(_principal("krbtgt", REALM), (90, 100, 280, 0))
+
+
+def test_ticket_of_the_realm_is_found_among_others(tmp_path: Path) -> None:
+    configuration = _credential(
+        _principal("krb5_ccache_conf_data", "fast_avail", realm="X-CACHECONF:"), (0, 0, 0, 0)
+    )
+    service = _credential(_principal("hive", "hms"), (1, 2, 3, 4))
+    path = tmp_path / "cc"
+    path.write_bytes(_cache(configuration, service, OF_THE_REALM))
+    found = read_ticket(path)
+    assert found == Ticket("etl@EXAMPLE.ORG", 100, 280)
+    assert found.life_left(100) == 1
+    assert found.life_left(190) == 0.5
+    assert found.life_left(281) < 0
+
+
+@pytest.mark.parametrize("content", [b"", b"text", b"\x05\x03", _cache()])
+def test_what_is_no_ticket_cache_has_no_ticket(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "cc"
+    path.write_bytes(content)
+    assert read_ticket(path) is None
+    assert read_ticket(tmp_path / "none") is None
+
+
+def test_cut_ticket_cache_has_no_ticket(tmp_path: Path) -> None:
+    path = tmp_path / "cc"
+    whole = _cache(OF_THE_REALM)
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        assert read_ticket(path) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "todo"),
+    [
+        ("kinit: Clock skew too great while getting initial credentials", "clock"),
+        ("kinit: Preauthentication failed while getting initial credentials", "exported anew"),
+        ("kinit: Keytab contains no suitable keys for a@R while getting", "klist -kt"),
+        (
+            "kinit: Client 'a@R' not found in Kerberos database while getting initial credentials",
+            "`kerberos.principal`",
+        ),
+        ("Server a/b@R not found in Kerberos database", "service_principal"),
+        ("Minor code may provide more information: Ticket expired", "kinit"),
+        ("a broken pipe", ""),
+    ],
+)
+def test_words_of_kerberos_have_a_fix(said: str, todo: str) -> None:
+    found = what_to_do(said)
+    assert todo in found
+    assert bool(found) == bool(todo)
+
+
+def test_only_a_silent_kdc_may_come_back() -> None:
+    assert may_come_back("kinit: Cannot contact any KDC for realm 'R' while getting")
+    assert not may_come_back("kinit: Preauthentication failed while getting")
+
+
+def test_login_travels_in_options_and_is_taken_out_again() -> None:
+    login = KerberosLogin("etl@R", "/k", "/krb5.conf")
+    options = {"config_dir": "/conf", **dict(login.options())}
+    assert login_of(options) == login
+    assert without_login(options) == {"config_dir": "/conf"}
+    assert login_of({"config_dir": "/conf"}) is None
+    assert login_of(dict(KerberosLogin("etl@R", "/k").options())) == KerberosLogin("etl@R", "/k")
