@@ -29,11 +29,11 @@ import sys
 from pyspark import SparkContext
 from sluiceway.host.java import find_java
 from sluiceway.job.session import start_session
-from sluiceway.job.spark_task import import_task
+from sluiceway.job.spark_task import RESULT_SCHEMA, warm_task
 session, _ = start_session("classes", "local[2]", {"spark.driver.extraJavaOptions": sys.argv[1]},
                            find_java())
 for _ in range(3):
-    session.range(0, 2, 1, numPartitions=2).mapInArrow(import_task, "id long").collect()
+    session.range(0, 2, 1, numPartitions=2).mapInArrow(warm_task, RESULT_SCHEMA).collect()
 jvm = SparkContext._gateway.proc
 session.stop()
 SparkContext._gateway.shutdown()
