@@ -7,7 +7,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 SEEDS = 8
-MUTANTS = ("head-of-now", "first-slot-left", "replaced-twice", "ours-expired")
+MUTANTS = ("head-of-now", "first-slot-left", "replaced-twice", "ours-expired", "main-alone")
 MUTANT_SEEDS = 60
 # What the seeds have to have seen, or they show nothing.
 _SEEN = {
@@ -15,6 +15,7 @@ _SEEN = {
     "append_foreign",
     "compact_foreign",
     "expired_ours",
+    "orphans_removed",
     "expire",
     "roll_back",
     "refused_late",
