@@ -405,6 +405,10 @@ class World:
         if older.current_snapshot_id not in held or not all(map(os.path.exists, lists)):
             # Files are gone with their snapshots: nobody could read it.
             return
+        ours = read_through(older.properties, LEDGER, where="t")
+        if ours is None or lineage(older, ours) is Lineage.LOST:
+            # Of the time of a rollback that its owner has ended: publishing halts, rightly.
+            return
         self._point_at(log[-1].metadata_file)
         self._accept()
 
