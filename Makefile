@@ -197,6 +197,13 @@ bench-takeover: $(STAMP) ## How long a table stands still when its driver hangs,
 bench-scale: $(STAMP) ## Driver time by source partitions, routes, length of the ledger; start on 1 M files
 	@$(BIN)/python -m bench.scale --results bench/results/scale.jsonl
 
+bench-scaling: $(STAMP) ## Throughput at 1, 2 and all slots, native module; the driver's share at 100 executors: ROUNDS=3
+	@$(BIN)/python -m bench.scaling --small $(or $(SMALL),1000000) --large $(or $(LARGE),4000000) \
+	  --rounds $(or $(ROUNDS),3)
+
+bench-keys: $(STAMP) ## A keyed lake table of 10 million rows: a publish of 3,000 changes, a cold start: ROWS=10000000 KEY=text
+	@$(BIN)/python -m bench.keys --rows $(or $(ROWS),10000000) --key $(or $(KEY),bigint) --results bench/results/keys.jsonl
+
 bench-growth: $(STAMP) ## Two simulated years of 100 compacted partitions an hour: start, commit, side file
 	@$(BIN)/python -m bench.growth --results bench/results/growth.jsonl
 
@@ -225,8 +232,8 @@ e2e-iceberg: $(STAMP) ## Iceberg tables of REST and Hive catalogs under kills an
 demo-iceberg: $(STAMP) ## A lake table with no server but Kafka: killed once, read by DuckDB and Spark
 	@$(BIN)/python -m bench.demo_iceberg
 
-sim-lakes: $(STAMP) ## Publishing to lake tables on a simulated catalog: SEEDS=2000, or SEED=12 [MUTANT=name]
-	@cd tests && nice -n 10 ../$(BIN)/python -m lake_sim \
+sim-lakes: $(STAMP) ## Publishing to lake tables on a simulated catalog: SEEDS=2000, or SEED=12 [MUTANT=name] [WORLD=keyed]
+	@cd tests && nice -n 10 ../$(BIN)/python -m lake_sim $(if $(WORLD),--world $(WORLD)) \
 	  $(if $(SEED),--seed $(SEED) $(if $(MUTANT),--mutant $(MUTANT)),--seeds $(or $(SEEDS),2000))
 e2e-cdc: $(STAMP) ## MariaDB by Debezium into keyed lake tables, driver and Connect killed: SECONDS=60 KILLS=3 TABLES=3 RATE=100
 	@$(BIN)/python -m bench.e2e_cdc --seconds $(or $(SECONDS),60) --kills $(or $(KILLS),3) \
@@ -234,6 +241,9 @@ e2e-cdc: $(STAMP) ## MariaDB by Debezium into keyed lake tables, driver and Conn
 
 test-rocketmq: $(STAMP) ## The RocketMQ source on real servers of the lab: suite of sources, faults, a whole job
 	@$(BIN)/pytest -q tests/rocketmq
+
+bench-rocketmq: $(STAMP) ## CPU of a record from RocketMQ and from Kafka, whole jobs in turn, one run: ROUNDS=3, KEEP=1 adds to the results
+	@$(BIN)/python -m bench.rocketmq_pair --rounds $(or $(ROUNDS),3) $(if $(KEEP),--keep)
 
 fuzz-rocketmq: $(STAMP) ## A million damaged frames and messages of RocketMQ: a typed error each, no hang, no crash
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.rocketmq_fuzz --frames $(or $(FRAMES),1000000)
@@ -250,6 +260,13 @@ e2e-standalone: $(STAMP) ## Spark standalone: driver and worker killed, one adde
 
 e2e-yarn: $(STAMP) ## HDFS and YARN, cluster mode: master killed twice, a node manager once: ROWS=6000; every row once
 	@$(BIN)/python -m bench.e2e_yarn --rows $(or $(ROWS),6000)
+
+# In no other target: it needs root, iproute2 and iptables, and says so where they are missing.
+e2e-black-hole: $(STAMP) ## Spark standalone: packets of one executor are dropped for a minute: ROWS=6000; every row once
+	@$(BIN)/python -m bench.e2e_black_hole --rows $(or $(ROWS),6000)
+
+e2e-yarn-client: $(STAMP) ## YARN, client mode: resource manager restarted, executor and driver killed: ROWS=6000; every row once
+	@$(BIN)/python -m bench.e2e_yarn_client --rows $(or $(ROWS),6000)
 
 docs: $(STAMP) ## Write what pages show of data: types, dirty rows, the crash matrix
 	@cd tests && ../$(BIN)/python -m tools.type_pages

@@ -7,7 +7,7 @@ once more up to there, by nothing but their JSON, and the table of that snapshot
 import json
 import random
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
@@ -23,8 +23,27 @@ Moment = tuple[int, dict[int, int]]
 """Snapshot, and offsets up to which the table is told, by source partition."""
 
 
+Reader = Callable[[str, int, Sequence[str]], list[list[Any]]]
+"""Rows of a table at a snapshot, in these columns."""
+
+
+def pyiceberg_reader(catalog: SqlCatalog) -> Reader:
+    """One by pyiceberg."""
+
+    def read(name: str, snapshot: int, names: Sequence[str]) -> list[list[Any]]:
+        scan = catalog.load_table(name).scan(snapshot_id=snapshot, selected_fields=tuple(names))
+        columns = scan.to_arrow().select(list(names)).to_pydict()
+        return [list(row) for row in zip(*columns.values(), strict=True)]
+
+    return read
+
+
 def compare_moments(
-    brokers: str, catalog: SqlCatalog, topics: dict[str, str], count: int
+    brokers: str,
+    catalog: SqlCatalog,
+    topics: dict[str, str],
+    count: int,
+    readers: Mapping[str, Reader],
 ) -> tuple[int, int]:
     """Compare snapshots that are chosen at random.
 
@@ -33,6 +52,7 @@ def compare_moments(
         catalog: Of the tables.
         topics: Topic -> table.
         count: How many snapshots of all tables together.
+        readers: Engines, each of which has to find the same.
 
     Returns:
         Snapshots that were compared, and rows that differ in them.
@@ -48,10 +68,11 @@ def compare_moments(
         log = _log(brokers, topic)
         for snapshot, ends in chosen:
             wanted = _folded(log, ends)
-            scan = table.scan(snapshot_id=snapshot, selected_fields=NAMES).to_arrow()
-            found = {row["id"]: [row[name] for name in NAMES] for row in scan.to_pylist()}
-            differ += scan.num_rows - len(found)
-            differ += sum(wanted.get(k) != found.get(k) for k in wanted.keys() | found.keys())
+            for read in readers.values():
+                rows = read(name, snapshot, NAMES)
+                found = {row[0]: row[: len(NAMES)] for row in rows}
+                differ += len(rows) - len(found)
+                differ += sum(wanted.get(k) != found.get(k) for k in wanted.keys() | found.keys())
             compared += 1
     return compared, differ
 

@@ -185,6 +185,22 @@ class Connect:
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
 
+    def wait_until_it_streams(self) -> None:
+        """Wait until it has noted a place of the log: killed before, it tells all rows again.
+
+        Raises:
+            ServerFailedError: It does not come to it.
+        """
+        offsets = self._folder / "offsets"
+        until_s = time.monotonic() + _START_S
+        while True:
+            noted = offsets.read_bytes() if offsets.exists() else b""
+            if b'"pos"' in noted and b'"snapshot"' not in noted:
+                return
+            if time.monotonic() > until_s:
+                raise ServerFailedError(f"Debezium is still at its snapshot:\n{self.log()}")
+            time.sleep(0.5)
+
     def kill(self) -> None:
         """End it as a power cut would. Safe to repeat."""
         if self._process is not None:

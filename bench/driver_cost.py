@@ -31,6 +31,7 @@ from sluiceway.config.config import CompiledJob, RouteConfig
 from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
+from sluiceway.job.spark_task import packed
 from sluiceway.job.stop import StopSignal
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.records import NO_ROWS, RowCounts
@@ -56,7 +57,7 @@ from sluiceway.sources.contract import (
 )
 from sluiceway.spec.loader import parse_job
 from sluiceway.storage.local import LocalStorage
-from sluiceway.types.strict_json import BigInt
+from sluiceway.types.strict_json import BigInt, decode, encode
 from sluiceway.worker.plan import SplitResult, TaskPlan, TaskResult
 
 LOG_PARTITIONS = 3
@@ -173,17 +174,35 @@ class MemorySink(TableSink):
 class InstantRunner(TaskRunner):
     """Answers for a few routes, after a while in which the driver is left alone.
 
+    Args:
+        source: Whose ends it moves.
+        epochs: That are measured.
+        stop: Asked for after the last one.
+        slots: Tasks at once.
+        shipped: Whether plans and answers are made bytes, as on their way to and from executors.
+
     Attributes:
         gaps_s: Time from the answers of each epoch to the tasks of the next one.
         planned: Routes of each epoch.
         cpu_s: Of the process so far, at the end of each epoch.
         background_s: CPU that the driver's other threads used while the tasks ran.
+        simulated_s: CPU that making up the answers took, by epoch.
     """
 
-    def __init__(self, source: MemorySource, epochs: int, stop: StopSignal) -> None:
+    def __init__(
+        self,
+        source: MemorySource,
+        epochs: int,
+        stop: StopSignal,
+        *,
+        slots: int = SLOTS,
+        shipped: bool = False,
+    ) -> None:
         self._source = source
         self._epochs = epochs
         self._stop = stop
+        self._slots = slots
+        self._shipped = shipped
         self._storage = LocalStorage()
         self._turns: list[tuple[float, float]] = []
         self._own_s: list[tuple[float, float]] = []
@@ -191,6 +210,7 @@ class InstantRunner(TaskRunner):
         self.planned: list[int] = []
         self.cpu_s: list[float] = []
         self.background_s: list[float] = []
+        self.simulated_s: list[float] = []
 
     @property
     def gaps_s(self) -> list[float]:
@@ -210,7 +230,7 @@ class InstantRunner(TaskRunner):
 
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
-        return SLOTS
+        return self._slots
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
@@ -218,6 +238,9 @@ class InstantRunner(TaskRunner):
         """See `TaskRunner.run`."""
         began, own_s = time.monotonic(), time.thread_time()
         del give_up_after_s
+        if self._shipped:
+            packed(bundles)
+        simulating_s = time.thread_time()
         plans: dict[str, list[TaskPlan]] = {}
         for bundle in bundles:
             for plan in bundle:
@@ -228,6 +251,8 @@ class InstantRunner(TaskRunner):
         chosen = [ledgers[(self._next + number) % len(ledgers)] for number in range(active)]
         self._next += active
         answers = [self._answer(plan) for ledger in chosen for plan in plans[ledger]]
+        sent = [encode(answer) for answer in answers] if self._shipped else []
+        self.simulated_s.append(time.thread_time() - simulating_s)
         before_s = time.process_time()
         time.sleep(TASK_S)
         self.background_s.append(time.process_time() - before_s)
@@ -237,7 +262,7 @@ class InstantRunner(TaskRunner):
         self._turns.append((began, time.monotonic()))
         self._own_s.append((own_s, time.thread_time()))
         self.cpu_s.append(time.process_time())
-        return answers
+        return [decode(each, TaskResult) for each in sent] if self._shipped else answers
 
     def close(self) -> None:
         """See `TaskRunner.close`."""
@@ -310,6 +335,7 @@ class Cost:
         absent: Routes that were missing from a measured epoch, at most.
         catalog_calls: From the start to the end.
         threads: The most there were at once.
+        driver_cpu_ms: As `cpu_ms`, without what made up the tasks' answers.
     """
 
     routes: int
@@ -324,6 +350,7 @@ class Cost:
     absent: int
     catalog_calls: int
     threads: int
+    driver_cpu_ms: float
 
 
 def job_text(routes: int) -> bytes:
@@ -354,8 +381,15 @@ def job_text(routes: int) -> bytes:
     return json.dumps(job).encode()
 
 
-def measure(
-    routes: int, epochs: int, folder: Path, answer_s: float, source: MemorySource | None = None
+def measure(  # noqa: PLR0913 - what benchmarks change of a run
+    routes: int,
+    epochs: int,
+    folder: Path,
+    answer_s: float,
+    source: MemorySource | None = None,
+    *,
+    slots: int = SLOTS,
+    shipped: bool = False,
 ) -> Cost:
     """Run a job of so many routes for so many epochs; its ledgers are in the folder.
 
@@ -365,13 +399,15 @@ def measure(
         folder: Ledgers of an earlier call go on.
         answer_s: How long a catalog call takes.
         source: That of the earlier call; a new one when left out.
+        slots: Of the simulated cluster.
+        shipped: See `InstantRunner`.
     """
     began = time.monotonic()
     job = compile_routes(parse_job(job_text(routes), folder / "job.yaml", {}).spec)
     load_s = time.monotonic() - began
     source = source or MemorySource([topic for one in job.routes for topic in one.topics])
     stop, calls = StopSignal(), CatalogCalls(answer_s)
-    runner = InstantRunner(source, epochs, stop)
+    runner = InstantRunner(source, epochs, stop, slots=slots, shipped=shipped)
     threads = 0
 
     def watch() -> None:
@@ -389,6 +425,7 @@ def measure(
         stop.ask()
         watcher.join()
     cpu = [after - before for before, after in pairwise(runner.cpu_s)]
+    driver = [of - made for of, made in zip(cpu, runner.simulated_s[1:], strict=True)]
     return Cost(
         routes=routes,
         driver_ms=round(statistics.median(runner.gaps_s) * 1000, 2),
@@ -402,6 +439,7 @@ def measure(
         absent=routes - min(runner.planned[WARM_UP:]),
         catalog_calls=calls.applied,
         threads=threads,
+        driver_cpu_ms=round(statistics.median(driver[WARM_UP:]) * 1000, 2),
     )
 
 

@@ -2,9 +2,10 @@
 
 Transactions insert, update, delete and change keys; the database gets a column meanwhile, and the
 last table is truncated after each kill. The driver is killed with all that it started again and
-again, Connect in between, so that it repeats events. At the end the job catches up, and each table
-is compared with the database, column by column, once as Spark reads it and once as pyiceberg does,
-and snapshots of the run with the topics up to the offsets that they name.
+again, Connect after every other kill, so that it repeats events, and the broker once. At the end
+the job catches up, and each table is compared with the database, column by column, once as Spark
+reads it and once as pyiceberg does, and snapshots of the run, read by both, with the topics up to
+the offsets that they name.
 
 `python -m bench.e2e_cdc [--seconds 60] [--kills 3] [--tables 3]` tells what it does on standard
 error and ends with one JSON line; 1 is the exit code when anything differs.
@@ -20,17 +21,18 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, Self, cast
 
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog.sql import SqlCatalog
 
-from bench.cdc_moments import compare_moments
+from bench.cdc_moments import compare_moments, pyiceberg_reader
 from bench.cdc_servers import DATABASE, PREFIX, Connect, MariaDb, ServerFailedError, fetch
 from bench.tidy_end import end_tidily
 from sluiceway.lab.jars import default_cache_folder
@@ -112,6 +114,7 @@ class Outcome:
     rows_differ: int = 0
     kills: int = 0
     connector_kills: int = 0
+    broker_kills: int = 0
     truncates: int = 0
     moments: int = 0
     moments_differ: int = 0
@@ -197,8 +200,9 @@ class Load:
 class Run:
     """One run, step by step."""
 
-    def __init__(self, folder: Path, brokers: str, database: MariaDb, connect: Connect) -> None:
-        self._folder, self._brokers = folder, brokers
+    def __init__(self, folder: Path, lab: Lab, database: MariaDb, connect: Connect) -> None:
+        self._folder, self._lab = folder, lab
+        self._brokers = lab.endpoints().bootstrap_servers
         self._database, self._connect = database, connect
         self.outcome = Outcome()
 
@@ -226,15 +230,11 @@ class Run:
         self._wait_for_topics(tables)
         job = self._job(tables)
         load = Load(self._database, tables, given.rate, given.seed + 1)
+        self._connect.wait_until_it_streams()
         for number in range(given.kills):
-            self._kill_one(job, given.seconds / max(given.kills, 1))
-            if number == 0:
-                self._database.run(f"ALTER TABLE {DATABASE}.t0 ADD COLUMN extra INT DEFAULT 7;")
-                self._connect.kill()
-                self._connect.start()
-                self.outcome.connector_kills += 1
-            self._database.run(f"TRUNCATE TABLE {DATABASE}.t{tables - 1};")
-            self.outcome.truncates += 1
+            bounced = number == given.kills // 2
+            self._kill_one(job, given.seconds / max(given.kills, 1), bounced=bounced)
+            self._disturb(number, tables)
         if not given.kills:
             time.sleep(given.seconds)
         load.end()
@@ -245,8 +245,9 @@ class Run:
             ended = driver.wait(CATCH_UP_S)
         if ended.exit_code != 0:
             raise RunFailedError(f"catching up ended so:\n{ended.stderr[-3000:]}")
-        self._compare(tables, jars)
-        self._compare_moments(tables, given.moments)
+        with SparkReader(self._folder, jars) as spark:
+            self._compare(tables, spark)
+            self._compare_moments(tables, given.moments, spark)
         done = subprocess.run(
             [sys.executable, "-m", "sluiceway", "verify", str(job.path), "--deep"],
             capture_output=True,
@@ -257,6 +258,17 @@ class Run:
         self.outcome.verified = (
             done.returncode == 0 and self.outcome.rows_differ == self.outcome.moments_differ == 0
         )
+
+    def _disturb(self, number: int, tables: int) -> None:
+        """What happens to the database and Connect while no driver runs."""
+        if number == 0:
+            self._database.run(f"ALTER TABLE {DATABASE}.t0 ADD COLUMN extra INT DEFAULT 7;")
+        if number % 2 == 0:
+            self._connect.kill()
+            self._connect.start()
+            self.outcome.connector_kills += 1
+        self._database.run(f"TRUNCATE TABLE {DATABASE}.t{tables - 1};")
+        self.outcome.truncates += 1
 
     def _job(self, tables: int) -> JobFile:
         (self._folder / "lake").mkdir()
@@ -281,12 +293,18 @@ class Run:
                 raise RunFailedError(f"no topics:\n{self._connect.log()}")
             time.sleep(0.5)
 
-    def _kill_one(self, job: JobFile, seconds: float) -> None:
+    def _kill_one(self, job: JobFile, seconds: float, *, bounced: bool) -> None:
         with DriverProcess(job, self._folder) as driver:
             driver.wait_for_event("lake_published")
+            if bounced:
+                self._lab.kill_server("kafka")
+                time.sleep(2)
+                self._lab.start_server("kafka")
+                self.outcome.broker_kills += 1
             time.sleep(random.uniform(seconds / 2, seconds))  # noqa: S311 - a moment
-            if driver.events("route_halted") or not driver.lives():
-                raise RunFailedError(f"the route halted:\n{driver.stderr()[-3000:]}")
+            halted = driver.events("route_halted")
+            if halted or not driver.lives():
+                raise RunFailedError(f"the route halted: {halted}\n{driver.stderr()[-1000:]}")
             driver.kill_group()
             driver.wait()
         driver.wipe()
@@ -332,14 +350,14 @@ class Run:
             warehouse=f"file://{self._folder}/lake",
         )
 
-    def _compare_moments(self, tables: int, count: int) -> None:
+    def _compare_moments(self, tables: int, count: int, spark: "SparkReader") -> None:
         topics = {f"{PREFIX}.{DATABASE}.t{n}": f"ods.t{n}" for n in range(tables)}
-        found = compare_moments(self._brokers, self._catalog(), topics, count)
+        readers = {"pyiceberg": pyiceberg_reader(self._catalog()), "spark": spark.read}
+        found = compare_moments(self._brokers, self._catalog(), topics, count, readers)
         self.outcome.moments, self.outcome.moments_differ = found
         _tell(f"{found[0]} snapshots of the run, {found[1]} rows differ")
 
-    def _compare(self, tables: int, jars: Path) -> None:
-        by_spark = _read_by_spark(self._folder, jars, tables)
+    def _compare(self, tables: int, spark: "SparkReader") -> None:
         catalog = self._catalog()
         for n in range(tables):
             lines = self._database.run(_SELECT.format(database=DATABASE, n=n))
@@ -350,7 +368,8 @@ class Run:
             self.outcome.most_delete_files = max(self.outcome.most_delete_files, len(deletes))
             columns = scan.to_arrow().select(list(NAMES)).to_pydict()
             by_pyiceberg = [list(row) for row in zip(*columns.values(), strict=True)]
-            for engine, rows in (("spark", by_spark[n]), ("pyiceberg", by_pyiceberg)):
+            by_spark = spark.read(f"ods.t{n}", None, NAMES)
+            for engine, rows in (("spark", by_spark), ("pyiceberg", by_pyiceberg)):
                 found: dict[int, list[Any]] = {}
                 for row in map(_told, rows):
                     self.outcome.rows_differ += row[0] in found
@@ -377,32 +396,42 @@ def _told(row: list[Any]) -> list[Any]:
     return list(told.values())
 
 
-def _read_by_spark(folder: Path, jars: Path, tables: int) -> list[list[list[Any]]]:
-    """All rows of the tables, as Spark reads them."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - a second, and only at the end
+class SparkReader:
+    """A session of Spark with the catalog, as a context."""
 
-    os.environ["TZ"] = "UTC"
-    time.tzset()
-    catalog = "spark.sql.catalog.lake"
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.jars", ",".join(str(jar) for jar in sorted((jars / "spark").glob("*.jar"))))
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
-        .config(catalog, "org.apache.iceberg.spark.SparkCatalog")
-        .config(f"{catalog}.catalog-impl", "org.apache.iceberg.jdbc.JdbcCatalog")
-        .config(f"{catalog}.uri", f"jdbc:sqlite:{folder}/catalog.db")
-        .config(f"{catalog}.warehouse", f"file://{folder}/lake")
-        .getOrCreate()
-    )
-    try:
-        return [
-            [list(row) for row in session.table(f"lake.ods.t{n}").select(*NAMES).collect()]
-            for n in range(tables)
-        ]
-    finally:
-        session.stop()
+    def __init__(self, folder: Path, jars: Path) -> None:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - a second, and only at the end
+
+        os.environ["TZ"] = "UTC"
+        time.tzset()
+        catalog = "spark.sql.catalog.lake"
+        packages = ",".join(str(jar) for jar in sorted((jars / "spark").glob("*.jar")))
+        self._session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.jars", packages)
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.session.timeZone", "UTC")
+            .config("spark.driver.extraJavaOptions", "-Duser.timezone=UTC")
+            .config(catalog, "org.apache.iceberg.spark.SparkCatalog")
+            .config(f"{catalog}.catalog-impl", "org.apache.iceberg.jdbc.JdbcCatalog")
+            .config(f"{catalog}.uri", f"jdbc:sqlite:{folder}/catalog.db")
+            .config(f"{catalog}.warehouse", f"file://{folder}/lake")
+            .getOrCreate()
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._session.stop()
+
+    def read(self, table: str, snapshot: int | None, names: Sequence[str]) -> list[list[Any]]:
+        """Rows of a table, now or as a snapshot has them."""
+        reader = self._session.read
+        if snapshot is not None:
+            reader = reader.option("versionAsOf", snapshot)
+        found = reader.table(f"lake.{table}").select(*names).collect()
+        return [list(row) for row in found]
 
 
 def _tell(text: str) -> None:
@@ -433,7 +462,7 @@ def main() -> int:
             stack.callback(database.stop)
             connect = Connect(folder / "connect", jars, database, brokers)
             stack.callback(connect.kill)
-            run = Run(folder, brokers, database, connect)
+            run = Run(folder, lab, database, connect)
             run.go(given, jars)
         except (RunFailedError, ServerFailedError, AssertionError) as error:
             _tell(f"the run failed: {error}")

@@ -34,8 +34,9 @@ from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.sources.kafka.message_fetch import KafkaBatch, MessageRows
 from sluiceway.spec.loader import load_job
 from sluiceway.types.strict_json import BigInt
+from sluiceway.worker.figure_values import TaskFigures
 from sluiceway.worker.plan import TaskResult
-from sluiceway.worker.task_figures import FigureTally, TaskFigures
+from sluiceway.worker.task_figures import FigureTally
 
 ROWS = 10_000
 ROUNDS = 60

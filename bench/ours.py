@@ -20,7 +20,7 @@ JOB = """\
 version: 1
 name: {name}
 connections:
-  broker: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
+  broker: {{{source}}}
   hms: {{metastore: {{uri: "{metastore_uri}"}}}}
 source: {{connection: broker, topics: [{topic}], start: earliest}}
 format: {{json: {{extra: ignore, engine: {engine}}}}}
@@ -55,11 +55,13 @@ class JobChoices:
         interval: The epoch's length.
         master: Spark's.
         command: The product's program.
+        source: The source's connection; empty is the lab's Kafka.
     """
 
     interval: str = "10s"
     master: str = "local"
     command: str = COMMAND
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def job_text(
     columns = SHAPES[workload.shape].columns
     return JOB.format(
         name=name,
-        bootstrap_servers=endpoints.bootstrap_servers,
+        source=choices.source or f'kafka: {{bootstrap_servers: "{endpoints.bootstrap_servers}"}}',
         metastore_uri=endpoints.metastore_uri,
         topic=topic,
         table=name.replace("-", "_"),

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sluiceway.route.route_figures import RouteFigures
-from sluiceway.worker.task_figures import NO_FIGURES, FigureTally
+from sluiceway.worker.figure_values import NO_FIGURES
+from sluiceway.worker.task_figures import FigureTally
 
 MARKS = os.environ.get("SLUICEWAY_BENCH_WITHOUT_METRICS", "")
 _TASK = ("take", "happened")

@@ -1,4 +1,4 @@
-//! The native module of Sluiceway: Kafka -> buffers, and exact JSON -> typed Arrow columns.
+//! The native module of Sluiceway: Kafka and RocketMQ -> buffers, and exact JSON -> typed Arrow columns.
 //!
 //! The decoder vouches for rows or doubts them, and never decides that one is dirty: rows in doubt are
 //! decided by the package's slow path. Optional; the package works without it.
@@ -6,10 +6,12 @@
 mod arrays;
 mod columns;
 mod consumer;
+mod crc32;
 mod decoder;
 mod librdkafka;
 mod number;
 mod objects;
+mod pulls;
 mod records;
 mod scan;
 mod time;
@@ -17,12 +19,13 @@ mod time;
 use pyo3::prelude::*;
 
 /// Raised with every change of what Python may call or expect.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 #[pymodule]
 fn sluiceway_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add_class::<consumer::Consumer>()?;
     module.add_class::<decoder::JsonReader>()?;
+    module.add_class::<pulls::Pulls>()?;
     module.add_class::<records::Records>()
 }

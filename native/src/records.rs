@@ -194,7 +194,8 @@ impl Records {
     }
 }
 
-fn int64_bytes<'py>(py: Python<'py>, values: &[i64]) -> Bytes<'py> {
+/// Numbers as the bytes that they are.
+pub fn int64_bytes<'py>(py: Python<'py>, values: &[i64]) -> Bytes<'py> {
     // SAFETY: plain numbers, read as the bytes that they are.
     let bytes = unsafe {
         std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), std::mem::size_of_val(values))

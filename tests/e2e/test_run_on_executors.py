@@ -1,5 +1,6 @@
 """`sluiceway run` on a standalone Spark cluster: executors that die, while they read or compact."""
 
+import json
 import signal
 import subprocess
 import sys
@@ -10,8 +11,9 @@ from sluiceway.host.process import is_alive
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.observe.failpoints import HIT, VARIABLE, Action, FailpointSpec, Role
 from tools.driver_process import DriverProcess, kill_quietly
-from tools.job_files import write_job
+from tools.job_files import COLUMNS, event, write_job
 from tools.lab_fixture import TopicFactory
+from tools.route_runs import RouteRun
 from tools.spark_cluster import spark_cluster
 from tools.table_proofs import assert_verified, read_independently
 from tools.topic_writer import TopicWriter
@@ -20,6 +22,7 @@ BATCH = 40
 START_MS = 1_795_161_600_000
 # The machine's own name may lead elsewhere; executors look for the driver by it.
 LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1"}
+_STRICT = COLUMNS.replace("name: city, type: string", "name: city, type: string, required: true")
 
 
 def test_rows_are_there_once_though_an_executor_dies(
@@ -61,6 +64,64 @@ def test_rows_are_there_once_though_an_executor_dies(
     found = read_independently(lab_endpoints, job, expectation=expectation)
     assert found["read"] == found["written"] == 3 * BATCH
     assert_verified(job)
+
+
+def test_replay_whose_worker_dies_is_done_on_an_executor_by_the_next_attempt(
+    lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
+) -> None:
+    topic, writer = new_topic(2), TopicWriter(lab_endpoints.bootstrap_servers)
+    job = write_job(
+        tmp_path,
+        bootstrap_servers=lab_endpoints.bootstrap_servers,
+        metastore_uri=lab_endpoints.metastore_uri,
+        topic=topic,
+        interval="1s",
+        columns=_STRICT,
+    )
+    rows = [_event(number, with_city=number % 10 != 0) for number in range(10 * BATCH)]
+    for partition in (0, 1):
+        writer.write(topic, rows[partition::2], partition=partition)
+    run = RouteRun(job)
+    run.catch_up()
+    assert (len(run.rows()), len(run.dirty())) == (9 * BATCH, BATCH)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    # All rows are read and the files are closed: they are those of an attempt that died.
+    fault = FailpointSpec("lane.close", Action.KILL_WORKER, str(marks), by=Role.WORKER)
+    with spark_cluster(tmp_path / "cluster") as cluster:
+        conf = f"spark_conf: {{spark.executorEnv.{VARIABLE}: '{fault.text()}'}}"
+        text = job.path.read_text().replace(_STRICT, COLUMNS)
+        text = text.replace('master: "local[2]"', f'master: "{cluster.url}", {conf}')
+        job.path.write_text(text)
+        with DriverProcess(job, tmp_path, environment=LOOPBACK) as driver:
+            driver.wait_for_event("fenced")
+            driver.wait_until(lambda: len(cluster.executors()) == 2, "two executors")
+            done = subprocess.run(
+                [sys.executable, "-m", "sluiceway", "dirty", "replay", str(job.path)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=180,
+                check=False,
+            )
+            assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{driver.stderr()[-4000:]}"
+            assert (marks / HIT).read_text().startswith("worker ")
+            lanes = driver.events("lane_committed")
+            assert [(line["written"], line["on_executor"]) for line in lanes] == [(BATCH, True)]
+            assert driver.events("lane_waits") == []
+            driver.send(signal.SIGTERM)
+            assert driver.wait().exit_code == 0
+    expectation = tmp_path / "expectation.json"
+    expectation.write_text('{"required": ["id", "ts"]}')
+    found = read_independently(lab_endpoints, job, expectation=expectation)
+    assert (found["written"], found["dirty"]) == (10 * BATCH, 0)
+    assert (found["lost"], found["doubled"], found["altered"]) == (0, 0, 0)
+    assert_verified(job)
+
+
+def _event(number: int, *, with_city: bool) -> bytes:
+    body = json.loads(event(number))
+    return json.dumps(body if with_city else {**body, "city": None}).encode()
 
 
 def test_partition_whose_worker_dies_is_merged_by_the_next_attempt(

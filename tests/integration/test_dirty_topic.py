@@ -11,12 +11,8 @@ from sluiceway.errors import FencedError, LedgerCorruptError, SourceUnavailableE
 from sluiceway.followers import runner
 from sluiceway.followers.dirty_feed import DirtyPlace
 from sluiceway.followers.dirty_topic import kept_place, place_of
-from sluiceway.sources.kafka.row_feed import (
-    FeedPlace,
-    FeedRow,
-    KafkaRowFeed,
-    RowsTooLargeError,
-)
+from sluiceway.sources.kafka.row_feed import KafkaRowFeed
+from sluiceway.sources.side_topics import FeedPlace, FeedRow, RowsTooLargeError
 from tools.job_files import event
 from tools.lab_fixture import TopicFactory
 from tools.route_faults import NewRun, live

@@ -1,7 +1,8 @@
 """Simulate publishing to a lake table from seeds; the last line of output is JSON.
 
-python -m lake_sim --seeds 2000                 seeds, then all mutants
+python -m lake_sim --seeds 2000                 seeds of each world, then all mutants
 python -m lake_sim --seed 12 [--mutant NAME]    one seed, with all that happens in it
+                             [--world keyed]    of a keyed table; of an append table without
 """
 
 import argparse
@@ -18,11 +19,13 @@ from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
 
-from lake_sim.mutants import MUTANTS, patched
-from lake_sim.world import simulate
+from lake_sim.keyed_world import KeyedWorld
+from lake_sim.mutants import KEYED, MUTANTS, patched
+from lake_sim.world import World, simulate
 from tools.last_kills import LastKills
 
 _BATCH = 10
+_WORLDS = {"append": World, "keyed": KeyedWorld}
 _LAST_KILLS = LastKills(Path(__file__).parent / "last_kills.json", "lake-sim")
 
 
@@ -36,13 +39,18 @@ def _folder() -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_seed(seed: int, mutant: str) -> tuple[int, str, Counter[str]]:
-    """One seed: the violation, and what it has seen."""
+def run_seed(seed: int, mutant: str, world: str = "") -> tuple[int, str, Counter[str]]:
+    """One seed: the violation, and what it has seen. A mutant has a world of its own."""
+    world_of = _WORLDS[world or _world_of(mutant)]
     with _folder() as folder, patched(mutant), warnings.catch_warnings():
         # The library warns of partition-wide deletes by others; they are asked for.
         warnings.simplefilter("ignore")
-        violation, world = simulate(seed, folder)
-    return seed, violation, world.seen
+        violation, lived = simulate(seed, folder, world_of)
+    return seed, violation, lived.seen
+
+
+def _world_of(mutant: str) -> str:
+    return "keyed" if mutant in KEYED else "append"
 
 
 def main() -> int:
@@ -52,21 +60,22 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--mutant", default="", choices=["", *MUTANTS])
+    parser.add_argument("--world", choices=_WORLDS, help="only this one; both without")
     parser.add_argument("--mutant-seeds", type=int, default=300, help="tries to catch a mutant")
     parser.add_argument("--only", action="append", help="mutants to catch; -: none")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
     logging.getLogger("pyiceberg").setLevel(logging.ERROR)
     if given.seed is not None:
-        return _replay(given.seed, given.mutant)
+        return _replay(given.seed, given.mutant, given.world or _world_of(given.mutant))
     with ProcessPoolExecutor(given.jobs) as pool:
         return _campaign(pool, given)
 
 
-def _replay(seed: int, mutant: str) -> int:
+def _replay(seed: int, mutant: str, world: str) -> int:
     with _folder() as folder, patched(mutant):
-        violation, world = simulate(seed, folder)
-    print("\n".join(world.trace))
+        violation, lived = simulate(seed, folder, _WORLDS[world])
+    print("\n".join(lived.trace))
     print(f"seed {seed}: {violation or 'nothing is broken'}")
     return int(bool(violation))
 
@@ -75,11 +84,14 @@ def _campaign(pool: ProcessPoolExecutor, given: argparse.Namespace) -> int:
     seeds = range(given.first, given.first + given.seeds)
     seen: Counter[str] = Counter()
     broken = 0
-    for seed, violation, found in pool.map(run_seed, seeds, repeat(""), chunksize=_BATCH):
-        seen += found
-        if violation:
-            broken += 1
-            print(f"seed {seed}: {violation}")
+    worlds = [given.world] if given.world else list(_WORLDS)
+    for world in worlds:
+        lives = pool.map(run_seed, seeds, repeat(""), repeat(world), chunksize=_BATCH)
+        for seed, violation, found in lives:
+            seen += found
+            if violation:
+                broken += 1
+                print(f"{world} seed {seed}: {violation}")
     killed: dict[str, int] = {}
     chosen = [name for name in MUTANTS if given.only is None or name in given.only]
     for name in chosen:
@@ -98,7 +110,7 @@ def _campaign(pool: ProcessPoolExecutor, given: argparse.Namespace) -> int:
             print(f"{name}: survives {given.mutant_seeds} seeds", flush=True)
     _LAST_KILLS.note(killed, keep=given.only is None)
     closing = {
-        "seeds": given.seeds,
+        "seeds": given.seeds * len(worlds),
         "violations": broken,
         "mutants": len(chosen),
         "mutants_killed": len(killed),

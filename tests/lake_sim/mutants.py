@@ -9,6 +9,7 @@ import numpy as np
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
+from lake_sim.keyed_mutants import KEYED_MUTANTS
 from sluiceway.ledger.follower import LogView
 from sluiceway.sinks.iceberg import (
     commit_request,
@@ -204,7 +205,7 @@ def replace_metadata(table: Any, metadata: TableMetadata) -> Any:
 
 
 Patch = tuple[object, str, object]
-MUTANTS: dict[str, Sequence[Patch]] = {
+_APPEND: dict[str, Sequence[Patch]] = {
     "without-head": [(commit_request, "requirements_of", without_head)],
     "head-of-now": [(LakeTable, "send", head_of_now)],
     "property-apart": [(LakeTable, "send", property_apart)],
@@ -225,6 +226,14 @@ MUTANTS: dict[str, Sequence[Patch]] = {
     "live-removed": [(expiring, "unnamed_files", live_removed)],
     "cleaned-up": [(LakePublisher, "_try", cleaned_up)],
 }
+# The same requests are wrong for a keyed table.
+_KEYED_TOO = ("without-head", "head-of-now", "property-apart", "answer-believed")
+KEYED: dict[str, Sequence[Patch]] = {
+    **KEYED_MUTANTS,
+    **{f"keyed-{name}": _APPEND[name] for name in (*_KEYED_TOO, "first-slot-left")},
+}
+"""Those of the world of keyed tables; all others are of append tables."""
+MUTANTS = {**_APPEND, **KEYED}
 
 
 @contextmanager

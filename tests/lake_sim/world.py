@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.serializers import FromInputFile, ToOutputFile
@@ -44,6 +45,7 @@ _LAST_TRIES = 12
 _WELL_ENOUGH = 2
 _BATCH_SLOTS = (1_000, 1, 2)
 _ORPHAN_AGE_S = 3 * 86_400.0
+Actions = tuple[tuple[float, Callable[[], None]], ...]
 
 
 class ViolationError(Exception):
@@ -95,7 +97,7 @@ class World:
 
     def __init__(self, seed: int, folder: Path) -> None:
         self.rng = random.Random(seed)  # noqa: S311 - repeatable, not secret
-        self.lake = LakeUnderTest(folder, BY_APP)
+        self.lake = self.new_lake(folder)
         self.seen: Counter[str] = Counter()
         self.trace: list[str] = []
         self.held: list[tuple[Table, CommitRequest]] = []
@@ -116,8 +118,12 @@ class World:
         # Rollbacks that their owner has ended: a call that began before may still see one.
         self._ended = 0
         self._read_at: tuple[str, set[str]] = ("", set())
-        self._read: tuple[int, list[int]] = (-1, [])
-        self._actions: tuple[tuple[float, Callable[[], None]], ...] = (
+        self._read: tuple[int, list[Any]] = (-1, [])
+        self._actions = self.actions()
+
+    def actions(self) -> Actions:
+        """What may happen, each with its weight."""
+        return (
             (3, self._commit),
             (3, self._publish),
             (1, self._new_driver),
@@ -136,6 +142,10 @@ class World:
             (0.4, self._roll_back),
             (0.6, self._come_back),
         )
+
+    def new_lake(self, folder: Path) -> LakeUnderTest:
+        """The table and its ledger."""
+        return LakeUnderTest(folder, BY_APP)
 
     def live(self) -> None:
         """The whole history.
@@ -180,7 +190,11 @@ class World:
         if lost:
             raise ViolationError(f"rows of others are not there once: {lost}")
 
-    def _as_read(self) -> tuple[int, list[int]]:
+    def _rows(self) -> list[Any]:
+        """What a reader finds, in order."""
+        return [*self.lake.rows()]
+
+    def _as_read(self) -> tuple[int, list[Any]]:
         """The last slot of the property, and the rows that a reader finds, in order.
 
         What is read follows from the newest metadata and from the files that are there, none of
@@ -197,13 +211,13 @@ class World:
         if (location, there) != self._read_at:
             properties = self.lake.table().metadata.properties
             through = read_through(properties, LEDGER, where="t")
-            self._read = (-1 if through is None else through.slot, self.lake.rows())
+            self._read = (-1 if through is None else through.slot, self._rows())
             self._read_at = location, there
         return self._read
 
     # Actions
 
-    def _act(self, actions: tuple[tuple[float, Callable[[], None]], ...]) -> None:
+    def _act(self, actions: Actions) -> None:
         weights = [weight for weight, _ in actions]
         ((_, act),) = self.rng.choices(actions, weights)
         self.trace.append(act.__name__)
@@ -490,6 +504,9 @@ class World:
             self.check()
             if well == _WELL_ENOUGH:
                 break
+        self._judge_end()
+
+    def _judge_end(self) -> None:
         self._check_orphans()
         found = Counter(self.lake.rows())
         wanted = Counter([*(self._slots.keys() - self._deleted), *self._foreign])
@@ -536,11 +553,13 @@ def _twice(found: Counter[int]) -> list[int]:
     return [row for row, count in found.items() if count > 1]
 
 
-def simulate(seed: int, folder: Path) -> tuple[str, World]:
+def simulate(
+    seed: int, folder: Path, world_of: Callable[[int, Path], World] = World
+) -> tuple[str, World]:
     """One seed; the violation, empty when there is none."""
     vars(publisher)["merge_in_process"] = merge_here
     vars(lake_batch)["MOST_SLOTS"] = _BATCH_SLOTS[seed % len(_BATCH_SLOTS)]
-    world = World(seed, folder)
+    world = world_of(seed, folder)
     try:
         world.live()
     except ViolationError as error:

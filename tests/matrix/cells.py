@@ -11,6 +11,7 @@ from pathlib import Path
 from matrix.rules import (
     ACTIONS,
     HOURS_VISITS,
+    KEYED_VISITS,
     LANE_VISITS,
     RULES,
     VISITS,
@@ -23,7 +24,7 @@ from matrix.stores import Store, points_of
 from sluiceway.observe.failpoint_names import REPLY, REQUEST
 from sluiceway.observe.failpoints import FailpointSpec
 
-_OWN_TABLES = (Scene.LANE, Scene.HOURS)
+_OWN_TABLES = (Scene.LANE, Scene.HOURS, Scene.KEYED)
 Visits = Sequence[tuple[str, tuple[Visit, ...]]]
 
 SPARK_CELLS = 120
@@ -113,6 +114,11 @@ def hours_cells(store: Store = Store.LOCAL) -> list[Cell]:
     return _shared_cells(HOURS_VISITS, store)
 
 
+def keyed_cells(store: Store = Store.LOCAL) -> list[Cell]:
+    """The same of points that are met when changes of keyed rows are published; local only."""
+    return _shared_cells(KEYED_VISITS, store) if store is Store.LOCAL else []
+
+
 def _shared_cells(known: Visits, store: Store) -> list[Cell]:
     points = points_of(store)
     met = {point: found for point in points if (found := _visits(point, known))}
@@ -147,7 +153,8 @@ def _rule(point: str, fault: Fault, *, early: bool) -> str:
 def all_cells(store: Store = Store.LOCAL) -> list[Cell]:
     """The whole matrix: every cell under the local runner, a spread of them under Spark too."""
     cells, _ = cross_product(store)
-    return [*cells, *lane_cells(store), *hours_cells(store), *_spark_cells(cells)]
+    own = (*lane_cells(store), *hours_cells(store), *keyed_cells(store))
+    return [*cells, *own, *_spark_cells(cells)]
 
 
 def smoke_cells(store: Store = Store.LOCAL) -> list[Cell]:
@@ -169,8 +176,9 @@ def _some(cells: Sequence[Cell], count: int) -> list[Cell]:
 
 
 def _spark_cells(cells: Sequence[Cell]) -> list[Cell]:
-    # What merges and announces does so beside the tasks, whoever runs those.
-    of_tasks = [cell for cell in cells if cell.visit.scene is not Scene.HOURS]
+    # What merges, announces and publishes does so beside the tasks, whoever runs those.
+    beside = (Scene.HOURS, Scene.KEYED)
+    of_tasks = [cell for cell in cells if cell.visit.scene not in beside]
     return [under_spark(cell) for cell in spread(of_tasks, SPARK_CELLS)]
 
 

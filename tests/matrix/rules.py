@@ -37,6 +37,7 @@ class Scene(StrEnum):
     TRUSTED = "trusted-partition"
     LANE = "lane"
     HOURS = "hours"
+    KEYED = "keyed"
 
 
 ACTIONS: Final[Mapping[Fault, Action]] = {
@@ -81,6 +82,10 @@ def _lane(place: str = "*", *hits: int) -> Visit:
 
 def _hours(place: str = "*", *hits: int) -> Visit:
     return Visit(Role.DRIVER, place, hits or (1,), early=True, scene=Scene.HOURS)
+
+
+def _keyed(place: str = "*", *hits: int, early: bool = False) -> Visit:
+    return Visit(Role.DRIVER, place, hits or (1,), early, Scene.KEYED)
 
 
 def _rewriter(place: str = "*", *hits: int) -> Visit:
@@ -202,6 +207,9 @@ VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
     ("rewrite.done", (_rewriter(),)),
     ("announce.*", (_hours("*", 1, 2),)),
     ("lineage.*", (_hours("*", 1, 3),)),
+    # A driver looks at the table before it reads, and publishes several batches.
+    ("lake.load", (_keyed(early=True), _keyed("*", 4, 6, 8))),
+    ("lake.*", (_keyed("*", 1, 2),)),
 )
 """Pattern of points, with or without their side; the first match counts."""
 
@@ -252,6 +260,16 @@ HOURS_VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
 )
 """Where compaction, what is shown to readers and what others are told meet points of all."""
 
+KEYED_VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
+    ("storage.put.*", (_keyed("*/log/*.json", 3, 4, 5),)),
+    ("storage.open_read", (_keyed("*.parquet", 1, 2, 3),)),
+    ("storage.staged.*", (_keyed("*/data/*.parquet*", 1, 2, 3),)),
+    ("publish.file", (_keyed("*", 1, 2, 3),)),
+    ("step.committed", (_keyed("*", 1, 2),)),
+    ("step.published", (_keyed("*", 1, 2),)),
+)
+"""Where the publisher of a keyed table, and the epochs that it follows, meet points of all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -281,6 +299,7 @@ _LOSSES = frozenset({Fault.LOSE_REQUEST, Fault.LOSE_REPLY})
 _ERRORS = _LOSSES | {Fault.RAISE, Fault.ENOSPC}
 _MARKS = (
     *("step.*", "task.*", "lease.*", "publish.*", "effects.*", "run.*", "lane.*", "rewrite.*"),
+    *("lake.placed", "lake.resolved"),
 )
 
 RULES: Final[tuple[Rule, ...]] = (
@@ -292,9 +311,9 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "lake-table",
-        "the matrix fills Hive tables; drivers of lake tables die in test_iceberg_kills",
+        "compaction and expiry of lake tables: their drivers die in test_iceberg_kills",
         frozenset(Fault),
-        ("lake.*",),
+        ("lake.expired", "lake.replacing", "lake.rewritten"),
     ),
     Rule(
         "no-such-call",
@@ -331,7 +350,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "needs-no-space",
         "the call takes no space on the disk, or has taken it by now",
         frozenset({Fault.ENOSPC}),
-        (*_MARKS, "metastore.*", "kafka.*", "announce.*", "*.reply"),
+        (*_MARKS, "metastore.*", "lake.*", "kafka.*", "announce.*", "*.reply"),
     ),
     Rule(
         "needs-no-space",

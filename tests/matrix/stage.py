@@ -8,7 +8,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic
 from pymetastore.hive_metastore import ttypes
 
-from matrix import hours
+from matrix import hours, keyed
 from matrix.rules import Scene
 from matrix.stores import moved_onto, seen_locally
 from sluiceway.audit.dirty_choice import choose
@@ -46,12 +46,14 @@ class Stage:
     Attributes:
         hook: Told of hours, by all cells that have some.
         store: Where the tables lie; None for the metastore's own folder.
+        database: Rows whose changes the keyed topics tell.
     """
 
     endpoints: LabEndpoints
     hook: HookServer
     store: StoreUnderTest | None = None
     records: dict[str, list[BrokerRecord]] = field(default_factory=dict)
+    database: list[tuple[object, ...]] = field(default_factory=list)
 
     def fill(self) -> None:
         """Make the topics: clean, dirty and deleted rows, transactions, aborts, holes."""
@@ -71,6 +73,7 @@ class Stage:
             writer.write(SECOND, _rows(range(40), hour=partition + 2), partition=partition)
         writer.write(LANES, _unlike_the_job_file(range(40)))
         hours.fill(writer)
+        self.database = keyed.fill(self.endpoints)
         for topic in (FIRST, SECOND, LANES, hours.FIRST, hours.SECOND):
             self.records[topic] = list(broker_records(self.endpoints.bootstrap_servers, [topic]))
 
@@ -87,6 +90,9 @@ class Stage:
                 self.endpoints, name, self.hook, _lineage(path), both=both, before=strict
             )
             path.write_text(moved_onto(text, name, self.store))
+            return path
+        if scene is Scene.KEYED:
+            path.write_text(keyed.job_text(self.endpoints, name, path, both=both))
             return path
         topics = ", ".join(self.topics(scene, both=both))
         pattern = f'"{FIRST[:-1]}[{FIRST[-1]}]"'
@@ -128,6 +134,8 @@ run: {{interval: 0.5s, master: "local[2]"}}
 
     def judge(self, name: str, scene: Scene, job: Path) -> Report:
         """The independent reader's verdict on the cell's table."""
+        if scene is Scene.KEYED:
+            return keyed.judge(job, self.database)
         with seen_locally(name, self.store) as at:
             return self._judge(name, scene, job, at)
 

@@ -20,6 +20,8 @@ class Store(StrEnum):
     HDFS = "hdfs"
 
 
+# Met in the scene of keyed tables, which lie on local disks.
+_KEYED = ("lake.load.", "lake.send.", "lake.placed", "lake.resolved")
 _OWN = {Store.S3: "storage.s3.", Store.HDFS: "storage.hdfs."}
 
 
@@ -31,7 +33,8 @@ def points_of(store: Store) -> tuple[str, ...]:
 def _store_of(point: str) -> Store | None:
     """Whose point it is; None for one that has nothing to do with a store."""
     own = (store for store, prefix in _OWN.items() if point.startswith(prefix))
-    return next(own, Store.LOCAL if point.startswith("storage.") else None)
+    local = point.startswith(("storage.", *_KEYED))
+    return next(own, Store.LOCAL if local else None)
 
 
 def servers_of(store: Store) -> tuple[StoreServer, ...]:

@@ -22,7 +22,7 @@ from mutate.swap import make_change, watch
 HUNG = "goes on without an end"
 MOST_CPU_S = 20.0
 # A child that neither runs nor waits for a processor for so much of some time waits for ever.
-_LOOK_EVERY_S = 5.0
+_LOOK_EVERY_S = 2.0
 _MOST_IDLE_LOOKS = 5
 _LEAST_BUSY = 0.2
 _MOST_BYTES = 8 << 30

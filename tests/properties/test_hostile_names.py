@@ -17,8 +17,8 @@ from sluiceway.sinks.partition_path import (
 from sluiceway.spec.loader import parse_job
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
-from sluiceway.worker.plan import RowChoices, RowColumn
-from sluiceway.worker.row_choices import RowChooser, payload_fields
+from sluiceway.worker.row_choices import RowChooser
+from sluiceway.worker.row_rules import RowChoices, RowColumn, payload_fields
 from tools.hostile_payloads import hostile_payloads
 
 # Each name stands on a line of its own.

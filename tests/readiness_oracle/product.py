@@ -31,7 +31,7 @@ from readiness_oracle.bodies import (
 from readiness_oracle.decider import Announced, Batch, Fate, Outcome, RefusedError
 from readiness_oracle.history import SECOND, CountMessage, Look, Route
 from sluiceway.audit.partition_counts import counted_due
-from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
+from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.errors import InvariantError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
@@ -45,6 +45,7 @@ from sluiceway.schedule.epoch_times import EpochDates, late_before_us, watermark
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.steady_clock import SteadyClock
 from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.counts_feed import read_count
 from sluiceway.upkeep.desk import RouteDesk
@@ -304,7 +305,7 @@ def _counts_rule(route: Route) -> CountsRule | None:
     need = route.counts
     if need is None:
         return None
-    return CountsRule(TopicRule((), _COUNTS), CountRule(need.since, alone=need.alone))
+    return CountsRule(SideTopic((), _COUNTS), CountRule(need.since, alone=need.alone))
 
 
 def _value(message: CountMessage) -> bytes:

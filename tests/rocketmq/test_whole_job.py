@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from sluiceway.cli.app import run_command
 from sluiceway.lab.lab import Lab
 from sluiceway.lab.rocketmq import RocketMqEndpoint
 from tools.driver_process import DriverProcess, Ended
@@ -133,6 +134,19 @@ def test_job_with_tags_writes_their_messages_only(mq: Mq) -> None:
     mq.write("broker-a", 0, range(10, 12), TAGS="C")
     assert mq.catch_up(", tags: A || C").exit_code == 0
     assert [number for _, _, number in mq.rows()] == [0, 1, 2, 3, 4, 10, 11]
+
+
+def test_preview_shows_rows_with_the_texts_of_their_queues(
+    mq: Mq, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mq.make(1)
+    mq.write("broker-a", 0, range(2))
+    assert run_command(["preview", str(mq.job().path), "-o", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["partition"], row["offset"], row["values"]["_partition"]) for row in rows] == [
+        ("broker-a/0", 0, "broker-a/0"),
+        ("broker-a/0", 1, "broker-a/0"),
+    ]
 
 
 def test_topic_that_was_made_again_halts_the_job_also_when_it_is_longer(mq: Mq) -> None:

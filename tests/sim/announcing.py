@@ -1,9 +1,10 @@
 """Which seeds announce their partitions, and by which job file."""
 
 from sim.readiness import IDLE_AFTER_US, OUT_OF_ORDERNESS_US, Timed
-from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
+from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.sources.side_topics import SideTopic
 
 
 def timed(seed: int) -> Timed | None:
@@ -28,7 +29,7 @@ def ready_rule(found: Timed | None) -> ReadyRule | None:
         lateness_us=found.lateness_us,
         on_ready=found.on_ready,
         reopen_every_s=5.0,
-        counts=CountsRule(TopicRule((), "counts"), CountRule(alone=found.counts == "alone"))
+        counts=CountsRule(SideTopic((), "counts"), CountRule(alone=found.counts == "alone"))
         if found.counts
         else None,
     )

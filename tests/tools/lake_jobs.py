@@ -104,8 +104,9 @@ class LakeJob:
 def write_lake_job(  # noqa: PLR0913 - a test names what it changes
     folder: Path,
     *,
-    bootstrap_servers: str,
     topic: str,
+    bootstrap_servers: str = "",
+    main: str = "",
     partition_by: str = BY_HOUR,
     event_time: str = "",
     columns: str = COLUMNS,
@@ -120,7 +121,13 @@ def write_lake_job(  # noqa: PLR0913 - a test names what it changes
     connections: str = "",
     location: str = "",
 ) -> LakeJob:
+    """A job of one topic and one table.
+
+    Args:
+        main: The source's connection, where it is no Kafka.
+    """
     (folder / "warehouse").mkdir(exist_ok=True)
+    main = main or f'kafka: {{bootstrap_servers: "{bootstrap_servers}"}}'
     sql = f'sql: {{uri: "sqlite:///{folder}/catalog.db", warehouse: "file://{folder}/warehouse"}}'
     connection = sql
     if metastore:
@@ -133,7 +140,7 @@ def write_lake_job(  # noqa: PLR0913 - a test names what it changes
 version: 1
 name: {topic.replace("_", "-")}
 connections:
-  main: {{kafka: {{bootstrap_servers: "{bootstrap_servers}"}}}}
+  main: {{{main}}}
   lake: {{iceberg: {{{connection}}}}}
 {connections}
 source: {{connection: main, topics: [{topic}], start: earliest}}

@@ -16,6 +16,7 @@ from pyiceberg.table import Table
 
 from sluiceway.errors import SluicewayError, StorageUnavailableError
 from sluiceway.followers.files import Publisher
+from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -146,26 +147,27 @@ class LakeUnderTest:
         body = data(self.writer.term, self.writer.fold.last_epoch + 1, read)
         if rows:
             (file,) = body.files
-            storage = self.log.storage
-            storage.make_folders(self.log.layout.attempt(file.staged.partition("/")[0]))
-            batch = self.batch(rows, app, start)
-            staged = open_format(batch.schema, self.state.files).new_file(
-                storage.create_staged(self.log.layout.attempt(file.staged))
-            )
-            staged.write(batch)
-            seal = staged.close().seal
-            name = file.final.rpartition("/")[2]
-            file = replace(
-                file,
-                final=f"app={app}/{name}",
-                values=(app,) if self.options.fields else (),
-                size_bytes=BigInt(seal.size_bytes),
-                crc32c=seal.crc32c,
-            )
-            body = replace(body, files=(file,))
+            body = replace(body, files=(self.staged(file, self.batch(rows, app, start), app),))
         seq = self.writer.commit(body).seq
         self.committed.extend(rows)
         return seq
+
+    def staged(self, file: FileRecord, batch: pa.RecordBatch, app: str) -> FileRecord:
+        """Write what a file of an epoch holds, as a task does; the file as the record names it."""
+        storage = self.log.storage
+        storage.make_folders(self.log.layout.attempt(file.staged.partition("/")[0]))
+        staged = open_format(batch.schema, self.state.files).new_file(
+            storage.create_staged(self.log.layout.attempt(file.staged))
+        )
+        staged.write(batch)
+        seal = staged.close().seal
+        return replace(
+            file,
+            final=f"app={app}/{file.final.rpartition('/')[2]}",
+            values=(app,) if self.options.fields else (),
+            size_bytes=BigInt(seal.size_bytes),
+            crc32c=seal.crc32c,
+        )
 
     def batch(self, rows: Sequence[int], app: str, offset: int) -> pa.RecordBatch:
         """What the file of an epoch holds whose first row has this offset."""

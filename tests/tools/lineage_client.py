@@ -4,6 +4,7 @@ from typing import Any
 
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import (
+    column_lineage_dataset,
     input_statistics_input_dataset,
     job_type_job,
     output_statistics_output_dataset,
@@ -64,6 +65,15 @@ def _facet(name: str, told: dict[str, Any]) -> Any:
     if name == "symlinks":
         named = [symlinks_dataset.Identifier(**each) for each in values["identifiers"]]
         return symlinks_dataset.SymlinksDatasetFacet(named, producer=told["_producer"])
+    if name == "columnLineage":
+        return column_lineage_dataset.ColumnLineageDatasetFacet(
+            {
+                column: column_lineage_dataset.Fields([_field(each) for each in of["inputFields"]])
+                for column, of in values["fields"].items()
+            },
+            [_field(each) for each in values.get("dataset", [])],
+            producer=told["_producer"],
+        )
     if name == "jobType":
         pattern = job_type_job.EmissionPattern(**values.pop("emissionPattern"))
         return job_type_job.JobTypeJobFacet(
@@ -75,3 +85,8 @@ def _facet(name: str, told: dict[str, Any]) -> Any:
         "outputStatistics": output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet,
     }
     return kinds[name](**values, producer=told["_producer"])
+
+
+def _field(told: dict[str, Any]) -> Any:
+    made = [column_lineage_dataset.Transformation(**each) for each in told["transformations"]]
+    return column_lineage_dataset.InputField(**(told | {"transformations": made}))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "plugin-delimited"
+SOURCE_EXAMPLE = ROOT / "examples" / "plugin-sqlite-log"
 
 
 def write_package(folder: Path, name: str, group: str, entries: dict[str, str], code: str) -> None:
@@ -27,11 +28,11 @@ def write_package(folder: Path, name: str, group: str, entries: dict[str, str], 
     (metadata / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
 
 
-def install_example(target: Path) -> None:
-    """Install the example plug-in with pip, without any network."""
+def install_example(target: Path, example: Path = EXAMPLE) -> None:
+    """Install an example plug-in with pip, without any network."""
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir"]
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", *options]
-    subprocess.run([*command, "--target", str(target), str(EXAMPLE)], check=True)
+    subprocess.run([*command, "--target", str(target), str(example)], check=True)
 
 
 def environment_with(target: Path) -> dict[str, str]:

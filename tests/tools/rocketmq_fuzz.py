@@ -1,5 +1,8 @@
 """Damaged frames and messages of RocketMQ: each ends in an answer or in a typed error.
 
+Pulls are read by both paths, where the native module is there: what it takes has to be what the
+slow path makes of the same bytes, and what that refuses it must not take.
+
 `python -m tools.rocketmq_fuzz --frames 1000000 [--seed 1]` prints one JSON line; exit code 1 and
 the frame's seed when anything else comes of one.
 """
@@ -15,8 +18,10 @@ import time
 import zlib
 
 from sluiceway.errors import SluicewayError
+from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.rocketmq.frames import read_reply, take_frame
 from sluiceway.sources.rocketmq.messages import read_messages
+from sluiceway.sources.rocketmq.pulled import pulled_rows
 from sluiceway.sources.rocketmq.routes import read_cluster, read_route, read_topics
 from tools.rocketmq_fake import (
     BATCH,
@@ -36,6 +41,8 @@ _ROUTE = (
     b'{"brokerDatas":[{"brokerAddrs":{0:"h:1"},"brokerName":"b","cluster":"c"}],'
     b'"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":4}]}'
 )
+_QUEUE = SourcePartition("t", "b/0")
+_HEAD_OFFSET, _LEAST_BYTES = struct.Struct(">q"), 28
 _TOPICS = b'{"topicList":["a","b","%RETRY%x"]}'
 _CLUSTER = b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:"h:1"},"cluster":"c"}}}'
 
@@ -50,7 +57,8 @@ def sound_frame(rng: random.Random) -> bytes:
 
 def _messages(rng: random.Random) -> bytes:
     found = []
-    for number in range(rng.randrange(1, 4)):
+    first = rng.choice((0, 7, 1 << 40))
+    for number in range(first, first + rng.randrange(1, 4)):
         body, flag = rng.randbytes(rng.randrange(60)), rng.choice((0, BORN_V6, STORE_V6))
         if rng.randrange(3) == 0:
             body, flag = inner_batch([(body, b""), (b"x", b"TAGS\x01A\x02")]), flag | BATCH
@@ -104,11 +112,7 @@ def judge(frame: bytes) -> str:
         if reply is None:
             return "incomplete"
         if b"offset" in frame[:400]:
-            for message in read_messages(reply.body):
-                message.headers()
-                message.property_bytes("TAGS")
-                assert 0 <= message.mark < 1 << 53
-            return "messages"
+            return judge_pull(reply.body)
         for read in (read_route, read_topics, read_cluster):
             try:
                 read(reply.body)
@@ -118,6 +122,35 @@ def judge(frame: bytes) -> str:
     except SluicewayError as error:
         return type(error).__name__
     return "refused"
+
+
+def judge_pull(body: bytes) -> str:
+    """Read a pull by both paths; which of them took it.
+
+    Raises:
+        AssertionError: They differ.
+        SluicewayError: It is damaged; the native module did not take it.
+    """
+    rows = pulled_rows(_QUEUE)
+    first = _HEAD_OFFSET.unpack_from(body, 20)[0] if len(body) >= _LEAST_BYTES else 0
+    taken = None if rows is None else rows.take(body, first, None)
+    assert rows is None or len(rows) == (0 if taken is None else taken[0])
+    try:
+        messages = read_messages(body)
+    except SluicewayError:
+        assert taken is None, "the native module took what is damaged"
+        raise
+    for message in messages:
+        message.headers()
+        message.property_bytes("TAGS")
+        assert 0 <= message.mark < 1 << 53
+    if rows is None or taken is None:
+        return "messages"
+    assert [each.offset for each in messages] == list(range(first, first + taken[0]))
+    assert {(each.topic, each.queue) for each in messages} == {(_QUEUE.topic, 0)}
+    assert taken[1] == messages[-1].mark
+    assert rows.messages() == [each._replace(physical=0) for each in messages]
+    return "native"
 
 
 def run(frames: int, seed: int) -> dict[str, int]:

@@ -12,6 +12,7 @@ from uuid import uuid4
 import pytest
 
 from sluiceway.config.compile import compile_routes
+from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.owned_ledger import OwnedLedger
@@ -193,6 +194,7 @@ def session_on_disk(
     monkeypatch: pytest.MonkeyPatch,
     storage: LocalStorage | None = None,
     table: DiskTable | None = None,
+    ready: ReadyRule | None = None,
 ) -> Iterator[SessionOnDisk]:
     """A started session of a table in a folder; it is left at the end.
 
@@ -201,8 +203,10 @@ def session_on_disk(
         monkeypatch: Gives the session its storage.
         storage: The store to use; None for a plain one.
         table: As another session has left it; None for a new one.
+        ready: Who is told of announcements.
     """
     (config,) = compile_routes(parse_job(_JOB, Path("job.yaml"), {}).spec).routes
+    config = replace(config, ready=ready)
     opened = storage or LocalStorage()
     monkeypatch.setattr(takeover, "open_storage", lambda *_: (opened, str(folder)))
     source, log = SmallSource(LogBounds(0, 10, 10)), stderr_log()

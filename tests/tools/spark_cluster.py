@@ -16,12 +16,13 @@ from sluiceway.host.java import find_java
 from sluiceway.host.process import ProcessIdentity, identity_of, is_alive
 from sluiceway.lab.demo import process_tree
 from sluiceway.lab.ports import LOOPBACK, pick_free_ports
-from sluiceway.lab.server import QUICK_JVM_FLAGS, accepts_connections
+from sluiceway.lab.server import QUICK_JVM_FLAGS
 
 PATIENCE_S = 120.0
 _GRACE_S = 15.0
 _POLL_S = 0.1
 _DEPLOY = "org.apache.spark.deploy"
+_LEADS = "I have been elected leader"
 _REGISTERED = "Successfully registered with master"
 _EXECUTOR = b"executor.CoarseGrainedExecutorBackend"
 
@@ -42,6 +43,7 @@ class SparkCluster:
         cores: Of each worker.
         memory_mib: Of each worker.
         path: PATH of the workers; None is this process's own.
+        host: Address of the master and of workers that are nowhere else.
         workers: Pids of the workers, which begin the executors.
     """
 
@@ -51,6 +53,7 @@ class SparkCluster:
     memory_mib: int
     path: str | None
     stack: ExitStack
+    host: str = LOOPBACK
     workers: list[int] = field(default_factory=list)
 
     def executors(self, worker: int | None = None) -> list[ProcessIdentity]:
@@ -60,8 +63,14 @@ class SparkCluster:
         known = [identity_of(pid) for pid in found if _EXECUTOR in _command_of(pid)]
         return [one for one in known if one is not None]
 
-    def add_workers(self, count: int) -> None:
-        """Start further workers, side by side, and wait until the master knows them."""
+    def add_workers(self, count: int, *, prefix: Sequence[str] = (), host: str = "") -> None:
+        """Start further workers, side by side, and wait until the master knows them.
+
+        Args:
+            count: How many.
+            prefix: Begins their commands, to have them elsewhere.
+            host: Their address there.
+        """
         begun = []
         for _ in range(count):
             number = len(self.workers)
@@ -69,13 +78,14 @@ class SparkCluster:
             own.mkdir()
             port, web_port = pick_free_ports(2)
             arguments = [
-                *("--host", LOOPBACK, "--cores", str(self.cores)),
+                *("--host", host or self.host, "--cores", str(self.cores)),
                 *("--memory", f"{self.memory_mib}M"),
                 *("--port", str(port), "--webui-port", str(web_port)),
                 *("--work-dir", str(own), self.url),
             ]
             log = own / "log"
-            worker = self.stack.enter_context(_daemon("worker.Worker", arguments, log, self.path))
+            daemon = _daemon("worker.Worker", arguments, log, self.path, prefix)
+            worker = self.stack.enter_context(daemon)
             self.workers.append(worker.pid)
             begun.append((worker, log))
         for worker, log in begun:
@@ -96,6 +106,7 @@ def spark_cluster(
     memory_mib: int = 1024,
     cores: int = 1,
     path: str | None = None,
+    host: str = LOOPBACK,
 ) -> Iterator[SparkCluster]:
     """Start a master and workers; end them, and what they began, by their pids.
 
@@ -105,30 +116,36 @@ def spark_cluster(
         memory_mib: Of each worker.
         cores: Of each worker.
         path: PATH of the workers.
+        host: Address of this machine that master and workers listen on.
 
     Raises:
         ClusterError: It does not come up.
     """
     folder.mkdir(parents=True)
     port, web_port = pick_free_ports(2)
-    url = f"spark://{LOOPBACK}:{port}"
+    url = f"spark://{host}:{port}"
     log = folder / "master.log"
     with ExitStack() as stack:
-        arguments = ["--host", LOOPBACK, "--port", str(port), "--webui-port", str(web_port)]
+        arguments = ["--host", host, "--port", str(port), "--webui-port", str(web_port)]
         master = stack.enter_context(_daemon("master.Master", arguments, log))
-        _wait(lambda: accepts_connections(port), master, log)
-        cluster = SparkCluster(url, folder, cores, memory_mib, path, stack)
+        # It says so of any address, not of the loopback's alone.
+        _wait(partial(_has_said, log, _LEADS), master, log)
+        cluster = SparkCluster(url, folder, cores, memory_mib, path, stack, host)
         cluster.add_workers(workers)
         yield cluster
 
 
 @contextmanager
 def _daemon(
-    name: str, arguments: Sequence[str], log: Path, path: str | None = None
+    name: str,
+    arguments: Sequence[str],
+    log: Path,
+    path: str | None = None,
+    prefix: Sequence[str] = (),
 ) -> Iterator[_Process]:
     home, java = Path(pyspark.__file__).parent, find_java()
     command = [
-        *(str(java.executable), *QUICK_JVM_FLAGS, "-Xmx256m", "-cp", f"{home}/jars/*"),
+        *(*prefix, str(java.executable), *QUICK_JVM_FLAGS, "-Xmx256m", "-cp", f"{home}/jars/*"),
         # Java does not look at TMPDIR.
         *(f"-Djava.io.tmpdir={log.parent}", f"{_DEPLOY}.{name}", *arguments),
     ]

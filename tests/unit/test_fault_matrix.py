@@ -10,12 +10,13 @@ from matrix.cells import (
     all_cells,
     cross_product,
     hours_cells,
+    keyed_cells,
     lane_cells,
     smoke_cells,
     visits_of,
 )
 from matrix.experiment import lawful_exit_codes
-from matrix.rules import HOURS_VISITS, LANE_VISITS, RULES, VISITS, Fault, Scene, State
+from matrix.rules import HOURS_VISITS, KEYED_VISITS, LANE_VISITS, RULES, VISITS, Fault, Scene, State
 from matrix.stores import Store, points_of
 from sluiceway.observe.failpoint_names import POINTS
 
@@ -44,10 +45,11 @@ def test_every_point_has_cells_but_those_that_no_driver_of_it_meets() -> None:
     met = {cell.point for store in Store for cell in cross_product(store)[0]}
     uploads = ("begin_upload", "upload_part", "complete_upload", "abort_upload", "list_uploads")
     unmet = ("metastore.list_partitions", *(f"storage.s3.{name}" for name in uploads))
-    lakes = {point for point in POINTS if point.startswith("lake.")}
-    assert {point for point in POINTS if point not in met} - lakes == {
+    upkeep = {"lake.expired", "lake.replacing", "lake.rewritten"}
+    assert {point for point in POINTS if point not in met} - upkeep == {
         f"{edge}.{side}" for edge in unmet for side in ("request", "reply")
     }
+    assert upkeep.isdisjoint(met)
 
 
 def test_every_visit_belongs_to_a_point() -> None:
@@ -87,6 +89,23 @@ def test_hours_are_disturbed_at_every_point_at_which_they_are_merged_announced_a
     }
     # Their drivers run until all is told, which a run under Spark here does not.
     assert not [c for c in all_cells() if c.spark and c.visit.scene is Scene.HOURS]
+
+
+def test_keyed_tables_are_disturbed_wherever_their_changes_are_published() -> None:
+    cells = keyed_cells()
+    used = {id(cell.visit) for cell in cells}
+    known = [visits for _, visits in KEYED_VISITS]
+    assert [visits for visits in known if not any(id(each) in used for each in visits)] == []
+    assert {cell.visit.scene for cell in cells} == {Scene.KEYED}
+    assert {cell.fault for cell in cells} == set(Fault)
+    own = {cell.point for cell in cross_product()[0] if cell.visit.scene is Scene.KEYED}
+    assert own == {point for point in POINTS if point.startswith("lake.")} - {
+        "lake.expired",
+        "lake.replacing",
+        "lake.rewritten",
+    }
+    assert not [cell for cell in all_cells() if cell.spark and cell.visit.scene is Scene.KEYED]
+    assert keyed_cells(Store.S3) == []
 
 
 @pytest.mark.parametrize("store", Store)

@@ -43,6 +43,8 @@ _REGISTRIES = re.compile(
     + r"|(?:index|find)-(?:url|links)[= ]+\S*:/"
 )
 
+_QUEUE_SYSTEMS = re.compile(r"kafka|rocketmq|rdkafka|bootstrap", re.IGNORECASE)
+
 
 @cache
 def source_files(folder: str) -> tuple[Path, ...]:
@@ -158,6 +160,16 @@ def test_module_names_say_what_is_inside() -> None:
         if VAGUE_NAMES & {*path.stem.lower().split("_"), path.parent.name.lower()}
     ]
     assert vague == []
+
+
+@pytest.mark.parametrize("room", ["job", "route", "worker", "followers", "upkeep"])
+def test_rooms_of_drivers_and_tasks_name_no_queue_system(room: str) -> None:
+    naming = {
+        named(path): _QUEUE_SYSTEMS.findall(text_of(path))
+        for path in source_files(f"src/sluiceway/{room}")
+    }
+    assert naming
+    assert {name: found for name, found in naming.items() if found} == {}
 
 
 # What is shipped and installed

@@ -138,7 +138,7 @@ def _java() -> Finding:
 def _native() -> Finding:
     if native_module() is not None:
         return Finding("native", "sluiceway-native", Health.OK, "it is used")
-    found = "not used: JSON from Kafka takes about three times the CPU a record"
+    found = "not used: reading JSON takes about three times the CPU a record"
     return Finding("native", "sluiceway-native", Health.WARNING, found, "see docs/native.md")
 
 

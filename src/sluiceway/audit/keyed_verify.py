@@ -30,7 +30,7 @@ def check_keyed_rows(
         return
     # What a route is told at its start, the table has said since.
     key = list(config.key.columns or identifier_names(table.metadata))
-    names = {column.kind: column.column for column in config.meta}
+    names = {column.part: column.column for column in config.meta}
     wanted = [*key, names["offset"], *(names[k] for k in ("topic", "partition") if k in names)]
     rows = table.scan(selected_fields=tuple(dict.fromkeys(wanted)), case_sensitive=False).to_arrow()
     distinct = rows.group_by(key).aggregate([]).num_rows

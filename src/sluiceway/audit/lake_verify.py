@@ -225,7 +225,7 @@ def _check_rows(
     table: Any, config: RouteConfig, ledger: _Ledger, through: Through | None, report: VerifyReport
 ) -> None:
     """Each offset once, as many rows as are published."""
-    names = {column.kind: column.column for column in config.meta}
+    names = {column.part: column.column for column in config.meta}
     wanted = 0 if through is None else ledger.rows_of(0, through.slot)
     uuid = "" if ledger.fold.first_fence is None else ledger.fold.first_fence.ledger
     foreign = any(changes_rows(each, uuid) for each in table.metadata.snapshots)

@@ -35,12 +35,10 @@ def origin_columns(meta: Mapping[str, str]) -> OriginColumns | None:
     """The columns of a route, or None when it does not keep all three.
 
     Args:
-        meta: Kind -> column name, as far as kept: topic, partition or partition_text, offset.
+        meta: Part of the record -> column name, as far as kept: topic, partition, offset.
     """
-    names = [meta.get(name, meta.get(f"{name}_text")) for name in DIRTY_COLUMNS]
-    if None in names:
-        return None
-    return OriginColumns(*(name for name in names if name is not None))
+    names = [meta[name] for name in DIRTY_COLUMNS if name in meta]
+    return OriginColumns(*names) if len(names) == len(DIRTY_COLUMNS) else None
 
 
 def offset_problems(

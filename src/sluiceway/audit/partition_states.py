@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sluiceway.config.config import RouteConfig
-from sluiceway.eventtime.partition_values import TimeKind
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
+from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.ledger.fold_state import ClosedPrefix, FoldState, PartitionState
 
 _US_PER_S = 1_000_000

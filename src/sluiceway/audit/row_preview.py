@@ -15,6 +15,7 @@ from sluiceway.sinks.files.field_ids import FIELD_IDS
 from sluiceway.sinks.partition_path import partition_folder
 from sluiceway.sources.contract import Split
 from sluiceway.sources.topic_sample import read_splits
+from sluiceway.spec.log_key import LogKey
 from sluiceway.worker.open_files import SharedRows
 from sluiceway.worker.pipeline import RowPipeline
 from sluiceway.worker.places import LatePlace, Place
@@ -38,7 +39,7 @@ class PreviewRow:
     """
 
     topic: str
-    partition: int
+    partition: LogKey
     offset: int
     folder: str
     values: Mapping[str, Any]
@@ -49,7 +50,7 @@ class PreviewDirty:
     """A record that would be kept as a dirty row; the names are those of `dirty show`."""
 
     topic: str
-    partition: int
+    partition: LogKey
     offset: int
     timestamp_ms: int | None
     stage: str
@@ -124,7 +125,8 @@ def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
         return NOTHING
     term = LedgerTerm("preview", 0, route.layout)
     plan = table_plan(route.config, route.table.state, term)
-    origin = tuple(MetaColumn(kind, name) for kind, name in _ORIGIN.items())
+    kinds = {"partition": "partition_text"} if plan.text_keys else {}
+    origin = tuple(MetaColumn(kinds.get(part, part), name) for part, name in _ORIGIN.items())
     # Nothing is written; ids of the table's columns would be asked of the added ones, too.
     settings = tuple(each for each in plan.files.settings if each[0] != FIELD_IDS)
     files = replace(plan.files, settings=settings)
@@ -161,7 +163,7 @@ def preview_rows(route: ForeseenRoute, splits: Sequence[Split]) -> Preview:
     )
 
 
-def _place(row: PreviewRow | PreviewDirty) -> tuple[str, int, int]:
+def _place(row: PreviewRow | PreviewDirty) -> tuple[str, LogKey, int]:
     return row.topic, row.partition, row.offset
 
 

@@ -57,7 +57,7 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
             table.storage,
             table.layout,
             deep=deep,
-            origin=origin_columns({column.kind: column.column for column in table.config.meta}),
+            origin=origin_columns({column.part: column.column for column in table.config.meta}),
             columns=[rule.name for rule in config.partitions],
             choice=_file_choice(table),
         )

@@ -9,17 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from sluiceway.cli.typed_commands import JOB_FILE
-from sluiceway.config.choices import ReadColumns, problems_of, row_columns, unread_policies
-from sluiceway.config.compile import (
-    format_choice,
-    source_access,
-    unfit_partition,
-    why_no_files,
-    why_no_rows,
-)
-from sluiceway.config.subject_changes import where_written
+from sluiceway.config.choices import ReadColumns, problems_of, unread_policies
+from sluiceway.config.plain_routes import surely_fits
 from sluiceway.errors import JobFileError
-from sluiceway.formats.registry import open_decoder
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.sources.kafka.settings import wrong_properties
 from sluiceway.spec.columns import ColumnSpec
@@ -31,8 +23,6 @@ from sluiceway.spec.table import FROM_REGISTRY
 from sluiceway.spec.values import revealed
 from sluiceway.spec.written_columns import COLUMNS, written_columns, written_name
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.types.schema import Schema
-from sluiceway.worker.row_choices import payload_fields
 
 
 def load_checked_job(path: FilePath) -> LoadedJob:
@@ -77,7 +67,7 @@ def inspect_checked_job(content: bytes, path: FilePath) -> InspectedJob:
     known = {problem.mark for problem in read.problems}
     found = [problem for problem in _route_problems(read.job) if problem.mark not in known]
     if not found and not read.problems:
-        found.extend(_unfit_rows(read.job))
+        found.extend(_unfit_routes(read.job))
     return InspectedJob(read.job, (*read.problems, *found))
 
 
@@ -98,6 +88,8 @@ def _wrong_columns(data: Mapping[str, Any], positions: Positions) -> Iterator[Pr
         read = replace(_read_columns(tuple(column for _, column in told)), complete=False)
         written = [path for path, _ in told]
     for found in problems_of(read, where if isinstance(where, str) else None):
+        from sluiceway.config.subject_changes import where_written  # noqa: PLC0415 - seldom needed
+
         choice = where_written(found, written)
         text = f"expected {choice.expected}, got {positions.came(choice.path)}"
         yield Problem(positions.value(choice.path), text, choice.todo)
@@ -148,47 +140,12 @@ def _route_problems(job: LoadedJob) -> Iterator[Problem]:
             yield job.wrong_value(choice.path, choice.expected, choice.todo, route=number)
 
 
-def _unfit_rows(job: LoadedJob) -> Iterator[Problem]:
+def _unfit_routes(job: LoadedJob) -> Iterator[Problem]:
     for number, route in enumerate(job.spec.routes):
-        unread = _format_problem(job, number, route)
-        if unread is not None:
-            yield unread
-            continue
-        why = why_no_rows(route)
-        if why is not None:
-            part = unfit_partition(route)
-            if part is None:
-                at = job.positions[number].key(("table",))
-            else:
-                at = job.positions[number].value(("table", "partition_by", part))
-            yield Problem(at, f"expected columns that rows can be made of: {why}", "change them")
-            continue
-        why = why_no_files(route)
-        if why is not None:
-            at = job.positions[number].value(("table", "hive", "file_format"))
-            yield Problem(at, f"expected a format that holds the rows: {why}", "change one of them")
+        if not surely_fits(route):
+            from sluiceway.cli.row_checks import unfit_rows  # noqa: PLC0415 - loads Arrow
 
-
-def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> Problem | None:
-    """What the format itself says of its options and the declared columns."""
-    columns = row_columns(route)
-    if columns is None:
-        # What the columns are is known only once the table is open.
-        return None
-    positions = job.positions[number]
-    try:
-        choice = format_choice(route)
-    except JobFileError as error:
-        # Only a descriptor set is read from a file of its own.
-        place = ("format", "protobuf", "descriptor_set")
-        text = f"{error.message}, got {positions.came(place)}"
-        return Problem(positions.value(place), text, error.hint or "correct it")
-    try:
-        open_decoder(choice, Schema(payload_fields(columns)))
-    except ValueError as error:
-        at = positions.value(("format", choice.name))
-        return Problem(at, f"expected a format that reads the columns: {error}", "correct it")
-    return None
+            yield from unfit_rows(job, number, route)
 
 
 def _refused_by_plugin(
@@ -197,6 +154,8 @@ def _refused_by_plugin(
     if name not in plugin_names(PluginGroup.SOURCES):
         # A connection of another kind; that is told where it is named.
         return
+    from sluiceway.config.compile import source_access  # noqa: PLC0415 - seldom needed
+
     try:
         source_access(route)
     except JobFileError as error:

@@ -85,16 +85,7 @@ def submit(wanted: Wanted) -> Application:
             f"the master {wanted.master} does not run Python drivers on the cluster",
             hint="take `--deploy client`: a supervisor keeps the driver running on this machine",
         )
-    if wanted.master.startswith(STANDALONE):
-        # Spark would try for minutes, and its driver would count as running.
-        try:
-            reachable_master(wanted.master)
-        except OSError as error:
-            raise SubmissionError(
-                f"the master takes no connection: {error.strerror or error}",
-                where=wanted.master,
-                hint="start it, or correct run.master; `sluiceway doctor JOB` looks at the rest",
-            ) from error
+    _check_master(wanted.master)
     folder.make()
     environment = _environment(wanted)
     application = Application(
@@ -110,11 +101,6 @@ def submit(wanted: Wanted) -> Application:
     if wanted.deploy == "client":
         return begin_supervised(
             folder, application, write_spark_conf(folder.spark_conf, environment)
-        )
-    if not application.hadoop_conf:
-        raise WrongUsageError(
-            "HADOOP_CONF_DIR is not set, so YARN is not known",
-            hint="set it to the folder of yarn-site.xml and core-site.xml",
         )
     parcel = collect(wanted.job_file, os.environ)
     settings = {key: revealed(value) for key, value in wanted.spark_conf.items()}
@@ -173,6 +159,29 @@ def read_log(folder: ApplicationFolder, application: Application) -> str:
         return folder.log.read_text(errors="replace")
     except OSError as error:
         raise SubmissionError(f"the log cannot be read: {error}", where=str(folder.log)) from error
+
+
+def _check_master(master: str) -> None:
+    """Refuse what Spark would try for minutes, while its driver counted as running.
+
+    Raises:
+        WrongUsageError: Nothing tells where YARN is.
+        SubmissionError: The master takes no connection.
+    """
+    if master == "yarn" and not os.environ.get("HADOOP_CONF_DIR"):
+        raise WrongUsageError(
+            "HADOOP_CONF_DIR is not set, so YARN is not known",
+            hint="set it to the folder of yarn-site.xml and core-site.xml",
+        )
+    if master.startswith(STANDALONE):
+        try:
+            reachable_master(master)
+        except OSError as error:
+            raise SubmissionError(
+                f"the master takes no connection: {error.strerror or error}",
+                where=master,
+                hint="start it, or correct run.master; `sluiceway doctor JOB` looks at the rest",
+            ) from error
 
 
 def _environment(wanted: Wanted) -> str:

@@ -1,23 +1,16 @@
 """From the job file's columns and `where` to what a worker makes rows by; every one checked."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, fields
-from functools import partial
 
 from sluiceway.errors import JobFileError
-from sluiceway.expressions.evaluate import compile_condition, compile_expression
-from sluiceway.expressions.expression_error import ExpressionError
-from sluiceway.expressions.syntax import parse_expression
-from sluiceway.expressions.tree import Column, Node, children
 from sluiceway.spec.columns import ColumnSpec
 from sluiceway.spec.models import RouteSpec
 from sluiceway.types.hive_types import format_hive_type, parse_hive_type
-from sluiceway.types.policy import Policy
-from sluiceway.types.policy_check import policy_problems
-from sluiceway.types.schema import Field, FloatType, Schema
-from sluiceway.worker.plan import RowChoices, RowColumn
-from sluiceway.worker.row_choices import payload_fields, read_plain_value
+from sluiceway.types.policy import NO_POLICY, Policy
+from sluiceway.types.schema import Field, Schema
+from sluiceway.worker.row_rules import RowChoices, RowColumn, payload_fields
 
 # What says where a column's values come from, and what goes with it.
 _ORIGINS = ("path", "constant", "expression")
@@ -114,7 +107,9 @@ def problems_of(read: ReadColumns | None, where: str | None) -> Iterator[ChoiceP
     if read is None:
         # What the columns are is known only once the table is open.
         if where is not None:
-            yield from _told(("where",), "a condition", partial(parse_expression, where))
+            from sluiceway.config.text_checks import syntax_problem  # noqa: PLC0415 - loads Arrow
+
+            yield from _told(("where",), "a condition", syntax_problem(where))
         return
     sound: dict[int, RowColumn] = {}
     unread = set(read.unread)
@@ -137,9 +132,10 @@ def problems_of(read: ReadColumns | None, where: str | None) -> Iterator[ChoiceP
             ("table", "columns"), "a column of the payload", "declare one without constant"
         )
     if where is not None and (sound or unread or not read.complete):
+        from sluiceway.config.text_checks import condition_problem  # noqa: PLC0415 - loads Arrow
+
         whole = Schema(tuple(column.field for column in sound.values()))
-        check = partial(compile_condition, where, whole)
-        yield from _told(("where",), "a condition", partial(_check_text, where, known, check))
+        yield from _told(("where",), "a condition", condition_problem(where, whole, known))
 
 
 def _readable(column: ColumnSpec) -> RowColumn | None:
@@ -147,24 +143,6 @@ def _readable(column: ColumnSpec) -> RowColumn | None:
         return _row_column(column)
     except (JobFileError, ValueError):
         return None
-
-
-def _check_text(text: str, unread: Set[str] | None, check: Callable[[], object]) -> None:
-    """Check an expression, its types only where it needs none of the columns that are unread."""
-    tree = parse_expression(text)
-    if unread is not None and not _names(tree) & unread:
-        check()
-
-
-def _names(root: Node) -> set[str]:
-    """Columns that an expression refers to, in lower case."""
-    waiting, names = [root], set[str]()
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Column):
-            names.add(node.path[0].lower())
-        waiting.extend(children(node))
-    return names
 
 
 def _clashes(index: int, column: ColumnSpec) -> Iterator[ChoiceProblem]:
@@ -189,30 +167,40 @@ def _column_problems(
 ) -> Iterator[ChoiceProblem]:
     if wanted is None:
         return
+    if column.field.policy != NO_POLICY or column.field.time_unit:
+        from sluiceway.types.policy_check import policy_problems  # noqa: PLC0415 - seldom needed
+
+        for found in policy_problems(column.field):
+            yield ChoiceProblem(("table", "columns", index, found.key), found.expected, found.todo)
+    texts = (wanted.constant, wanted.default, column.expression)
+    if any(text is not None for text in texts):
+        yield from _text_problems(index, column, wanted, payload, unread)
+
+
+def _text_problems(
+    index: int, column: RowColumn, wanted: ColumnSpec, payload: Schema, unread: Set[str] | None
+) -> Iterator[ChoiceProblem]:
+    from sluiceway.config.text_checks import (  # noqa: PLC0415 - loads Arrow
+        expression_problem,
+        value_problem,
+    )
+
     kind = format_hive_type(column.field.type)
-    for found in policy_problems(column.field):
-        yield ChoiceProblem(("table", "columns", index, found.key), found.expected, found.todo)
     for name, value in (("constant", wanted.constant), ("default", wanted.default)):
         if value is not None:
-            check = partial(_check_value, column.field, value)
-            yield from _told(("table", "columns", index, name), f"a value of type {kind}", check)
+            path = ("table", "columns", index, name)
+            yield from _told(path, f"a value of type {kind}", value_problem(column.field, value))
     if column.expression is not None:
-        text = column.expression
-        typed = partial(compile_expression, text, payload, column.field.type)
         yield from _told(
             ("table", "columns", index, "expression"),
             f"an expression of type {kind} over columns of the payload",
-            partial(_check_text, text, unread, typed),
+            expression_problem(column.expression, column.field.type, payload, unread),
         )
 
 
-def _told(
-    path: tuple[str | int, ...], expected: str, check: Callable[[], object]
-) -> Iterator[ChoiceProblem]:
-    try:
-        check()
-    except (ExpressionError, ValueError) as error:
-        yield ChoiceProblem(path, expected, f"correct it: {error}")
+def _told(path: tuple[str | int, ...], expected: str, why: str | None) -> Iterator[ChoiceProblem]:
+    if why is not None:
+        yield ChoiceProblem(path, expected, f"correct it: {why}")
 
 
 def _row_column(column: ColumnSpec) -> RowColumn:
@@ -239,10 +227,3 @@ def _row_column(column: ColumnSpec) -> RowColumn:
 
 def _policy(column: ColumnSpec) -> Policy:
     return Policy(**{name: getattr(column, name) for name in _POLICY})
-
-
-def _check_value(field: Field, value: object) -> None:
-    if isinstance(value, float) and not isinstance(field.type, FloatType):
-        # The reader of the job file has it as a float; the digits that were written are gone.
-        raise ValueError("put the number into quotes, so that it stays exact")  # noqa: TRY004
-    read_plain_value(field, json.dumps(value))

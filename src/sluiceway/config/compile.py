@@ -20,7 +20,7 @@ from sluiceway.config.schema_formats import (
 )
 from sluiceway.config.stores import route_stores
 from sluiceway.errors import JobFileError
-from sluiceway.eventtime.partition_values import TimeKind
+from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.observe.figures import FigureLimits
 from sluiceway.partitioners.registry import PartitionerChoice
@@ -54,10 +54,8 @@ from sluiceway.worker.plan import (
     FileRules,
     MetaColumn,
     PartitionRule,
-    RowColumn,
 )
-from sluiceway.worker.row_check import row_problem
-from sluiceway.worker.row_choices import payload_fields
+from sluiceway.worker.row_rules import RowColumn, payload_fields
 from sluiceway.worker.task_memory import DEFAULT_BYTES, deal
 
 
@@ -130,7 +128,7 @@ def compile_route(spec: RouteSpec) -> RouteConfig:
         max_unpublished=spec.run.max_unpublished,
         dirty=dirty_limits(spec.dirty),
         dirty_topic=dirty_topic(spec),
-        dirty_table=dirty_table(spec, text_keys=text_keys),
+        dirty_table=dirty_table(spec),
         dirty_keep_ms=spec.dirty.retention_ms,
         evolution=Evolution(spec.table.evolution),
         retention=_retention_rule(spec),
@@ -191,6 +189,8 @@ def _row_problem(spec: RouteSpec, rules: tuple[PartitionRule, ...]) -> str | Non
     columns = row_columns(spec)
     if columns is None:
         return None
+    from sluiceway.worker.row_check import row_problem  # noqa: PLC0415 - loads Arrow
+
     return row_problem(
         Schema(payload_fields(columns)),
         _event_time_rule(spec),

@@ -14,6 +14,7 @@ from sluiceway.observe.figures import PLAIN_LIMITS, FigureLimits
 from sluiceway.sinks.registry import CatalogAccess
 from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.sources.registry import SourceAccess
+from sluiceway.sources.side_topics import SideTopic
 from sluiceway.spec.event_time import late_table_name
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.routes import default_route_name
@@ -25,7 +26,6 @@ from sluiceway.types.evolution import Evolution
 from sluiceway.types.schema import Schema
 from sluiceway.worker.plan import (
     IN_TIME_ALWAYS,
-    NO_CHOICES,
     PLAIN_FILES,
     EventTimeRule,
     FileRules,
@@ -33,8 +33,8 @@ from sluiceway.worker.plan import (
     LateRule,
     MetaColumn,
     PartitionRule,
-    RowChoices,
 )
+from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class RouteConfig:
         max_rate_per_s: Records that the route may read a second; None sets no bound.
         max_unpublished: Records that it may have committed and not published.
         dirty: How many dirty rows it takes before it halts.
-        dirty_topic: Of the source's cluster, fed with dirty rows; None feeds none.
+        dirty_topic: Fed with dirty rows; None feeds none.
         dirty_table: `database.table`, of the table's metastore, fed likewise.
         dirty_keep_ms: How long dirty rows are kept; None for ever.
         evolution: What it does when columns change.
@@ -94,7 +94,7 @@ class RouteConfig:
     max_rate_per_s: int | None = None
     max_unpublished: int = 100
     dirty: DirtyLimits = NO_LIMITS
-    dirty_topic: str | None = None
+    dirty_topic: SideTopic | None = None
     dirty_table: str | None = None
     dirty_keep_ms: int | None = None
     evolution: Evolution = Evolution.FAIL

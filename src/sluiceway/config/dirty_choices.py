@@ -3,40 +3,32 @@
 from dataclasses import replace
 
 from sluiceway.config.dirty_limits import DirtyLimits
+from sluiceway.config.side_topic_choice import side_topic
 from sluiceway.errors import JobFileError
+from sluiceway.sources.side_topics import SideTopic
 from sluiceway.spec.dirty import DirtySpec
 from sluiceway.spec.models import RouteSpec
 
 _STORE = "dirty.store"
 
 
-def dirty_topic(spec: RouteSpec) -> str | None:
+def dirty_topic(spec: RouteSpec) -> SideTopic | None:
     """The topic that is fed with dirty rows; None feeds none.
 
     Raises:
-        JobFileError: The source is no Kafka cluster.
+        JobFileError: The spec was not made by the loader, and names no Kafka connection.
     """
     store = spec.dirty.store
     if store is None or store.topic is None:
         return None
-    if spec.source_connection.kafka is None:
-        raise JobFileError(
-            "dirty rows go to a topic of the source's own cluster, and the source is not Kafka",
-            where=_STORE,
-            hint="write `store: beside`",
-        )
-    return store.topic
+    return side_topic(spec, _STORE, store.topic, store.connection)
 
 
-def dirty_table(spec: RouteSpec, *, text_keys: bool) -> str | None:
+def dirty_table(spec: RouteSpec) -> str | None:
     """The table that is fed with dirty rows; None feeds none.
 
-    Args:
-        spec: The route.
-        text_keys: Whether keys of its source partitions are texts.
-
     Raises:
-        JobFileError: The catalog is no metastore, or the source numbers no partitions.
+        JobFileError: The catalog is no metastore.
     """
     store = spec.dirty.store
     if store is None or store.table is None:
@@ -44,13 +36,6 @@ def dirty_table(spec: RouteSpec, *, text_keys: bool) -> str | None:
     if not spec.table_connection.catalog:
         raise JobFileError(
             "dirty rows go to a table of the route's own metastore, and its catalog is a plug-in",
-            where=_STORE,
-            hint="write `store: beside`",
-        )
-    if text_keys:
-        raise JobFileError(
-            "a table of dirty rows keeps numbers of source partitions, and those of this source "
-            "are texts",
             where=_STORE,
             hint="write `store: beside`",
         )

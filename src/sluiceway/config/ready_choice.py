@@ -1,18 +1,18 @@
 """From the block `ready` of a job file to the values that a driver works with. No I/O."""
 
 from sluiceway.config.http_receiver import http_receiver
-from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
+from sluiceway.config.ready_rule import CountsRule, ReadyRule
+from sluiceway.config.side_topic_choice import side_topic
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
+from sluiceway.sources.side_topics import SideTopic
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.ready import (
     CountsSpec,
     ReadyTopicSpec,
     leading_times,
 )
-from sluiceway.spec.values import revealed
 
 
 def ready_rule(spec: RouteSpec) -> ReadyRule | None:
@@ -63,14 +63,5 @@ def _counts(spec: RouteSpec, counts: CountsSpec) -> CountsRule:
     return CountsRule(topic, decide)
 
 
-def _topic(spec: RouteSpec, key: str, topic: ReadyTopicSpec | CountsSpec) -> TopicRule:
-    name = topic.connection or spec.source.connection
-    connection = spec.connections.get(name)
-    kafka = None if connection is None else connection.kafka
-    if kafka is None:
-        raise JobFileError(
-            f"ready.{key}: the source is no Kafka cluster", hint="name a Kafka `connection` there"
-        )
-    options = {**kafka.properties, BOOTSTRAP_SERVERS: kafka.bootstrap_servers}
-    found = tuple(sorted((key, revealed(value)) for key, value in options.items()))
-    return TopicRule(found, topic.topic)
+def _topic(spec: RouteSpec, key: str, topic: ReadyTopicSpec | CountsSpec) -> SideTopic:
+    return side_topic(spec, f"ready.{key}", topic.topic, topic.connection)

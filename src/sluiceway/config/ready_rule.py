@@ -6,19 +6,7 @@ from sluiceway.config.http_receiver import HttpReceiver
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRule:
-    """A Kafka topic: who is told, or who has counted.
-
-    Attributes:
-        options: Of the connection, as the client takes them.
-        topic: Where the messages are.
-    """
-
-    options: tuple[tuple[str, str], ...]
-    topic: str
+from sluiceway.sources.side_topics import SideTopic
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +18,7 @@ class CountsRule:
         decide: Which prefixes need one.
     """
 
-    topic: TopicRule
+    topic: SideTopic
     decide: CountRule
 
 
@@ -60,7 +48,7 @@ class ReadyRule:
     success_file: bool = False
     table_property: bool = True
     webhook: HttpReceiver | None = None
-    topic: TopicRule | None = None
+    topic: SideTopic | None = None
     reopen_every_s: float = 3600.0
     counts: CountsRule | None = None
 

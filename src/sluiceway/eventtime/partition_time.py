@@ -3,13 +3,12 @@
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-_TEXTS = pa.dictionary(pa.int32(), pa.string())
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIELDS: dict[str, Callable[[datetime], str]] = {
     "yyyy": lambda wall: f"{wall.year:04d}",
@@ -47,7 +46,12 @@ class TimePattern:
         self._zone = ZoneInfo(timezone)
         self._step_us = _MINUTE_US if "mm" in pieces else _QUARTER_US
 
-    def format(self, micros: pa.Array) -> pa.DictionaryArray:
+    @property
+    def step_us(self) -> int:
+        """Times of one step, counted from 1970, have one text, but where the zone changes."""
+        return self._step_us
+
+    def format(self, micros: "pa.Array") -> "pa.DictionaryArray":
         """Partition values of a batch.
 
         Args:
@@ -57,18 +61,10 @@ class TimePattern:
             dictionary<int32, string>; equal values may have several codes. Null where the local
             time lies outside of the years 1 to 9999.
         """
-        steps = _floor_divide(micros, self._step_us).dictionary_encode()
-        firsts = [step * self._step_us for step in steps.dictionary.to_pylist()]
-        texts = [self.format_one(first) for first in firsts]
-        odd = [
-            code
-            for code, first in enumerate(firsts)
-            if self.format_one(first + self._step_us - 1) != texts[code]
-        ]
-        codes = steps.indices
-        if odd:
-            codes, texts = self._split(micros, codes, odd, texts)
-        return pa.DictionaryArray.from_arrays(codes, pa.array(texts, pa.string())).cast(_TEXTS)
+        # Who reads a job file only loads no Arrow.
+        from sluiceway.eventtime.partition_texts import partition_texts  # noqa: PLC0415
+
+        return partition_texts(micros, self.step_us, self.format_one)
 
     def format_one(self, micros: int) -> str | None:
         """Partition value of one time; None when the zone shifts it out of the calendar."""
@@ -79,20 +75,3 @@ class TimePattern:
         return "".join(
             _FIELDS[piece](wall) if piece in _FIELDS else piece for piece in self._pieces
         )
-
-    def _split(
-        self, micros: pa.Array, codes: pa.Array, odd: list[int], texts: list[str | None]
-    ) -> tuple[pa.Array, list[str | None]]:
-        """Give each time in an odd step a code of its own."""
-        numbers = codes.to_numpy().copy()
-        rows = np.flatnonzero(np.isin(numbers, odd))
-        numbers[rows] = np.arange(len(texts), len(texts) + len(rows))
-        added = [self.format_one(micros[row].as_py()) for row in rows.tolist()]
-        return pa.array(numbers), [*texts, *added]
-
-
-def _floor_divide(micros: pa.Array, step: int) -> pa.Array:
-    """Divide towards the past, so that times before the epoch stay in their own step."""
-    whole = pc.divide(micros, step)
-    below = pc.less(micros, pc.multiply(whole, step))
-    return pc.subtract(whole, below.cast(pa.int64()))

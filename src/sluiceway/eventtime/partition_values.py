@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeGuard
 
 import numpy as np
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from sluiceway.eventtime.lake_transforms import LakeTransform
 from sluiceway.eventtime.partition_time import TimePattern
+from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.partitioners.contract import PartitionTexts
 from sluiceway.partitioners.registry import CheckedPartitioner
 from sluiceway.types.dirty import MESSAGE_LIMIT_CHARS, DirtyReason, DirtyRow
@@ -40,14 +40,6 @@ class PartitionAssignment:
     values: list[Values]
     codes: np.ndarray[tuple[int], np.dtype[np.int32]]
     dirty: tuple[DirtyRow, ...]
-
-
-class TimeKind(StrEnum):
-    """Times of a row that partition columns may be made of."""
-
-    EVENT = "event"
-    RECORD = "record"
-    PROCESSING = "processing"
 
 
 @dataclass(frozen=True, slots=True)

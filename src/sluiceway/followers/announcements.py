@@ -121,16 +121,41 @@ class Teller(Follower):
         self._path = ledger_log.layout.told(receiver.name)
         self._waiting: list[int] = []
         self._through = 0
-        self._effects_through = 0
+        self._first = 0
         self._fence: FenceRecord | None = None
         self._lock = threading.Lock()
-        self._known = False
+
+    def find_first(self, fold: Fold) -> None:
+        """Find, and keep for the next driver, the first slot that the receiver is told of.
+
+        Called by the route's own thread at START, before this driver puts anything behind its
+        fence: what is announced from then on is told, whatever happens to this process. The
+        ledger's `effects_through` rises with each record, so a later look would pass over some.
+
+        Args:
+            fold: As START has found it.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+            FencedError: Another driver has taken over.
+        """
+        storage = self._ledger_log.storage
+        raw = storage.read(self._path)
+        try:
+            told = None if raw is None else decode(raw, _Told)
+        except StrictJsonError:
+            told = None
+        if told is None:
+            told = _Told(fold.effects_through)
+            self._ledger_log.check_held()
+            storage.overwrite(self._path, encode(told))
+        self._first = told.through
 
     def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
         """See `Follower.note`: which announcements there are to tell of."""
         if anew:
             self._fence = fold.first_fence
-            self._effects_through = fold.effects_through
+            since = max(since, self._first)
         slots = [each.ready_seq for each in fold.closed.values() if each.version]
         with self._lock:
             for slot in slots:
@@ -160,10 +185,6 @@ class Teller(Follower):
         waiting = self.waiting
         return f"{waiting} announcements wait" if waiting else ""
 
-    def rest_s(self) -> float | None:
-        """See `Follower.rest_s`: where the receiver was left is looked for at once."""
-        return None if self._known else 0.0
-
     def follow(self, view: LogView) -> int:
         """See `Follower.follow`: one announcement after the other.
 
@@ -172,8 +193,6 @@ class Teller(Follower):
         """
         until = time.monotonic() + PIECE_S
         try:
-            if not self._known:
-                self._go_on()
             while (slot := self.first_waiting) is not None and slot < view.through:
                 self._tell(slot)
                 if view.over() or time.monotonic() >= until:
@@ -188,22 +207,6 @@ class Teller(Follower):
     def close(self) -> None:
         """See `Follower.close`; what was not told is told by the next driver."""
         self._receiver.close()
-
-    def _go_on(self) -> None:
-        """Forget what it was told of."""
-        storage, through = self._ledger_log.storage, self._effects_through
-        raw = storage.read(self._path)
-        try:
-            through = through if raw is None else decode(raw, _Told).through
-        except StrictJsonError:
-            raw = None
-        if raw is None:
-            self._ledger_log.check_held()
-            # What is announced from now on is told, whatever happens to this process.
-            storage.overwrite(self._path, encode(_Told(through)))
-        with self._lock:
-            self._waiting = [slot for slot in self._waiting if slot >= through]
-        self._known = True
 
     def _tell(self, slot: int) -> None:
         announcement = self._read(slot)

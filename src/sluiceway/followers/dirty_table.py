@@ -41,6 +41,19 @@ DIRTY_COLUMNS: Final = (
 )
 """Of dirty files, as Hive names their types."""
 
+
+def dirty_columns(*, text_keys: bool) -> tuple[TypedColumn, ...]:
+    """Of a table of dirty rows.
+
+    Args:
+        text_keys: Whether keys of the source's partitions are texts; else they are numbers.
+    """
+    if not text_keys:
+        return DIRTY_COLUMNS
+    texts = TypedColumn("partition", "string")
+    return tuple(texts if of.name == texts.name else of for of in DIRTY_COLUMNS)
+
+
 _OWN_FOLDER: Final = "_sluiceway_dirty"
 _NO_TIME_DAY: Final = "1970-01-01"
 

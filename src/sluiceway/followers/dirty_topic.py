@@ -1,35 +1,22 @@
-"""Dirty rows in a Kafka topic: rows and the place behind them in one transaction."""
+"""Dirty rows in a topic: rows and the place behind them in one transaction."""
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Final
 
 from sluiceway.errors import LedgerCorruptError
 from sluiceway.followers.dirty_feed import DirtyPlace, DirtyStore
 from sluiceway.ledger.dirty_files import CommittedDirty
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.observe.log import Log
-from sluiceway.sources.kafka.row_feed import FeedPlace, FeedRow, RowsTooLargeError
+from sluiceway.sources.side_topics import FeedPlace, FeedRow, RowFeed, RowsTooLargeError
 from sluiceway.storage.contract import Storage
 from sluiceway.worker.dirty_reader import read_dirty_rows
 
 _TEXT: Final = re.compile(r"(?P<file>[^/]*)/(?P<row>0|[1-9][0-9]{0,18})")
 _FIELDS: Final = ("topic", "partition", "offset", "stage", "reason", "path", "message")
 _OWN_HEADERS: Final = len(_FIELDS) + 2
-
-
-class RowFeed(Protocol):
-    """Where rows and the place behind them go; see `KafkaRowFeed`."""
-
-    def open(self) -> FeedPlace | None:
-        """Fence all before; how far they came."""
-
-    def send(self, rows: Sequence[FeedRow], place: FeedPlace) -> None:
-        """Both or neither."""
-
-    def close(self) -> None:
-        """Safe to repeat."""
 
 
 class DirtyTopic(DirtyStore):

@@ -6,7 +6,7 @@ Source: https://openlineage.io/docs/spec/naming and the facets' JSON schemas.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,7 +14,9 @@ from importlib.metadata import version
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
+from sluiceway.followers.lineage_columns import NO_ORIGINS, ColumnOrigins, Origin
 from sluiceway.sinks.contract import TableIdentity, TableState
+from sluiceway.sources.registry import SourceAccess, first_server
 from sluiceway.storage.locations import normalise_location
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.strict_json import BigInt
@@ -29,6 +31,7 @@ _FACETS = {
     "processing_engine": "1-1-1/ProcessingEngineRunFacet",
     "schema": "1-2-0/SchemaDatasetFacet",
     "symlinks": "1-0-1/SymlinksDatasetFacet",
+    "columnLineage": "1-2-0/ColumnLineageDatasetFacet",
     "inputStatistics": "1-0-0/InputStatisticsInputDatasetFacet",
     "outputStatistics": "1-0-2/OutputStatisticsOutputDatasetFacet",
 }
@@ -39,6 +42,8 @@ _JOB_TYPE = {
     "emissionPattern": {"eventTrigger": "PERIODIC", "eventContentMode": "ACCUMULATIVE"},
 }
 _S3 = ("s3", "s3a", "s3n")
+_MOST_INPUT_FIELDS = 5000
+"""Of one event. A route of many topics and columns would have more; then it tells none."""
 
 
 class RunState(StrEnum):
@@ -87,6 +92,7 @@ class LineageRoute:
         source: Namespace of its topics.
         topics: Those that it reads, as known when its driver has begun.
         table: That it fills.
+        origins: What its columns are made of.
     """
 
     namespace: str
@@ -95,18 +101,12 @@ class LineageRoute:
     source: str
     topics: tuple[str, ...]
     table: TableState
+    origins: ColumnOrigins = NO_ORIGINS
 
 
-def source_namespace(kind: str, options: Mapping[str, str]) -> str:
-    """Namespace of a source's topics: `kafka://host:port` of the first server.
-
-    Args:
-        kind: Of the connection: `kafka`, `rocketmq`, or a plug-in's name.
-        options: Of the source, as the job file compiles to them.
-    """
-    key = {"kafka": "bootstrap.servers", "rocketmq": "name_servers"}.get(kind)
-    first = options.get(key, "").split(",")[0].strip() if key else ""
-    return f"{kind}://{first}"
+def source_namespace(access: SourceAccess) -> str:
+    """Namespace of a source's topics: kind of the connection, `://`, and its first server."""
+    return f"{access.kind}://{first_server(access)}"
 
 
 def table_name(location: str) -> tuple[str, str]:
@@ -145,6 +145,7 @@ def run_event(route: LineageRoute, state: RunState, term: int, at_ms: int, total
         at_ms: When it happened, milliseconds since 1970.
         totals: What the run has committed up to it.
     """
+    topics = sorted({*route.topics, *totals.read})
     event = {
         "eventType": state.value,
         "eventTime": _time(at_ms),
@@ -161,11 +162,8 @@ def run_event(route: LineageRoute, state: RunState, term: int, at_ms: int, total
             "name": route.job,
             "facets": _facet("jobType", _JOB_TYPE),
         },
-        "inputs": [
-            _input(route.source, topic, totals.read.get(topic, 0))
-            for topic in sorted({*route.topics, *totals.read})
-        ],
-        "outputs": [_output(route.table, totals)],
+        "inputs": [_input(route.source, topic, totals.read.get(topic, 0)) for topic in topics],
+        "outputs": [_output(route, topics, totals)],
     }
     return json.dumps(event, sort_keys=True, separators=(",", ":")).encode()
 
@@ -178,8 +176,8 @@ def _input(source: str, topic: str, rows: int) -> dict[str, Any]:
     }
 
 
-def _output(table: TableState, totals: Totals) -> dict[str, Any]:
-    identity = table.identity
+def _output(route: LineageRoute, topics: Sequence[str], totals: Totals) -> dict[str, Any]:
+    table, identity = route.table, route.table.identity
     namespace, name = table_name(identity.location)
     known = {"namespace": catalog_namespace(identity), "name": str(identity), "type": "TABLE"}
     return {
@@ -188,6 +186,7 @@ def _output(table: TableState, totals: Totals) -> dict[str, Any]:
         "facets": {
             **_facet("schema", {"fields": _fields(table)}),
             **_facet("symlinks", {"identifiers": [known]}),
+            **_column_lineage(route, topics),
         },
         "outputFacets": _facet(
             "outputStatistics",
@@ -208,6 +207,40 @@ def _fields(table: TableState) -> list[dict[str, str]]:
     # A lake table's partition fields are made from columns; they are none.
     folders = () if table.identity.uuid else table.partition_columns
     return fields + [{"name": name} for name in folders]
+
+
+def _column_lineage(route: LineageRoute, topics: Sequence[str]) -> dict[str, Any]:
+    """The facet of columns; none where no field is known, or where there are too many."""
+    origins = {name: each for name, each in route.origins.columns.items() if each.fields}
+    filtered = route.origins.filtered
+    fields = sum(len(each.fields) for each in (*origins.values(), filtered))
+    if not origins or fields * len(topics) > _MOST_INPUT_FIELDS:
+        return {}
+    named = {
+        name: {"inputFields": _input_fields(route.source, topics, each, "DIRECT")}
+        for name, each in origins.items()
+    }
+    facet: dict[str, Any] = {"fields": named}
+    if filtered.fields:
+        facet["dataset"] = _input_fields(route.source, topics, filtered, "INDIRECT")
+    return _facet("columnLineage", facet)
+
+
+def _input_fields(
+    source: str, topics: Sequence[str], origin: Origin, kind: str
+) -> list[dict[str, Any]]:
+    made: dict[str, Any] = {"type": kind, "subtype": "IDENTITY"}
+    if kind == "INDIRECT":
+        made["subtype"] = "FILTER"
+    elif origin.made_by:
+        made["subtype"] = "TRANSFORMATION"
+    if origin.made_by:
+        made["description"] = origin.made_by
+    return [
+        {"namespace": source, "name": topic, "field": field, "transformations": [made]}
+        for topic in topics
+        for field in origin.fields
+    ]
 
 
 def _facet(name: str, values: Mapping[str, Any]) -> dict[str, Any]:

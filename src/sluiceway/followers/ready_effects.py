@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from sluiceway.config.ready_rule import ReadyRule
 from sluiceway.followers.announcement_receivers import tellers_of
 from sluiceway.followers.announcements import Teller
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.sinks.contract import DesiredPartition, TableSink
 from sluiceway.storage.contract import Storage
@@ -37,6 +38,19 @@ class ReadyEffects:
         self._complete_us: int | None = None
         self._said_us: int | None = None
         self._lock = threading.Lock()
+
+    def find_first(self, fold: Fold) -> None:
+        """Find where those who are told of announcements go on. Called once, at START.
+
+        Args:
+            fold: As START has found it.
+
+        Raises:
+            StorageUnavailableError: The store failed.
+            FencedError: Another driver has taken over.
+        """
+        for each in self.tellers:
+            each.find_first(fold)
 
     def want_complete(self, until_us: int | None) -> None:
         """All hours that end at this time or before are announced. Returns at once."""

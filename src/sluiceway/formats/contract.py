@@ -3,10 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from sluiceway.types.dirty import DirtyReason, DirtyRow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["Decoded", "DirtyReason", "DirtyRow", "RowDecoder"]
 
@@ -29,12 +31,12 @@ class Decoded:
             changes of keyed rows only.
     """
 
-    rows: pa.RecordBatch
-    indices: pa.Array
+    rows: "pa.RecordBatch"
+    indices: "pa.Array"
     dirty: tuple[DirtyRow, ...]
     skipped: int
     notes: Mapping[str, int] = field(default_factory=dict)
-    kinds: pa.Array | None = None
+    kinds: "pa.Array | None" = None
     begins: tuple[int, ...] = ()
 
 
@@ -50,7 +52,7 @@ class RowDecoder(ABC):
 
     @property
     @abstractmethod
-    def arrow_schema(self) -> pa.Schema:
+    def arrow_schema(self) -> "pa.Schema":
         """Columns of `Decoded.rows`, in the order of the schema it was made for."""
 
     @abstractmethod

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.schedule.runner import Bundle, TaskRunner
 from sluiceway.worker.plan import TaskResult
@@ -52,6 +53,10 @@ class CountedRunner(TaskRunner):
     def rewrites(self) -> RewriteTasks | None:
         """See `TaskRunner`."""
         return self._runner.rewrites()
+
+    def replays(self) -> ReplayTasks | None:
+        """See `TaskRunner`."""
+        return self._runner.replays()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float

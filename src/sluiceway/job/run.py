@@ -151,7 +151,7 @@ def _tell_engine(log: Log) -> None:
     if native_module() is None and os.environ.get(SWITCH) != "0":
         log.info(
             "native_module_absent",
-            price="JSON from Kafka takes about three times the CPU a record",
+            price="reading JSON takes about three times the CPU a record",
             hint="install sluiceway-native, or `make native` in a checkout with Rust",
         )
 
@@ -212,9 +212,9 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
         source, sink = sources[config.source], open_sink(config)
         replaces = job.takeover.get(config.route)
         told = reports[config.source]
-        parts = RouteParts(
-            source, told, sink, log, observe_and_reach, progress, replaces, runner.rewrites()
-        )
+        eyes_of_route = (log, observe_and_reach, progress)
+        on_executors = (runner.rewrites(), runner.replays())
+        parts = RouteParts(source, told, sink, *eyes_of_route, replaces, *on_executors)
         return RouteSession(config, parts)
 
     try:

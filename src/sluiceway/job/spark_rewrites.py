@@ -21,10 +21,12 @@ from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan
 POOL = "spark.scheduler.pool"
 """Spark's name of the pool that a thread's jobs belong to."""
 
+UPKEEP = "upkeep"
+"""The pool of work of low priority."""
+
 MOST_AT_ONCE = 2
 """Groups of partitions that all routes of a driver together have rewritten at the same time."""
 
-_UPKEEP = "upkeep"
 _WAIT_S = 0.1
 _CANCEL_S = 10.0
 _LEAST_S = 600.0
@@ -50,12 +52,7 @@ class SparkRewrites:
 
     def usable(self) -> bool:
         """See `RewriteTasks.usable`."""
-        try:
-            ids: str = self._session.sparkContext._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
-        except (Py4JError, OSError):
-            # The loop is told too, and ends.
-            return False
-        executors = len(ids.split(","))
+        executors = executors_up(self._session)
         self._spare.seen(executors)
         return executors > 1
 
@@ -125,7 +122,7 @@ class SparkRewrites:
     ) -> list[RewriteAnswer]:
         context, tasks = self._session.sparkContext, len(shares)
         context.setJobGroup(group, f"{group}: {len(plans)} partitions", interruptOnCancel=True)
-        context.setLocalProperty(POOL, _UPKEEP)
+        context.setLocalProperty(POOL, UPKEEP)
         work = packed_items([[(number, plans[number]) for number in share] for share in shares])
         numbers = self._session.range(0, tasks, 1, numPartitions=tasks)
         rows = numbers.mapInArrow(partial(run_rewrites, work), ANSWER_SCHEMA).collect()
@@ -147,6 +144,16 @@ _HINT = "see Spark's log for why the task died; nothing was changed"
 
 class _JobFailedError(Exception):
     """A Spark job of rewriting has failed."""
+
+
+def executors_up(session: SparkSession) -> int:
+    """How many executors the application has now; 0 also when Spark is gone."""
+    try:
+        ids: str = session.sparkContext._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
+    except (Py4JError, OSError):
+        # The loop is told too, and ends.
+        return 0
+    return len(ids.split(",")) if ids else 0
 
 
 def dealt(sizes: Sequence[int], slots: int) -> list[list[int]]:

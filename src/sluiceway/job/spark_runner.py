@@ -18,10 +18,12 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.job.elastic_slots import ElasticSlots
+from sluiceway.job.spark_replays import SparkReplays
 from sluiceway.job.spark_rewrites import POOL, SparkRewrites
-from sluiceway.job.spark_task import RESULT_SCHEMA, import_task, packed, run_spark_task
+from sluiceway.job.spark_task import RESULT_SCHEMA, packed, run_spark_task, warm_task
 from sluiceway.job.spark_words import cause_of
 from sluiceway.observe.log import Log
+from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.schedule.spare_slots import SpareSlots
@@ -65,6 +67,7 @@ class SparkRunner(TaskRunner):
         self._name = f"sluiceway-{uuid4().hex[:8]}"
         self._spare = SpareSlots()
         self._rewrites = SparkRewrites(session, self._name, self._spare)
+        self._replays = SparkReplays(session, self._name, self._spare)
 
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
@@ -85,9 +88,16 @@ class SparkRunner(TaskRunner):
             raise _lost(error) from error
 
     def rewrites(self) -> RewriteTasks | None:
-        """See `TaskRunner.rewrites`. A borrowed session has no pools, and jobs of others."""
-        on_executors = not self._session.sparkContext.master.startswith("local")
-        return self._rewrites if self._owned and on_executors else None
+        """See `TaskRunner.rewrites`."""
+        return self._rewrites if self._has_pools() else None
+
+    def replays(self) -> ReplayTasks | None:
+        """See `TaskRunner.replays`."""
+        return self._replays if self._has_pools() else None
+
+    def _has_pools(self) -> bool:
+        """Whether low work has its place: a borrowed session has no pools, and jobs of others."""
+        return self._owned and not self._session.sparkContext.master.startswith("local")
 
     def warm_up(self, stopped: Callable[[], bool]) -> None:
         """Wait until executors can run tasks of ours. Called once, before the first epoch.
@@ -140,7 +150,7 @@ class SparkRunner(TaskRunner):
         context, count = self._session.sparkContext, self.slots()
         context.setJobGroup(group, f"{group}: {count} tasks", interruptOnCancel=True)
         tasks = self._session.range(0, count, 1, numPartitions=count)
-        tasks.mapInArrow(import_task, "id long").collect()
+        tasks.mapInArrow(warm_task, RESULT_SCHEMA).collect()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
@@ -166,6 +176,7 @@ class SparkRunner(TaskRunner):
         """See `TaskRunner.close`."""
         self._jobs.shutdown(wait=False, cancel_futures=True)
         self._rewrites.close()
+        self._replays.close()
         try:
             if self._owned:
                 self._session.stop()

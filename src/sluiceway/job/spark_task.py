@@ -9,14 +9,20 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark import TaskContext
 
+from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.observe.failpoints import Role, arm
 from sluiceway.schedule.runner import Bundle
+from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import encode
 from sluiceway.worker.bundle import run_bundle
+from sluiceway.worker.lane_task import run_lane_task
+from sluiceway.worker.plan import TaskPlan, TaskResult
 from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan, carry_out
+from sluiceway.worker.warm import warm_worker
 
 RESULT_SCHEMA = "task int, result binary"
 ANSWER_SCHEMA = "plan int, answer binary"
+REPLAY_SCHEMA = "answer binary"
 
 
 def packed(bundles: Sequence[Bundle]) -> tuple[bytes, ...]:
@@ -83,6 +89,38 @@ def run_rewrites(
                 )
 
 
+def packed_replay(plan: TaskPlan, paths: Sequence[str]) -> bytes:
+    """The one task of a replay's epoch as bytes."""
+    return zlib.compress(pickle.dumps((plan, list(paths))), level=1)
+
+
+def replayed(raw: bytes) -> TaskResult | SluicewayError:
+    """What a task of ours has answered."""
+    answer: TaskResult | SluicewayError = pickle.loads(raw)  # noqa: S301 - our own
+    return answer
+
+
+def run_replay(packed: bytes, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run the one task of a replay's epoch. Called once per attempt, whose files are its own."""
+    arm(Role.WORKER)
+    plan: TaskPlan
+    paths: list[str]
+    plan, paths = pickle.loads(zlib.decompress(packed))  # noqa: S301 - our own
+    for _ in batches:
+        answer: TaskResult | SluicewayError
+        try:
+            storage, _ = open_storage(plan.route.layout.table_root, plan.route.stores)
+            answer = run_lane_task(plan, storage, paths)
+        except SluicewayError as error:
+            answer = error
+        except Exception as error:  # noqa: BLE001 - the task's boundary: one replay, not the job
+            answer = TaskFailedError(
+                f"{type(error).__name__}: {str(error)[:300]}",
+                hint="a bug, or rows that this version cannot take; nothing was committed of them",
+            )
+        yield pa.RecordBatch.from_pydict({"answer": pa.array([pickle.dumps(answer)], pa.binary())})
+
+
 def _attempt_mark() -> str:
     """What tells this attempt of a Spark task from others; empty for the first one."""
     context = TaskContext.get()
@@ -91,6 +129,10 @@ def _attempt_mark() -> str:
     return f"-again{context.taskAttemptId()}"
 
 
-def import_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Give back what came: that this could be imported is all that is asked."""
-    yield from batches
+def warm_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Load what tasks need; the answer is of an epoch's form, which Spark compiles code for."""
+    for batch in batches:
+        warm_worker()
+        numbers = batch.column(0).cast(pa.int32())
+        nothing = pa.array([b""] * batch.num_rows, pa.binary())
+        yield pa.RecordBatch.from_pydict({"task": numbers, "result": nothing})

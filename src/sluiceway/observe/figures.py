@@ -5,11 +5,13 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from sluiceway.observe.metrics import OTHER, Metric
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 Labels = tuple[str, ...]
 """Values of a metric's own labels, in their order."""
@@ -123,7 +125,7 @@ class Figures:
             found[labels].add(value, times)
 
     def observe_all(
-        self, metric: Metric, values: npt.NDArray[np.float64], times: npt.NDArray[np.int64]
+        self, metric: Metric, values: "npt.NDArray[np.float64]", times: "npt.NDArray[np.int64]"
     ) -> None:
         """Take many values into a histogram without labels of its own.
 
@@ -134,6 +136,8 @@ class Figures:
         """
         if not len(values):
             return
+        import numpy as np  # noqa: PLC0415 - slow, and others want the names alone
+
         places = np.searchsorted(metric.bounds, values)
         counts = np.bincount(places, weights=times, minlength=len(metric.bounds) + 1)
         added = Spread(metric.bounds, counts.astype(np.int64).tolist(), float(values @ times))

@@ -3,8 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class PartitionTexts:
             Such rows are dirty, and what `values` says of them is not looked at.
     """
 
-    values: Sequence[pa.Array]
+    values: "Sequence[pa.Array]"
     refused: Mapping[int, str] = field(default_factory=dict)
 
 
@@ -33,7 +35,7 @@ class Partitioner(ABC):
     """
 
     @abstractmethod
-    def assign(self, rows: pa.RecordBatch) -> PartitionTexts:
+    def assign(self, rows: "pa.RecordBatch") -> PartitionTexts:
         """Partition values of a batch. Called once per fetched batch, by one thread.
 
         The outcome of a row depends on that row alone, never on its neighbours, on time or on

@@ -2,15 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
 from sluiceway.partitioners.contract import Partitioner, PartitionTexts
 from sluiceway.plugins import PluginGroup, find_implementation, opened
 
-OpenPartitioner = Callable[[Sequence[str], pa.Schema, Mapping[str, str]], Partitioner]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OpenPartitioner = Callable[[Sequence[str], "pa.Schema", Mapping[str, str]], Partitioner]
 """What an entry point of `sluiceway.partitioners` names; see `Partitioner`."""
 _BUILT_IN: Mapping[str, OpenPartitioner] = {}
 _FAULT = "a fault of the plug-in; tell its author"
@@ -46,7 +47,7 @@ class CheckedPartitioner:
     """
 
     def __init__(
-        self, choice: PartitionerChoice, columns: Sequence[str], schema: pa.Schema
+        self, choice: PartitionerChoice, columns: Sequence[str], schema: "pa.Schema"
     ) -> None:
         open_it: OpenPartitioner = find_implementation(
             PluginGroup.PARTITIONERS, choice.name, _BUILT_IN
@@ -61,7 +62,7 @@ class CheckedPartitioner:
             told=(ValueError,),
         )
 
-    def assign(self, rows: pa.RecordBatch) -> PartitionTexts:
+    def assign(self, rows: "pa.RecordBatch") -> PartitionTexts:
         """As the contract has it; the arrays are of strings.
 
         Raises:
@@ -87,7 +88,9 @@ class CheckedPartitioner:
         texts = [self._texts(values, rows.num_rows) for values in found.values]
         return PartitionTexts(texts, found.refused)
 
-    def _texts(self, values: object, rows: int) -> pa.Array:
+    def _texts(self, values: object, rows: int) -> "pa.Array":
+        import pyarrow as pa  # noqa: PLC0415 - slow, and others want the names alone
+
         if not isinstance(values, pa.Array):
             raise self._fault(f"answers a {type(values).__name__}, not an Arrow array")
         kind = values.type

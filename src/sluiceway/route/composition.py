@@ -10,6 +10,7 @@ from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.followers.files import FilesFollower, Publisher
 from sluiceway.followers.late_follow import late_follower
 from sluiceway.followers.lineage import LineageFollower, receiver_of
+from sluiceway.followers.lineage_columns import column_origins
 from sluiceway.followers.lineage_events import LineageRoute, source_namespace
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.ready_effects import ReadyEffects
@@ -108,9 +109,10 @@ def _lineage(config: RouteConfig, rule: LineageRule, owned: OwnedTable) -> Linea
         namespace=rule.namespace,
         job=f"{config.job}.{config.route}",
         ledger=owned.owner.ledger,
-        source=source_namespace(config.source.kind, dict(config.source.options)),
+        source=source_namespace(config.source),
         topics=config.topics,
         table=owned.state,
+        origins=column_origins(config, owned.state),
     )
     return LineageFollower(route, receiver_of(rule), owned.layout, owned.storage, rule.interval_s)
 

@@ -5,14 +5,14 @@ from typing import Final
 
 from sluiceway.config.config import RouteConfig
 from sluiceway.followers.dirty_feed import DirtyFeeder, DirtyStore
-from sluiceway.followers.dirty_table import DIRTY_COLUMNS, DirtyTable
+from sluiceway.followers.dirty_table import DirtyTable, dirty_columns
 from sluiceway.followers.dirty_topic import DirtyTopic
 from sluiceway.ledger.dirty_files import CommittedDirty
 from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.observe.log import Log
 from sluiceway.sinks.registry import open_day_folders
-from sluiceway.sources.kafka.row_feed import KafkaRowFeed
-from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
+from sluiceway.sources.registry import has_text_keys
+from sluiceway.sources.side_registry import open_row_feed
 from sluiceway.storage.contract import Storage
 from sluiceway.upkeep.dirty_keeping import DirtyKeeper
 
@@ -24,11 +24,7 @@ def feeders_of(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> tuple[Dirt
     ledger = owned.owner.ledger
     store: DirtyStore | None = dirty_table_of(config, owned.storage, ledger)
     if config.dirty_topic is not None:
-        properties = dict(config.source.options)
-        servers = properties.pop(BOOTSTRAP_SERVERS)
-        feed = KafkaRowFeed(
-            (servers, properties), config.dirty_topic, feed_name(ledger), _TIMEOUT_S
-        )
+        feed = open_row_feed(config.dirty_topic, feed_name(ledger), _TIMEOUT_S)
         store = DirtyTopic(feed, owned.storage, eyes)
     if store is None:
         return ()
@@ -38,7 +34,8 @@ def feeders_of(config: RouteConfig, owned: OwnedLedger, eyes: Log) -> tuple[Dirt
         return owned.fold.lanes.taken.get(str(found.source)) == [(0, int(found.file.rows))]
 
     feeder = DirtyFeeder(owned.log, ledger, store, eyes, let_go=let_go)
-    feeder.connection = f"dirty {config.dirty_topic or config.hive.metastore}"
+    topic = config.dirty_topic
+    feeder.connection = f"dirty {config.hive.metastore if topic is None else topic.topic}"
     return (feeder,)
 
 
@@ -66,7 +63,8 @@ def dirty_table_of(config: RouteConfig, storage: Storage, ledger: str) -> DirtyT
     """
     if config.dirty_table is None:
         return None
-    table = open_day_folders(config.hive, config.dirty_table, DIRTY_COLUMNS, stores=config.stores)
+    columns = dirty_columns(text_keys=has_text_keys(config.source))
+    table = open_day_folders(config.hive, config.dirty_table, columns, stores=config.stores)
     return DirtyTable(table, storage, ledger)
 
 

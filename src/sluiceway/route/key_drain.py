@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import Log
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition
+from sluiceway.worker.keyed_rows import several_partitions
 
 Bounds = Mapping[SourcePartition, LogBounds]
 
@@ -36,12 +37,14 @@ class KeyDrain:
 
     Attributes:
         drain_s: From seeing a partition to looking at the others' ends; None holds nothing back.
+        one_partition: A topic with more is refused, since only its order counts.
         log: To tell a person.
         clock: Monotonic.
     """
 
     drain_s: float | None
     log: Log
+    one_partition: bool = False
     clock: Callable[[], float] = time.monotonic
     _waiting: dict[SourcePartition, _Waiting] = field(default_factory=dict)
 
@@ -59,7 +62,12 @@ class KeyDrain:
             discovered: All partitions of the route's topics.
             fold: State of the ledger.
             bounds: Of the partitions that are read.
+
+        Raises:
+            SourceOrderError: A topic has several, and may have one only.
         """
+        if self.one_partition:
+            _check_one(discovered, fold)
         if self.drain_s is None:
             return tuple(discovered)
         old = [SourcePartition(*key) for key, known in fold.sources.items() if not known.retired]
@@ -95,3 +103,13 @@ class KeyDrain:
             int(fold.sources[each.topic, each.partition].end) >= end
             for each, end in waiting.ends.items()
         )
+
+
+def _check_one(discovered: Sequence[DiscoveredPartition], fold: Fold) -> None:
+    """See that each topic has one partition, with those that were read before."""
+    read = {SourcePartition(*key) for key, known in fold.sources.items() if not known.retired}
+    seen: set[str] = set()
+    for each in sorted(read | {found.partition for found in discovered}):
+        if each.topic in seen:
+            raise several_partitions(str(each))
+        seen.add(each.topic)

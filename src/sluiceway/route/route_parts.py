@@ -6,6 +6,7 @@ from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer
+from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.sinks.contract import TableSink
 from sluiceway.sources.contract import SourceClient
@@ -21,6 +22,7 @@ class RouteParts:
         sink: Owned by the session, which closes it.
         replaces: Term that may be replaced without waiting for its lease.
         rewrites: Executors that may compact; None has the driver's machine do it.
+        replays: Executors that may replay; likewise.
     """
 
     source: SourceClient
@@ -31,3 +33,4 @@ class RouteParts:
     progress: Progress
     replaces: int | None = None
     rewrites: RewriteTasks | None = None
+    replays: ReplayTasks | None = None

@@ -13,8 +13,9 @@ from sluiceway.sources.registry import has_text_keys
 from sluiceway.types.evolution import Evolution
 from sluiceway.types.hive_types import format_hive_type
 from sluiceway.types.schema import Field, Schema
-from sluiceway.worker.plan import NO_CHOICES, RoutePlan, RowChoices, RowColumn
+from sluiceway.worker.plan import RoutePlan
 from sluiceway.worker.row_check import row_problem
+from sluiceway.worker.row_rules import NO_CHOICES, RowChoices, RowColumn
 
 
 def route_plan(config: RouteConfig, owned: OwnedLedger, state: TableState) -> RoutePlan:

@@ -123,7 +123,12 @@ class RouteSession:
         self._demand, self._pace = Demand(config.interval_s), EpochPace(config.interval_s)
         self._transactions = OpenTransactions(self._log)
         self._second_look = SecondLook()
-        self._drain = KeyDrain(None if config.key is None else config.key.drain_s, self._log)
+        key = config.key
+        self._drain = KeyDrain(
+            None if key is None else key.drain_s,
+            self._log,
+            one_partition=key is not None and key.one_partition,
+        )
         self._row_log = RowLog(self._log, config.route)
         self.meter = RouteMeter(config.interval_s, on_look=self.figures.looked)
         self.lag_records = 0
@@ -172,11 +177,14 @@ class RouteSession:
         composed = compose(self.config, owned, sink, ready, self._log)
         runner = composed.runner
         try:
+            if ready is not None:
+                ready.find_first(owned.fold)
             schema = SchemaFollower(self.config, owned, self._parts.sink, self._log, self.meter)
             housekeeper = Housekeeper(owned.log, self._log)
             upkeep = LogUpkeep(owned.writer, route_sealing(self.config, ready))
             place = RouteDesk(owned.log, owned.fold.closed)
-            lanes = Lanes(owned, schema.current, self._lane_hooks(), self._log)
+            tasks = self._parts.replays
+            lanes = Lanes(owned, schema.current, self._lane_hooks(), self._log, tasks=tasks)
             dirty = DirtyWatch.recalled(self.config.dirty, owned.log, owned.fold.next_seq)
             follow = (runner, composed.catalog, composed.moved)
             self._held = HeldRoute(owned, *follow, housekeeper, schema, upkeep, place, lanes, dirty)

@@ -9,7 +9,7 @@ from sluiceway.observe.log import Log
 from sluiceway.sources.contract import LogBounds, SourcePartition
 
 OPEN_FOR_S = 60.0
-"""A transaction of a producer that lives ends sooner, as a rule: Kafka's default is a minute."""
+"""A transaction of a producer that lives ends sooner, as a rule: a minute by default."""
 
 _AGAIN_S = 600.0
 

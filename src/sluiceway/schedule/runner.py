@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.storage.registry import open_storage
 from sluiceway.types.strict_json import decode
@@ -61,6 +62,13 @@ class TaskRunner(ABC):
 
     def rewrites(self) -> RewriteTasks | None:
         """What rewrites partitions beside the epochs. Asked once a route, when that starts.
+
+        None where one machine does all.
+        """
+        return None
+
+    def replays(self) -> ReplayTasks | None:
+        """What reads dirty rows once more beside the epochs. Asked once a route.
 
         None where one machine does all.
         """

@@ -87,6 +87,17 @@ class SpareSlots:
                 raise
             return wish.granted
 
+    def take_now(self) -> bool:
+        """Take one slot for a few seconds, if one is free; whoever waits for some goes on waiting.
+
+        Give it back with `give_back`. Called by any other thread.
+        """
+        with self._changed:
+            if self._free() == 0:
+                return False
+            self._lent += 1
+            return True
+
     def give_back(self, slots: int) -> None:
         """They are free again."""
         with self._changed:

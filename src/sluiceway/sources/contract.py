@@ -8,13 +8,14 @@ reads.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, ClassVar
 
 from sluiceway.errors import InvariantError
 from sluiceway.spec.log_key import LogKey
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -203,7 +204,7 @@ class RawRecords:
 
     topics: Sequence[str]
     partitions: Sequence[LogKey]
-    offsets: Sequence[int] | npt.NDArray[np.int64]
+    offsets: "Sequence[int] | npt.NDArray[np.int64]"
     timestamps_ms: Sequence[int | None]
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
@@ -231,7 +232,7 @@ class SourceBatch(ABC):
 
     split_index: int
     values: Sequence[bytes | None]
-    offsets: Sequence[int] | npt.NDArray[np.int64]
+    offsets: "Sequence[int] | npt.NDArray[np.int64]"
 
     @abstractmethod
     def timestamps_ms(self) -> Sequence[int | None]:
@@ -346,9 +347,12 @@ class Source(ABC):
     Attributes:
         text_keys: Whether keys of its source partitions are texts; else they are numbers. The
             table's column of them and dirty files follow it.
+        servers_option: Name of the option that says where its servers are, with commas between;
+            lineage names topics by the first. Empty where nothing does.
     """
 
     text_keys: ClassVar[bool] = False
+    servers_option: ClassVar[str] = ""
 
     def check(self, options: Mapping[str, str]) -> None:  # noqa: B027 - nothing to check is fine
         """Refuse options that cannot be. Called when a job is compiled; without I/O.

@@ -50,6 +50,12 @@ def has_text_keys(access: SourceAccess) -> bool:
     return _source(access).text_keys
 
 
+def first_server(access: SourceAccess) -> str:
+    """Where the first of the source's servers is; empty when it does not say."""
+    option = _source(access).servers_option
+    return dict(access.options).get(option, "").split(",")[0].strip() if option else ""
+
+
 def open_client(access: SourceAccess, request_timeout_s: float) -> SourceClient:
     """The driver's view of a source. Called once per driver, tool and connection."""
     source, options = _source(access), dict(access.options)

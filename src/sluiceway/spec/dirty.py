@@ -86,12 +86,14 @@ class DirtyStoreSpec(Block):
     """A further store of dirty rows; the files beside the ledger are kept all the same.
 
     Attributes:
-        topic: Of the source's own cluster; it has to be there.
+        topic: It has to be there.
+        connection: Name of the topic's Kafka connection; None is that of the source.
         table: A Hive table, `database.table`, of the metastore that the route's own is in; made
             when it is missing.
     """
 
     topic: TopicName | None = None
+    connection: str | None = None
     table: PlainTableName | None = None
 
 
@@ -103,6 +105,8 @@ def _store(value: object) -> DirtyStoreSpec | None:
         found = DirtyStoreSpec.model_validate(value)
         if (found.topic is None) == (found.table is None):
             raise wrong("one of the keys topic and table", _ONE_STORE)
+        if found.table is not None and found.connection is not None:
+            raise wrong("`connection` beside a topic only", "remove it: it is the table's own")
         return found
     if value != "beside":
         raise wrong("`beside`, or a mapping with topic or table", _ONE_STORE)

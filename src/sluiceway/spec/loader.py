@@ -19,6 +19,7 @@ from sluiceway.spec.problems import Problem, job_file_error, quoted
 from sluiceway.spec.references import resolve_references
 from sluiceway.spec.route_checks import check_routes
 from sluiceway.spec.routes import (
+    GIVEN_BY_ROUTES,
     OWN_PATHS,
     RouteTree,
     default_route_name,
@@ -147,8 +148,11 @@ def inspect_job(
     if document.root is None:
         return InspectedJob(None, document.problems)
     root, unresolved = resolve_references(document.root, environ)
-    whole = look_at_shape(root, JobFileBlocks)
-    if isinstance(root, MappingNode) and has_routes(root):
+    listed = has_routes(root)
+    whole = look_at_shape(
+        root, JobFileBlocks, given_later=GIVEN_BY_ROUTES if listed else frozenset()
+    )
+    if isinstance(root, MappingNode) and listed:
         routes, found = _read_routes(root, whole, more_checks)
     else:
         routes, found = _read_one(root, whole, more_checks)
@@ -191,7 +195,7 @@ def _read_one(
         found.extend(cross_check(shape.data, positions))
         found.extend(more_checks(shape.data, positions))
     found.extend(check_table_names([positions]))
-    if spec is None:
+    if spec is None or not _names_table(spec):
         return [], found
     name = "" if spec.table.target.is_template else spec.name
     return [_ReadRoute(spec.model_copy(update={"route": name}), positions)], found
@@ -213,11 +217,16 @@ def _read_routes(
         if isinstance(shape.data, dict):
             found.extend(cross_check(shape.data, positions))
             found.extend(more_checks(shape.data, positions))
-        if spec is not None:
+        if spec is not None and _names_table(spec):
             routes.append(_ReadRoute(_named(spec, tree), positions))
     found.extend(check_routes(trees))
     found.extend(check_table_names([Positions(tree.root) for tree in trees]))
     return routes, found
+
+
+def _names_table(spec: RouteSpec) -> bool:
+    """Whether there is a table of some kind; the shape tells of one that is missing."""
+    return spec.table.hive is not None or spec.table.iceberg is not None
 
 
 def _named(spec: RouteSpec, tree: RouteTree) -> RouteSpec:
@@ -229,7 +238,8 @@ def _named(spec: RouteSpec, tree: RouteTree) -> RouteSpec:
 
 def _default_problems(root: MappingNode) -> Iterator[Problem]:
     """What is wrong with values that every route may have overridden."""
-    shape, positions = look_at_shape(file_defaults(root), JobFileBlocks), Positions(root)
+    shape = look_at_shape(file_defaults(root), JobFileBlocks, given_later=GIVEN_BY_ROUTES)
+    positions = Positions(root)
     try:
         RouteSpec.model_validate(shape.data)
     except ValidationError as error:

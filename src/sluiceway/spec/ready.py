@@ -10,7 +10,7 @@ from sluiceway.spec.block import Block
 from sluiceway.spec.event_time import parse_instant_us
 from sluiceway.spec.http_receiver import HttpReceiverSpec, url_host
 from sluiceway.spec.positions import Path, Positions
-from sluiceway.spec.problems import Problem, quoted
+from sluiceway.spec.problems import Problem
 from sluiceway.spec.values import (
     Secret,
     TopicName,
@@ -124,8 +124,6 @@ def check_ready(data: Mapping[str, Any], positions: Positions) -> Iterator[Probl
     if not all(isinstance(part, Mapping) for part in parts):
         return
     yield from _check_webhook(data, positions)
-    yield from _check_connection(data, positions, "kafka")
-    yield from _check_connection(data, positions, "counts")
     yield from _check_counts(data, positions)
     times = leading_times(parts)
     path: Path = ("table", "partition_by")
@@ -175,16 +173,3 @@ def _check_counts(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
         text = "expected no `late: redirect` with counts that decide alone"
         path = ("ready", "counts", "decide")
         yield Problem(positions.value(path), text, "write late: side, or decide: with_watermark")
-
-
-def _check_connection(data: Mapping[str, Any], positions: Positions, key: str) -> Iterator[Problem]:
-    ready, known = data["ready"], data.get("connections")
-    topic = ready.get(key) if isinstance(ready, Mapping) else None
-    name = topic.get("connection") if isinstance(topic, Mapping) else None
-    if not isinstance(name, str) or not isinstance(known, Mapping):
-        return
-    found = known.get(name)
-    if not isinstance(found, Mapping) or "kafka" not in found:
-        text = f"expected the name of a Kafka connection, got {quoted(name)}"
-        path = ("ready", key, "connection")
-        yield Problem(positions.value(path), text, "declare it under `connections`")

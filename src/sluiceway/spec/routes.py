@@ -37,6 +37,9 @@ OWN_PATHS: frozenset[Path] = frozenset(
 )
 """What a route says with its keys `topics` and `table`, as the blocks have it."""
 
+GIVEN_BY_ROUTES: frozenset[Path] = frozenset({("table",)})
+"""Blocks of which each route may choose the kind, so that the file need not."""
+
 
 @dataclass(frozen=True, slots=True)
 class RouteTree:
@@ -158,6 +161,11 @@ def _wrapped(entry: Entry, *path: str) -> Entry:
 def _merged(base: Mapping, over: Mapping, path: Path) -> Mapping:
     """Mappings key by key, everything else replaced; depth is bounded by the reader."""
     entries = {entry.key: entry for entry in base.entries}
+    if path == ("table",):
+        # A route's table of one kind takes the place of the file's of the other.
+        for given, other in ((HIVE, ICEBERG), (ICEBERG, HIVE)):
+            if any(entry.key == given for entry in over.entries):
+                entries.pop(other, None)
     for entry in over.entries:
         held = entries.get(entry.key)
         inner = (*path, entry.key)

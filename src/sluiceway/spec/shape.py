@@ -58,6 +58,7 @@ class Shape:
         handled: Paths whose value has a problem already.
         suggested: Keys that a misspelt one was probably meant to be.
         later_in: Mappings that lost a key of a later version.
+        given_later: Mappings whose one of several keys may be given elsewhere.
     """
 
     data: Any = None
@@ -65,9 +66,12 @@ class Shape:
     handled: set[Path] = field(default_factory=set)
     suggested: set[Path] = field(default_factory=set)
     later_in: set[Path] = field(default_factory=set)
+    given_later: frozenset[Path] = frozenset()
 
 
-def look_at_shape(root: Node, block: type[Block]) -> Shape:
+def look_at_shape(
+    root: Node, block: type[Block], *, given_later: frozenset[Path] = frozenset()
+) -> Shape:
     """Check the keys of a tree against a block and make plain data of the rest.
 
     Called once per load, after references are resolved.
@@ -75,8 +79,10 @@ def look_at_shape(root: Node, block: type[Block]) -> Shape:
     Args:
         root: The whole file.
         block: What it should be.
+        given_later: Mappings that need not have the one of several keys that they must have: what
+            is laid over the tree may give it.
     """
-    shape = Shape()
+    shape = Shape(given_later=given_later)
     shape.data = _plain(shape, root, (), Layout("block", block))
     return shape
 
@@ -127,7 +133,8 @@ def _block(shape: Shape, node: document.Mapping, path: Path, block: type[Block])
             _refuse(shape, inner, _later(entry.key, entry.mark))
         else:
             _refuse(shape, inner, _unknown(shape, entry, path, block))
-    _require_one(shape, node, data, block)
+    if path not in shape.given_later or any(key in data for key in block.ONE_OF):
+        _require_one(shape, node, data, block)
     return data
 
 

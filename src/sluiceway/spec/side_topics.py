@@ -23,7 +23,7 @@ def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator
         positions: Where things stand.
     """
     source = mapping(data, "source")
-    yield from _without_kafka(data, source, positions)
+    yield from _connections(data, source, positions)
     topics = source.get("topics")
     pattern = pattern_of(topics)
     listed = topics if isinstance(topics, tuple) else ()
@@ -40,22 +40,22 @@ def check_side_topics(data: Mapping[str, Any], positions: Positions) -> Iterator
             yield Problem(positions.value(path), text, todo)
 
 
-def _without_kafka(
+def _connections(
     data: Mapping[str, Any], source: Mapping[str, Any], positions: Positions
 ) -> Iterator[Problem]:
-    """What is fed to the source's own Kafka cluster, where the source is RocketMQ."""
-    name = source.get("connection")
-    found = mapping(data, "connections", name) if isinstance(name, str) else {}
-    if "rocketmq" not in found:
-        return
-    for key in mapping(data, "dirty", "store"):
-        path = ("dirty", "store", key)
-        text = "`dirty.store` of a topic or a table beside RocketMQ is not in this version"
-        todo = "remove it: dirty rows are kept beside the table"
-        yield Problem(positions.key(path), text, todo, not_yet=True)
-    for key in ("kafka", "counts"):
-        block = mapping(data, "ready", key)
-        if isinstance(block.get("topic"), str) and "connection" not in block:
-            text = "expected the key `connection` beside a RocketMQ source, got none"
-            todo = "name a Kafka connection: announcements and counts go through Kafka"
-            yield Problem(positions.key(("ready", key)), text, todo)
+    """What goes through Kafka names a Kafka connection, if the source's is none."""
+    known = mapping(data, "connections")
+    named = source.get("connection")
+    own = mapping(known, named) if isinstance(named, str) else {}
+    for path, _ in _TOPICS:
+        block = mapping(data, *path[:-1])
+        name = block.get("connection")
+        if isinstance(name, str):
+            if known and "kafka" not in mapping(known, name):
+                text = f"expected the name of a Kafka connection, got {quoted(name)}"
+                at = positions.value((*path[:-1], "connection"))
+                yield Problem(at, text, "declare it under `connections`")
+        elif own and "kafka" not in own and isinstance(block.get(path[-1]), str):
+            text = "expected the key `connection` beside a source that is not Kafka, got none"
+            todo = "name a Kafka connection: dirty rows, announcements and counts go through Kafka"
+            yield Problem(positions.key(path), text, todo)

@@ -27,10 +27,8 @@ def judging(route: RoutePlan, log: LedgerLog) -> Iterator[ChangeJudge | None]:
     from sluiceway.sinks.iceberg.keyed_changes import ChangeColumns  # noqa: PLC0415
 
     ids = {name.lower(): number for name, number in json.loads(_ids(route)).items()}
-    named = {each.kind: each.column for each in route.meta}
-    offset = named["offset"]
-    partition = named.get("partition") or named["partition_text"]
-    topic = named.get("topic")
+    named = {each.part: each.column for each in route.meta}
+    offset, partition, topic = named["offset"], named["partition"], named.get("topic")
     columns = ChangeColumns(
         tuple(ids[name.lower()] for name in route.key.columns),
         ids[offset.lower()],

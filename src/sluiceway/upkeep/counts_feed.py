@@ -1,4 +1,4 @@
-"""Reads audited counts from a Kafka topic into the ledger, beside the epochs (`ready.counts`).
+"""Reads audited counts from a topic into the ledger, beside the epochs (`ready.counts`).
 
 A thread reads the topic and decides nothing: counts become COUNTS records, put by the driver, and
 what closes a prefix is decided from those. A topic that is down holds up what waits for a count,
@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from sluiceway.config.config import RouteConfig
 from sluiceway.config.ready_rule import CountsRule
@@ -19,9 +19,8 @@ from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import Log
-from sluiceway.sources.contract import SourceIdentity
-from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
-from sluiceway.sources.kafka.topic_tail import KafkaTopicTail, TailMessage
+from sluiceway.sources.side_registry import open_topic_tail
+from sluiceway.sources.side_topics import TailMessage, TopicTail
 from sluiceway.spec.values import instant_us
 from sluiceway.types.strict_json import StrictJsonError, loads
 from sluiceway.upkeep.desk import BackgroundWork, RouteDesk
@@ -41,28 +40,6 @@ _DESCRIBE_EVERY_S: Final = 300.0
 _MOST_BYTES: Final = 1 << 20
 _MOST_ROWS: Final = 2**63 - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class CountsTopic(Protocol):
-    """Where counts come from; see `KafkaTopicTail`."""
-
-    ends: dict[int, int]
-
-    def describe(self) -> tuple[SourceIdentity, tuple[int, ...]]:
-        """Which log it is, and its partitions."""
-
-    def open(self, starts: Mapping[int, int | None]) -> None:
-        """Begin to read."""
-
-    @property
-    def at_end(self) -> bool:
-        """Whether all that there was has been given out."""
-
-    def take(self, most: int, wait_s: float) -> Sequence[TailMessage]:
-        """What has come."""
-
-    def close(self) -> None:
-        """Safe to repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +109,7 @@ class CountsFeed(BackgroundWork):
         *,
         table: str,
         periods: PrefixPeriods,
-        topic: CountsTopic,
+        topic: TopicTail,
         log: Log,
     ) -> None:
         self._desk = desk
@@ -283,9 +260,7 @@ def begin(config: RouteConfig, desk: RouteDesk, eyes: Log) -> CountsFeed | None:
     ready = config.ready
     if ready is None or ready.counts is None:
         return None
-    properties = dict(ready.counts.topic.options)
-    servers = properties.pop(BOOTSTRAP_SERVERS)
-    topic = KafkaTopicTail(servers, properties, ready.counts.topic.topic, _TIMEOUT_S)
+    topic = open_topic_tail(ready.counts.topic, _TIMEOUT_S)
     table = f"{config.hive.database}.{config.hive.table}"
     return CountsFeed(
         desk, ready.counts, table=table, periods=ready.periods(), topic=topic, log=eyes

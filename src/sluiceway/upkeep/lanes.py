@@ -1,8 +1,9 @@
 """Lanes of one route while its driver lives: requests are taken in, dirty rows read once more.
 
 Everything goes through the driver's one ordered writer, between epochs of the stream (rule 14,
-P8). An epoch of a lane is short and runs in the driver's own process. One that cannot be read or
-written waits and keeps nobody from reading the stream.
+P8). An epoch of a lane is short. It runs on an executor where there are several, else in the
+driver's own process. One that cannot be read or written waits and keeps nobody from reading the
+stream.
 """
 
 import time
@@ -41,6 +42,7 @@ from sluiceway.ledger.records import EpochRecord
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.observe.steps import Observer, Step
+from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.change_judging import judging
@@ -92,6 +94,7 @@ class Lanes:
         plan: Says what the tasks of an epoch share; asked once an epoch.
         hooks: What the session lends.
         log: Of the route.
+        tasks: Executors that may run epochs of replays; None has the driver do it.
 
     Attributes:
         pressing: Whether a turn has something to do now; read by the loop's thread.
@@ -100,12 +103,19 @@ class Lanes:
     """
 
     def __init__(
-        self, owned: OwnedLedger, plan: Callable[[], RoutePlan], hooks: LaneHooks, log: Log
+        self,
+        owned: OwnedLedger,
+        plan: Callable[[], RoutePlan],
+        hooks: LaneHooks,
+        log: Log,
+        *,
+        tasks: ReplayTasks | None = None,
     ) -> None:
         self._owned = owned
         self._plan = plan
         self._hooks = hooks
         self._log = log
+        self._tasks = tasks
         self._letters: list[Letter] = []
         self._looked = False
         self._next_look = 0.0
@@ -115,6 +125,7 @@ class Lanes:
         self._put_off: set[str] = set()
         # Slot before which the changes of the next record were judged; None where nobody judges.
         self._judged_at: int | None = None
+        self._on_executor = False
         self.trouble: SluicewayError | None = None
         self.hand_on: Callable[[CompactRequest | ForgetRequest], None] = lambda _: None
         self.pressing = bool(owned.fold.lanes.open_lanes())
@@ -284,6 +295,7 @@ class Lanes:
         owned_slot = self._owned.fold.next_seq
         route, epoch = self._plan(), self._hooks.next_epoch()
         reach("lane.read", lane.lane)
+        self._on_executor = False
         if lane.kind == PURGE:
             return _purged(lane, epoch, ranges, route.schema_version)
         files = find_dirty_files(self._owned.log, map(_source, ranges))
@@ -301,6 +313,12 @@ class Lanes:
         files: dict[DirtySource, FileRecord],
     ) -> TaskResult:
         paths = [self._owned.layout.final(files[_source(each)].final) for each in ranges]
+        # Who judges changes of keyed rows reads the driver's own log.
+        tasks = self._tasks if route.key is None else None
+        result = None if tasks is None else tasks.run(plan, paths)
+        self._on_executor = result is not None
+        if result is not None:
+            return result
         try:
             with judging(route, self._owned.log) as judge:
                 return run_lane_task(plan, self._owned.storage, paths, judge=judge)
@@ -368,6 +386,7 @@ class Lanes:
             dirty=record.counts.dirty,
             purged=record.counts.purged,
             left=lane.rows - lane.counts.read,
+            on_executor=self._on_executor,
         )
 
     # Waiting

@@ -120,18 +120,28 @@ def has_several(indices: pa.Array) -> bool:
 def check_one_partition(rule: KeyRule, splits: Sequence[SourcePartition]) -> None:
     """See that a topic whose order alone counts has one partition. Called once a task.
 
+    A task sees its own splits only; the driver counts all of a topic before it pins them.
+
     Raises:
         SourceOrderError: It has others.
     """
+    seen: set[str] = set()
     for split in splits if rule.one_partition else ():
-        if split.partition not in (0, "0"):
-            raise SourceOrderError(
-                "the job file says key_order: one_partition, and the topic has more",
-                where=str(split),
-                hint="write key_order: by_key where records have the row's key as their own, "
-                "by_partition where the producer sends all changes of a key to one, or read a "
-                "topic of one partition",
-            )
+        is_further = isinstance(split.partition, int) and split.partition != 0
+        if is_further or split.topic in seen:
+            raise several_partitions(str(split))
+        seen.add(split.topic)
+
+
+def several_partitions(where: str) -> SourceOrderError:
+    """What a second partition of a topic is, where the order of one counts."""
+    return SourceOrderError(
+        "the job file says key_order: one_partition, and the topic has more",
+        where=where,
+        hint="write key_order: by_key where records have the row's key as their own, "
+        "by_partition where the producer sends all changes of a key to one, or read a "
+        "topic of one partition",
+    )
 
 
 def _mismatch(row: int, name: str) -> DirtyRow:

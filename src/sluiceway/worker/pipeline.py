@@ -30,19 +30,21 @@ from sluiceway.types.strict_json import BigInt
 from sluiceway.worker.dirty_file import dirty_batch
 from sluiceway.worker.dirty_tally import DirtyTally
 from sluiceway.worker.field_samples import open_samples
+from sluiceway.worker.figure_values import NO_FIGURES, TaskFigures
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.late_rows import LateBatch, LateJudge
 from sluiceway.worker.meta_columns import MetaValues, meta_fields, meta_values
 from sluiceway.worker.places import Values
-from sluiceway.worker.plan import NO_CHOICES, DirtySample, SeenField, TaskPlan
+from sluiceway.worker.plan import DirtySample, SeenField, TaskPlan
 from sluiceway.worker.replayed_changes import SUPERSEDED, judged
 from sluiceway.worker.row_choices import ChosenRows, RowChooser
 from sluiceway.worker.row_files import RowFiles
+from sluiceway.worker.row_rules import NO_CHOICES
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner, times_of
 from sluiceway.worker.row_writer import RowWriter
 from sluiceway.worker.staged_files import StagedFiles
 from sluiceway.worker.task_clock import TaskClock
-from sluiceway.worker.task_figures import NO_FIGURES, FigureTally, TaskFigures
+from sluiceway.worker.task_figures import FigureTally
 from sluiceway.worker.unfilled_columns import UnfilledColumns
 from sluiceway.worker.write_behind import WriteLane
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import ClassVar, Literal
 
 from sluiceway import errors
-from sluiceway.eventtime.partition_values import TimeKind
+from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.formats.registry import FormatChoice
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.late_records import NO_LATE_ROWS, LateRows
@@ -18,9 +18,10 @@ from sluiceway.sources.registry import SourceAccess
 from sluiceway.spec.log_key import LogKey
 from sluiceway.storage.access import NO_STORES, Stores
 from sluiceway.storage.contract import NO_REQUESTS, RequestCount
-from sluiceway.types.schema import Field, Schema
+from sluiceway.types.schema import Schema
 from sluiceway.types.strict_json import BigInt
-from sluiceway.worker.task_figures import NO_FIGURES, TaskFigures
+from sluiceway.worker.figure_values import NO_FIGURES, TaskFigures
+from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,37 +139,10 @@ class MetaColumn:
     kind: str
     column: str
 
-
-@dataclass(frozen=True, slots=True)
-class RowColumn:
-    """A column of the rows and where its values come from: the payload, if nothing else is said.
-
-    Attributes:
-        field: Name, type, and the place in the payload.
-        constant: JSON of the one value that all rows have.
-        default: JSON of the value that stands for a missing one.
-        expression: What it is computed from.
-        written: False for a column that is only there for others to be made from.
-    """
-
-    field: Field
-    constant: str | None = None
-    default: str | None = None
-    expression: str | None = None
-    written: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class RowChoices:
-    """What is made of decoded rows.
-
-    Attributes:
-        columns: All columns in their order; none means those of the payload as they are.
-        where: Condition that a row has to meet to be written.
-    """
-
-    columns: tuple[RowColumn, ...] = ()
-    where: str | None = None
+    @property
+    def part(self) -> str:
+        """The part of a record that it shows: `partition`, whether its key is number or text."""
+        return "partition" if self.kind == "partition_text" else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,10 +168,6 @@ class FileRules:
 
 PLAIN_FILES = FileRules()
 """Files are cut as they are when the job file says nothing."""
-
-
-NO_CHOICES = RowChoices()
-"""Rows are as the payload has them."""
 
 
 class KeyForm(StrEnum):

@@ -3,8 +3,9 @@
 from sluiceway.expressions.expression_error import ExpressionError
 from sluiceway.formats.registry import JSON, FormatChoice, open_decoder
 from sluiceway.types.schema import Schema
-from sluiceway.worker.plan import NO_CHOICES, EventTimeRule, PartitionRule, RowChoices
+from sluiceway.worker.plan import EventTimeRule, PartitionRule
 from sluiceway.worker.row_choices import RowChooser
+from sluiceway.worker.row_rules import NO_CHOICES, RowChoices
 from sluiceway.worker.row_times import RowTimesReader, partition_assigner
 
 

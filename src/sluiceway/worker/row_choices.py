@@ -1,6 +1,6 @@
 """Defaults, constants, computed columns and `where`, over decoded rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from sluiceway.types.arrow_types import arrow_schema
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.types.policy import Policy
 from sluiceway.types.schema import Field, Schema
-from sluiceway.worker.plan import RowChoices, RowColumn
+from sluiceway.worker.row_rules import RowChoices, RowColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +173,3 @@ def read_plain_value(field: Field, json_text: str) -> pa.Scalar:
     if decoded.dirty:
         raise ValueError(decoded.dirty[0].message)
     return decoded.rows.column(0)[0]
-
-
-def payload_fields(columns: Sequence[RowColumn]) -> tuple[Field, ...]:
-    """The columns that are decoded; a default takes the place of a null, which is no fault then."""
-    return tuple(
-        replace(column.field, required=column.field.required and column.default is None)
-        for column in columns
-        if column.expression is None and column.constant is None
-    )

@@ -16,11 +16,11 @@ from sluiceway.eventtime.partition_values import (
     PluginColumn,
     RowTimes,
     TimeColumn,
-    TimeKind,
     TransformColumn,
     ValueColumn,
 )
 from sluiceway.eventtime.time_bounds import TimeBounds
+from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.eventtime.time_text import TimeText
 from sluiceway.partitioners.registry import CheckedPartitioner, PartitionerChoice
 from sluiceway.sinks.partition_path import partition_value_problem

@@ -6,7 +6,6 @@ rows of a fetch are looked at, each for its neighbours too, so that a record cos
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sluiceway.sources.contract import SourceBatch, SourcePartition
+from sluiceway.worker.figure_values import TaskFigures
 
 _Ints = npt.NDArray[np.int64]
 _LOOKED_AT = 64
@@ -22,31 +22,6 @@ _MOST_STEPS = 192
 # Rows up to this age are counted in steps of this width, both in milliseconds.
 _AGES_MS = np.array([1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000, 2_592_000_000])
 _WIDTHS_MS = np.array([50, 250, 1_000, 10_000, 60_000, 1_800_000, 21_600_000, 432_000_000])
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFigures:
-    """Figures of one attempt; what its rows say is committed or thrown away with them.
-
-    Attributes:
-        bytes_read: Bytes of payloads by topic.
-        appended: Milliseconds since 1970 and how many records were appended about then, in turns.
-        happened: The same for the event times of rows that are not dirty.
-        open_files: Most files that were open at once.
-        memory_bytes: Resident memory of its process at the end.
-        rows_read: Of an attempt that has failed; else the counts say it.
-    """
-
-    bytes_read: dict[str, int] = field(default_factory=dict)
-    appended: tuple[int, ...] = ()
-    happened: tuple[int, ...] = ()
-    open_files: int = 0
-    memory_bytes: int = 0
-    rows_read: int = 0
-
-
-NO_FIGURES = TaskFigures()
-"""Of an attempt that has begun nothing."""
 
 
 class TimeSteps:

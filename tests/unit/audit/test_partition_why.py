@@ -8,11 +8,12 @@ import pytest
 from sluiceway.audit.partition_counts import CountsSeen
 from sluiceway.audit.partition_states import TimeRule, seen_prefixes
 from sluiceway.audit.partition_why import NEVER, Reason, Why, explain, with_driver
-from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
+from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import SourceStatus, WatermarkRule
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.watermark_records import HeldByRecord, SourceName, WatermarkRecord
+from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.partition_bodies import counts_body, expire_body, intent_body, ready_body
 from tools.table_on_disk import TableOnDisk, table_on_disk
@@ -201,8 +202,8 @@ def without_six(table: TableOnDisk) -> Fold:
     return fold
 
 
-COUNTED = replace(READY, counts=CountsRule(TopicRule((), "audit"), CountRule()))
-ALONE = replace(READY, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+COUNTED = replace(READY, counts=CountsRule(SideTopic((), "audit"), CountRule()))
+ALONE = replace(READY, counts=CountsRule(SideTopic((), "audit"), CountRule(alone=True)))
 
 
 def count(table: TableOnDisk, **rows: int) -> None:
@@ -253,7 +254,7 @@ def test_count_that_is_there_leaves_the_reason_to_what_holds_else(table: TableOn
 
 
 def test_hour_behind_a_closed_one_waits_for_its_count_or_the_watermark(table: TableOnDisk) -> None:
-    alone = replace(COUNTED, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+    alone = replace(COUNTED, counts=CountsRule(SideTopic((), "audit"), CountRule(alone=True)))
     table.rows(SEVEN, mark=mark(NOW))
     table.rows(SIX, mark=mark(NOW + S))
     count(table, h07=10)
@@ -272,7 +273,7 @@ def test_hour_behind_a_closed_one_waits_for_its_count_or_the_watermark(table: Ta
 def test_hour_before_since_says_nothing_of_counts(table: TableOnDisk) -> None:
     past_seven(table)
     decide = CountRule(since_us=EIGHT_US)
-    since = replace(READY, counts=CountsRule(TopicRule((), "audit"), decide))
+    since = replace(READY, counts=CountsRule(SideTopic((), "audit"), decide))
     found = why(table, SEVEN, ready=since)
     assert (found.reason, found.counts) == (Reason.CLOSING, None)
 

@@ -29,7 +29,7 @@ sys.exit(code)
 @pytest.mark.parametrize(
     ("args", "heavy"),
     [
-        (("validate", EXAMPLE), CLIENTS | PARTS),
+        (("validate", EXAMPLE), CLIENTS | PARTS | ARROW),
         (("schema",), CLIENTS | ARROW),
         (("explain", "SW455"), CLIENTS | ARROW),
         (("completion", "bash"), CLIENTS | ARROW),
@@ -42,9 +42,30 @@ def test_verb_imports_nothing_that_it_does_not_need(
 ) -> None:
     monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
     monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://hms:9083")
+    loaded = _loaded(args)
+    assert "sluiceway" in loaded
+    assert sorted(heavy & loaded) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "most"),
+    [(("validate", EXAMPLE), 205), (("explain", "SW455"), 110), (("run", "--help"), 210)],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_verb_imports_few_modules_of_ours_and_others(
+    args: tuple[str, ...], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without those of Python itself; time would differ from machine to machine."""
+    monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://hms:9083")
+    loaded = _loaded(args)
+    ours = {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names}
+    assert 0 < len(ours) <= most, len(ours)
+
+
+def _loaded(args: tuple[str, ...]) -> set[str]:
+    """Modules that a verb has imported, and their topmost packages."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *args], capture_output=True, text=True, check=True
     )
-    loaded = set(done.stderr.splitlines()[-1].strip("[]").replace("'", "").split(", "))
-    assert "sluiceway" in loaded
-    assert sorted(heavy & loaded) == []
+    return set(done.stderr.splitlines()[-1].strip("[]").replace("'", "").split(", "))

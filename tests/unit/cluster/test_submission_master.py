@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.cluster.applications import Deploy
 from sluiceway.cluster.submission import Wanted, submit
-from sluiceway.errors import SubmissionError
+from sluiceway.errors import SubmissionError, WrongUsageError
 from sluiceway.host.spark_master import reachable_master
 
 
@@ -34,3 +35,14 @@ def test_one_master_of_several_is_enough() -> None:
         port = server.getsockname()[1]
         found = reachable_master(f"spark://127.0.0.1:{unused_port()},127.0.0.1:{port}")
     assert found == f"127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize("deploy", ["client", "cluster"])
+def test_yarn_that_nothing_tells_of_is_refused_before_anything_is_packed_or_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deploy: Deploy
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
+    with pytest.raises(WrongUsageError, match="HADOOP_CONF_DIR is not set"):
+        submit(Wanted("orders", tmp_path / "orders.yaml", "yarn", {}, deploy))
+    assert list(tmp_path.iterdir()) == []

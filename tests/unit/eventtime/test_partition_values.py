@@ -12,9 +12,9 @@ from sluiceway.eventtime.partition_values import (
     PartitionAssigner,
     RowTimes,
     TimeColumn,
-    TimeKind,
     ValueColumn,
 )
+from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.iso_time import MAX_TIME_US
 

@@ -88,6 +88,7 @@ class Telling:
     def __init__(self, ledger: Ledger, receiver: Receiver) -> None:
         self._fold = ledger.writer.fold
         self.teller = Teller(receiver, ledger.log)
+        self.teller.find_first(self._fold)
         events = stderr_log(level="error")
         self.followed = Followed(self.teller, ledger.log, self._fold, events)
 
@@ -141,7 +142,6 @@ def test_receiver_is_told_in_order_once_the_catalog_has_it(tmp_path: Path) -> No
 def test_restart_goes_on_behind_what_was_told_and_not_at_slot_0(tmp_path: Path) -> None:
     ledger, before = Ledger(tmp_path), Remembering()
     teller = ledger.teller(before)
-    wait_for(lambda: ledger.log.storage.read(ledger.log.layout.told("webhook")) is not None)
     slots = ledger.announce(8, 9, 10)
     teller.shown(slots[1] + 1)
     wait_for(lambda: teller.waiting == 1)
@@ -344,11 +344,34 @@ def test_fenced_driver_tells_nobody_and_writes_no_place(tmp_path: Path) -> None:
         raise FencedError("term 1 was taken over")
 
     ledger, receiver = Ledger(tmp_path), Remembering()
+    told = ledger.log.layout.told("webhook")
+    teller = ledger.teller(receiver)
+    before = ledger.log.storage.read(told)
     (slot,) = ledger.announce(8)
     ledger.log.check_held = fenced
-    teller = ledger.teller(receiver)
     teller.shown(slot + 1)
     wait_for(lambda: "was taken over" in teller.trouble)
     teller.close()
     assert receiver.told == []
-    assert ledger.log.storage.read(ledger.log.layout.told("webhook")) is None
+    assert ledger.log.storage.read(told) == before
+    (tmp_path / told).unlink()
+    with pytest.raises(FencedError):
+        Teller(receiver, ledger.log).find_first(ledger.writer.fold)
+    assert ledger.log.storage.read(told) is None
+
+
+def test_driver_that_dies_before_it_told_anybody_leaves_all_that_it_announced_to_the_next(
+    tmp_path: Path,
+) -> None:
+    ledger, receiver = Ledger(tmp_path), Remembering()
+    # It starts, and comes to no more than records and the catalog.
+    Teller(Remembering(), ledger.log).find_first(ledger.writer.fold)
+    (first,) = ledger.announce(8)
+    ledger.writer.note_effects(first + 1)
+    ledger.announce(9)
+    assert ledger.writer.fold.effects_through > first
+    teller = ledger.teller(receiver)
+    teller.shown(ledger.writer.fold.next_seq)
+    wait_for(lambda: teller.waiting == 0)
+    teller.close()
+    assert receiver.told == [key(8), key(9)]

@@ -12,7 +12,7 @@ from sluiceway.followers.dirty_feed import DirtyFeeder, DirtyPlace
 from sluiceway.followers.dirty_topic import DirtyTopic, kept_place
 from sluiceway.ledger.follower import LogView
 from sluiceway.observe.log import stderr_log
-from sluiceway.sources.kafka.row_feed import FeedPlace, FeedRow
+from sluiceway.sources.side_topics import FeedPlace, FeedRow
 from tools.followed import Followed
 from tools.ledger_records import LEDGER
 from tools.table_on_disk import TableOnDisk, table_on_disk

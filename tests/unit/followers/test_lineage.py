@@ -21,6 +21,7 @@ from sluiceway.ledger.follower import LogView
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.writer import LedgerWriter
 from sluiceway.sinks.contract import TableIdentity, TableState
+from sluiceway.sources.registry import SourceAccess
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema
 from tools.ledger_records import LEDGER, fence
 from tools.lineage_client import through_the_client
@@ -299,9 +300,9 @@ def test_tables_have_the_names_that_other_engines_give_them(location: str, named
 
 def test_topics_and_catalogs_have_the_names_that_other_tools_give_them() -> None:
     topic, table = Kafka("k1", "9092", "orders"), Hive("m", "9083", "ods", "orders")
-    servers = {"bootstrap.servers": "k1:9092, k2:9092"}
-    assert source_namespace("kafka", servers) == topic.get_namespace()
-    assert source_namespace("rocketmq", {"name_servers": "n:9876,o:9876"}) == "rocketmq://n:9876"
-    assert source_namespace("pulsar", {"token": "s3cret"}) == "pulsar://"
+    kafka = SourceAccess("kafka", (("bootstrap.servers", "k1:9092, k2:9092"), ("token", "s3cret")))
+    assert source_namespace(kafka) == topic.get_namespace()
+    rocketmq = SourceAccess("rocketmq", (("name_servers", "n:9876,o:9876"),))
+    assert source_namespace(rocketmq) == "rocketmq://n:9876"
     assert catalog_namespace(IDENTITY) == table.get_namespace()
     assert str(IDENTITY) == table.get_name()

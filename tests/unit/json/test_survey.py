@@ -13,7 +13,7 @@ from sluiceway.formats.json.survey import JsonSurvey, ProposedColumn
 from sluiceway.formats.recognise import TopicContents
 from sluiceway.spec.loader import parse_job
 from sluiceway.types.schema import Schema
-from sluiceway.worker.row_choices import payload_fields
+from sluiceway.worker.row_rules import payload_fields
 
 JOB = """\
 version: 1

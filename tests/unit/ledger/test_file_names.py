@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from sluiceway.ledger.file_names import FileOrigin, file_origin, new_file_name
+from sluiceway.ledger.places import intent_folder, moved_folder
 
 ORIGIN = FileOrigin(12, 345)
 
@@ -35,3 +36,11 @@ def test_name_of_another_kind_is_not_the_routes(change: Callable[[str], str]) ->
     name = new_file_name("orders", ORIGIN, 7) + ".parquet"
     assert file_origin("orders", name) == ORIGIN
     assert file_origin("orders", change(name)) is None
+
+
+def test_folders_of_background_work_differ_by_its_slot_and_by_its_attempt() -> None:
+    one, other = "1" * 32, "2" * 32
+    assert intent_folder(7, one) == f"i7-{one}"
+    works = [(7, one), (7, other), (8, one)]
+    assert len({intent_folder(*each) for each in works}) == len(works)
+    assert len({moved_folder("dt=1/hr=2", *each) for each in works}) == len(works)

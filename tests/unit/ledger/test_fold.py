@@ -50,9 +50,18 @@ UNLAWFUL: dict[str, Body] = {
     "another topic id": data(1, 5, span(0, 3, 8, topic_id="t2")),
     "same partition twice": data(1, 5, span(0, 3, 8), span(0, 3, 8)),
     "old epoch": data(1, 0, span(0, 3, 8)),
+    "same epoch": data(1, 1, span(0, 3, 8)),
+    "file below a folder of the epoch's": _moved(
+        OK, files=(replace(OK.files[0], staged="1-5-a/b/c.parquet"),)
+    ),
+    "file that leaves the epoch's folder": _moved(
+        OK, files=(replace(OK.files[0], staged="1-5-a/.."),)
+    ),
     "files of another epoch": _moved(OK, files=data(1, 6, span(0, 3, 8)).files),
     "files of another term": _moved(OK, files=data(2, 5, span(0, 3, 8)).files),
     "rows missing from files": _moved(OK, files=()),
+    "rows read that are in no range": _moved(data(1, 5, span(0, 3, 9)), ranges=OK.ranges),
+    "dirty rows missing from files": _moved(data(1, 5, span(0, 3, 8), dirty=1), dirty_files=()),
     "unbalanced": _moved(OK, counts=replace(OK.counts, skipped=BigInt(1))),
     "rows and gaps do not fill the range": _moved(
         OK, ranges=(replace(OK.ranges[0], gaps=BigInt(1)),)
@@ -75,6 +84,16 @@ def test_fold_refuses_an_unlawful_record_and_keeps_its_state(name: str) -> None:
     with pytest.raises(InvariantError):
         fold.apply(made, encode_record(made))
     assert (fold.next_seq, fold.head, fold.term, fold.sources["orders", 0].end) == before
+
+
+def test_range_that_ends_before_it_starts_is_refused_and_an_empty_one_is_not() -> None:
+    fold = fold_of(fence(), sources(0), data(1, 1, span(0, 0, 3)))
+    # No record can be written so: its counts balance, and it would take rows back.
+    back = replace(data(1, 5), ranges=(span(0, 3, 1), span(1, 0, 2)))
+    fold.apply(made := record(fold, sources(1)), encode_record(made))
+    with pytest.raises(InvariantError, match=r"P6.*\[3, 1\)"):
+        fold.check(record(fold, back))
+    fold.check(record(fold, data(1, 5, span(0, 3, 3))))
 
 
 def test_fold_refuses_a_slot_out_of_order_an_old_term_and_a_broken_chain() -> None:

@@ -42,6 +42,12 @@ def test_late_rows_that_stay_among_the_others_are_counted_too() -> None:
     assert fold.late_rows.total == 8
 
 
+def test_all_rows_of_an_epoch_may_be_late_ones() -> None:
+    body = data(1, 0, span(0, 0, 10), dirty=2)
+    told = late(redirect=5, reopen=3, dirty=2)
+    assert fold_of(fence(), sources(0), replace(body, late_rows=told)).late_rows == told
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [

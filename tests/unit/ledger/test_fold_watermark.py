@@ -18,7 +18,12 @@ from sluiceway.ledger.records import (
     encode_record,
 )
 from sluiceway.ledger.snapshot import load_snapshot, write_side_file
-from sluiceway.ledger.watermark_records import HeldByRecord, SourceName, WatermarkRecord
+from sluiceway.ledger.watermark_records import (
+    MAX_HELD_BY,
+    HeldByRecord,
+    SourceName,
+    WatermarkRecord,
+)
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import BigInt
 from tools.ledger_records import data, fence, fold_of, record, sources, span
@@ -141,6 +146,13 @@ def test_unlawful_watermark_is_refused(mark: WatermarkRecord, says: str) -> None
     assert fold.watermark.us == 900
 
 
+def test_watermark_names_as_many_that_hold_it_as_a_record_takes() -> None:
+    fold = two_at(1000, 950, 900)
+    held = (HeldByRecord("orders", 0, None, None),) * MAX_HELD_BY
+    put(fold, epoch(fold, at(None, held_by=held)))
+    assert fold.watermark.held_by == held
+
+
 def test_source_partition_that_is_idle_does_not_hold_until_it_has_rows_again() -> None:
     fold = two_at(1000, 950, 900)
 
@@ -193,6 +205,20 @@ def test_all_idle_raises_the_watermark_only_when_a_row_was_ever_seen() -> None:
     empty = fold_of(fence(), sources(0))
     with pytest.raises(InvariantError, match="no row was ever seen"):
         put(empty, epoch(empty, at(1500, by="all_idle", idle=(ZERO,))))
+
+
+def test_record_that_closes_nothing_by_its_slot_says_nothing_of_why_it_may() -> None:
+    """Another record has closed the hour since the epoch was planned."""
+    fold = fold_of(fence(), sources(0))
+    put(fold, epoch(fold, at(950, 1000), rows(0, 0, 5, 1000)))
+    mark = WatermarkRecord(BigInt(2000), BigInt(1000), bound_us=BigInt(900))
+    planned = replace(data(1, 1, span(0, 5, 6)), closed=(HOUR,), counted=(HOUR,), watermark=mark)
+    first = placed(planned, fold)
+    assert (first.closed, first.counted, first.watermark) == ((HOUR,), (HOUR,), mark)
+    put(fold, closing(fold, 900))
+    again = placed(planned, fold)
+    assert (again.closed, again.counted) == ((), ())
+    assert again.watermark == replace(mark, bound_us=None)
 
 
 def test_prefix_is_closed_only_below_the_watermark_of_an_earlier_record() -> None:

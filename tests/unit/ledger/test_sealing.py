@@ -128,12 +128,83 @@ def test_partitions_touched_last_are_not_sealed(monkeypatch: pytest.MonkeyPatch)
     assert to_seal(fold) == ()
 
 
+def test_route_is_not_asked_while_all_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def asked(_: object) -> sealing.MaySeal:
+        raise AssertionError("it is asked for nothing")
+
+    monkeypatch.setattr(sealing, "MAX_UNSEALED", 1)
+    assert to_seal(closed_hour(), asked) == ()
+
+
+def test_hour_counts_by_its_partitions_and_one_without_any_counts_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fold = closed_hour()
+    old, empty = "dt=20261120/hr=06", "dt=20261120/hr=07"
+    fold.closed[old] = replace(fold.closed[HOUR], closed_seq=1, ready_seq=1)
+    fold.closed[empty] = replace(fold.closed[HOUR], closed_seq=2, ready_seq=2)
+    monkeypatch.setattr(sealing, "MAX_UNSEALED", 2)
+    assert to_seal(fold) == (old,)
+    # An hour of two apps is as much as two hours.
+    state = fold.partitions.pop(HOUR)
+    for app in ("a", "b"):
+        folder = f"{HOUR}/app={app}"
+        fold.partitions[folder] = replace(state, folder=folder, location=folder)
+    assert to_seal(fold) == (old, empty)
+
+
+def test_hour_that_stands_below_a_closed_day_is_not_sealed(tmp_path: Path) -> None:
+    fold = closed_hour()
+    fold.closed["dt=20261120"] = replace(fold.closed[HOUR])
+    assert to_seal(fold) == ()
+    for name in (HOUR, "dt=20261120"):
+        body = replace(snapshot(fold, (), tmp_path), sealed=(name,))
+        with pytest.raises(InvariantError, match="which is closed in parts"):
+            fold.check(record(fold, body))
+
+
+def test_sealed_partition_is_handed_to_whoever_wants_the_forgotten(tmp_path: Path) -> None:
+    fold = closed_hour()
+    fold.forgotten = {}
+    state = fold.partitions[HOUR]
+    put(fold, snapshot(fold, (HOUR,), tmp_path))
+    assert fold.forgotten == {HOUR: state}
+
+
+def test_name_up_to_which_partitions_were_forgotten_never_falls(tmp_path: Path) -> None:
+    fold = fold_of(fence(), sources(0))
+    moved(fold)
+    fold.effects_through = fold.next_seq
+    fold.left.clear()
+    fold.forgotten_up_to = "dt=20261121"
+    put(fold, snapshot(fold, (HOUR,), tmp_path))
+    assert fold.forgotten_up_to == "dt=20261121"
+
+
 def test_old_folder_that_may_be_there_still_keeps_its_partition() -> None:
     fold = fold_of(fence(), sources(0))
     moved(fold)
     fold.effects_through = fold.next_seq
     assert list(fold.left) == [HOUR]
     assert to_seal(fold) == ()
+
+
+def test_old_folder_of_one_partition_of_an_hour_keeps_the_hour() -> None:
+    fold = closed_hour()
+    state = fold.partitions.pop(HOUR)
+    for app in ("a", "b"):
+        folder = f"{HOUR}/app={app}"
+        fold.partitions[folder] = replace(state, folder=folder, location=folder)
+    assert to_seal(fold) == (HOUR,)
+    fold.left["x"] = LeftFolder(f"{HOUR}/app=a", 2)
+    assert to_seal(fold) == ()
+
+
+def test_count_of_an_hour_goes_when_it_is_sealed(tmp_path: Path) -> None:
+    fold = closed_hour()
+    fold.counted.rows = {HOUR: 7, "dt=20261120/hr=09": 4}
+    put(fold, snapshot(fold, (HOUR,), tmp_path))
+    assert fold.counted.rows == {"dt=20261120/hr=09": 4}
 
 
 def test_route_that_needs_an_hour_keeps_it() -> None:

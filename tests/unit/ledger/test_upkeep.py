@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import hashlib
 import json
 import re
 import shutil
@@ -139,6 +140,25 @@ def test_snapshot_of_another_version_of_the_fold_is_ignored_whatever_its_side_fi
     assert isinstance(put.body, SnapshotRecord)
     newer = replace(put, body=replace(put.body, version=put.body.version + 1))
     assert snapshot.load_snapshot(log.storage, log.layout, newer) is None
+    # Nor does one that is said to be of another slot than it is.
+    other = replace(put, body=replace(put.body, through=put.body.through + 1))
+    assert snapshot.load_snapshot(log.storage, log.layout, other) is None
+
+
+def test_side_file_that_is_what_was_written_and_no_fold_is_told(tmp_path: Path) -> None:
+    """Nobody damaged it: whoever wrote it had a fault, and the next one would write it again."""
+    log = open_log(tmp_path)
+    writer = take_over(log)
+    write_rows(writer, EVERY)
+    tend(writer)
+    (put,) = [found for found, _ in log.records() if isinstance(found.body, SnapshotRecord)][-1:]
+    assert isinstance(put.body, SnapshotRecord)
+    side = Path(log.layout.snapshot(put.body.side))
+    side.write_bytes(b"{}")
+    forged = replace(put, body=replace(put.body, sha256=hashlib.sha256(b"{}").hexdigest()))
+    with pytest.raises(LedgerCorruptError, match="but no fold") as caught:
+        snapshot.load_snapshot(log.storage, log.layout, forged)
+    assert caught.value.where == str(side)
 
 
 def test_snapshot_of_what_is_not_published_is_refused(tmp_path: Path) -> None:
@@ -317,6 +337,28 @@ def test_old_driver_does_not_win_an_emptied_slot(tmp_path: Path) -> None:
     assert not Path(other.layout.record(2)).exists()
     assert whole_fold(other) == other.fold()
     assert other.fold().counts.written == 12
+
+
+def test_driver_that_finds_its_slot_in_a_pack_puts_nothing_there(tmp_path: Path) -> None:
+    """A crash between its put and its look for the pack would leave a record in an empty slot."""
+    put: list[str] = []
+
+    class Noting(LocalStorage):
+        def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+            put.append(path)
+            return super().put_if_absent(path, content, tmp_folder=tmp_folder)
+
+    log = open_log(tmp_path, Noting())
+    old = take_over(log)
+    old.commit(sources(0))
+    other = open_log(tmp_path)
+    new = take_over(other, "d2")
+    write_rows(new, 6)
+    tend(new)
+    put.clear()
+    with pytest.raises(FencedError):
+        old.commit(data(1, 0, span(0, 0, 2)))
+    assert put == []
 
 
 def test_record_left_in_an_emptied_slot_is_read_by_nobody(tmp_path: Path) -> None:

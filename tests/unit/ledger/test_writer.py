@@ -16,7 +16,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.reserve import SIZE_BYTES
 from sluiceway.ledger.writer import LedgerWriter
-from sluiceway.storage.contract import PutResult
+from sluiceway.storage.contract import FileStatus, PutResult
 from sluiceway.storage.local import LocalStorage
 from tools.ledger_records import data, fence, sources, span
 
@@ -73,7 +73,8 @@ def test_two_fences_at_once_leave_one_owner(tmp_path: Path) -> None:
     right = LedgerWriter(log, log.fold(), no_wait)
     left.fence(fence(driver="l"), lambda: None)
     lost: list[bool] = []
-    right.fence(fence(driver="r"), lambda: lost.append(True))
+    # Whoever looks for a live driver then knows the record that was first.
+    right.fence(fence(driver="r"), lambda: lost.append(right.fold.term == 1))
     assert lost == [True]
     assert right.term == 2
     with pytest.raises(FencedError):
@@ -135,6 +136,20 @@ def test_writer_that_reads_the_fence_of_another_and_then_nothing_more_is_fenced(
         old.commit(data(1, 0, span(0, 0, 4)))
 
 
+def test_writer_that_lost_a_slot_and_cannot_read_on_says_so_and_tries_nothing_more(
+    tmp_path: Path,
+) -> None:
+    storage = UnreadableSlot()
+    log = ledger(tmp_path, storage)
+    made = writer(log)
+    # A record of the same term, as none of a right driver ever is: no fence is behind it.
+    other = LedgerWriter(log, log.fold(), no_wait)
+    other.commit(sources(0))
+    storage.path = log.layout.record(2)
+    with pytest.raises(StorageUnavailableError):
+        made.commit(sources(1))
+
+
 def test_missing_slot_below_the_tail_is_found(tmp_path: Path) -> None:
     log = ledger(tmp_path)
     made = writer(log)
@@ -188,8 +203,9 @@ def test_writer_puts_nothing_into_a_log_of_equal_length_that_was_made_anew(tmp_p
     made.commit(sources(0))
     made.commit(data(1, 0, span(0, 0, 4)))
     _swap(log, _made_anew(tmp_path))
-    with pytest.raises(LedgerCorruptError, match=r"slot 2 holds another record.*made anew"):
+    with pytest.raises(LedgerCorruptError, match=r"slot 2 holds another record.*anew") as caught:
         made.commit(data(1, 1, span(0, 4, 9)))
+    assert caught.value.where == log.layout.record(2)
     assert not Path(log.layout.record(3)).exists()
     assert log.fold().sources["orders", 0].end == 7
 
@@ -339,3 +355,78 @@ def test_next_driver_uses_the_reserve_that_the_one_before_has_laid_aside(tmp_pat
     storage.full = True
     # `writer` fails the test when the fence has to wait.
     assert writer(log, driver="d2").term == 2
+
+
+def test_record_that_is_not_made_any_more_is_no_commit(tmp_path: Path) -> None:
+    made = writer(ledger(tmp_path))
+    assert made.commit_made(lambda _: None) is None
+    with pytest.raises(InvariantError, match="is gone"):
+        made.commit(lambda _: None)  # type: ignore[arg-type,return-value]
+
+
+def test_record_is_made_from_the_fold_at_its_own_slot(tmp_path: Path) -> None:
+    made = writer(ledger(tmp_path))
+    assert made.commit(lambda fold: sources(fold.next_seq)).seq == 1
+    assert list(made.fold.sources) == [("orders", 1)]
+
+
+def test_what_the_catalog_has_never_falls_and_is_told_to_whoever_asks(tmp_path: Path) -> None:
+    made = writer(ledger(tmp_path))
+    told: list[int] = []
+    made.note_effects(1)
+    made.on_effects = told.append
+    made.note_effects(1)
+    made.note_effects(0)
+    made.commit(sources(0))
+    assert told == [1, 0]
+    assert made.fold.effects_through == 1
+
+
+def test_names_that_are_no_slots_say_nothing_of_a_hole(tmp_path: Path) -> None:
+    log = ledger(tmp_path)
+    writer(log).commit(sources(0))
+    folder = Path(log.layout.record(1)).parent
+    (folder / "copy of 5.json").write_bytes(b"")
+    (Path(log.layout.log) / "lost+found").mkdir()
+    assert log.fold().next_seq == 2
+
+
+def test_reserve_of_another_size_is_made_anew_and_one_that_is_right_stays(tmp_path: Path) -> None:
+    log = ledger(tmp_path)
+    reserve = Path(log.layout.reserve)
+    reserve.write_bytes(b"x")
+    writer(log)
+    held = reserve.read_bytes()
+    assert len(held) == SIZE_BYTES
+    writer(log, driver="d2").commit(sources(0))
+    assert reserve.read_bytes() == held
+
+
+class NoStatus(LocalStorage):
+    """Says nothing of the reserve while it is `away`."""
+
+    def __init__(self, *, away: bool) -> None:
+        self.away = away
+        self.asked = 0
+
+    def status(self, path: str) -> FileStatus | None:
+        if path.endswith("/reserve"):
+            self.asked += 1
+            if self.away:
+                raise StorageUnavailableError("no answer", where=path)
+        return super().status(path)
+
+
+def test_reserve_that_cannot_be_looked_at_stops_no_commit(tmp_path: Path) -> None:
+    log = ledger(tmp_path, NoStatus(away=True))
+    writer(log).commit(sources(0))
+    assert log.fold().next_seq == 2
+    assert not Path(log.layout.reserve).exists()
+
+
+def test_reserve_that_is_held_is_not_looked_at_by_each_commit(tmp_path: Path) -> None:
+    storage = NoStatus(away=False)
+    made = writer(ledger(tmp_path, storage))
+    asked = storage.asked
+    made.commit(sources(0))
+    assert storage.asked == asked > 0

@@ -1,5 +1,6 @@
 """From answers to a published epoch: what is checked before the commit point, and after."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from sluiceway.errors import (
 )
 from sluiceway.followers import runner
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.route.route_meter import RouteMeter
 from sluiceway.schedule import second_look
 from sluiceway.sources.contract import LogBounds
 from sluiceway.storage.local import LocalStorage
@@ -45,6 +47,27 @@ def test_finished_epoch_is_committed_and_its_file_has_its_name(route: SessionOnD
     assert _committed(route) == 10
     assert sorted(path.stat().st_size for path in _files(route)) == [4 * 4, 6 * 4]
     assert list(Path(route.owned.layout.stage).glob("1-*")) == []
+
+
+@pytest.mark.parametrize("waited", [True, False])
+def test_lag_is_that_of_the_moment_at_which_the_tasks_had_answered(
+    route: SessionOnDisk, monkeypatch: pytest.MonkeyPatch, *, waited: bool
+) -> None:
+    """The commit may have waited for the one before."""
+    looked_at: list[float] = []
+
+    def look(meter: object, fold: object, bounds: object, *, at: float) -> int:
+        del meter, fold, bounds
+        looked_at.append(at)
+        return 0
+
+    planned, before = route.plan(), time.monotonic()
+    monkeypatch.setattr(RouteMeter, "look", look)
+    answer = route.answer(planned, 4)
+    route.session.note_written(planned)
+    planned.answered = 7.0 if waited else 0.0
+    route.session.finish(planned, [answer], route.view())
+    assert looked_at == [7.0] if waited else before <= looked_at[0] <= time.monotonic()
 
 
 @pytest.mark.parametrize("damage", ["gone", "shorter", "joined"])

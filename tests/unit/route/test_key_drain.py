@@ -1,5 +1,8 @@
 """New source partitions of a keyed route wait until the old ones are read."""
 
+import pytest
+
+from sluiceway.errors import SourceOrderError
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import stderr_log
 from sluiceway.route.key_drain import KeyDrain
@@ -29,7 +32,7 @@ def _numbers(found: tuple[DiscoveredPartition, ...]) -> list[object]:
 
 def test_a_new_partition_waits_for_the_time_and_then_for_the_others_ends() -> None:
     now = [0.0]
-    drain = KeyDrain(60.0, stderr_log(level="error"), lambda: now[0])
+    drain = KeyDrain(60.0, stderr_log(level="error"), clock=lambda: now[0])
     fold = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 5)))
     assert _numbers(drain.admitted(_found(0), fold, _bounds(5))) == [0]
     assert not drain.holds
@@ -54,3 +57,22 @@ def test_a_route_without_a_key_holds_nothing_back() -> None:
         0,
         1,
     ]
+
+
+def _texts(*keys: str) -> tuple[DiscoveredPartition, ...]:
+    identity = SourceIdentity("c", "t")
+    return tuple(DiscoveredPartition(SourcePartition("orders", k), identity, None) for k in keys)
+
+
+def test_where_one_partition_counts_a_second_is_refused_whatever_their_keys_are() -> None:
+    drain = KeyDrain(60.0, stderr_log(level="error"), one_partition=True)
+    assert len(drain.admitted(_texts("broker-a/0"), Fold(), {})) == 1
+    for several in (_texts("broker-a/0", "broker-b/0"), _found(0, 1)):
+        with pytest.raises(SourceOrderError, match="the topic has more"):
+            drain.admitted(several, Fold(), {})
+
+
+def test_where_one_partition_counts_one_that_was_read_before_counts_too() -> None:
+    drain = KeyDrain(0.0, stderr_log(level="error"), one_partition=True)
+    with pytest.raises(SourceOrderError, match="the topic has more"):
+        drain.admitted(_found(1), fold_of(fence(), sources(0)), _bounds(5, 3))

@@ -121,3 +121,13 @@ def test_folder_of_others_that_may_not_be_read_is_passed_by(tmp_path: Path) -> N
     table.publish(table.record("dt=20261121"))
     with pytest.raises(LedgerMismatchError):
         table.look()
+
+
+def test_driver_that_runs_while_another_looks_is_no_older_ledger(tmp_path: Path) -> None:
+    """Its record is in the log before its file has a name, and after the log was folded."""
+    table = Table(tmp_path)
+    table.commit("dt=20261120")
+    fold = table.log.fold()
+    table.commit("dt=20261120", "dt=20261121")
+    refuse_older_ledger(table.log, fold)
+    assert fold.next_seq == table.writer.fold.next_seq

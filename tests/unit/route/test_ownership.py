@@ -9,6 +9,7 @@ from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.owned_ledger import ledger_property
 from sluiceway.route.ownership import check_ledger, claim_table, table_identity
 from sluiceway.sinks.contract import TableIdentity, TableState
+from sluiceway.storage.contract import PutResult
 from sluiceway.storage.local import LocalStorage
 from sluiceway.types.schema import Schema
 from tools.ledger_records import fence, fold_of, sources
@@ -96,3 +97,17 @@ def test_owner_of_another_is_durable_before_anything_is_built_upon_it(tmp_path: 
     storage = SyncsSeen()
     assert claim_table(storage, layout(tmp_path), state(tmp_path), "orders") == first
     assert storage.steps[-2:] == ["read OWNER", "sync _sluiceway"]
+
+
+class LosesIt(LocalStorage):
+    """A file that was put goes at once."""
+
+    def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
+        result = super().put_if_absent(path, content, tmp_folder=tmp_folder)
+        Path(path).unlink()
+        return result
+
+
+def test_owner_that_was_put_and_is_gone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LedgerCorruptError, match="OWNER was written and is gone"):
+        claim_table(LosesIt(), layout(tmp_path), state(tmp_path), "orders")

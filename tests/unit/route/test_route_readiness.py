@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
+from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.eventtime.readiness import CountRule
 from sluiceway.eventtime.watermark import WatermarkRule
 from sluiceway.ledger.fold import Fold
@@ -16,6 +16,7 @@ from sluiceway.route import route_readiness
 from sluiceway.route.route_readiness import RouteReadiness
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.sources.contract import LogBounds, SourcePartition
+from sluiceway.sources.side_topics import SideTopic
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.desk import RouteDesk
 from sluiceway.upkeep.partition_bodies import counts_body
@@ -110,7 +111,38 @@ def test_watermark_is_told_when_it_rises_and_not_again(table: TableOnDisk) -> No
     assert (again.us, again.by) == (None, "")
 
 
-COUNTED = replace(RULE, counts=CountsRule(TopicRule((), "audit"), CountRule()))
+def test_time_of_the_look_is_told_once_as_what_raised_it_when_all_are_idle(
+    table: TableOnDisk,
+) -> None:
+    table.rows(EIGHT, newest_us=EIGHT_US, mark=mark(EIGHT_US))
+    end = table.log.fold().sources["orders", 0].end
+    bounds = {SourcePartition("orders", 0): LogBounds(0, end, end)}
+    view = SourceView({}, bounds, {}, read_at_us=EIGHT_US + HOUR)
+    idle_us = EIGHT_US + HOUR - RULE.watermark.idle_after_us
+    risen = readiness(table).mark(table.log.fold(), view)
+    assert (risen.us, risen.by) == (idle_us, "all_idle")
+    table.rows(mark=risen)
+    again = readiness(table).mark(table.log.fold(), view)
+    assert (again.us, again.by) == (None, "")
+
+
+def test_route_whose_source_partitions_with_rows_are_all_retired_goes_on_by_time(
+    table: TableOnDisk,
+) -> None:
+    table.rows(EIGHT, newest_us=EIGHT_US)
+    fold = table.log.fold()
+    known = fold.sources["orders", 0]
+    fold.sources["orders", 1] = replace(
+        known, end=0, start=0, max_event_time_us=None, quiet_since_us=EIGHT_US
+    )
+    known.retired = True
+    bounds = {SourcePartition("orders", 1): LogBounds(0, 0, 0)}
+    view = SourceView({}, bounds, {}, read_at_us=EIGHT_US + HOUR)
+    mark = readiness(table).mark(fold, view)
+    assert mark.us == EIGHT_US + HOUR - RULE.watermark.idle_after_us
+
+
+COUNTED = replace(RULE, counts=CountsRule(SideTopic((), "audit"), CountRule()))
 
 
 def commit_counts(table: TableOnDisk, **rows: int) -> None:
@@ -154,7 +186,7 @@ def test_hour_is_closed_once_the_watermark_has_passed_it_and_its_count_is_there(
 
 
 def test_counts_alone_close_before_the_watermark_and_without_one(table: TableOnDisk) -> None:
-    alone = replace(COUNTED, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+    alone = replace(COUNTED, counts=CountsRule(SideTopic((), "audit"), CountRule(alone=True)))
     table.rows(SEVEN, EIGHT, mark=mark(EIGHT_US))
     commit_counts(table, h07=10, h08=11)
     made, desk, fold = counted(table, alone)
@@ -220,6 +252,18 @@ def test_source_partition_that_comes_back_is_quiet_from_then_on(
     assert quiet_sources(made, fold, EIGHT_US + 700 * S) == ["orders"]
 
 
+def test_source_partition_that_was_away_before_any_record_is_quiet_from_its_return_on(
+    table: TableOnDisk,
+) -> None:
+    made, fold = readiness(table), table.log.fold()
+    assert quiet_sources(made, fold, EIGHT_US) == []
+    fold.sources[ORDERS].retired = True
+    assert quiet_sources(made, fold, EIGHT_US + S) == []
+    fold.sources[ORDERS].retired = False
+    assert quiet_sources(made, fold, EIGHT_US + 400 * S) == []
+    assert quiet_sources(made, fold, EIGHT_US + 700 * S) == ["orders"]
+
+
 def test_source_partition_with_a_row_is_quiet_from_that_row_on(table: TableOnDisk) -> None:
     made = readiness(table)
     assert quiet_sources(made, table.log.fold(), EIGHT_US) == []
@@ -274,7 +318,7 @@ def test_any_record_may_bring_the_count_or_the_rows_that_it_waits_for(table: Tab
     assert desk.closed() == ()
 
 
-ALONE = replace(COUNTED, counts=CountsRule(TopicRule((), "audit"), CountRule(alone=True)))
+ALONE = replace(COUNTED, counts=CountsRule(SideTopic((), "audit"), CountRule(alone=True)))
 
 
 def test_hour_that_an_epoch_in_flight_has_begun_is_announced_before_the_one_closed_by_its_count(

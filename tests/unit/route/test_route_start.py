@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.errors import StorageRefusedError, UnhealthyEnvironmentError
+from sluiceway.config.http_receiver import HttpReceiver
+from sluiceway.config.ready_rule import ReadyRule
+from sluiceway.errors import (
+    StorageRefusedError,
+    StorageUnavailableError,
+    UnhealthyEnvironmentError,
+)
+from sluiceway.eventtime.watermark import WatermarkRule
+from sluiceway.observe import metrics
 from sluiceway.storage.local import LocalStorage
 from tools.session_on_disk import DiskTable, session_on_disk
 
@@ -52,8 +60,40 @@ def test_start_publishes_what_was_committed_before_it_plans_anything(
         (final,) = table.glob("orders-*")
         assert final.name == staged.name
         assert not staged.parent.exists()
+        told = route.session.figures.figures.read().numbers[metrics.RECOVERIES.name]
+        assert told == {("publish",): 1.0, ("start",): 1.0}
         fold = route.owned.fold
         assert fold.unpublished == {}
         assert fold.published_through == fold.next_seq
         route.run_epoch(10)
     assert len(list(table.glob("orders-*"))) == 2
+
+
+class KeepsNoPlace(LocalStorage):
+    """Fails where it is noted from which slot on a receiver is told, as often as a test says."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+
+    def overwrite(self, path: str, data: bytes) -> None:
+        if "/told-webhook" in path and self.failures:
+            self.failures -= 1
+            raise StorageUnavailableError("no answer", where=path)
+        super().overwrite(path, data)
+
+
+def test_start_puts_nothing_before_it_is_kept_from_where_on_a_receiver_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    webhook = HttpReceiver("http://127.0.0.1:1/", "127.0.0.1", timeout_s=0.5)
+    ready = ReadyRule(
+        WatermarkRule(), (("dt", "yyyyMMdd"),), "UTC", whole_key=True, webhook=webhook
+    )
+    table, store = DiskTable(tmp_path / "t"), KeepsNoPlace(failures=1)
+    with (
+        pytest.raises(StorageUnavailableError),
+        session_on_disk(tmp_path / "t", monkeypatch, store, table, ready),
+    ):
+        raise AssertionError("it has started")
+    with session_on_disk(tmp_path / "t", monkeypatch, store, table, ready) as route:
+        assert Path(route.owned.layout.told("webhook")).exists()

@@ -9,13 +9,15 @@ import pytest
 from sluiceway.errors import (
     FencedError,
     LeaseHeldError,
+    LedgerMismatchError,
     MetastoreUnavailableError,
     UnhealthyEnvironmentError,
 )
+from sluiceway.ledger import tenure
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.lease import Lease, wait_until_free
 from sluiceway.ledger.log import LedgerLog
-from sluiceway.observe.steps import ignore_step
+from sluiceway.observe.steps import Step, ignore_step
 from sluiceway.route import takeover
 from sluiceway.route.ledger_age import refuse_older_ledger
 from sluiceway.route.takeover import LeftLedger, TakeoverHooks, take_over
@@ -184,3 +186,131 @@ def test_fence_of_a_start_in_vain_is_known_by_the_driver_and_not_by_its_process(
     take_over(config, sink, hooks("b" * 32)).lease.release()
     with pytest.raises(FencedError):
         take_over(config, sink, hooks("a" * 32), left)
+
+
+def test_ledger_of_another_table_is_not_fenced(tmp_path: Path) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, lambda seconds: None)
+    first = take_over(config, sink, hooks)
+    first.writer.commit(sources(0))
+    first.lease.release()
+    # Dropped, and created again where the rows of the one before are.
+    sink.state = replace(sink.state, identity=replace(sink.state.identity, created_at_s=8))
+    with pytest.raises(LedgerMismatchError, match="this table is"):
+        take_over(config, sink, hooks)
+    assert first.log.fold().term == 1
+
+
+def test_what_the_log_says_is_done_only_while_its_driver_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenure, "LOOK_EVERY_S", 0.0)
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, lambda seconds: None)
+    first = take_over(config, sink, hooks)
+    first.log.check_held()
+    first.lease.release()
+    second = take_over(config, sink, replace(hooks, driver="another"))
+    second.lease.release()
+    second.log.check_held()
+    with pytest.raises(FencedError, match="term 2"):
+        first.log.check_held()
+
+
+def test_driver_that_starts_anew_is_fenced_by_one_that_came_and_went_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, lambda seconds: None)
+    first = take_over(config, sink, hooks)
+    left = LeftLedger.of(first)
+    first.lease.release()
+    look = refuse_older_ledger
+
+    def slow_look(log: LedgerLog, fold: Fold) -> None:
+        look(log, fold)
+        # After this one has read the log, and before its own fence.
+        monkeypatch.setattr(takeover, "refuse_older_ledger", look)
+        take_over(config, sink, replace(hooks, driver="another")).lease.release()
+
+    monkeypatch.setattr(takeover, "refuse_older_ledger", slow_look)
+    with pytest.raises(FencedError, match="term 2"):
+        take_over(config, sink, hooks, left)
+    assert first.log.fold().term == 2
+
+
+def no_sleep(seconds: float) -> None:
+    raise AssertionError(f"slept {seconds} s")
+
+
+def test_driver_whom_nobody_is_before_waits_for_nothing_and_tries_its_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[str] = []
+
+    class Probes:
+        def probe(self, storage: Storage, folder: str, *, within: str) -> None:
+            del storage, within
+            tried.append(folder)
+
+    monkeypatch.setattr(takeover, "process_probes", Probes)
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, no_sleep)
+    first = take_over(config, sink, hooks)
+    assert tried == [first.layout.stage]
+    first.lease.release()
+    take_over(config, sink, hooks).lease.release()
+
+
+def test_live_driver_is_replaced_at_once_by_its_term_and_by_no_other(tmp_path: Path) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, no_sleep)
+    live = take_over(config, sink, hooks)
+    for term in (0, 2):
+        with pytest.raises(LeaseHeldError, match=f"term {term} was to be replaced, the latest is"):
+            take_over(config, sink, replace(hooks, replaces=term))
+    assert live.log.fold().term == 1
+    second = take_over(config, sink, replace(hooks, replaces=1))
+    assert second.writer.term == 2
+    for each in (live, second):
+        each.lease.release()
+
+
+def test_driver_that_is_replaced_may_commit_meanwhile_and_is_fenced_behind_it(
+    tmp_path: Path,
+) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, no_sleep)
+    live = take_over(config, sink, hooks)
+
+    def commits(step: Step) -> None:
+        if step is Step.FENCING:
+            live.writer.commit(sources(0))
+
+    second = take_over(config, sink, replace(hooks, replaces=1, observe=commits))
+    assert (second.writer.term, second.fold.next_seq) == (2, 3)
+    for each in (live, second):
+        each.lease.release()
+
+
+def test_driver_that_lost_its_fence_lets_the_winner_write_its_lease_before_it_looks(
+    tmp_path: Path,
+) -> None:
+    sink, config = _Sink(tmp_path), cast("RouteConfig", _Route())
+    slept: list[float] = []
+    hooks = TakeoverHooks(ignore_step, lambda attempts, error: None, slept.append)
+    live: list[OwnedLedger] = []
+
+    def fences(step: Step) -> None:
+        if step is Step.FENCING and not live:
+            live.append(take_over(config, sink, replace(hooks, driver="another", sleep=no_sleep)))
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        live[0].lease.release()
+
+    late = take_over(config, sink, replace(hooks, observe=fences, sleep=sleep))
+    assert slept[0] == 1.0
+    assert len(slept) == 1
+    assert late.writer.term == 2
+    late.lease.release()

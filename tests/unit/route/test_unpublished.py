@@ -6,7 +6,9 @@ import pytest
 
 from sluiceway.errors import StorageUnavailableError, UnpublishedError
 from sluiceway.followers import runner
+from sluiceway.followers.runner import FollowerState
 from sluiceway.ledger.log import LedgerLog
+from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.route import held_route, route_session
 from sluiceway.sources.contract import LogBounds
 from sluiceway.storage.local import LocalStorage
@@ -114,3 +116,78 @@ def test_next_start_publishes_in_the_order_of_the_log_before_it_plans(
         assert route.owned.fold.unpublished == {}
         names = [path.rpartition("/")[2] for path in store.published if "orders-" in path]
         assert [name.split("-")[2] for name in names] == ["1", "2", "3"]
+
+
+def test_follower_that_is_too_far_behind_holds_up_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with session_on_disk(tmp_path / "t", monkeypatch) as route:
+        held = route.session._now
+        held.refuse_unpublished(0)
+        monkeypatch.setattr(held.followers, "holds_up", lambda: "late: 90 files wait")
+        with pytest.raises(UnpublishedError, match="nothing more is committed: late: 90 files"):
+            held.refuse_unpublished(0)
+        assert held.is_full()
+
+
+def test_what_followers_have_published_meanwhile_counts_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlowStore()
+    with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
+        _epochs_without_publishing(route, store, 3)
+        held, fold = route.session._now, route.owned.fold
+        store.away = False
+        wait_until(lambda: held.followers.published_through >= fold.next_seq)
+        assert len(fold.unpublished) == 3
+        held.refuse_unpublished(0)
+        assert fold.unpublished == {}
+
+
+def test_first_follower_that_is_behind_and_says_why_is_named_and_hastened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, hastened = SlowStore(), list[bool]()
+    states = (
+        FollowerState("idle", 9, 0, 0.0, "is through"),
+        FollowerState("mute", 1, 8, 2.0, ""),
+        FollowerState("slow", 2, 7, 2.0, "the store is away"),
+        FollowerState("next", 2, 7, 2.0, "slow"),
+    )
+    with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
+        _epochs_without_publishing(route, store, 1)
+        held = route.session._now
+        monkeypatch.setattr(held.followers, "states", lambda: states)
+        monkeypatch.setattr(held.followers, "hasten", lambda: hastened.append(True))
+        with pytest.raises(UnpublishedError, match=r" s; slow: the store is away \("):
+            held.refuse_unpublished(0)
+    assert hastened == [True]
+
+
+def test_snapshot_that_starves_holds_commits_only_while_something_is_unpublished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LogUpkeep, "starved", True)
+    store = SlowStore()
+    with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
+        held = route.session._now
+        held.refuse_unpublished(0)
+        _epochs_without_publishing(route, store, 1)
+        held.max_unpublished = 100
+        with pytest.raises(UnpublishedError):
+            held.refuse_unpublished(0)
+
+
+def test_record_may_be_unpublished_up_to_its_time_and_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SlowStore()
+    with session_on_disk(tmp_path / "t", monkeypatch, store) as route:
+        _epochs_without_publishing(route, store, 1)
+        held, longest_s = route.session._now, held_route.LONGEST_UNPUBLISHED_S
+        held.max_unpublished = 100
+        monkeypatch.setattr(held.followers, "publishing_for_s", lambda: longest_s - 0.1)
+        held.refuse_unpublished(0)
+        monkeypatch.setattr(held.followers, "publishing_for_s", lambda: longest_s)
+        with pytest.raises(UnpublishedError, match="the first for 600 s"):
+            held.refuse_unpublished(0)

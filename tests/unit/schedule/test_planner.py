@@ -186,3 +186,31 @@ def test_partition_that_the_cluster_does_not_describe_is_waited_for() -> None:
 def test_truncated_log_halts() -> None:
     with pytest.raises(OffsetsLostError, match="truncated"):
         plan_splits(read_up_to(7), bounds(p0=(0, 6)), None)
+
+
+def test_retired_source_partition_is_not_read_and_not_retired_again() -> None:
+    fold = fold_of(fence(), sources(0), sources(0, retired=True))
+    assert plan_splits(fold, {}, None) == []
+    fold.subscription = replace(ORDERS, topics=())
+    assert plan_sources(fold, fold.subscription, [], {}, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("known", "leader", "told"),
+    [(3, 3, (3, False)), (3, 4, (3, True)), (3, None, (3, True)), (None, 4, (None, False))],
+)
+def test_split_tells_the_leader_epoch_of_its_start_and_whether_another_has_begun(
+    known: int | None, leader: int | None, told: tuple[int | None, bool]
+) -> None:
+    fold = read_up_to(7)
+    fold.sources["orders", 0].end_epoch = known
+    (planned,) = plan_splits(fold, {part(0): LogBounds(0, 20, 20, leader)}, None)
+    assert (planned.split.leader_epoch, planned.split.new_leader) == told
+
+
+def test_leader_epoch_of_the_committed_end_says_nothing_of_a_later_offset() -> None:
+    fold = fold_of(fence(), sources(0))
+    fold.sources["orders", 0].end_epoch = 3
+    (planned,) = plan_splits(fold, {part(0): LogBounds(12, 20, 20, 4)}, None)
+    assert planned.split.start_offset == 12
+    assert (planned.split.leader_epoch, planned.split.new_leader) == (None, False)

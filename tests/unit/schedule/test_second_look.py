@@ -87,3 +87,10 @@ def test_leader_that_does_not_answer_in_between_changes_nothing(fold: Fold, let_
 def test_retired_partition_is_nobodys_doubt() -> None:
     gone = fold_of(fence(), sources(0), data(1, 0, span(0, 0, 9)), sources(0, retired=True))
     SecondLook().look(gone, {ONE: BEHIND})
+
+
+def test_first_of_several_logs_that_are_behind_is_told(fold: Fold, let_pass: Pass) -> None:
+    del let_pass
+    with pytest.raises(SourceUnavailableError) as caught:
+        SecondLook().look(fold, {ONE: BEHIND, TWO: LogBounds(0, 1, 1)})
+    assert caught.value.where == str(ONE)

@@ -100,3 +100,19 @@ def test_whoever_gives_up_leaves_nothing_behind() -> None:
     with pytest.raises(TaskFailedError, match="its time is over"):
         spare.take(1, give_up)
     assert (spare.lent, spare.left_of(4)) == (0, 4)
+
+
+def test_one_slot_is_taken_at_once_or_not_at_all_whoever_waits() -> None:
+    spare = SpareSlots(Clock())
+    assert not spare.take_now()
+    spare.left_of(2)
+    assert spare.take_now()
+    assert (spare.take_now(), spare.left_of(2)) == (False, 1)
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(spare.take, 1, go_on)
+        wait_for_wish(spare)
+        spare.give_back(1)
+        assert spare.take_now()
+        spare.give_back(1)
+        assert spare.left_of(2) == 1
+        assert taken.result(PATIENCE_S) == 1

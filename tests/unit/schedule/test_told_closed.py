@@ -47,3 +47,9 @@ def test_latest_hour_is_told_after_those_before_it_are_sealed() -> None:
     told.of(plan, HOURS[:9])
     assert told.of(plan, HOURS[8:9]) == (HOURS[8],)
     assert told.of(plan, ()) == (HOURS[8],)
+
+
+def test_route_whose_partitions_are_others_now_forgets_what_it_has_told() -> None:
+    told = ToldClosed()
+    told.of(route(*TIMES), HOURS[:9])
+    assert told.of(route(PartitionRule("app", None, "app")), ["app=a"]) == ("app=a",)

@@ -3,17 +3,32 @@
 import logging
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import Consumer, KafkaError
 
 from sluiceway.errors import JobFileError
 from sluiceway.sources.kafka.failures import BrokerTrouble
-from sluiceway.sources.kafka.settings import REFUSED, check_properties, consumer_settings
+from sluiceway.sources.kafka.settings import (
+    LIBRARY_LOG,
+    REFUSED,
+    check_properties,
+    consumer_settings,
+)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_property_that_breaks_the_protocol_is_refused(name: str) -> None:
     with pytest.raises(JobFileError, match=name):
         check_properties({name: "x", "security.protocol": "SSL"})
+
+
+def test_more_than_sixty_dangerous_options_are_refused_before_the_library_sees_them() -> None:
+    assert len(REFUSED) >= 60
+    assert all(reason.strip() for reason in REFUSED.values())
+    for name in ("ssl.engine.location", "sasl.kerberos.kinit.cmd", "topic.blacklist", "acks"):
+        # The library would take it.
+        Consumer({"group.id": "g", "logger": LIBRARY_LOG, name: "1"}).close()
+        with pytest.raises(JobFileError, match=name):
+            check_properties({name: "1"})
 
 
 def test_refused_properties_are_all_named_at_once() -> None:

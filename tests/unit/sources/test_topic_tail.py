@@ -9,7 +9,8 @@ from confluent_kafka import KafkaError
 
 from sluiceway.errors import SourceUnavailableError
 from sluiceway.sources.kafka import topic_tail
-from sluiceway.sources.kafka.topic_tail import KafkaTopicTail, TailMessage
+from sluiceway.sources.kafka.topic_tail import KafkaTopicTail
+from sluiceway.sources.side_topics import TailMessage
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,16 @@
 """The block of a RocketMQ connection: what it gives the source, and what it refuses."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from sluiceway.config.compile import compile_route
-from sluiceway.errors import JobFileError, NotInThisVersionError
+from sluiceway.config.compile import compile_route, compile_routes
+from sluiceway.config.config import RouteConfig
+from sluiceway.errors import JobFileError
 from sluiceway.sources.rocketmq.frames import Credentials
 from sluiceway.sources.rocketmq.options import read_options
+from sluiceway.sources.side_topics import SideTopic
 from sluiceway.spec.loader import load_job
 
 JOB = """\
@@ -31,6 +34,10 @@ def written(folder: Path, block: str, dirty: str = "{}") -> Path:
     path = folder / "job.yaml"
     path.write_text(JOB.replace("BLOCK", block).replace("DIRTY", dirty))
     return path
+
+
+def routes(path: Path) -> tuple[RouteConfig, ...]:
+    return compile_routes(load_job(path).spec).routes
 
 
 def test_block_becomes_options_of_the_source(
@@ -70,12 +77,37 @@ def test_wrong_block_is_told(tmp_path: Path, block: str, why: str) -> None:
         load_job(written(tmp_path, block))
 
 
-@pytest.mark.parametrize("store", ["{topic: dirty}", "{table: ods.dirty}"])
-def test_stores_of_dirty_rows_that_need_numbers_or_kafka_are_refused(
-    tmp_path: Path, store: str
+def test_dirty_rows_beside_rocketmq_go_to_a_table_or_through_a_kafka_connection(
+    tmp_path: Path,
+) -> None:
+    (route,) = routes(written(tmp_path, "{name_servers: [a:1]}", "{store: {table: ods.dirty}}"))
+    assert (route.dirty_table, route.dirty_topic) == ("ods.dirty", None)
+    path = written(tmp_path, "{name_servers: [a:1]}", "{store: {topic: dirty, connection: k}}")
+    text = path.read_text()
+    path.write_text(
+        text.replace("connections:", 'connections:\n  k: {kafka: {bootstrap_servers: "b:1"}}')
+    )
+    (route,) = routes(path)
+    assert route.dirty_topic == SideTopic((("bootstrap.servers", "b:1"),), "dirty")
+    # Another cluster's topic of the same name is not the one that is read.
+    path.write_text(path.read_text().replace("topic: dirty,", "topic: orders,"))
+    assert routes(path)[0].dirty_topic is not None
+
+
+@pytest.mark.parametrize(
+    ("store", "why"),
+    [
+        ("{topic: dirty}", "`connection` beside a source that is not Kafka"),
+        ("{topic: dirty, connection: mq}", "name of a Kafka connection, got "),
+        ("{topic: dirty, connection: none}", "name of a Kafka connection, got "),
+        ("{table: ods.dirty, connection: mq}", "`connection` beside a topic only"),
+    ],
+)
+def test_topic_of_dirty_rows_without_a_kafka_connection_is_told(
+    tmp_path: Path, store: str, why: str
 ) -> None:
     path = written(tmp_path, "{name_servers: [a:1]}", f"{{store: {store}}}")
-    with pytest.raises(NotInThisVersionError, match=r"job\.yaml:13:17: `dirty\.store` of"):
+    with pytest.raises(JobFileError, match=re.escape(why)):
         load_job(path)
 
 
@@ -86,5 +118,5 @@ def test_announcements_and_counts_beside_rocketmq_name_a_kafka_connection(
     path = written(tmp_path, "{name_servers: [a:1]}")
     with path.open("a") as file:
         file.write(f"ready: {{{block}: {{topic: told}}}}\n")
-    with pytest.raises(JobFileError, match="`connection` beside a RocketMQ source"):
+    with pytest.raises(JobFileError, match="`connection` beside a source that is not Kafka"):
         load_job(path)

@@ -6,9 +6,10 @@ import pytest
 
 from sluiceway.config.compile import compile_route
 from sluiceway.config.http_receiver import HttpReceiver
-from sluiceway.config.ready_rule import CountsRule, ReadyRule, TopicRule
+from sluiceway.config.ready_rule import CountsRule, ReadyRule
 from sluiceway.errors import JobFileError
 from sluiceway.eventtime.readiness import CountRule
+from sluiceway.sources.side_topics import SideTopic
 from sluiceway.spec.loader import parse_job
 
 DAY, HOUR = "{name: dt, event_time: yyyyMMdd}", "{name: hr, event_time: HH}"
@@ -67,7 +68,7 @@ def test_all_keys_are_taken() -> None:
     assert rule.watermark.hold_when_idle
     headers = (("Authorization", "s3cret"),)
     assert rule.webhook == HttpReceiver("https://Hook.example/x", "hook.example", headers, 3.0)
-    assert rule.topic == TopicRule((("bootstrap.servers", "k2:9092"),), "ready")
+    assert rule.topic == SideTopic((("bootstrap.servers", "k2:9092"),), "ready")
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_receiver_that_cannot_be_is_refused(ready: str, says: str) -> None:
 def test_counts_come_from_a_topic_and_decide_with_the_watermark() -> None:
     counts = load("{counts: {topic: audit}}").counts
     access = (("bootstrap.servers", "k1:9092"),)
-    assert counts == CountsRule(TopicRule(access, "audit"), CountRule())
+    assert counts == CountsRule(SideTopic(access, "audit"), CountRule())
     more = 'decide: alone, since: "2026-11-20T08:00:00+08:00"'
     counts = load(f"{{counts: {{topic: audit, connection: other, {more}}}}}").counts
     assert counts is not None

@@ -211,3 +211,35 @@ def test_route_names_from_tables_are_fit_for_paths_and_differ() -> None:
     names = [default_route_name(table) for table in tables]
     assert len(set(names)) == len(tables)
     assert all(is_route_name(name) for name in names)
+
+
+LAKE = SHARED.replace(
+    "connections:\n",
+    "connections:\n  lake: {iceberg: {sql: {uri: 'sqlite:////c.db', warehouse: /w}}}\n",
+)
+TO_LAKE = "{topics: [b], table: {iceberg: {connection: lake, name: ods.b, create: if_missing}}}"
+
+
+def test_route_into_a_lake_table_stands_beside_routes_into_hive_tables() -> None:
+    hive, lake = job_of("{topics: [a], table: ods.a}", TO_LAKE, shared=LAKE).spec.routes
+    assert (hive.table.hive is None, hive.table.iceberg is None) == (False, True)
+    assert (lake.table.hive is None, lake.table.iceberg is None) == (True, False)
+    assert lake.table.target.name == "ods.b"
+    assert [column.name for column in lake.table.columns or ()] == ["id", "ts"]
+
+
+def test_file_may_leave_the_kind_of_table_to_its_routes() -> None:
+    shared = LAKE.replace("  hive: {connection: hms, compression: snappy}\n", "")
+    to_hive = "{topics: [a], table: {hive: {connection: hms, name: ods.a}}}"
+    hive, lake = job_of(to_hive, TO_LAKE, shared=shared).spec.routes
+    assert (hive.table.target.name, lake.table.target.name) == ("ods.a", "ods.b")
+    assert problems_of(to_hive, "{topics: [b]}", shared=shared) == [
+        "10:3: expected exactly one of hive, iceberg, got none; add one",
+        "+1:5: expected the key `table`, got none; add it",
+    ]
+
+
+def test_route_of_both_kinds_is_refused() -> None:
+    both = TO_LAKE.replace("table: {", "table: {hive: {connection: hms, name: ods.b}, ")
+    (problem, *_) = problems_of(both, shared=LAKE)
+    assert "expected exactly one of hive, iceberg, got `hive` and `iceberg`; keep one" in problem

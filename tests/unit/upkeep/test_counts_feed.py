@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sluiceway.config.ready_rule import CountsRule, TopicRule
+from sluiceway.config.ready_rule import CountsRule
 from sluiceway.errors import FencedError, SourceUnavailableError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
@@ -17,7 +17,7 @@ from sluiceway.ledger import fold_counts
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.observe.log import stderr_log
 from sluiceway.sources.contract import SourceIdentity
-from sluiceway.sources.kafka.topic_tail import TailMessage
+from sluiceway.sources.side_topics import SideTopic, TailMessage
 from sluiceway.upkeep import counts_feed
 from sluiceway.upkeep.counts_feed import CountsFeed, read_count
 from sluiceway.upkeep.desk import Build
@@ -131,7 +131,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 def feed(driver: Driver, topic: Topic, decide: CountRule | None = None) -> CountsFeed:
     """Begun."""
-    rule = CountsRule(TopicRule((), "audit"), decide or CountRule())
+    rule = CountsRule(SideTopic((), "audit"), decide or CountRule())
     return CountsFeed(
         driver.desk,
         rule,

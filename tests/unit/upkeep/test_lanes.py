@@ -13,6 +13,7 @@ from sluiceway.errors import (
     LedgerCorruptError,
     StorageRefusedError,
     StorageUnavailableError,
+    TaskFailedError,
 )
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.lane_records import PURGE, REPLAY, LaneRange
@@ -87,11 +88,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
     return made
 
 
-def _lanes(owned: _Owned) -> Lanes:
+def _lanes(owned: _Owned, tasks: Any = None) -> Lanes:
     nothing = cast("Any", lambda _: None)
     hooks = LaneHooks(nothing, count(1).__next__, nothing, nothing)
     plan = cast("Any", type("Plan", (), {"schema_version": "s", "key": None})())
-    return Lanes(cast("Any", owned), lambda: plan, hooks, stderr_log())
+    return Lanes(cast("Any", owned), lambda: plan, hooks, stderr_log(), tasks=tasks)
 
 
 def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
@@ -117,6 +118,48 @@ def test_lane_that_cannot_be_read_lets_the_next_one_go_on(
     clock.now_s += 100
     lanes.turn()
     assert isinstance(lanes.trouble, StorageUnavailableError)
+
+
+class _Executors:
+    def __init__(self, answer: TaskFailedError | None) -> None:
+        self.answer = answer
+        self.asked = 0
+
+    def run(self, plan: Any, paths: Any) -> None:
+        del plan, paths
+        self.asked += 1
+        if self.answer is not None:
+            raise self.answer
+
+
+def test_replay_that_executors_do_not_take_is_done_by_the_driver(
+    tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def in_the_driver(*_: Any, **__: Any) -> None:
+        raise StorageUnavailableError("here")
+
+    monkeypatch.setattr(lanes_module, "run_lane_task", in_the_driver)
+    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    owned, executors = _Owned(tmp_path), _Executors(None)
+    lanes = _lanes(owned, executors)
+    owned.request(REPLAY, 0, 4)
+    lanes.turn()
+    assert (executors.asked, getattr(lanes.trouble, "message", "")) == (1, "here")
+
+
+def test_replay_whose_executor_hangs_waits_and_is_not_begun_beside_it(
+    tmp_path: Path, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lanes_module, "run_lane_task", None)
+    monkeypatch.setattr(lanes_module, "lane_plan", lambda *_: None)
+    owned, executors = _Owned(tmp_path), _Executors(TaskFailedError("it hangs"))
+    lanes = _lanes(owned, executors)
+    owned.request(REPLAY, 0, 4)
+    lanes.turn()
+    assert (lanes.trouble, lanes.pressing) == (executors.answer, False)
+    clock.now_s += 100
+    lanes.turn()
+    assert executors.asked == 2
 
 
 def test_request_that_cannot_be_taken_away_holds_up_neither_its_lane_nor_others(

@@ -18,7 +18,8 @@ from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
 from sluiceway.worker.pipeline import RowPipeline
-from sluiceway.worker.plan import KeyForm, KeyRule, MetaColumn, RowChoices, TaskPlan
+from sluiceway.worker.plan import KeyForm, KeyRule, MetaColumn, TaskPlan
+from sluiceway.worker.row_rules import RowChoices
 from sluiceway.worker.write_behind import WriteBehind
 from tools.small_task import AT_NOON, MadeBatch, route_plan
 
@@ -194,6 +195,9 @@ def test_with_one_partition_records_need_no_key_and_a_second_one_is_refused() ->
     check_one_partition(rule, [SourcePartition("t", 0)])
     with pytest.raises(SourceOrderError, match="one_partition"):
         check_one_partition(rule, [SourcePartition("t", 0), SourcePartition("t", 1)])
+    check_one_partition(rule, [SourcePartition("t", "broker-a/3"), SourcePartition("u", "b/0")])
+    with pytest.raises(SourceOrderError, match="one_partition"):
+        check_one_partition(rule, [SourcePartition("t", "b/0"), SourcePartition("t", "b/1")])
 
 
 def test_a_truncate_halts_a_keyed_route_and_no_other() -> None:

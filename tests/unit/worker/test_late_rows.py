@@ -172,3 +172,44 @@ def test_late_and_dirty_rows_of_many_reads_all_are_accounted_for() -> None:
     assert counts.balanced()
     assert (counts.read, counts.written, counts.dirty, counts.late) == (300, 100, 100, 100)
     assert found.ids[f"{SIDE}/{DAY}/hr=09"] == list(range(0, 300, 3))
+
+
+def test_rows_are_redirected_by_their_age_also_while_nothing_is_closed() -> None:
+    found = run(LatePolicy.REDIRECT, EpochTimes(NOW_US, (), (BOUND_US,), WATERMARK_US))
+    assert found.ids[f"{DAY}/hr=11"] == [3, 4, 7]
+    assert found.ids[f"{DAY}/hr=08"] == [5]
+    assert found.written.late_rows == late(redirect=2)
+
+
+def test_redirected_rows_share_the_file_of_those_that_are_there_already() -> None:
+    files = run(LatePolicy.REDIRECT).written.files
+    assert sorted((file.final.rpartition("/")[0], file.rows) for file in files) == [
+        (f"{DAY}/hr=11", 6),
+        (f"{DAY}/hr=12", 1),
+    ]
+
+
+def test_rows_of_two_source_partitions_without_bounds_are_late_by_what_is_closed() -> None:
+    batches = [made_batch(split, [at(9, split), at(12, 10 + split)]) for split in (0, 1)]
+    found = run_task([batches], splits=2, times=EpochTimes(NOW_US, CLOSED))
+    assert found.ids == {f"{SIDE}/{DAY}/hr=09": [0, 1], f"{DAY}/hr=12": [10, 11]}
+
+
+def test_read_that_brings_no_row_of_a_source_partition_is_judged() -> None:
+    times = EpochTimes(NOW_US, (), (BOUND_US, BOUND_US), None)
+    unreadable = made_batch(0, [{"id": 1, "ts": "no"}])
+    found = run_task([[unreadable, made_batch(1, [at(7, 2)])]], splits=2, times=times)
+    assert found.ids == {f"{SIDE}/{DAY}/hr=07": [2]}
+
+
+def test_late_row_of_a_route_without_event_times_is_dirty_by_its_partition() -> None:
+    found = run_task(
+        [[made_batch(0, [{"id": 1, "app": "a"}, {"id": 2, "app": "b"}])]],
+        times=EpochTimes(NOW_US, ("app=a",), (BOUND_US,)),
+        late=LateRule(LatePolicy.DIRTY),
+        event_time=None,
+        partitions=(PartitionRule("app", None, "app"),),
+    )
+    assert found.dirty == [(1, "late")]
+    assert found.written.dirty_samples[0].message == "the row came too late for app=a"
+    assert found.ids == {"app=b": [2]}

@@ -10,14 +10,10 @@ from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.hive_types import parse_hive_type
 from sluiceway.types.schema import Field, Schema
-from sluiceway.worker.plan import EventTimeRule, PartitionRule, RowChoices, RowColumn
+from sluiceway.worker.plan import EventTimeRule, PartitionRule
 from sluiceway.worker.row_check import row_problem
-from sluiceway.worker.row_choices import (
-    ChosenRows,
-    RowChooser,
-    payload_fields,
-    read_plain_value,
-)
+from sluiceway.worker.row_choices import ChosenRows, RowChooser, read_plain_value
+from sluiceway.worker.row_rules import RowChoices, RowColumn, payload_fields
 
 
 def column(name: str, kind: str, **more: object) -> RowColumn:

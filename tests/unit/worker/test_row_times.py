@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from sluiceway.eventtime.partition_values import TimeKind
+from sluiceway.eventtime.time_kind import TimeKind
 from sluiceway.worker.plan import EventTimeRule, PartitionRule
 from sluiceway.worker.task_clock import TaskClock
 from tools.small_task import BY_TS, HOUR_US, NOW_US, Outcome, made_batch, run_task

@@ -3,14 +3,15 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import BinaryIO
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, BinaryIO
 
 from sluiceway.errors import StorageUnavailableError, TaskFailedError
 from sluiceway.storage.contract import FileSeal, StagedWriter, Storage
 from sluiceway.types.dirty import DirtyRow
 from sluiceway.types.schema import Schema
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class FileFormat(StrEnum):
@@ -112,7 +113,7 @@ class TableFile(ABC):
         return self._writer.handle().tell()
 
     @abstractmethod
-    def write(self, batch: pa.RecordBatch) -> None:
+    def write(self, batch: "pa.RecordBatch") -> None:
         """Take a batch, in which `TableFormat.unfit_rows` found nothing.
 
         Raises:
@@ -160,7 +161,7 @@ class TableFormat(ABC):
             writer: Where it goes; owned by the file from here on.
         """
 
-    def unfit_rows(self, rows: pa.RecordBatch) -> list[DirtyRow]:
+    def unfit_rows(self, rows: "pa.RecordBatch") -> list[DirtyRow]:
         """Rows that the format cannot hold so that readers find the same values again.
 
         Called for every batch before it is written. Most formats hold all there is.
@@ -194,6 +195,8 @@ class TableFormat(ABC):
             TaskFailedError: The file is not as it was written; throw the attempt away.
             StorageUnavailableError: The store failed.
         """
+        import pyarrow as pa  # noqa: PLC0415 - slow, and others want the names alone
+
         status = storage.status(path)
         found_bytes = status.size_bytes if status else None
         if found_bytes != size_bytes:

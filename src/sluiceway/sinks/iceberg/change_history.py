@@ -193,7 +193,7 @@ class ChangeHistory(ChangeJudge):
         control = self._control(path)
         return control.filter(pa.array(~np.isin(control[KIND].to_numpy(), _WITHOUT_KEY)))
 
-    def _read_keys(self, path: str) -> pa.Table:
+    def _read_keys(self, path: str) -> tuple[pa.Table]:
         seq, _ = self._files[path]
         control = self._control(path)
         of_all = control[KIND].to_numpy() == RowKind.TRUNCATE
@@ -202,7 +202,7 @@ class ChangeHistory(ChangeJudge):
             for each in control.filter(pa.array(of_all)).to_pylist()
         ]
         names = [name for name in control.column_names if name.startswith("k")]
-        return self._with_key(path).select(names)
+        return (self._with_key(path).select(names),)
 
     # Rows
 

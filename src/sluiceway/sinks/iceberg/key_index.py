@@ -2,13 +2,14 @@
 
 The cache is never truth. A file's part is made from the file itself when it is first asked for,
 lies in a folder of this process, mapped into memory, and goes with the file; a hit is confirmed
-by the key's own values. Sixteen bytes a row and the key itself, on disk.
+by the key's own values. Eight bytes a row and the key itself, on disk. It is made in pieces of a
+million rows, so what it takes of memory meanwhile does not grow with the table or its files.
 """
 
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,28 +19,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-Hashes = NDArray[np.uint64]
+from sluiceway.sinks.iceberg.key_hashes import Hashes, key_hashes
+
 Positions = NDArray[np.int64]
-ReadKeys = Callable[[str], pa.Table]
-"""The key columns of a data file as `canonical_keys` has them, in its order."""
+ReadKeys = Callable[[str], Iterable[pa.Table]]
+"""The key columns of a data file as `canonical_keys` has them, in its order, some rows at once."""
 
 _MOST_DIGITS = 38
-_ODD = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_ROW_BITS = 20
+_ROW = np.uint64((1 << _ROW_BITS) - 1)
+PIECE_ROWS = 1 << _ROW_BITS
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Some rows of a file that follow each other, `PIECE_ROWS` at most.
+
+    Attributes:
+        first: Position of the first one in the file.
+        hashes: The upper bits of each row's hash, and its place in the piece in the lower ones;
+            sorted.
+        keys: In the file's order.
+    """
+
+    first: int
+    hashes: Hashes
+    keys: pa.RecordBatch
 
 
 @dataclass(frozen=True, slots=True)
 class _FileKeys:
-    """One file's part of the index.
+    """One file's part of the index; `name` is what its files in the cache begin with."""
 
-    Attributes:
-        hashes: Sorted.
-        rows: Position in the file, by place in `hashes`.
-        keys: In the file's order.
-    """
-
-    hashes: Hashes
-    rows: Positions
-    keys: pa.Table
+    name: str
+    pieces: tuple[_Piece, ...]
 
 
 class KeyIndex:
@@ -69,13 +83,14 @@ class KeyIndex:
             self._forget(gone)
         hashes = key_hashes(keys.columns)
         order = np.argsort(hashes, kind="stable")
-        sought = _Sought(hashes[order], order.astype(np.int64), keys)
+        sought = _Sought(hashes[order] & ~_ROW, order.astype(np.int64), keys)
         found = {}
         for path in wanted:
             held = self._files.get(path)
             if held is None:
                 held = self._files[path] = self._index(path)
-            positions = _matches(held, sought)
+            parts = [_matches(piece, sought) for piece in held.pieces]
+            positions = np.concatenate([part for part in parts if len(part)] or [_NONE])
             if len(positions):
                 found[path] = positions
         return found
@@ -86,61 +101,98 @@ class KeyIndex:
         self._gone()
 
     def _index(self, path: str) -> _FileKeys:
-        keys = self._read_keys(path)
-        hashes = key_hashes(keys.columns)
-        order = np.argsort(hashes, kind="stable")
-        base = self._folder / str(self._made)
+        name = str(self._made)
         self._made += 1
-        np.save(base.with_suffix(".hashes.npy"), hashes[order])
-        np.save(base.with_suffix(".rows.npy"), order.astype(np.int64))
-        plain = keys.replace_schema_metadata(None)
-        with (
-            pa.OSFile(str(base.with_suffix(".arrow")), "wb") as sink,
-            pa.ipc.new_file(sink, plain.schema) as writer,
-        ):
-            writer.write_table(plain)
+        hashes: list[Path] = []
+        written = self._folder / f"{name}.arrow"
+        writer: Any = None
+        with pa.OSFile(str(written), "wb") as sink:
+            for piece in _pieces(self._read_keys(path)):
+                writer = writer or pa.ipc.new_file(sink, piece.schema)
+                writer.write_batch(piece)
+                hashes.append(self._folder / f"{name}.{len(hashes)}.npy")
+                np.save(hashes[-1], _packed(piece))
+            if writer is not None:
+                writer.close()
+        if writer is None:
+            return _FileKeys(name, ())
+        mapped = pa.ipc.open_file(pa.memory_map(str(written)))
         return _FileKeys(
-            np.load(base.with_suffix(".hashes.npy"), mmap_mode="r"),
-            np.load(base.with_suffix(".rows.npy"), mmap_mode="r"),
-            pa.ipc.open_file(pa.memory_map(str(base.with_suffix(".arrow")))).read_all(),
+            name,
+            tuple(
+                _Piece(number * PIECE_ROWS, np.load(each, mmap_mode="r"), mapped.get_batch(number))
+                for number, each in enumerate(hashes)
+            ),
         )
 
     def _forget(self, path: str) -> None:
         held = self._files.pop(path)
-        named = Path(str(getattr(held.hashes, "filename", "")))
-        stem = named.name.partition(".")[0]
         # What is mapped stays readable until nobody holds it.
-        for each in self._folder.glob(f"{stem}.*"):
+        for each in self._folder.glob(f"{held.name}.*"):
             each.unlink(missing_ok=True)
+
+
+def _pieces(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """The same rows, so many at once as a piece has; the last ones are fewer."""
+    waiting: list[pa.Table] = []
+    count = 0
+    for table in tables:
+        left = table.replace_schema_metadata(None)
+        while count + left.num_rows >= PIECE_ROWS:
+            taken = left.slice(0, PIECE_ROWS - count)
+            left = left.slice(len(taken))
+            yield _one_batch([*waiting, taken])
+            waiting, count = [], 0
+        if left.num_rows:
+            waiting.append(left)
+            count += left.num_rows
+    if waiting:
+        yield _one_batch(waiting)
+
+
+def _one_batch(tables: Sequence[pa.Table]) -> pa.RecordBatch:
+    whole = pa.concat_tables(tables).combine_chunks()
+    columns = [column.chunk(0) for column in whole.columns]
+    return pa.RecordBatch.from_arrays(columns, names=whole.column_names)
+
+
+def _packed(piece: pa.RecordBatch) -> Hashes:
+    rows = np.arange(piece.num_rows, dtype=np.uint64)
+    found = (key_hashes([pa.chunked_array([column]) for column in piece.columns]) & ~_ROW) | rows
+    found.sort()
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
+    """Keys that are looked for: the upper bits of their hashes, sorted, and the row of each."""
+
     hashes: Hashes
     rows: Positions
     keys: pa.Table
 
 
-def _matches(held: _FileKeys, sought: _Sought) -> Positions:
-    """Positions of the file's rows whose hash is sought and whose key is the very one."""
-    begins = np.searchsorted(held.hashes, sought.hashes, "left")
-    counts = np.searchsorted(held.hashes, sought.hashes, "right") - begins
+def _matches(piece: _Piece, sought: _Sought) -> Positions:
+    """Positions of rows of the file whose hash is sought and whose key is the very one; rising."""
+    begins = np.searchsorted(piece.hashes, sought.hashes, "left")
+    counts = np.searchsorted(piece.hashes, sought.hashes | _ROW, "right") - begins
     hits = np.flatnonzero(counts)
     if not len(hits):
-        return np.empty(0, np.int64)
+        return _NONE
     counts = counts[hits]
     # Places begins[h] .. begins[h] + counts[h] for each hit, one after the other.
     starts = np.repeat(begins[hits] - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
     places = starts + np.arange(counts.sum())
-    positions = np.asarray(held.rows[places])
+    positions = (piece.hashes[places] & _ROW).astype(np.int64)
     ours = np.repeat(sought.rows[hits], counts)
-    there = held.keys.take(pa.array(positions))
+    there = piece.keys.take(pa.array(positions))
     asked = sought.keys.take(pa.array(ours))
     same: Any = None
     for left, right in zip(there.columns, asked.columns, strict=True):
         equal = pc.equal(left, right)
         same = equal if same is None else pc.and_(same, equal)
-    return np.sort(positions[np.asarray(same.combine_chunks().fill_null(False))])  # noqa: FBT003
+    is_same = np.asarray(same.combine_chunks().fill_null(False))  # noqa: FBT003
+    return np.sort(positions[is_same]) + piece.first
 
 
 def canonical_keys(keys: pa.Table) -> pa.Table:
@@ -159,30 +211,3 @@ def _canonical(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", tz=kind.tz))
     return column
-
-
-def key_hashes(columns: Sequence[pa.ChunkedArray]) -> Hashes:
-    """A hash of each key; equal keys have equal ones, in this process."""
-    with np.errstate(over="ignore"):
-        total = np.zeros(len(columns[0]), np.uint64)
-        for column in columns:
-            total = _mixed(total * np.uint64(31) + _column_hashes(column))
-    return total
-
-
-def _column_hashes(column: pa.ChunkedArray) -> Hashes:
-    kind = column.type
-    if pa.types.is_integer(kind):
-        whole: Positions = column.cast(pa.int64()).to_numpy().astype(np.int64)
-        return whole.view(np.uint64)
-    # Python's own hash differs from process to process, as this cache does.
-    found: Positions = np.fromiter(map(hash, column.to_pylist()), np.int64, len(column))
-    return found.view(np.uint64)
-
-
-def _mixed(values: Hashes) -> Hashes:
-    """SplitMix64's finalizer. Source: Steele, Lea, Flood, OOPSLA 2014."""
-    values = values + np.uint64(_ODD[0])
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(_ODD[1])
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(_ODD[2])
-    return values ^ (values >> np.uint64(31))

@@ -1,6 +1,6 @@
 """Files of a keyed table: read by field ids, written with new rows or positions of old ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -24,6 +24,7 @@ PATH_ID, POSITION_ID = 2147483546, 2147483545
 _FIELD_ID = b"PARQUET:field_id"
 _ZSTD_LEVEL = 1
 _GROUP_ROWS = 1 << 20
+_ROWS_AT_ONCE = 1 << 18
 _DELETES = pa.schema(
     [
         pa.field(name, kind, nullable=False, metadata={_FIELD_ID: str(field_id).encode()})
@@ -65,15 +66,18 @@ class FilePlace:
             )
         return f"{self.root}{uri.removeprefix(self.uri)}"
 
-    def read_columns(self, uri: str, ids: Sequence[int]) -> pa.Table | None:
-        """Columns of a data file by their ids, in the order of these; None when it lacks one."""
+    def read_columns(self, uri: str, ids: Sequence[int]) -> Iterator[pa.Table] | None:
+        """Columns of a data file by their ids, some rows at once; None when it lacks one."""
         with self.storage.open_read(self.path_of(uri)) as handle:
-            file = pq.ParquetFile(handle)
-            names = names_by_id(file.schema_arrow)
-            if not set(ids) <= names.keys():
-                return None
-            wanted = [names[each] for each in ids]
-            return file.read(columns=wanted).select(wanted)
+            names = names_by_id(pq.ParquetFile(handle).schema_arrow)
+        if not set(ids) <= names.keys():
+            return None
+        return self._columns(uri, [names[each] for each in ids])
+
+    def _columns(self, uri: str, names: list[str]) -> Iterator[pa.Table]:
+        with self.storage.open_read(self.path_of(uri)) as handle:
+            for batch in pq.ParquetFile(handle).iter_batches(_ROWS_AT_ONCE, columns=names):
+                yield pa.Table.from_batches([batch]).select(names)
 
     def read_deletes(self, uri: str) -> pa.Table:
         """Rows of a delete file."""

@@ -6,6 +6,7 @@ rows and the position deletes of the old ones, so a reader sees the table as it 
 the log, and one key once.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -245,11 +246,11 @@ class KeyedPublisher(LakePublisher):
         return tuple(taken)
 
 
-def _read_keys(place: FilePlace, ids: tuple[int, ...], path: str) -> pa.Table:
+def _read_keys(place: FilePlace, ids: tuple[int, ...], path: str) -> Iterator[pa.Table]:
     found = place.read_columns(path, ids)
     if found is None:
         raise TableMismatchError(
             f"the file {path} has no column of the key, so nobody can tell which rows it has",
             hint="another writer brought it: rewrite it with the key's columns",
         )
-    return canonical_keys(found)
+    return map(canonical_keys, found)

@@ -5,7 +5,6 @@ and a text beside it. Nobody joins the group; its offset says nothing about the 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -17,38 +16,12 @@ from sluiceway.errors import (
     SluicewayError,
     SourceUnavailableError,
 )
-from sluiceway.sources.contract import Headers
 from sluiceway.sources.kafka.failures import BrokerTrouble, kafka_error, request_failure
 from sluiceway.sources.kafka.settings import consumer_settings, feed_settings
+from sluiceway.sources.side_topics import FeedPlace, FeedRow, RowsTooLargeError
 
 _FENCED: Final = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "_FENCED"})
 _TOO_LARGE: Final = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
-
-
-@dataclass(frozen=True, slots=True)
-class FeedRow:
-    """A record for the topic.
-
-    Attributes:
-        timestamp_ms: None takes the time at which it is sent.
-    """
-
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    timestamp_ms: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class FeedPlace:
-    """How far a topic is fed; what number and text mean is the caller's."""
-
-    number: int
-    text: str
-
-
-class RowsTooLargeError(Exception):
-    """Client or broker takes no record of the size that some of the rows have; none was sent."""
 
 
 class KafkaRowFeed:

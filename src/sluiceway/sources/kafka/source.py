@@ -16,6 +16,8 @@ class KafkaSource(Source):
     The library is imported by who opens something: a job file is checked without it.
     """
 
+    servers_option = BOOTSTRAP_SERVERS
+
     def check(self, options: Mapping[str, str]) -> None:
         """See `Source.check`."""
         check_properties(_properties(options))

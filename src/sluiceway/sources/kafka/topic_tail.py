@@ -6,7 +6,6 @@ that the log does not have any more begin at its earliest one.
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -21,17 +20,9 @@ from sluiceway.sources.kafka.failures import (
     request_failure,
 )
 from sluiceway.sources.kafka.settings import consumer_settings
+from sluiceway.sources.side_topics import TailMessage
 
 _EARLIEST: Final = -2
-
-
-@dataclass(frozen=True, slots=True)
-class TailMessage:
-    """A message; a value of None is a tombstone."""
-
-    partition: int
-    offset: int
-    value: bytes | None
 
 
 class KafkaTopicTail:

@@ -60,25 +60,42 @@ class StoredMessage(NamedTuple):
 
     @property
     def mark(self) -> int:
-        """What tells it from another message at its offset: store time and place, in 52 bits."""
-        place = crc32(struct.pack(">q", self.physical)) & 0x7FF
-        return ((self.stored_ms & 0x1FFFFFFFFFF) << 11) | place
+        """What tells it from another message at its offset."""
+        return mark_of(self.stored_ms, self.physical)
 
     def property_bytes(self, name: str) -> bytes | None:
         """A property's value; None where it is missing."""
-        wanted = name.encode()
-        for key, value in _pairs(self.properties):
-            if key == wanted:
-                return value
-        return None
+        return property_of(self.properties, name)
 
     def headers(self) -> Headers:
         """All properties in their order; `UNREADABLE_HEADERS` where a name is no text."""
-        try:
-            found = tuple((key.decode(), value) for key, value in _pairs(self.properties))
-        except UnicodeDecodeError:
-            return UNREADABLE_HEADERS
-        return found if self.readable else (*found, *UNREADABLE_BODY)
+        found = properties_headers(self.properties)
+        if self.readable or found is UNREADABLE_HEADERS:
+            return found
+        return (*found, *UNREADABLE_BODY)
+
+
+def mark_of(stored_ms: int, physical: int) -> int:
+    """What tells a message from another at its offset: store time and place, in 52 bits."""
+    place = crc32(struct.pack(">q", physical)) & 0x7FF
+    return ((stored_ms & 0x1FFFFFFFFFF) << 11) | place
+
+
+def property_of(properties: bytes, name: str) -> bytes | None:
+    """A property's value; None where it is missing."""
+    wanted = name.encode()
+    for key, value in _pairs(properties):
+        if key == wanted:
+            return value
+    return None
+
+
+def properties_headers(properties: bytes) -> Headers:
+    """All properties in their order; `UNREADABLE_HEADERS` where a name is no text."""
+    try:
+        return tuple((key.decode(), value) for key, value in _pairs(properties))
+    except UnicodeDecodeError:
+        return UNREADABLE_HEADERS
 
 
 def read_messages(raw: bytes) -> list[StoredMessage]:

@@ -20,6 +20,7 @@ from sluiceway.sources.rocketmq.connection import Connection, wait_for_any
 from sluiceway.sources.rocketmq.frames import Reply, WireError
 from sluiceway.sources.rocketmq.messages import StoredMessage, read_messages
 from sluiceway.sources.rocketmq.options import RocketMqOptions
+from sluiceway.sources.rocketmq.pulled import PulledRows, pulled_rows
 from sluiceway.sources.rocketmq.pulls import pull_fields, queue_fields
 from sluiceway.sources.rocketmq.routes import MASTER, queue_of
 
@@ -42,12 +43,14 @@ class _Queue:
     Attributes:
         next_offset: First offset that was not returned or gathered.
         rows: That were returned or gathered.
-        last: The row below `next_offset`; None when there was none, or a hole lies there.
+        last_mark: Of the row below `next_offset`; None when there was none, or a hole lies there.
         check: Mark that the row below the start has to have; None when it is checked.
         asked: Where the pull under way begins; None when none is.
         sent_s: When it was sent.
         pause_s: How long to wait before the next one, and until when.
-        gathered: Rows that `read` has not returned yet.
+        pulled: Takes plain pulls where the native module is there; rows that `read` has not
+            returned yet.
+        gathered: The same, where a pull was in doubt: behind those of `pulled`, which has none.
         hole_end: A hole was met up to here, and is to be met again by a connection of its own.
     """
 
@@ -56,12 +59,13 @@ class _Queue:
     broker: str
     next_offset: int
     rows: int = 0
-    last: StoredMessage | None = None
+    last_mark: int | None = None
     check: int | None = None
     asked: int | None = None
     sent_s: float = 0.0
     pause_s: float = 0.0
     paused_until_s: float = 0.0
+    pulled: PulledRows | None = None
     gathered: list[StoredMessage] = field(default_factory=list)
     gathered_bytes: int = 0
     hole_end: int | None = None
@@ -70,6 +74,13 @@ class _Queue:
     def done(self) -> bool:
         stop = self.split.stop_offset
         return stop is not None and self.next_offset >= stop
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """Rows that `read` has not returned, and bytes of their bodies."""
+        if self.pulled is None or self.gathered:
+            return len(self.gathered), self.gathered_bytes
+        return len(self.pulled), self.pulled.body_bytes
 
     def pause(self, now_s: float) -> None:
         """Wait a little longer each time, until something comes."""
@@ -95,6 +106,8 @@ class RocketMqSplitReader(SplitReader):
                 queue_of(split.partition)[0],
                 split.start_offset,
                 check=split.leader_epoch if split.start_offset > 0 else None,
+                # Tags are properties, which the native module does not look at.
+                pulled=None if options.tags else pulled_rows(split.partition),
             )
             for index, split in enumerate(splits)
         ]
@@ -121,7 +134,7 @@ class RocketMqSplitReader(SplitReader):
         while not self.finished():
             self._ask()
             now_s = time.monotonic()
-            if any(queue.gathered for queue in self._queues):
+            if any(queue.held[0] for queue in self._queues):
                 until_s = min(until_s, now_s + _GATHER_S)
             if now_s >= until_s or self._is_full():
                 break
@@ -139,7 +152,7 @@ class RocketMqSplitReader(SplitReader):
                 end_offset=queue.next_offset,
                 rows=queue.rows,
                 gaps=queue.next_offset - queue.split.start_offset - queue.rows,
-                leader_epoch=None if queue.last is None else queue.last.mark,
+                leader_epoch=queue.last_mark,
             )
             for queue in self._queues
         )
@@ -152,7 +165,9 @@ class RocketMqSplitReader(SplitReader):
     def _take(self) -> list[SourceBatch]:
         batches: list[SourceBatch] = []
         for queue in self._queues:
-            if queue.gathered:
+            if queue.pulled:
+                batches.append(queue.pulled.batch(queue.index, self._options.record_time))
+            elif queue.gathered:
                 batches.append(
                     QueueBatch(
                         queue.index,
@@ -165,8 +180,8 @@ class RocketMqSplitReader(SplitReader):
         return batches
 
     def _is_full(self) -> bool:
-        rows = sum(len(queue.gathered) for queue in self._queues)
-        return rows >= _MAX_ROWS or sum(q.gathered_bytes for q in self._queues) >= _MAX_BYTES
+        held = [queue.held for queue in self._queues]
+        return sum(n for n, _ in held) >= _MAX_ROWS or sum(b for _, b in held) >= _MAX_BYTES
 
     def _next_ask_s(self, now_s: float) -> float:
         waits = [q.paused_until_s - now_s for q in self._queues if q.asked is None and not q.done]
@@ -243,7 +258,8 @@ class RocketMqSplitReader(SplitReader):
         replica = self._chosen[queue.broker][1] if queue.broker in self._chosen else MASTER
         if reply.code == Answer.SUCCESS and asked is not None:
             queue.pause_s = 0.0
-            self._take_messages(queue, asked, read_messages(reply.body))
+            if not _take_plain(queue, asked, reply.body):
+                self._take_messages(queue, asked, read_messages(reply.body))
         elif reply.code == Answer.PULL_NOT_FOUND and queue.check is None:
             # The end of the queue. A broker that has not kept the request wants no next one soon.
             if time.monotonic() - queue.sent_s < _FIRST_PAUSE_S:
@@ -276,14 +292,18 @@ class RocketMqSplitReader(SplitReader):
             if row.offset > queue.next_offset and not self._is_hole(queue, row.offset):
                 break
             if stop is not None and row.offset >= stop:
-                queue.next_offset, queue.last = stop, None
+                queue.next_offset, queue.last_mark = stop, None
                 break
-            queue.next_offset, queue.last = row.offset + 1, row
+            queue.next_offset, queue.last_mark = row.offset + 1, row.mark
             kept.append(row)
         tags = self._options.tags
         if tags:
             kept = [row for row in kept if (row.property_bytes("TAGS") or b"") in tags]
         queue.rows += len(kept)
+        if queue.pulled:
+            # What came before them stays before them, in one batch.
+            queue.gathered_bytes += queue.pulled.body_bytes
+            queue.gathered += queue.pulled.messages()
         queue.gathered += kept
         queue.gathered_bytes += sum(len(row.body) for row in kept)
 
@@ -372,6 +392,20 @@ class RocketMqSplitReader(SplitReader):
             queue = self._under_way.pop(key)
             queue.asked = None
             queue.pause(time.monotonic())
+
+
+def _take_plain(queue: _Queue, asked: int, pull: bytes) -> bool:
+    """Have the native module take a pull; False where the messages are to be looked at singly."""
+    if queue.pulled is None or queue.gathered or asked != queue.next_offset:
+        return False
+    found = queue.pulled.take(pull, asked, queue.split.stop_offset)
+    if found is None:
+        return False
+    taken, queue.last_mark = found
+    queue.next_offset += taken
+    queue.rows += taken
+    queue.hole_end = None
+    return True
 
 
 def _from_offset(asked: int, messages: Sequence[StoredMessage]) -> list[StoredMessage]:

@@ -12,6 +12,7 @@ class RocketMqSource(Source):
     """Options are those of the job file's block, as texts; see `options.RocketMqOptions`."""
 
     text_keys = True
+    servers_option = "name_servers"
 
     def check(self, options: Mapping[str, str]) -> None:
         """See `Source.check`."""

@@ -8,7 +8,7 @@ from tools.rocketmq_fuzz import judge, run, sound_frame
 def test_sound_frames_are_read() -> None:
     rng = random.Random(7)  # noqa: S311 - the same each time
     outcomes = [judge(sound_frame(rng)) for _ in range(300)]
-    assert set(outcomes) == {"messages", "answer"}
+    assert set(outcomes) - {"native"} == {"messages", "answer"}
 
 
 def test_damaged_frames_end_in_an_answer_or_a_typed_error() -> None:

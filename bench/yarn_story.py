@@ -1,0 +1,128 @@
+"""What the runs on YARN share: servers, a job whose table lies on HDFS, and what runs on a node."""
+
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+from bench.cluster_load import Load, RunFailedError, Story, make_topic, tell
+from sluiceway.host.process import identity_of
+from sluiceway.lab.demo import process_tree
+from sluiceway.lab.lab import Lab, StoreServer
+from sluiceway.lab.yarn import NODE_MANAGERS
+from tools.driver_process import kill_quietly
+from tools.independent_reader import Report
+from tools.job_files import write_job
+from tools.stores_under_test import HdfsUnderTest
+
+PARTITIONS = 4
+_SETTINGS = {
+    "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
+    "spark.driver.memoryOverhead": "256m",
+    "spark.executor.memory": "512m",
+    "spark.executor.memoryOverhead": "384m",
+    "spark.executor.instances": "2",
+    "spark.executor.cores": "1",
+}
+
+
+@dataclass(slots=True)
+class YarnStory:
+    """A job of a lab with YARN.
+
+    Attributes:
+        config_dir: HADOOP_CONF_DIR.
+        location: Of the table, on HDFS.
+    """
+
+    lab: Lab
+    story: Story
+    load: Load
+    store: HdfsUnderTest
+    config_dir: str
+    location: str
+
+    @property
+    def name(self) -> str:
+        """The job's."""
+        return self.load.topic.replace("_", "-")
+
+    def judge(self) -> Report:
+        """What the independent reader counts in a copy of the table's files."""
+        copy = self.store.local_copy(self.location, self.story.folder / "copy")
+        return self.story.judge((self.location, copy))
+
+    def node_pid(self, name: str) -> int:
+        """Of a server of the lab.
+
+        Raises:
+            RunFailedError: It does not run.
+        """
+        found = next((server.pid for server in self.lab.status() if server.name == name), None)
+        if found is None:
+            raise RunFailedError(f"{name} does not run")
+        return found
+
+    def jvms(self, main_class: bytes) -> list[tuple[str, int]]:
+        """The JVMs of containers that run a class, with the node manager of each."""
+        found = []
+        for name in NODE_MANAGERS:
+            for pid in process_tree(self.node_pid(name)):
+                command = Path(f"/proc/{pid}/cmdline")
+                words = command.read_bytes().split(b"\0") if command.exists() else []
+                # A shell that begins it names it too.
+                is_java = words[:1] != [] and words[0].endswith(b"java")
+                if is_java and any(main_class in word for word in words):
+                    found.append((name, pid))
+        return found
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL a process and all that it has started: as when its machine dies."""
+    for one in (pid, *process_tree(pid)):
+        if identity_of(one) is not None:
+            kill_quietly(one)
+
+
+@contextmanager
+def yarn_story(folder: Path, *, interval: str = "2s") -> Iterator[YarnStory]:
+    """Start the servers, and write a job for them that nobody has submitted; end them all.
+
+    Raises:
+        RunFailedError: The lab has no YARN.
+    """
+    lab = Lab(folder / "lab", stores=[StoreServer.YARN])
+    tell("starting Kafka, metastore, HDFS and YARN")
+    endpoints = lab.up()
+    try:
+        if endpoints.hdfs is None or endpoints.yarn is None:
+            raise RunFailedError("the lab has no YARN")
+        topic = f"yarn_{secrets.token_hex(3)}"
+        make_topic(endpoints.bootstrap_servers, topic, PARTITIONS)
+        store = HdfsUnderTest(endpoints.hdfs)
+        location = f"{store.root}/warehouse/{topic}"
+        job = write_job(
+            folder,
+            bootstrap_servers=endpoints.bootstrap_servers,
+            metastore_uri=endpoints.metastore_uri,
+            topic=topic,
+            interval=interval,
+            connections=store.connection(),
+            hive=f', storage: lake, location: "{location}"',
+        )
+        settings = json.dumps(_SETTINGS)
+        text = job.path.read_text()
+        job.path.write_text(text.replace('"local[2]"', f"yarn, spark_conf: {settings}"))
+        config_dir = str(endpoints.yarn.config_dir)
+        environment = {"HADOOP_CONF_DIR": config_dir, "HADOOP_USER_NAME": "root"}
+        story = Story(
+            job, folder, endpoints.bootstrap_servers, endpoints.metastore_uri, environment
+        )
+        load = Load(endpoints.bootstrap_servers, topic, PARTITIONS)
+        yield YarnStory(lab, story, load, store, config_dir, location)
+    finally:
+        lab.down()

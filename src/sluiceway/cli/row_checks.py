@@ -1,0 +1,64 @@
+"""Whether the parts of a route's rows fit together, asked of what reads them: loads Arrow."""
+
+from collections.abc import Iterator
+
+from sluiceway.config.choices import row_columns
+from sluiceway.config.compile import format_choice, unfit_partition, why_no_files, why_no_rows
+from sluiceway.errors import JobFileError
+from sluiceway.formats.registry import open_decoder
+from sluiceway.spec.loader import LoadedJob
+from sluiceway.spec.models import RouteSpec
+from sluiceway.spec.problems import Problem
+from sluiceway.types.schema import Schema
+from sluiceway.worker.row_rules import payload_fields
+
+
+def unfit_rows(job: LoadedJob, number: int, route: RouteSpec) -> Iterator[Problem]:
+    """What does not fit together in a route; one problem at most, the first that is met.
+
+    Called when a job file is checked, for routes that the checks before have nothing against.
+
+    Args:
+        job: The job.
+        number: Of the route in it.
+        route: The same.
+    """
+    unread = _format_problem(job, number, route)
+    if unread is not None:
+        yield unread
+        return
+    why = why_no_rows(route)
+    if why is not None:
+        part = unfit_partition(route)
+        if part is None:
+            at = job.positions[number].key(("table",))
+        else:
+            at = job.positions[number].value(("table", "partition_by", part))
+        yield Problem(at, f"expected columns that rows can be made of: {why}", "change them")
+        return
+    why = why_no_files(route)
+    if why is not None:
+        at = job.positions[number].value(("table", "hive", "file_format"))
+        yield Problem(at, f"expected a format that holds the rows: {why}", "change one of them")
+
+
+def _format_problem(job: LoadedJob, number: int, route: RouteSpec) -> Problem | None:
+    """What the format itself says of its options and the declared columns."""
+    columns = row_columns(route)
+    if columns is None:
+        # What the columns are is known only once the table is open.
+        return None
+    positions = job.positions[number]
+    try:
+        choice = format_choice(route)
+    except JobFileError as error:
+        # Only a descriptor set is read from a file of its own.
+        place = ("format", "protobuf", "descriptor_set")
+        text = f"{error.message}, got {positions.came(place)}"
+        return Problem(positions.value(place), text, error.hint or "correct it")
+    try:
+        open_decoder(choice, Schema(payload_fields(columns)))
+    except ValueError as error:
+        at = positions.value(("format", choice.name))
+        return Problem(at, f"expected a format that reads the columns: {error}", "correct it")
+    return None

@@ -1,0 +1,116 @@
+"""The steps of an epoch in their order: what is looked at before the commit, what is owed after."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluiceway.config.dirty_limits import DirtyWatch
+from sluiceway.errors import TaskFailedError
+from sluiceway.ledger.writer import LedgerWriter
+from sluiceway.route import route_session
+from sluiceway.route.held_route import HeldRoute
+from sluiceway.route.route_figures import RouteFigures
+from sluiceway.route.route_session import RouteSession
+from sluiceway.schedule.patience import Patience
+from sluiceway.schedule.second_look import SecondLook
+from sluiceway.upkeep.housekeeping import Housekeeper
+from sluiceway.upkeep.lanes import Lanes
+from sluiceway.worker.plan import TaskFailure
+from tools.session_on_disk import session_on_disk
+
+_FUNCTIONS = (
+    *("check_staged_files", "check_identities", "plan_splits", "put_asked", "closing_marked"),
+    *("tell_sealed", "tell_epoch", "put_announcements"),
+)
+_METHODS: tuple[tuple[type[Any], str], ...] = (
+    (SecondLook, "look"),
+    (LedgerWriter, "commit"),
+    (DirtyWatch, "note"),
+    (HeldRoute, "wait_published"),
+    (HeldRoute, "note_landed"),
+    (RouteSession, "_keep_log_short"),
+    (RouteSession, "_want_partitions"),
+    (RouteSession, "_report"),
+    (RouteFigures, "finishing"),
+    (RouteFigures, "committed"),
+    (RouteFigures, "thrown_away"),
+    (RouteFigures, "failed"),
+    (Housekeeper, "tidy"),
+    (Lanes, "look"),
+    (Patience, "judge"),
+)
+_BEFORE = [
+    *("finishing", "check_staged_files", "check_identities", "SecondLook.look", "plan_splits"),
+    *("put_asked", "_keep_log_short", "closing_marked", "commit"),
+]
+_BEHIND = [
+    *("note", "tell_sealed", "wait_published", "_want_partitions", "note_landed", "_report"),
+    *("tell_epoch", "committed", "put_asked", "put_announcements", "_keep_log_short"),
+    *("tidy", "Lanes.look", "failed", "judge landed"),
+]
+
+
+class Steps:
+    """What was called of the session's steps, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.taken: list[str] = []
+        for name in _FUNCTIONS:
+            noted = self._noted(name, getattr(route_session, name))
+            monkeypatch.setattr(route_session, name, noted)
+        for owner, name in _METHODS:
+            told = f"{owner.__name__}.{name}" if name == "look" else name
+            monkeypatch.setattr(owner, name, self._noted(told, getattr(owner, name)))
+
+    def _noted(self, name: str, step: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any, **named: Any) -> Any:
+            if "landed" in named:
+                self.taken.append(name + (" landed" if named["landed"] else " none landed"))
+            else:
+                self.taken.append(name)
+            return step(*given, **named)
+
+        return noted
+
+
+def _planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, act: str) -> list[str]:
+    """The steps that `finish` takes with an epoch of which something is so."""
+    with session_on_disk(tmp_path / "t", monkeypatch) as route:
+        planned = route.plan()
+        answer = route.answer(planned, 4)
+        route.session.note_written(planned)
+        if act == "thrown away":
+            route.run_epoch(6)
+            planned.ahead = True
+        steps = Steps(monkeypatch)
+        if act == "failed":
+            answer = replace(answer, failure=TaskFailure.of(TaskFailedError("a bad disk")))
+            with pytest.raises(TaskFailedError):
+                route.session.finish(planned, [answer], route.view())
+        else:
+            route.session.finish(planned, [answer], route.view())
+        return [*steps.taken]
+
+
+def test_epoch_is_looked_at_before_its_commit_and_all_that_is_owed_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = _planned(tmp_path, monkeypatch, act="committed")
+    assert taken == [*_BEFORE, *_BEHIND]
+
+
+def test_epoch_that_is_thrown_away_is_told_and_nothing_of_it_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _planned(tmp_path, monkeypatch, act="thrown away") == ["finishing", "thrown_away"]
+
+
+def test_epoch_whose_tasks_failed_is_told_and_commits_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _planned(tmp_path, monkeypatch, act="failed") == [
+        *("finishing", "failed", "judge none landed"),
+    ]
