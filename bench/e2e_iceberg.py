@@ -4,8 +4,9 @@ Each catalog has its turn: rows come at a steady rate, the driver is killed with
 started, the catalog's server is killed and started again, a proxy in front of it loses, delays and
 doubles requests, and Spark compacts the table and expires its snapshots all the while. A reader
 polls: what it sees has to be the rows of whole slots. At the end the job catches up, `verify
---deep` compares the table with the ledger, and Spark, DuckDB and pyiceberg read it, each by its
-own code: of every source partition all offsets once, each with the number that was written there.
+--deep` compares the table with the ledger, and Spark, Trino, DuckDB and pyiceberg read it, each by
+its own code: of every source partition all offsets once, each with the number that was written
+there.
 
 `python -m bench.e2e_iceberg [--seconds 1200] [--kills 50] [--outages 10] [--rate 5000]` tells what
 it does on standard error and ends with one JSON line; 1 is the exit code when anything is wrong.
@@ -33,6 +34,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyiceberg.catalog import Catalog, load_catalog
 
 from bench.lake_readers import ReaderFailedError, SparkBeside, ask_duckdb
+from bench.lake_trino import LEAST_JAVA, Trino, new_java
 from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.audit.open_table import open_ledger
@@ -62,6 +64,7 @@ VERIFY_TIMEOUT_S = 1_800.0
 FAULT_EVERY_S = 2.0
 POLL_EVERY_S = 2.0
 REST, HIVE = "rest", "hive"
+READERS = ("spark", "trino", "duckdb", "pyiceberg")
 REST_FAULTS = ("hold", "drop", "twice", "409", "500", "502", "503", "504")
 HIVE_FAULTS = ("hold", "drop", "lost", "twice")
 SERVERS = {REST: "iceberg", HIVE: "metastore"}
@@ -111,7 +114,8 @@ class Outcome:
         landed_late: Held requests that reached the catalog later.
         compactions: Of Spark, that rewrote files.
         expired: Manifest lists of snapshots that Spark expired.
-        readers_agree: Who found every offset once; empty when one of them did not.
+        readers_agree: Who found every offset once, in all turns.
+        readers_not_run: Who was not asked, for want of what it needs here.
     """
 
     rows: int = 0
@@ -127,6 +131,7 @@ class Outcome:
     compactions: int = 0
     expired: int = 0
     readers_agree: list[str] = field(default_factory=list)
+    readers_not_run: list[str] = field(default_factory=list)
     verified: bool = False
 
     def add(self, turn: "Outcome") -> None:
@@ -138,6 +143,7 @@ class Outcome:
                 setattr(self, each.name, mine + other)
         both = [name for name in self.readers_agree if name in turn.readers_agree]
         self.readers_agree = turn.readers_agree if is_first else both
+        self.readers_not_run = turn.readers_not_run
 
 
 class Background:
@@ -467,16 +473,39 @@ class Turn:
         wanted = [[p, end, end, 0, end - 1, _sum_of_numbers(p, end)] for p, end in ends.items()]
         answers = {
             "spark": spark.ask(_SQL.format(table=f"lake.{self._table}")),
+            "trino": self._ask_trino(),
             "duckdb": ask_duckdb(table.metadata_location, _SQL.format(table="lake")),
             "pyiceberg": _figures(found),
         }
         for name, rows in answers.items():
-            if rows == wanted:
+            if rows is None:
+                outcome.readers_not_run.append(name)
+            elif rows == wanted:
                 outcome.readers_agree.append(name)
             else:
                 _tell(f"{name} found {rows}, not {wanted}")
         assert_verified(job, timeout_s=VERIFY_TIMEOUT_S)
         outcome.verified = True
+
+    def _ask_trino(self) -> list[list[int]] | None:
+        """Its answer; None where it cannot be run."""
+        java = new_java()
+        if java is None:
+            _tell(f"Trino is not run: it needs Java {LEAST_JAVA}, and there is none")
+            return None
+        catalog = {
+            "iceberg.catalog.type": "hive_metastore",
+            "hive.metastore.uri": self._endpoints.metastore_uri,
+        }
+        if self._plan.kind == REST:
+            catalog = {
+                "iceberg.catalog.type": "rest",
+                "iceberg.rest-catalog.uri": self._rest_uri(),
+            }
+        folder = self._folder / "trino"
+        folder.mkdir()
+        with Trino(java, catalog, folder) as trino:
+            return trino.ask(_SQL.format(table=f"lake.{self._table}"))
 
     def _ends(self) -> dict[int, int]:
         settings = {"bootstrap.servers": self._endpoints.bootstrap_servers, "group.id": "judge"}
@@ -567,11 +596,12 @@ def main() -> int:
     outcome.verified = worked
     told: dict[str, Any] = {each.name: getattr(outcome, each.name) for each in fields(outcome)}
     print(json.dumps(told))
-    readers = outcome.readers_agree == ["spark", "duckdb", "pyiceberg"]
+    readers = [each for each in READERS if each not in outcome.readers_not_run]
+    agree = outcome.readers_agree == readers and set(outcome.readers_not_run) <= {"trino"}
     planned = (outcome.kills, outcome.outages) == (given.kills, given.outages)
     wrong = outcome.lost + outcome.doubled + outcome.altered + outcome.halves
     happened = outcome.rows > 0 and outcome.polls > 0 and outcome.compactions > 0
-    return int(not (readers and planned and happened and worked) or wrong > 0)
+    return int(not (agree and planned and happened and worked) or wrong > 0)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 SEEDS = 8
 MUTANTS = (
-    *("head-of-now", "first-slot-left", "replaced-twice", "ours-expired"),
+    *("head-of-now", "first-slot-left", "replaced-twice", "ours-expired", "main-alone"),
     *("key-at-older-head", "fresh-not-carried", "older-not-carried", "truncate-first"),
     *("first-change-counts", "nothing-overtakes"),
 )
@@ -18,7 +18,7 @@ MUTANT_SEEDS = 60
 # What the seeds have to have seen, or they show nothing.
 _BOTH = {"publish", "append_foreign", "compact_foreign", "expire", "roll_back", "refused_late"}
 _SEEN = {
-    "append": {*_BOTH, "waits", "expired_ours"},
+    "append": {*_BOTH, "waits", "expired_ours", "orphans_removed"},
     "keyed": {*_BOTH, "truncates", "replayed", "superseded", "delete_foreign", "put_back_older"},
 }
 

@@ -16,6 +16,7 @@ from sluiceway.sinks.iceberg import (
     compaction,
     expiring,
     lake_table,
+    orphans,
     publisher,
 )
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
@@ -26,6 +27,7 @@ from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.publisher import LakePublisher
 from sluiceway.sinks.iceberg.replace_request import replace_request
 from sluiceway.sinks.iceberg.table_head import Head
+from sluiceway.sinks.iceberg.table_names import NamedFiles
 from sluiceway.sinks.iceberg.through import property_name
 from tools.ledger_records import LEDGER
 
@@ -39,6 +41,7 @@ _LIVE = LakeCompaction._live
 _REPLACE = replace_request
 _DUE = due_expiry
 _UNNAMED = unnamed_files
+_NAMED = NamedFiles.of
 
 
 def without_head(metadata: TableMetadata) -> Any:
@@ -175,6 +178,32 @@ def live_removed(before: Any, after: Any, expiry: Any) -> Any:
     return replace(found, data=tuple(added))
 
 
+def young_removed(each: Any, now_ms: int, age_s: float) -> bool:
+    """What nobody names is an orphan, however young it is."""
+    return True
+
+
+def ledger_not_asked(log: Any, next_slot: int) -> Iterator[str]:
+    """Files of slots that the table does not have yet are orphans when they are old."""
+    return iter(())
+
+
+def main_alone(self: NamedFiles, table: Any) -> Iterator[str]:
+    """Only what main leads to is named: no other branch, no tag."""
+    held = {each.snapshot_id: each for each in table.metadata.snapshots}
+    at, kept = table.metadata.current_snapshot_id, []
+    while at in held:
+        kept.append(held[at])
+        at = held[at].parent_snapshot_id
+    metadata = table.metadata.model_copy(update={"snapshots": kept})
+    return _NAMED(self, replace_metadata(table, metadata))
+
+
+def replace_metadata(table: Any, metadata: TableMetadata) -> Any:
+    """The same table with other metadata in memory."""
+    return type(table)(table.name(), metadata, table.metadata_location, table.io, table.catalog)
+
+
 Patch = tuple[object, str, object]
 _APPEND: dict[str, Sequence[Patch]] = {
     "without-head": [(commit_request, "requirements_of", without_head)],
@@ -191,6 +220,9 @@ _APPEND: dict[str, Sequence[Patch]] = {
     "dead-written": [(LakeCompaction, "_live", dead_written)],
     "property-again": [(compaction, "replace_request", property_again)],
     "ours-expired": [(expiring, "due_expiry", ours_expired)],
+    "young-removed": [(orphans, "is_old", young_removed)],
+    "ledger-not-asked": [(orphans, "unpublished", ledger_not_asked)],
+    "main-alone": [(NamedFiles, "of", main_alone)],
     "live-removed": [(expiring, "unnamed_files", live_removed)],
     "cleaned-up": [(LakePublisher, "_try", cleaned_up)],
 }

@@ -3,7 +3,8 @@
 The publisher that ships runs on a catalog between which and it requests are lost, held back,
 doubled and reordered. Whatever else happens, happens while a publisher waits for the catalog: at
 each of its calls others may append, compact, expire and put back old metadata, another publisher
-may publish, and held requests may land. All of it is drawn from one seed, in one thread.
+may publish, and held requests may land. Days pass, and orphans are removed. All of it is drawn from
+one seed, in one thread.
 """
 
 import os
@@ -43,6 +44,7 @@ _FOREIGN_FIRST = 1_000_000
 _LAST_TRIES = 12
 _WELL_ENOUGH = 2
 _BATCH_SLOTS = (1_000, 1, 2)
+_ORPHAN_AGE_S = 3 * 86_400.0
 Actions = tuple[tuple[float, Callable[[], None]], ...]
 
 
@@ -106,12 +108,15 @@ class World:
         self._foreign: list[int] = []
         self._deleted: set[int] = set()
         self._compacting = False
+        self._tags = 0
         self._next_foreign = _FOREIGN_FIRST
         self._busy = False
         self._active: PublisherUnderTest | None = None
         self._next_row = 0
         self._expired = False
         self._rolled_back = False
+        # Rollbacks that their owner has ended: a call that began before may still see one.
+        self._ended = 0
         self._read_at: tuple[str, set[str]] = ("", set())
         self._read: tuple[int, list[Any]] = (-1, [])
         self._actions = self.actions()
@@ -129,6 +134,10 @@ class World:
             (1, self._expire_ours),
             (1, self._delete_foreign),
             (0.6, self._expire),
+            (0.6, self._tag_foreign),
+            (0.4, self._leave_orphans),
+            (0.6, self._days_pass),
+            (1.2, self._remove_orphans),
             (0.4, self._put_back_older),
             (0.4, self._roll_back),
             (0.6, self._come_back),
@@ -229,11 +238,12 @@ class World:
             return
         chosen = self.rng.choice(free)
         before, self._active = self._active, chosen
+        ended = self._ended
         try:
             chosen.publish()
         except TableHistoryError as error:
             self.seen["halts"] += 1
-            if not self._rolled_back:
+            if not self._rolled_back and self._ended == ended:
                 raise ViolationError(f"halted, and nobody rolled back: {error}") from error
         except (MetastoreUnavailableError, StorageUnavailableError):
             self.seen["waits"] += 1
@@ -315,13 +325,58 @@ class World:
             self.seen["expired_ours"] += done.snapshots
             self.seen["files_removed"] += done.data_files
 
+    def _tag_foreign(self) -> None:
+        """The owner names the newest snapshot, as tag or as branch, for ever."""
+        head = self.lake.table().metadata.current_snapshot_id
+        if head is None or self._rolled_back:
+            return
+        self._tags += 1
+        manage = self.lake.table().manage_snapshots()
+        make = self.rng.choice((manage.create_tag, manage.create_branch))
+        with suppress(CommitFailedException):
+            make(head, f"kept-{self._tags}")
+            manage.commit()
+
+    def _leave_orphans(self) -> None:
+        """Another writer dies between its files and its request."""
+        root = self.lake.folder / "wh" / NAME[0] / NAME[1]
+        for inside in ("data/app=a", "metadata"):
+            (root / inside).mkdir(parents=True, exist_ok=True)
+            (root / inside / f"{self.lake.unique()}.parquet").write_bytes(b"left")
+
+    def _days_pass(self) -> None:
+        """Files get old. No call and no request lives so long; a driver may, with all it holds."""
+        if self._busy or self._compacting:
+            return
+        self.held.clear()
+        self.lake.days_pass()
+
+    def _remove_orphans(self) -> None:
+        catalog = SimCatalog(self)
+        self._catalogs.append(catalog)
+        with self._quiet_errors():
+            done = self.lake.orphans(catalog).remove(_ORPHAN_AGE_S)
+            self.seen["orphans_removed"] += done.files
+            self.seen["orphans_left"] += bool(done.left)
+        self._check_kept()
+
+    def _check_kept(self) -> None:
+        """All that a branch or tag leads to can be read."""
+        table = self.lake.table()
+        for name, ref in table.metadata.refs.items():
+            for task in table.scan(snapshot_id=ref.snapshot_id).plan_files():
+                for file in (task.file, *task.delete_files):
+                    if not Path(file.file_path.removeprefix("file://")).exists():
+                        raise ViolationError(f"{name} has lost {file.file_path}")
+
     @contextmanager
     def _quiet_errors(self) -> Iterator[None]:
         """What a call may end with when the catalog is away, or the owner has rolled back."""
+        ended = self._ended
         try:
             yield
         except TableHistoryError as error:
-            if not self._rolled_back:
+            if not self._rolled_back and self._ended == ended:
                 raise ViolationError(f"halted, and nobody rolled back: {error}") from error
         except (MetastoreUnavailableError, StorageUnavailableError):
             self.seen["compaction_waits"] += 1
@@ -336,11 +391,12 @@ class World:
             self._deleted.add(row)
 
     def _expire(self) -> None:
-        """All snapshots but the newest go, as Spark does it: parents stay named."""
+        """All snapshots go but the newest, and those with a name; parents stay named."""
 
         def only_head(metadata: TableMetadata) -> TableMetadata:
             head = metadata.current_snapshot_id
-            kept = [each for each in metadata.snapshots if each.snapshot_id == head]
+            named = {head, *(ref.snapshot_id for ref in metadata.refs.values())}
+            kept = [each for each in metadata.snapshots if each.snapshot_id in named]
             log = [each for each in metadata.snapshot_log if each.snapshot_id == head]
             return metadata.model_copy(update={"snapshots": kept, "snapshot_log": log})
 
@@ -359,8 +415,13 @@ class World:
             # As if nothing had ever been published: told from a table that was emptied by nobody.
             return
         held = {each.snapshot_id for each in table.metadata.snapshots}
-        if older.current_snapshot_id not in held:
-            # Its files are gone with its snapshot: nobody could read it.
+        lists = (each.manifest_list.removeprefix("file://") for each in older.snapshots)
+        if older.current_snapshot_id not in held or not all(map(os.path.exists, lists)):
+            # Files are gone with their snapshots: nobody could read it.
+            return
+        ours = read_through(older.properties, LEDGER, where="t")
+        if ours is None or lineage(older, ours) is Lineage.LOST:
+            # Of the time of a rollback that its owner has ended: publishing halts, rightly.
             return
         self._point_at(log[-1].metadata_file)
         self._accept()
@@ -394,6 +455,7 @@ class World:
             return
         table = self.lake.table()
         self._rolled_back = False
+        self._ended += 1
         if table.metadata.current_snapshot_id == self._aimed:
             table.manage_snapshots().set_current_snapshot(self._forward).commit()
             return
@@ -445,12 +507,41 @@ class World:
         self._judge_end()
 
     def _judge_end(self) -> None:
+        self._check_orphans()
         found = Counter(self.lake.rows())
         wanted = Counter([*(self._slots.keys() - self._deleted), *self._foreign])
         if found != wanted:
             raise ViolationError(
                 f"at the end {dict(found - wanted)} too much, {dict(wanted - found)} too little"
             )
+
+    def _check_orphans(self) -> None:
+        """Days later nothing is left in the table's folders that nobody names."""
+        if property_name(LEDGER) not in self.lake.table().metadata.properties:
+            # No row was ever committed: such a table is left alone.
+            return
+        self.lake.days_pass()
+        catalog = FaultyCatalog(self.lake.client)
+        done = self.lake.orphans(catalog).remove(_ORPHAN_AGE_S)
+        again = self.lake.orphans(catalog).find(_ORPHAN_AGE_S)
+        if done.left or done.failed or again.files:
+            raise ViolationError(f"orphans at the end: {done}, then {again}")
+        self._check_kept()
+        left = self.lake.in_table() - self._named()
+        if left:
+            raise ViolationError(f"{len(left)} orphans are left: {sorted(left)[0]}")
+
+    def _named(self) -> set[str]:
+        """All that the table names, by the library's own tables of them."""
+        table, metadata = self.lake.table(), self.lake.table().metadata
+        named = {table.metadata_location, *(each.metadata_file for each in metadata.metadata_log)}
+        named |= {each.manifest_list for each in metadata.snapshots}
+        for snapshot in metadata.snapshots:
+            for manifest in snapshot.manifests(table.io):
+                named.add(manifest.manifest_path)
+                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=False)
+                named |= {entry.data_file.file_path for entry in entries}
+        return {each.removeprefix(f"{table.location()}/") for each in named}
 
     def _publish_all(self, last: PublisherUnderTest) -> bool:
         """Whether the table has everything then."""

@@ -2,9 +2,11 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from sluiceway.host.java import find_java
@@ -21,6 +23,14 @@ from tools.table_proofs import spark_sql
 from tools.topic_writer import TopicWriter
 
 _TESTS = Path(__file__).parents[1]
+_ORPHANS = """
+import sys
+from sluiceway.cli import maintain
+from sluiceway.cli.app import run_command
+maintain._LEAST_AGE_S = 0.0
+command = ["maintain", sys.argv[1], "--orphans", "--older-than", "2s", "--keep", "999d"]
+sys.exit(run_command(command))
+"""
 _SPARK_JARS = _TESTS.parent / "bench" / "iceberg_spark_jars.json"
 
 
@@ -69,8 +79,16 @@ class StoreStory:
 
     def tool(self, *command: str) -> str:
         """A command of the product; it has to succeed. What it says."""
+        return self._said("-m", "sluiceway", *command)
+
+    def without_orphans(self) -> str:
+        """`maintain --orphans`, for files of two seconds; what it says."""
+        time.sleep(4.0)
+        return self._said("-c", _ORPHANS, str(self.job.path))
+
+    def _said(self, *command: str) -> str:
         before = self._log().stat().st_size
-        code = self._python("-m", "sluiceway", *command, more=self.store.environment())
+        code = self._python(*command, more=self.store.environment())
         said = self._log().read_bytes()[before:].decode()
         assert code == 0, said
         return said
@@ -122,6 +140,11 @@ def test_lake_table_on_a_store_has_every_row_once_after_kills_and_compaction(
     assert "files would become 1;" in story.tool("maintain", str(story.job.path), "--dry-run")
     story.tool("compact", str(story.job.path), "--all-closed")
     assert "0 files become 0; 0 snapshots" in story.tool("maintain", str(story.job.path))
+    # A driver died with its request unsent: a manifest and a list are left, and perhaps files.
+    orphans = re.search(r"([0-9]+) orphans go,", story.without_orphans())
+    assert orphans is not None
+    assert int(orphans[1]) >= 2
+    assert " 0 orphans go," in story.without_orphans()
     story.tool("verify", str(story.job.path), "--deep")
     figures = "count(*), count(distinct _source_partition, _offset), sum(_offset)"
     assert story.seen_by_spark(lab, figures) == [[400, 400, 2 * sum(range(200))]]

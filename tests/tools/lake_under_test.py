@@ -3,6 +3,7 @@
 The catalog may lose answers, hold requests and let them land later, or twice.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from sluiceway.sinks.iceberg.compaction import LakeCompaction, Rewriting
 from sluiceway.sinks.iceberg.expiring import LakeExpiry
 from sluiceway.sinks.iceberg.keyed_files import FilePlace
 from sluiceway.sinks.iceberg.lake_table import LakeTable, hashes_of
+from sluiceway.sinks.iceberg.orphans import LakeOrphans
 from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher
 from sluiceway.sinks.iceberg.replace_request import replace_request
 from sluiceway.sinks.iceberg.rewrite_live import RewritePlan, rewrite_live
@@ -214,6 +216,24 @@ class LakeUnderTest:
         """As a driver or the command makes it, but for how many snapshots always stay."""
         table, events = self._followed(catalog), stderr_log(level="error")
         return LakeExpiry(table, self._place(), hashes_of(self.log), events, least=least)
+
+    def orphans(self, catalog: LakeCatalog | None = None) -> LakeOrphans:
+        """As the command makes it."""
+        events = stderr_log(level="error")
+        return LakeOrphans(self._followed(catalog), self._place(), self.log, events)
+
+    def in_table(self) -> set[str]:
+        """All files in the table's folders, by their names below its location."""
+        root = self.folder / "wh" / NAME[0] / NAME[1]
+        return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+
+    def days_pass(self, days: float = 4.0) -> None:
+        """All files in the table's folders get older."""
+        root = self.folder / "wh" / NAME[0] / NAME[1]
+        for path in root.rglob("*"):
+            if path.is_file():
+                then_s = path.stat().st_mtime - days * 86_400
+                os.utime(path, (then_s, then_s))
 
     def _followed(self, catalog: LakeCatalog | None) -> LakeTable:
         return LakeTable(

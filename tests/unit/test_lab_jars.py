@@ -1,5 +1,6 @@
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -141,3 +142,11 @@ def test_ensure_jars_asked_twice_at_once_downloads_once(tmp_path: Path) -> None:
     assert (tmp_path / "runs").read_text() == "run\n"
     assert any("waiting for another process" in step for step in steps)
     assert sorted(path.name for path in folder.parent.rglob("*.jar")) == ["thing-1.0.jar"]
+
+
+def test_a_server_that_comes_as_an_archive_keeps_its_ending(tmp_path: Path) -> None:
+    pin = replace(_PIN, packaging="tar.gz")
+    folder = jars_folder(tmp_path, "things", [pin])
+    folder.mkdir()
+    (folder / "thing-1.0.tar.gz").write_bytes(_CONTENT)
+    check_jars(folder, [pin])

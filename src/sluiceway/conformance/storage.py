@@ -16,6 +16,8 @@ from sluiceway.storage.contract import PutResult, Storage
 _WRITERS = 8
 _ROUNDS = 20
 _LISTED_AT_ONCE = 30
+_NEAR_MS = 600_000
+_TOLD_MS = 1_000
 T = TypeVar("T")
 
 
@@ -217,6 +219,22 @@ class StorageConformance:
         assert found == [*files, (f"{folder}/sub", 0, True)]
         storage.remove(f"{folder}/0007")
         assert f"{folder}/0007" not in [status.path for status in storage.list(folder)]
+
+    def test_times_of_files_are_told_alike_by_a_look_and_a_listing(
+        self, storage: Storage, folder: str
+    ) -> None:
+        write_staged(storage, f"{folder}/first", b"x")
+        write_staged(storage, f"{folder}/second", b"x")
+        listed = [each.changed_ms for each in storage.list(folder)]
+        looked = [storage.status(f"{folder}/{name}") for name in ("first", "second")]
+        told = [None if each is None else each.changed_ms for each in looked]
+        if None in (*listed, *told):
+            # A store may not tell: then nothing goes by age.
+            assert {*listed, *told} == {None}
+            return
+        times = [each for each in (*listed, *told) if each is not None]
+        assert max(times) - min(times) < _NEAR_MS
+        assert abs(listed[0] - told[0]) < _TOLD_MS  # type: ignore[operator]
 
     def test_names_are_taken_literally(self, storage: Storage, folder: str) -> None:
         for number, name in enumerate(("q=a%2Fb", "bei jing", "北京", "it's", "a#b?c", "A", "a")):

@@ -34,6 +34,7 @@ class PinnedJar:
         size_bytes: Whole file.
         sha256: Of the whole file, hexadecimal.
         classifier: Maven's, of one of several jars of an artifact; empty for its main one.
+        packaging: How the file's name ends; a server may come as an archive.
     """
 
     organisation: str
@@ -42,12 +43,13 @@ class PinnedJar:
     size_bytes: int
     sha256: str
     classifier: str = ""
+    packaging: str = "jar"
 
     @property
     def file_name(self) -> str:
         """Name in the cache."""
         suffix = f"-{self.classifier}" if self.classifier else ""
-        return f"{self.name}-{self.revision}{suffix}.jar"
+        return f"{self.name}-{self.revision}{suffix}.{self.packaging}"
 
 
 def pinned_jars(name: str) -> tuple[PinnedJar, ...]:
@@ -203,9 +205,9 @@ def _run_ivy(
 
 def _downloaded_bytes(ivy_cache: Path) -> int:
     total = 0
-    for path in ivy_cache.rglob("*.jar*"):
+    for path in ivy_cache.rglob("*"):
         try:
-            total += path.stat().st_size
+            total += path.stat().st_size if path.is_file() else 0
         except FileNotFoundError:
             # Renamed by Ivy in this moment; the next look counts it.
             continue
@@ -224,7 +226,8 @@ def _ivy_settings(ivy_cache: Path) -> str:
 
 def _artifact(pin: PinnedJar) -> str:
     named = f" m:classifier={quoteattr(pin.classifier)}" if pin.classifier else ""
-    return f'<artifact name={quoteattr(pin.name)} type="jar" ext="jar"{named}/>'
+    kind = quoteattr(pin.packaging)
+    return f"<artifact name={quoteattr(pin.name)} type={kind} ext={kind}{named}/>"
 
 
 def _ivy_module(pins: Sequence[PinnedJar]) -> str:

@@ -1,4 +1,4 @@
-"""`maintain`: compaction and expiry of a lake table, by this process, beside any driver."""
+"""`maintain`: few files, no old snapshots, no orphans; by this process, beside any driver."""
 
 from dataclasses import dataclass
 
@@ -7,6 +7,7 @@ from sluiceway.errors import InvariantError
 from sluiceway.observe.log import Log
 from sluiceway.operate.lake_compact import FencedLog, compact_lake, foresee_lake
 from sluiceway.sinks.iceberg.expiring import Expired
+from sluiceway.sinks.iceberg.orphans import Orphans
 from sluiceway.sinks.iceberg.table import IcebergTableSink
 from sluiceway.upkeep.compact_requests import Outcome
 
@@ -20,24 +21,38 @@ class Maintained:
         files_after: The same, afterwards.
         failed: Why partitions failed, each reason once.
         expired: What has gone; of a dry run what would go, without its files.
+        orphans: Files that nobody names; None when they were not asked for.
     """
 
     files_before: int
     files_after: int
     failed: tuple[str, ...]
     expired: Expired
+    orphans: Orphans | None = None
 
 
-def maintain_lake(
-    config: RouteConfig, ledger: FencedLog, keep_s: float, *, dry_run: bool, log: Log
-) -> Maintained:
-    """Compact what is small, then expire what is old. Safe to end anywhere and to repeat.
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be done.
+
+    Attributes:
+        keep_s: For how long snapshots stay.
+        orphan_age_s: Files that nobody names go when they are older; None leaves them.
+        dry_run: Only say what would be done.
+    """
+
+    keep_s: float
+    orphan_age_s: float | None = None
+    dry_run: bool = False
+
+
+def maintain_lake(config: RouteConfig, ledger: FencedLog, wanted: Wanted, log: Log) -> Maintained:
+    """Compact what is small, expire what is old, remove orphans. Safe to end and to repeat.
 
     Args:
         config: Of a route with a lake table. A keyed one compacts within its publishes.
         ledger: Its own.
-        keep_s: For how long snapshots stay.
-        dry_run: Only say what would be done.
+        wanted: What is to be done.
         log: Of this process.
 
     Raises:
@@ -47,7 +62,7 @@ def maintain_lake(
     if lake is None:
         raise InvariantError(f"route {config.route} has no lake table")
     before, after, failed = 0, 0, tuple[str, ...]()
-    if config.key is None and dry_run:
+    if config.key is None and wanted.dry_run:
         due = [each for each in foresee_lake(config, ledger, (), log) if not each.left]
         before, after = sum(each.files for each in due), sum(each.files_after for each in due)
     elif config.key is None:
@@ -60,11 +75,20 @@ def maintain_lake(
     sink = IcebergTableSink(config.hive, lake, dict(config.catalog.options))
     try:
         expiry = sink.expiry(ledger.uuid, ledger.log, log)
-        if dry_run:
-            _, due_now = expiry.due(keep_s)
+        if wanted.dry_run:
+            _, due_now = expiry.due(wanted.keep_s)
             expired = Expired(len(due_now.snapshots), len(due_now.tags))
         else:
-            expired = expiry.expire(keep_s)
+            expired = expiry.expire(wanted.keep_s)
+        orphans = _orphans(sink, ledger, wanted, log)
     finally:
         sink.close()
-    return Maintained(before, after, failed, expired)
+    return Maintained(before, after, failed, expired, orphans)
+
+
+def _orphans(sink: IcebergTableSink, ledger: FencedLog, wanted: Wanted, log: Log) -> Orphans | None:
+    if wanted.orphan_age_s is None:
+        return None
+    found = sink.orphans(ledger.uuid, ledger.log, log)
+    act = found.find if wanted.dry_run else found.remove
+    return act(wanted.orphan_age_s)

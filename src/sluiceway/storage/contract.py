@@ -15,6 +15,8 @@ from uuid import uuid4
 from sluiceway.errors import FileLostError
 
 _COPIED_BYTES = 4 << 20
+SHARED_ANEW_MS = 600_000
+"""A second name that is older gets a new time when it is asked for again."""
 
 
 class PutResult(StrEnum):
@@ -35,6 +37,8 @@ class FileStatus:
         is_link: In a listing: it only leads there, perhaps to another place.
         unfit: In a listing: why the file could not be published by this process; empty when
             nothing speaks against it.
+        changed_ms: When a file was last written, or given its name by `share`, since 1970 by the
+            store's own clock; None where the store does not tell.
     """
 
     path: str
@@ -42,6 +46,7 @@ class FileStatus:
     is_dir: bool
     is_link: bool = False
     unfit: str = ""
+    changed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +268,9 @@ class Storage(ABC):
         """Put a committed file under a second name, with a new time of change; `src` stays.
 
         Creates missing folders of `dst`. Idempotent and durable; `dst` is a name that only this
-        file ever has. Here the bytes are copied; stores do it for less.
+        file ever has. Where it has that name already its time is set anew too, as far as the store
+        can: clean-ups that remove what nobody names go by it. Here the bytes are copied; stores do
+        it for less.
 
         Raises:
             FileLostError: `src` is not there, and neither is a right `dst`; or `dst` is another.

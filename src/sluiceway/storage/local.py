@@ -192,7 +192,8 @@ class LocalStorage(Storage):
         except OSError as error:
             raise _failure(f"cannot look at {path}", error) from error
         is_dir = S_ISDIR(found.st_mode)
-        return FileStatus(str(target), 0 if is_dir else found.st_size, is_dir)
+        size_bytes = 0 if is_dir else found.st_size
+        return FileStatus(str(target), size_bytes, is_dir, changed_ms=_changed_ms(found))
 
     def missing_parent(self, folder: str) -> str | None:
         """See `Storage.missing_parent`."""
@@ -360,7 +361,12 @@ def _status_of(entry: os.DirEntry[str]) -> FileStatus | None:
         found = entry.stat()
         unfit = _why_no_link(entry.path, found)
         return FileStatus(
-            entry.path, found.st_size, is_dir=False, is_link=entry.is_symlink(), unfit=unfit
+            entry.path,
+            found.st_size,
+            is_dir=False,
+            is_link=entry.is_symlink(),
+            unfit=unfit,
+            changed_ms=_changed_ms(found),
         )
     except FileNotFoundError:
         return None
@@ -368,6 +374,10 @@ def _status_of(entry: os.DirEntry[str]) -> FileStatus | None:
         if error.errno == errno.ELOOP:
             return None
         raise
+
+
+def _changed_ms(found: os.stat_result) -> int:
+    return found.st_mtime_ns // 1_000_000
 
 
 def _why_no_link(path: str, found: os.stat_result) -> str:

@@ -48,6 +48,18 @@ def _place(location: str) -> str:
     return f"{_SAME_SCHEME.get(scheme, scheme)}://{authority}{slash}{path}"
 
 
+def store_and_path(location: str) -> tuple[str, str]:
+    """The store of a location, one spelling for all of its names, and the path there.
+
+    The store is empty for local files and for a bare path; the path begins with a slash.
+    """
+    store, separator, rest = _place(location).partition("://")
+    if not separator:
+        return "", store
+    authority, slash, path = rest.partition("/")
+    return f"{store}://{authority}", slash + path
+
+
 def qualify_location(location: str, table_location: str) -> str:
     """Complete a bare path with the scheme and authority of the table it belongs to.
 

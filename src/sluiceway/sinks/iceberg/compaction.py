@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pyiceberg.manifest import DataFile
 from pyiceberg.table.metadata import TableMetadata
 
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import StorageUnavailableError, TableMismatchError
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.log import Log
 from sluiceway.sinks.iceberg.data_files import PlacedFile, data_file, read_footer
@@ -212,6 +212,12 @@ class LakeCompaction:
             head = self._heads.read(look.table)
         except TableMismatchError as error:
             return Head(), str(error.message)
+        except FileNotFoundError as error:
+            raise StorageUnavailableError(
+                f"a file of the table's metadata is gone: {error}",
+                where=self._table.where,
+                hint="others have expired the snapshot in this moment; the next look tells",
+            ) from error
         return head, why_left(look.table.metadata, head)
 
     # Writing

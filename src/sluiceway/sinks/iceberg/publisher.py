@@ -235,7 +235,11 @@ class LakePublisher(Follower):
                 batch = next_batch(view, look.next_slot, view.over, most_rows=self.most_rows)
                 if not batch.is_due:
                     return
-            said = self._try(look.table, batch, view)
+            try:
+                said = self._try(look.table, batch, view)
+            except FileNotFoundError as error:
+                # Its snapshot was expired since it was looked at, files and all.
+                said = f"a file of the table's metadata is gone: {error}"
             after = self._look(view.log)
             if after.next_slot > batch.last:
                 self._note_published(batch, look, after, view)

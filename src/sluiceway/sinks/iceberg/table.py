@@ -53,6 +53,7 @@ from sluiceway.sinks.iceberg.expiring import LakeExpiry
 from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
 from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY, LakeTable, hashes_of
 from sluiceway.sinks.iceberg.lake_upkeep import LakeUpkeep
+from sluiceway.sinks.iceberg.orphans import LakeOrphans
 from sluiceway.sinks.iceberg.partition_fields import find_spec, spec_to_create
 from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher, LakeRoute
 from sluiceway.sinks.iceberg.statements import create_lake_statement
@@ -307,6 +308,12 @@ class IcebergTableSink(TableSink):
         """Expiry of a table that exists, as `compaction`."""
         self.find()
         return self._expiry(self.open(), ledger, log, events)
+
+    def orphans(self, ledger: str, log: LedgerLog, events: Log) -> LakeOrphans:
+        """Removal of orphans of a table that exists, as `compaction`."""
+        self.find()
+        state = self.open()
+        return LakeOrphans(self._followed(state, ledger), self._place(state), log, events)
 
     def _compaction(
         self, state: TableState, ledger: str, log: LedgerLog, events: Log
