@@ -1,4 +1,6 @@
-"""Kafka into Iceberg tables of a REST and a Hive catalog while drivers die and catalogs go away.
+"""Kafka into lakes of two catalogs while all dies: one file because the story is one.
+
+The tables are of a REST and a Hive catalog; drivers die and catalogs go away.
 
 Each catalog has its turn: rows come at a steady rate, the driver is killed with all that it
 started, the catalog's server is killed and started again, a proxy in front of it loses, delays and

@@ -149,4 +149,5 @@ def test_a_server_that_comes_as_an_archive_keeps_its_ending(tmp_path: Path) -> N
     folder = jars_folder(tmp_path, "things", [pin])
     folder.mkdir()
     (folder / "thing-1.0.tar.gz").write_bytes(_CONTENT)
+    assert pin.file_name == "thing-1.0.tar.gz"
     check_jars(folder, [pin])
