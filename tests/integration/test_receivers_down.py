@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.followers import announcement_receivers, runner
+from sluiceway.followers import runner
 from sluiceway.ledger.partition_records import ReadyRecord
+from sluiceway.sources.kafka import message_sender
 from tools.job_files import event
 from tools.lab_fixture import TopicFactory
 from tools.receiving import BrokerGate, HookServer, broker_gate, hook_server, told_keys
@@ -93,7 +94,7 @@ def test_receivers_that_are_down_are_told_all_once_in_order_when_they_are_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(runner, "LONGEST_PAUSE_S", 1.0)
-    monkeypatch.setattr(announcement_receivers, "_FLUSH_S", FLUSH_S)
+    monkeypatch.setattr(message_sender, "_FLUSH_S", FLUSH_S)
     told_topic = new_topic()
     with hook_server() as hook, broker_gate(bootstrap_servers) as gate:
         ready = (

@@ -298,6 +298,8 @@ class _Stat:
     st_ino: int
     st_dev: int = 0
     st_uid: int = _USER
+    # Of no store that this world has does anything go by the time of a file.
+    st_mtime_ns: int = 0
 
 
 def _status(inode: Inode) -> _Stat:
