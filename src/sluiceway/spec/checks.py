@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from sluiceway.plugins import PluginGroup, plugin_names
 from sluiceway.spec.event_time import OWN_FIELDS
+from sluiceway.spec.kafka_options import OWN_KAFKA_OPTIONS
 from sluiceway.spec.key_checks import check_key
 from sluiceway.spec.lake import RESERVED_COLUMNS, meta_name
 from sluiceway.spec.lake_checks import check_lake
@@ -41,84 +42,6 @@ from sluiceway.spec.values import MAX_PATH_KEYS, parse_duration_ms
 from sluiceway.spec.written_columns import CHANGES, written_columns, written_name
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
-# Offsets, isolation and addresses are the product's to decide; the rest runs code in a task.
-OWN_KAFKA_OPTIONS = frozenset(
-    {
-        "acks",
-        "allow.auto.create.topics",
-        "api.version.request",
-        "auto.commit.enable",
-        "auto.commit.interval.ms",
-        "auto.offset.reset",
-        "background_event_cb",
-        "bootstrap.servers",
-        "broker.version.fallback",
-        "closesocket_cb",
-        "connect_cb",
-        "consume_cb",
-        "default.topic.config",
-        "delivery.report.only.error",
-        "delivery.timeout.ms",
-        "dr_cb",
-        "dr_msg_cb",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "enable.gapless.guarantee",
-        "enable.idempotence",
-        "enable.partition.eof",
-        "enabled_events",
-        "error_cb",
-        "group.id",
-        "group.instance.id",
-        "group.protocol",
-        "interceptors",
-        "internal.termination.signal",
-        "isolation.level",
-        "log.queue",
-        "log_cb",
-        "logger",
-        "max.in.flight",
-        "max.in.flight.requests.per.connection",
-        "message.send.max.retries",
-        "message.timeout.ms",
-        "metadata.broker.list",
-        "msg_order_cmp",
-        "oauth_cb",
-        "oauthbearer_token_refresh_cb",
-        "offset.store.method",
-        "offset.store.path",
-        "offset.store.sync.interval.ms",
-        "offset_commit_cb",
-        "on_commit",
-        "on_delivery",
-        "opaque",
-        "open_cb",
-        "partitioner_cb",
-        "plugin.library.paths",
-        "queuing.strategy",
-        "rebalance_cb",
-        "request.required.acks",
-        "resolve_cb",
-        "retries",
-        "sasl.kerberos.keytab",
-        "sasl.kerberos.kinit.cmd",
-        "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.principal",
-        "socket_cb",
-        "ssl.certificate.verify_cb",
-        "ssl.engine.id",
-        "ssl.engine.location",
-        "ssl_ca",
-        "ssl_certificate",
-        "ssl_key",
-        "stats_cb",
-        "test.mock.num.brokers",
-        "throttle_cb",
-        "topic.blacklist",
-        "transaction.timeout.ms",
-        "transactional.id",
-    }
-)
 _WANTED: tuple[tuple[tuple[str, ...], tuple[str, ...], PluginGroup | None], ...] = (
     (("source",), ("kafka", "rocketmq"), PluginGroup.SOURCES),
     (("table", HIVE), ("metastore", "folder"), PluginGroup.SINKS),
@@ -253,7 +176,7 @@ def _is_reported(connection: object, kinds: Set[str]) -> bool:
 def _check_options(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
     for name in mapping(data, "connections"):
         options = ("connections", name, "kafka", "properties")
-        for key in OWN_KAFKA_OPTIONS & mapping(data, *options).keys():
+        for key in OWN_KAFKA_OPTIONS.keys() & mapping(data, *options).keys():
             text = f"expected options that are yours to set, got {quoted(key)}"
             todo = "remove it; the job file and the ledger decide it"
             yield Problem(positions.key((*options, key)), text, todo)
