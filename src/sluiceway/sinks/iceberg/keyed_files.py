@@ -66,18 +66,24 @@ class FilePlace:
             )
         return f"{self.root}{uri.removeprefix(self.uri)}"
 
-    def read_columns(self, uri: str, ids: Sequence[int]) -> Iterator[pa.Table] | None:
-        """Columns of a data file by their ids, some rows at once; None when it lacks one."""
-        with self.storage.open_read(self.path_of(uri)) as handle:
-            names = names_by_id(pq.ParquetFile(handle).schema_arrow)
-        if not set(ids) <= names.keys():
-            return None
-        return self._columns(uri, [names[each] for each in ids])
+    def read_columns(self, uri: str, ids: Sequence[int]) -> Iterator[pa.Table]:
+        """Columns of the key in a data file, in the order of their ids, some rows at once.
 
-    def _columns(self, uri: str, names: list[str]) -> Iterator[pa.Table]:
+        Raises:
+            TableMismatchError: The file lacks one. Told with the first rows, as all else.
+        """
         with self.storage.open_read(self.path_of(uri)) as handle:
-            for batch in pq.ParquetFile(handle).iter_batches(_ROWS_AT_ONCE, columns=names):
-                yield pa.Table.from_batches([batch]).select(names)
+            file = pq.ParquetFile(handle)
+            names = names_by_id(file.schema_arrow)
+            if not set(ids) <= names.keys():
+                raise TableMismatchError(
+                    f"the file {uri} has no column of the key, so nobody can tell which rows it "
+                    "has",
+                    hint="another writer brought it: rewrite it with the key's columns",
+                )
+            wanted = [names[each] for each in ids]
+            for batch in file.iter_batches(_ROWS_AT_ONCE, columns=wanted):
+                yield pa.Table.from_batches([batch]).select(wanted)
 
     def read_deletes(self, uri: str) -> pa.Table:
         """Rows of a delete file."""
