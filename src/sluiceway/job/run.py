@@ -231,9 +231,17 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
         source, sink = sources[config.source], open_sink(config)
         replaces = job.takeover.get(config.route)
         told = reports[config.source]
-        eyes_of_route = (log, observe_and_reach, progress)
-        on_executors = (runner.rewrites(), runner.replays())
-        parts = RouteParts(source, told, sink, *eyes_of_route, replaces, *on_executors)
+        parts = RouteParts(
+            source,
+            told,
+            sink,
+            log,
+            observe_and_reach,
+            progress,
+            replaces,
+            rewrites=runner.rewrites(),
+            replays=runner.replays(),
+        )
         return RouteSession(config, parts)
 
     try:

@@ -3,35 +3,22 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotDoneError
 from functools import partial
-from itertools import count
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.job.low_jobs import JobFailedError, LowJobs
 from sluiceway.job.spark_task import ANSWER_SCHEMA, packed_items, rewritten, run_rewrites
-from sluiceway.job.spark_words import cause_of
 from sluiceway.schedule.spare_slots import SpareSlots
 from sluiceway.worker.rewrite import RewriteAnswer, RewritePlan
-
-POOL = "spark.scheduler.pool"
-"""Spark's name of the pool that a thread's jobs belong to."""
-
-UPKEEP = "upkeep"
-"""The pool of work of low priority."""
 
 MOST_AT_ONCE = 2
 """Groups of partitions that all routes of a driver together have rewritten at the same time."""
 
 _WAIT_S = 0.1
-_CANCEL_S = 10.0
 _LEAST_S = 600.0
 _BYTES_PER_S = 1 << 20
-_numbers = count(1)
 
 
 class SparkRewrites:
@@ -44,15 +31,13 @@ class SparkRewrites:
     """
 
     def __init__(self, session: SparkSession, name: str, spare: SpareSlots) -> None:
-        self._session = session
-        self._name = name
         self._spare = spare
         self._turns = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._jobs = ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix="spark-upkeep")
+        self._jobs = LowJobs(session, name, "upkeep", MOST_AT_ONCE)
 
     def usable(self) -> bool:
         """See `RewriteTasks.usable`."""
-        executors = executors_up(self._session)
+        executors = self._jobs.executors()
         self._spare.seen(executors)
         return executors > 1
 
@@ -72,14 +57,14 @@ class SparkRewrites:
 
     def close(self) -> None:
         """Nothing more is begun; Spark's end is the end of what runs."""
-        self._jobs.shutdown(wait=False, cancel_futures=True)
+        self._jobs.close()
 
     def _run(
         self, plans: Sequence[RewritePlan], slots: int, check: Callable[[], None]
     ) -> list[RewriteAnswer]:
         try:
             return self._job(plans, slots, check)
-        except _JobFailedError as error:
+        except JobFailedError as error:
             if len(plans) == 1:
                 return [RewriteAnswer((), 0.0, TaskFailedError(str(error), hint=_HINT))]
         # One partition that kills its worker must not keep the others from being compacted.
@@ -91,17 +76,19 @@ class SparkRewrites:
         """One Spark job of at most `slots` tasks.
 
         Raises:
-            _JobFailedError: A task has failed as often as Spark begins it again.
+            JobFailedError: A task has failed as often as Spark begins it again.
             TaskFailedError: It was given up.
         """
-        group = f"{self._name}-upkeep-{next(_numbers)}"
         shares = dealt([_bytes(plan) for plan in plans], slots)
-        work = self._jobs.submit(self._collect, plans, shares, group)
+        work = packed_items([[(number, plans[number]) for number in share] for share in shares])
+        job = self._jobs.begin(
+            f"{len(plans)} partitions", len(shares), partial(run_rewrites, work), ANSWER_SCHEMA
+        )
         give_up_at = time.monotonic() + longest_s(plans)
         while True:
             try:
-                return work.result(_WAIT_S)
-            except NotDoneError:
+                rows = job.wait(_WAIT_S)
+            except TimeoutError:
                 try:
                     check()
                     if time.monotonic() >= give_up_at:
@@ -110,50 +97,14 @@ class SparkRewrites:
                             hint="an executor hangs, or the store is slow; nothing was changed",
                         )
                 except SluicewayError:
-                    self._cancel(group, work)
+                    job.cancel()
                     raise
-            except (Py4JJavaError, PySparkException) as error:
-                raise _JobFailedError(cause_of(error)) from error
-            except (Py4JError, OSError) as error:
-                raise TaskFailedError(f"Spark is gone: {type(error).__name__}") from error
-
-    def _collect(
-        self, plans: Sequence[RewritePlan], shares: Sequence[Sequence[int]], group: str
-    ) -> list[RewriteAnswer]:
-        context, tasks = self._session.sparkContext, len(shares)
-        context.setJobGroup(group, f"{group}: {len(plans)} partitions", interruptOnCancel=True)
-        context.setLocalProperty(POOL, UPKEEP)
-        work = packed_items([[(number, plans[number]) for number in share] for share in shares])
-        numbers = self._session.range(0, tasks, 1, numPartitions=tasks)
-        rows = numbers.mapInArrow(partial(run_rewrites, work), ANSWER_SCHEMA).collect()
-        found = {int(row.plan): rewritten(bytes(row.answer)) for row in rows}
-        return [found[number] for number in range(len(plans))]
-
-    def _cancel(self, group: str, work: Future[list[RewriteAnswer]]) -> None:
-        """End its tasks; their slots are free for epochs only when they have ended."""
-        try:
-            self._session.sparkContext.cancelJobGroup(group)
-            work.result(_CANCEL_S)
-        except (NotDoneError, Py4JError, PySparkException, OSError):
-            # Cancelled as asked, or Spark is gone; a task that does not end holds a slot longer.
-            return
+            else:
+                found = {int(row.plan): rewritten(bytes(row.answer)) for row in rows}
+                return [found[number] for number in range(len(plans))]
 
 
 _HINT = "see Spark's log for why the task died; nothing was changed"
-
-
-class _JobFailedError(Exception):
-    """A Spark job of rewriting has failed."""
-
-
-def executors_up(session: SparkSession) -> int:
-    """How many executors the application has now; 0 also when Spark is gone."""
-    try:
-        ids: str = session.sparkContext._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
-    except (Py4JError, OSError):
-        # The loop is told too, and ends.
-        return 0
-    return len(ids.split(",")) if ids else 0
 
 
 def dealt(sizes: Sequence[int], slots: int) -> list[list[int]]:

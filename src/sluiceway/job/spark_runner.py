@@ -18,8 +18,9 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.job.elastic_slots import ElasticSlots
+from sluiceway.job.low_jobs import POOL
 from sluiceway.job.spark_replays import SparkReplays
-from sluiceway.job.spark_rewrites import POOL, SparkRewrites
+from sluiceway.job.spark_rewrites import SparkRewrites
 from sluiceway.job.spark_task import RESULT_SCHEMA, packed, run_spark_task, warm_task
 from sluiceway.job.spark_words import cause_of
 from sluiceway.observe.log import Log

@@ -1,0 +1,117 @@
+"""Spark jobs of low priority beside the epochs, in a pool of their own (ADR 74)."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotDoneError
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from sluiceway.errors import TaskFailedError
+from sluiceway.job.spark_words import cause_of
+
+POOL = "spark.scheduler.pool"
+"""Spark's name of the pool that a thread's jobs belong to."""
+
+_UPKEEP = "upkeep"
+_CANCEL_S = 10.0
+
+RunTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class JobFailedError(Exception):
+    """A task has failed as often as Spark begins it again; with why."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowJob:
+    """One that was begun."""
+
+    _session: SparkSession
+    _group: str
+    _work: Future[list[Any]]
+
+    def wait(self, most_s: float) -> list[Any]:
+        """Its tasks' rows, as Spark gives them.
+
+        Args:
+            most_s: Longest wait, in seconds.
+
+        Raises:
+            TimeoutError: It has not ended.
+            JobFailedError: A task has died.
+            TaskFailedError: Spark is gone.
+        """
+        try:
+            return self._work.result(most_s)
+        except (Py4JJavaError, PySparkException) as error:
+            raise JobFailedError(cause_of(error)) from error
+        except NotDoneError:
+            raise
+        except (Py4JError, OSError) as error:
+            # The loop is told too, and ends.
+            raise TaskFailedError(f"Spark is gone: {type(error).__name__}") from error
+
+    def cancel(self) -> None:
+        """End its tasks; their slots are free for epochs only when they have ended."""
+        try:
+            self._session.sparkContext.cancelJobGroup(self._group)
+            self._work.result(_CANCEL_S)
+        except (NotDoneError, Py4JError, PySparkException, OSError):
+            # Cancelled as asked, or Spark is gone; a task that does not end holds a slot longer.
+            return
+
+
+class LowJobs:
+    """Those of one kind.
+
+    Args:
+        session: Of the epochs.
+        name: Begins the names of job groups.
+        kind: Of the jobs, a part of their names.
+        most_at_once: So many run at the same time; more wait.
+    """
+
+    def __init__(self, session: SparkSession, name: str, kind: str, most_at_once: int) -> None:
+        self._session = session
+        self._name = f"{name}-{kind}"
+        self._threads = ThreadPoolExecutor(most_at_once, thread_name_prefix=f"spark-{kind}")
+        self._numbers = count(1)
+
+    def executors(self) -> int:
+        """How many executors the application has now; 0 also when Spark is gone."""
+        try:
+            ids: str = self._session.sparkContext._jsc.sc().getExecutorIds().mkString(",")  # noqa: SLF001
+        except (Py4JError, OSError):
+            # The loop is told too, and ends.
+            return 0
+        return len(ids.split(",")) if ids else 0
+
+    def begin(self, about: str, tasks: int, run: RunTask, schema: str) -> LowJob:
+        """Begin a job.
+
+        Args:
+            about: What Spark's page says of it.
+            tasks: How many.
+            run: Called in each.
+            schema: Of what it gives, as Spark writes one.
+        """
+        group = f"{self._name}-{next(self._numbers)}"
+        work = self._threads.submit(self._collect, group, about, tasks, run, schema)
+        return LowJob(self._session, group, work)
+
+    def close(self) -> None:
+        """Nothing more is begun; Spark's end is the end of what runs."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _collect(self, group: str, about: str, tasks: int, run: RunTask, schema: str) -> list[Any]:
+        context = self._session.sparkContext
+        context.setJobGroup(group, f"{group}: {about}", interruptOnCancel=True)
+        context.setLocalProperty(POOL, _UPKEEP)
+        numbers = self._session.range(0, tasks, 1, numPartitions=tasks)
+        return list(numbers.mapInArrow(run, schema).collect())
