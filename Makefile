@@ -114,8 +114,9 @@ test-ui: $(STAMP) ## The page in a real browser: console, barriers, keyboard (ap
 	  --axe ../$(UI)/node_modules/axe-core/axe.min.js $(if $(PICTURES),--pictures ../$(PICTURES))
 
 # In no other target, likewise.
-KRB5 := command -v kinit kadmin.local krb5kdc krb5-config >/dev/null || { \
-  echo "not run, missing: apt-get install gcc krb5-kdc krb5-admin-server krb5-user libkrb5-dev" >&2; exit 1; }; \
+KRB5 := for each in kinit kadmin.local krb5kdc krb5-config; do \
+  PATH=$$PATH:/usr/sbin command -v $$each >/dev/null || { echo "not run, missing: $$each" \
+  "(apt-get install gcc krb5-kdc krb5-admin-server krb5-user libkrb5-dev)" >&2; exit 1; }; done; \
   $(BIN)/python -c "import gssapi" 2>/dev/null || $(BIN)/python -m pip install --quiet \
   --disable-pip-version-check --require-hashes -r tests/kerberos-requirements.lock
 test-kerberos: $(STAMP) ## Logins, secured HDFS and metastore, on a real KDC (apt-get install krb5-kdc krb5-admin-server krb5-user libkrb5-dev)
