@@ -1,6 +1,11 @@
 """What is read of ticket caches, and what Kerberos' words ask of a person."""
 
+import json
+import os
 import struct
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -103,3 +108,43 @@ def test_login_travels_in_options_and_is_taken_out_again() -> None:
     assert without_login(options) == {"config_dir": "/conf"}
     assert login_of({"config_dir": "/conf"}) is None
     assert login_of(dict(KerberosLogin("etl@R", "/k").options())) == KerberosLogin("etl@R", "/k")
+
+
+# A login with a ticket in the cache, whose life is nearly over; says who asked for the next one.
+PROGRAM = """
+import json, sys, threading
+from pathlib import Path
+from sluiceway.host import kerberos
+asked = threading.Event()
+asking = []
+def kinit(login, cache):
+    asking.append(threading.current_thread().name)
+    asked.set()
+    Path(cache).write_bytes(Path(sys.argv[2]).read_bytes())
+kerberos._kinit = kinit
+login = kerberos.KerberosLogin("etl@EXAMPLE.ORG", "/no/keytab")
+kerberos._Keeper(login).cache.write_bytes(Path(sys.argv[1]).read_bytes())
+kerberos.log_in(login)
+print(json.dumps([asked.wait(60), asking[:1]]))
+"""
+
+
+@pytest.mark.parametrize(("left_s", "asks"), [(900, "kerberos"), (-1, "MainThread")])
+def test_ticket_that_holds_is_renewed_while_nobody_waits_for_it(
+    tmp_path: Path, left_s: int, asks: str
+) -> None:
+    now_s = int(time.time())
+    for name, end_s in (("old", now_s + left_s), ("new", now_s + 100_000)):
+        start_s = end_s - 100_000
+        held = _credential(_principal("krbtgt", REALM), (start_s, start_s, end_s, 0))
+        (tmp_path / name).write_bytes(_cache(held))
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(tmp_path / "old"), str(tmp_path / "new")],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [True, [asks]]

@@ -116,23 +116,15 @@ class _Keeper:
             if login.config:
                 os.environ[CONFIG_VARIABLE] = login.config
             ticket = self._ticket()
-            if ticket is None or ticket.life_left(time.time()) < _RENEWED_AT:
-                self._renew_or_wait(ticket)
-            ticket = self._ticket()
+            if ticket is None or ticket.life_left(time.time()) <= 0:
+                self._renew()
+                ticket = self._ticket()
             if ticket is not None:
                 self._tell_new(ticket)
+            # One that holds is renewed there: nobody waits for a KDC that does not answer.
             if self._thread is None:
                 self._thread = threading.Thread(target=self._keep, name="kerberos", daemon=True)
                 self._thread.start()
-
-    def _renew_or_wait(self, ticket: Ticket | None) -> None:
-        """Renew it; when that fails, an old one that still holds is good enough."""
-        try:
-            self._renew()
-        except SluicewayError as error:
-            if ticket is None or ticket.life_left(time.time()) <= 0:
-                raise
-            self._tell_failure(error, ticket)
 
     def _ticket(self) -> Ticket | None:
         found = read_ticket(self.cache)
@@ -141,16 +133,16 @@ class _Keeper:
     def _keep(self) -> None:
         while True:
             ticket = self._ticket()
-            life = _LONGEST_PAUSE_S if ticket is None else ticket.end_s - ticket.start_s
-            time.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, life / _LOOKS_IN_A_LIFE)))
-            ticket = self._ticket()
             if ticket is not None and ticket.life_left(time.time()) >= _RENEWED_AT:
                 self._tell_new(ticket)
-                continue
-            try:
-                self._renew()
-            except SluicewayError as error:
-                self._tell_failure(error, ticket)
+            else:
+                try:
+                    self._renew()
+                except SluicewayError as error:
+                    self._tell_failure(error, ticket)
+            ticket = self._ticket()
+            life = _LONGEST_PAUSE_S if ticket is None else ticket.end_s - ticket.start_s
+            time.sleep(min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, life / _LOOKS_IN_A_LIFE)))
 
     def _tell_failure(self, error: SluicewayError, ticket: Ticket | None) -> None:
         left_s = 0 if ticket is None else max(0, round(ticket.end_s - time.time()))
