@@ -6,15 +6,16 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sluiceway.host.process import is_alive
 from sluiceway.lab.lab import LabEndpoints
 from sluiceway.observe.failpoints import HIT, VARIABLE, Action, FailpointSpec, Role
 from tools.driver_process import DriverProcess, kill_quietly
-from tools.job_files import COLUMNS, event, write_job
+from tools.job_files import COLUMNS, JobFile, event, write_job
 from tools.lab_fixture import TopicFactory
 from tools.route_runs import RouteRun
-from tools.spark_cluster import spark_cluster
+from tools.spark_cluster import SparkCluster, spark_cluster
 from tools.table_proofs import assert_verified, read_independently
 from tools.topic_writer import TopicWriter
 
@@ -29,13 +30,7 @@ def test_rows_are_there_once_though_an_executor_dies(
     lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
 ) -> None:
     topic, writer = new_topic(4), TopicWriter(lab_endpoints.bootstrap_servers)
-    job = write_job(
-        tmp_path,
-        bootstrap_servers=lab_endpoints.bootstrap_servers,
-        metastore_uri=lab_endpoints.metastore_uri,
-        topic=topic,
-        interval="1s",
-    )
+    job = _job(tmp_path, lab_endpoints, topic)
 
     def produce(first: int) -> None:
         for partition in range(4):
@@ -59,9 +54,7 @@ def test_rows_are_there_once_though_an_executor_dies(
             driver.send(signal.SIGTERM)
             assert driver.wait().exit_code == 0
     assert [one for one in executors if is_alive(one)] == []
-    expectation = tmp_path / "expectation.json"
-    expectation.write_text('{"required": ["id", "ts"]}')
-    found = read_independently(lab_endpoints, job, expectation=expectation)
+    found = _judged(lab_endpoints, job)
     assert found["read"] == found["written"] == 3 * BATCH
     assert_verified(job)
 
@@ -70,14 +63,7 @@ def test_replay_whose_worker_dies_is_done_on_an_executor_by_the_next_attempt(
     lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
 ) -> None:
     topic, writer = new_topic(2), TopicWriter(lab_endpoints.bootstrap_servers)
-    job = write_job(
-        tmp_path,
-        bootstrap_servers=lab_endpoints.bootstrap_servers,
-        metastore_uri=lab_endpoints.metastore_uri,
-        topic=topic,
-        interval="1s",
-        columns=_STRICT,
-    )
+    job = _job(tmp_path, lab_endpoints, topic, columns=_STRICT)
     rows = [_event(number, with_city=number % 10 != 0) for number in range(10 * BATCH)]
     for partition in (0, 1):
         writer.write(topic, rows[partition::2], partition=partition)
@@ -89,21 +75,12 @@ def test_replay_whose_worker_dies_is_done_on_an_executor_by_the_next_attempt(
     # All rows are read and the files are closed: they are those of an attempt that died.
     fault = FailpointSpec("lane.close", Action.KILL_WORKER, str(marks), by=Role.WORKER)
     with spark_cluster(tmp_path / "cluster") as cluster:
-        conf = f"spark_conf: {{spark.executorEnv.{VARIABLE}: '{fault.text()}'}}"
-        text = job.path.read_text().replace(_STRICT, COLUMNS)
-        text = text.replace('master: "local[2]"', f'master: "{cluster.url}", {conf}')
-        job.path.write_text(text)
+        job.path.write_text(job.path.read_text().replace(_STRICT, COLUMNS))
+        _run_on(cluster, job, fault)
         with DriverProcess(job, tmp_path, environment=LOOPBACK) as driver:
             driver.wait_for_event("fenced")
             driver.wait_until(lambda: len(cluster.executors()) == 2, "two executors")
-            done = subprocess.run(
-                [sys.executable, "-m", "sluiceway", "dirty", "replay", str(job.path)],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=180,
-                check=False,
-            )
+            done = _command("dirty", "replay", str(job.path))
             assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{driver.stderr()[-4000:]}"
             assert (marks / HIT).read_text().startswith("worker ")
             lanes = driver.events("lane_committed")
@@ -111,9 +88,7 @@ def test_replay_whose_worker_dies_is_done_on_an_executor_by_the_next_attempt(
             assert driver.events("lane_waits") == []
             driver.send(signal.SIGTERM)
             assert driver.wait().exit_code == 0
-    expectation = tmp_path / "expectation.json"
-    expectation.write_text('{"required": ["id", "ts"]}')
-    found = read_independently(lab_endpoints, job, expectation=expectation)
+    found = _judged(lab_endpoints, job)
     assert (found["written"], found["dirty"]) == (10 * BATCH, 0)
     assert (found["lost"], found["doubled"], found["altered"]) == (0, 0, 0)
     assert_verified(job)
@@ -128,24 +103,13 @@ def test_partition_whose_worker_dies_is_merged_by_the_next_attempt(
     lab_endpoints: LabEndpoints, new_topic: TopicFactory, tmp_path: Path
 ) -> None:
     topic, writer = new_topic(2), TopicWriter(lab_endpoints.bootstrap_servers)
-    job = write_job(
-        tmp_path,
-        bootstrap_servers=lab_endpoints.bootstrap_servers,
-        metastore_uri=lab_endpoints.metastore_uri,
-        topic=topic,
-        interval="1s",
-    )
+    job = _job(tmp_path, lab_endpoints, topic)
     marks = tmp_path / "marks"
     marks.mkdir()
     # At the second file: the first attempt has begun a file by then.
     fault = FailpointSpec("rewrite.file", Action.KILL_WORKER, str(marks), hit=2, by=Role.WORKER)
     with spark_cluster(tmp_path / "cluster") as cluster:
-        text = job.path.read_text().replace(
-            'master: "local[2]"',
-            f'master: "{cluster.url}", '
-            f"spark_conf: {{spark.executorEnv.{VARIABLE}: '{fault.text()}'}}",
-        )
-        job.path.write_text(text)
+        _run_on(cluster, job, fault)
         with DriverProcess(job, tmp_path, environment=LOOPBACK) as driver:
             for commits in (1, 2, 3):
                 rows = [b'{"id": %d, "ts": %d}' % (n, START_MS + n) for n in range(BATCH)]
@@ -153,24 +117,50 @@ def test_partition_whose_worker_dies_is_merged_by_the_next_attempt(
                     writer.write(topic, rows[partition::2], partition=partition)
                 driver.wait_until(partial(_has_read, driver, commits * BATCH), "the rows")
             driver.wait_until(lambda: len(cluster.executors()) == 2, "two executors")
-            done = subprocess.run(
-                [sys.executable, "-m", "sluiceway", "compact", str(job.path), "dt=20261120"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=180,
-                check=False,
-            )
+            done = _command("compact", str(job.path), "dt=20261120")
             assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{driver.stderr()[-4000:]}"
             assert (marks / HIT).read_text().startswith("worker ")
             assert driver.events("compaction_failed") == []
             driver.send(signal.SIGTERM)
             assert driver.wait().exit_code == 0
-    expectation = tmp_path / "expectation.json"
-    expectation.write_text('{"required": ["id", "ts"]}')
-    found = read_independently(lab_endpoints, job, expectation=expectation)
+    found = _judged(lab_endpoints, job)
     assert found["read"] == found["written"] == 3 * BATCH
     assert_verified(job)
+
+
+def _job(folder: Path, endpoints: LabEndpoints, topic: str, *, columns: str = COLUMNS) -> JobFile:
+    return write_job(
+        folder,
+        bootstrap_servers=endpoints.bootstrap_servers,
+        metastore_uri=endpoints.metastore_uri,
+        topic=topic,
+        interval="1s",
+        columns=columns,
+    )
+
+
+def _run_on(cluster: SparkCluster, job: JobFile, fault: FailpointSpec) -> None:
+    """Have a job's executors be those of a cluster, with a fault in each worker."""
+    conf = f"spark_conf: {{spark.executorEnv.{VARIABLE}: '{fault.text()}'}}"
+    text = job.path.read_text()
+    job.path.write_text(text.replace('master: "local[2]"', f'master: "{cluster.url}", {conf}'))
+
+
+def _command(*words: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "sluiceway", *words],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+
+def _judged(endpoints: LabEndpoints, job: JobFile) -> dict[str, Any]:
+    expectation = job.path.with_name("expectation.json")
+    expectation.write_text('{"required": ["id", "ts"]}')
+    return read_independently(endpoints, job, expectation=expectation)
 
 
 def _has_read(driver: DriverProcess, rows: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Final
 from sluiceway.host.java import find_java
 from sluiceway.lab.jars import PinnedJar, default_cache_folder, ensure_jars, jars_folder
 from sluiceway.lab.ports import LOOPBACK, pick_free_ports
+from sluiceway.lab.rocketmq import BROKER_STORE, OPENED_TO_SERVERS
 from sluiceway.lab.server import QUICK_JVM_FLAGS, accepts_connections, server_environment
 from tools.rocketmq_writer import RocketMqWriter
 
@@ -26,8 +27,6 @@ MASTER: Final = 0
 BROKER: Final = "broker-a"
 ACCESS_KEY, SECRET_KEY = "sluiceway", "s3cret-of-tests"
 _PATIENCE_S = 120.0
-_OPENED = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
-_EXPORTED = ("jdk.internal.ref", "sun.nio.ch")
 _LOGBACK = """\
 <configuration><root level="WARN"/></configuration>
 """
@@ -44,16 +43,6 @@ brokerIP2={host}
 listenPort={port}
 fastListenPort={fast}
 haListenPort={ha}
-storePathRootDir={folder}/data
-storePathCommitLog={folder}/data/commitlog
-mappedFileSizeCommitLog=33554432
-mappedFileSizeConsumeQueue=600000
-maxHashSlotNum=50000
-maxIndexNum=200000
-fileReservedTime=87600
-diskMaxUsedSpaceRatio=95
-timerWheelEnable=false
-autoCreateTopicEnable=false
 """
 _TLS = """\
 tls.test.mode.enable=false
@@ -161,7 +150,7 @@ class RocketMqRelease:
         name = f"broker-{number}"
         home = self._home(name)
         port, fast, ha = self._ports[1 + 3 * number : 4 + 3 * number]
-        text = _BROKER.format(
+        text = (_BROKER + BROKER_STORE).format(
             name=BROKER,
             number=number,
             role="ASYNC_MASTER" if number == MASTER else "SLAVE",
@@ -199,8 +188,7 @@ class RocketMqRelease:
             encryption = [f"-Dtls.server.mode={tls_mode}", f"-Dtls.config.file={path}"]
         command = [
             *(str(java.executable), "-Xmx256m", "-XX:MaxDirectMemorySize=256m", *QUICK_JVM_FLAGS),
-            *(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in _OPENED),
-            *(f"--add-exports=java.base/{each}=ALL-UNNAMED" for each in _EXPORTED),
+            *OPENED_TO_SERVERS,
             *(f"-Drocketmq.home.dir={home}", f"-Duser.home={home}", *encryption),
             *("-cp", self._jars, main, "-c", str(home / "server.conf")),
         ]

@@ -28,14 +28,32 @@ BROKERS = ("broker-a", "broker-b")
 CLUSTER = "lab"
 _VERSION = "5.5.0"
 _ASK_TIMEOUT_S = 3.0
-_OPENED_PACKAGES = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
-_EXPORTED_PACKAGES = ("jdk.internal.ref", "sun.nio.ch")
+_OPENED = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
+_EXPORTED = ("jdk.internal.ref", "sun.nio.ch")
+OPENED_TO_SERVERS = (
+    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
+    *(f"--add-exports=java.base/{name}=ALL-UNNAMED" for name in _EXPORTED),
+)
+"""Options of a JVM for these servers, which look into Java's own packages."""
 _NAME_SERVER_SETTINGS = """\
 listenPort={port}
 bindAddress={host}
 kvConfigPath={folder}/kv.json
 """
-# Small files, and retention by age off: a test decides itself when messages go.
+BROKER_STORE = """\
+storePathRootDir={folder}/data
+storePathCommitLog={folder}/data/commitlog
+mappedFileSizeCommitLog=33554432
+mappedFileSizeConsumeQueue=600000
+maxHashSlotNum=50000
+maxIndexNum=200000
+fileReservedTime=87600
+diskMaxUsedSpaceRatio=95
+timerWheelEnable=false
+autoCreateTopicEnable=false
+"""
+"""Settings of a broker's store: small files, no retention by age, so a test decides what goes."""
+
 _BROKER_SETTINGS = """\
 brokerClusterName={cluster}
 brokerName={name}
@@ -48,16 +66,6 @@ bindAddress={host}
 listenPort={port}
 fastListenPort={fast_port}
 haListenPort={ha_port}
-storePathRootDir={folder}/data
-storePathCommitLog={folder}/data/commitlog
-mappedFileSizeCommitLog=33554432
-mappedFileSizeConsumeQueue=600000
-maxHashSlotNum=50000
-maxIndexNum=200000
-fileReservedTime=87600
-diskMaxUsedSpaceRatio=95
-timerWheelEnable=false
-autoCreateTopicEnable=false
 autoCreateSubscriptionGroup=true
 brokerHeartbeatInterval=500
 registerNameServerPeriod=10000
@@ -99,12 +107,9 @@ class _RocketMqServer(LabServer):
         ensure_jars(self.jars, self._pins, java=java, on_progress=on_progress)
 
     def _command(self, site: ServerSite, java: JavaHome, heap: str, main: str) -> list[str]:
-        opened = (f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES)
-        exported = (f"--add-exports=java.base/{name}=ALL-UNNAMED" for name in _EXPORTED_PACKAGES)
         return [
             *(str(java.executable), heap, "-XX:MaxDirectMemorySize=512m", *QUICK_JVM_FLAGS),
-            *opened,
-            *exported,
+            *OPENED_TO_SERVERS,
             f"-Djava.io.tmpdir={site.folder / 'tmp'}",
             f"-Drocketmq.home.dir={site.folder}",
             # Its log files and ids are put below the user's home.
@@ -161,7 +166,7 @@ class _RocketMqBroker(_RocketMqServer):
         del java
         make_private_folder(site.folder / "tmp")
         port, fast_port, ha_port = (site.ports[each] for each in self.listeners)
-        settings = _BROKER_SETTINGS.format(
+        settings = (_BROKER_SETTINGS + BROKER_STORE).format(
             cluster=CLUSTER,
             name=self.name,
             host=LOOPBACK,
