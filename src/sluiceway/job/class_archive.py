@@ -19,6 +19,11 @@ import pyspark
 from sluiceway.errors import SluicewayError, UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome, find_java
 
+# Hardly anything is allocated; G1 would take the whole heap in time all the same. Rows do not pass
+# through the JVM, so the second compiler costs more than it gives back, over 300 epochs too.
+QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Options with which a driver starts its JVM, with an archive or without."""
+
 _FOLDER = Path(sys.prefix) / "share" / "sluiceway"
 # What it says of an archive that it does not take would stand among the lines of the log.
 _QUIET = "-Xshare:auto -Xlog:disable -Xlog:all=error:stderr"
@@ -100,8 +105,6 @@ def make_archive(java: JavaHome, plain_options: str, folder: Path = _FOLDER) -> 
 
 def main() -> int:
     """The command: says in one line what it did. Never fails: all works without."""
-    from sluiceway.job.session import QUICK_START  # noqa: PLC0415 - which imports this module
-
     try:
         file = make_archive(find_java(), QUICK_START)
         told = f"Spark's classes: {file.stat().st_size >> 20} MB in {file}"

@@ -17,16 +17,12 @@ from pyspark.sql import SparkSession
 from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome
 from sluiceway.host.private_folder import private_folder
-from sluiceway.job.class_archive import archive_options
+from sluiceway.job.class_archive import QUICK_START, archive_options
 from sluiceway.job.spark_words import why_not_started
 from sluiceway.spec.values import is_secret_key
 
 _LOCAL_RETRIES = 4
 _JVM_OPTIONS = "spark.driver.extraJavaOptions"
-# Hardly anything is allocated; G1 would take the whole heap in time all the same. Rows do not pass
-# through the JVM, so the second compiler costs more than it gives back, over 300 epochs too.
-QUICK_START = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Options with which a driver starts its JVM."""
 
 
 def spark_master(master: str) -> str:
