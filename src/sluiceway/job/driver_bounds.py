@@ -16,7 +16,7 @@ HEAP = "spark.driver.memory"
 OVERHEAD = "spark.driver.memoryOverhead"
 
 PYTHON_MIB = 512
-"""What the driver's own process took at most where it was measured: with 1,000 routes."""
+"""What is counted for the driver's own process: an estimate, not a bound."""
 
 _MIB_OF = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2}
 # The loop, what writes status files, what answers health and metrics, what looks for Ctrl-C, and
