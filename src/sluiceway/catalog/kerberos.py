@@ -72,7 +72,7 @@ def _refusal(principal: str, said: str) -> SluicewayError:
 
 class _Session:
     def __init__(self, gssapi: "ModuleType", principal: str) -> None:
-        self._gssapi = gssapi
+        self.failure: type[Exception] = gssapi.exceptions.GSSError
         name = gssapi.Name(principal, name_type=gssapi.NameType.kerberos_principal)
         flag = gssapi.RequirementFlag
         self._context = gssapi.SecurityContext(

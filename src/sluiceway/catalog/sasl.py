@@ -4,6 +4,8 @@ Sources: RFC 4752 (the mechanism GSSAPI), and Thrift's TSaslTransport, whose fra
 """
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 from thrift.transport.TTransport import TTransportBase, TTransportException
@@ -19,7 +21,13 @@ _OFFER_BYTES = 4
 
 
 class GssSession(Protocol):
-    """One side of a GSSAPI security context; foreign exceptions are its user's."""
+    """One side of a GSSAPI security context; foreign exceptions are its user's.
+
+    Attributes:
+        failure: What its calls raise.
+    """
+
+    failure: type[Exception]
 
     @property
     def complete(self) -> bool:
@@ -77,7 +85,8 @@ class SaslWire(TTransportBase):  # type: ignore[misc]
         if not self._buffer:
             data = _read_frame(self._wire)
             if self._layer != _PLAIN:
-                data = self._session.unwrap(data)
+                with self._as_broken():
+                    data = self._session.unwrap(data)
             self._buffer = memoryview(data)
         found, self._buffer = bytes(self._buffer[:sz]), self._buffer[sz:]
         return found
@@ -87,12 +96,21 @@ class SaslWire(TTransportBase):  # type: ignore[misc]
         for start in range(0, len(buf), self._at_once):
             data = bytes(buf[start : start + self._at_once])
             if self._layer != _PLAIN:
-                data = self._session.wrap(data, sealed=self._sealed)
+                with self._as_broken():
+                    data = self._session.wrap(data, sealed=self._sealed)
             self._wire.write(struct.pack(">I", len(data)) + data)
 
     def flush(self) -> None:
         """Flush the wire."""
         self._wire.flush()
+
+    @contextmanager
+    def _as_broken(self) -> Iterator[None]:
+        """A frame that is damaged, or a context that is over, is a connection that broke."""
+        try:
+            yield
+        except self._session.failure as error:
+            raise TTransportException(message=f"the connection's protection: {error}") from error
 
 
 def log_into(wire: Any, session: GssSession) -> SaslWire:

@@ -30,8 +30,14 @@ class Wire:
         """Nothing waits."""
 
 
+class DamagedError(Exception):
+    """What the session says of a frame without its mark."""
+
+
 class Session:
     """Wraps by a mark, and is complete after the server's first token."""
+
+    failure: type[Exception] = DamagedError
 
     def __init__(self) -> None:
         self.complete = False
@@ -44,6 +50,8 @@ class Session:
         return (b"!" if sealed else b"=") + data
 
     def unwrap(self, data: bytes) -> bytes:
+        if data[:1] not in b"!=":
+            raise DamagedError("a mark is missing")
         return data[1:]
 
     def most_bytes(self, wire_bytes: int, *, sealed: bool) -> int:
@@ -110,3 +118,21 @@ def test_other_answers_of_a_server_are_told(
     wire: Any = Wire(*answers)
     with pytest.raises(kind, match=words):
         log_into(wire, Session())
+
+
+def test_frame_that_is_damaged_after_the_login_is_a_connection_that_broke() -> None:
+    transport = log_into(Wire(TOKEN, offer(4), DONE, frame(b"?answer")), Session())
+    with pytest.raises(TTransportException, match="a mark is missing"):
+        transport.read(100)
+
+
+def test_frame_that_cannot_be_sealed_is_a_connection_that_broke() -> None:
+    session = Session()
+    transport = log_into(Wire(TOKEN, offer(4), DONE), session)
+
+    def over(data: bytes, *, sealed: bool) -> bytes:
+        raise DamagedError("the context has expired")
+
+    session.wrap = over  # type: ignore[method-assign]
+    with pytest.raises(TTransportException, match="has expired"):
+        transport.write(b"question")
