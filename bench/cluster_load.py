@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import threading
@@ -17,14 +18,16 @@ from confluent_kafka.admin import AdminClient, NewTopic
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from bench.run_failed import RunFailedError
+from sluiceway.lab.lab import LabEndpoints
 from tools.independent_reader import Report, broker_records, check, table_view
-from tools.job_files import JobFile
+from tools.job_files import JobFile, write_job
 from tools.row_oracle import Expectation
 from tools.topic_writer import TopicWriter
 
 START_MS = 1_795_161_600_000
 HOUR_MS = 3_600_000
 PATIENCE_S = 1_200.0
+PARTITIONS = 4
 _COMMAND_TIMEOUT_S = 900.0
 _POLL_S = 1.0
 _TOPIC_TIMEOUT_S = 60.0
@@ -119,6 +122,13 @@ class Story:
             raise RunFailedError(f"sluiceway {' '.join(words)}: {done.stdout}\n{done.stderr}")
         return done.stdout
 
+    def only_job(self) -> dict[str, object]:
+        """The one job that was submitted, as `list` shows it."""
+        found = json.loads(self.command("list", "-o", "json"))["jobs"]
+        if len(found) != 1:
+            raise RunFailedError(f"one job was submitted, and `list` shows {found}")
+        return dict(found[0])
+
     def log_lines(self, event: str) -> list[dict[str, Any]]:
         """Of the driver that runs now, as `sluiceway logs` shows it."""
         text = self.command("logs", str(self.job.path), "--lines", "100000")
@@ -166,3 +176,45 @@ class Story:
         records = broker_records(self.bootstrap_servers, self.job.route.topics)
         expectation = Expectation(required=frozenset(("id", "ts")), tombstones="skip")
         return check(records, view, expectation)
+
+
+def new_story(
+    folder: Path,
+    endpoints: LabEndpoints,
+    topic: str,
+    *,
+    master: str,
+    environment: dict[str, str],
+    **written: str,
+) -> tuple[Story, Load]:
+    """A job of a new topic that nobody has submitted, and what fills the topic.
+
+    Args:
+        folder: Of this run.
+        endpoints: Of the lab.
+        topic: Its name.
+        master: What the job file has in place of a local master: `master: ...` and more keys.
+        environment: Of the user's commands.
+        written: Further arguments of `write_job`.
+    """
+    servers, metastore = endpoints.bootstrap_servers, endpoints.metastore_uri
+    make_topic(servers, topic, PARTITIONS)
+    job = write_job(
+        folder, bootstrap_servers=servers, metastore_uri=metastore, topic=topic, **written
+    )
+    job.path.write_text(job.path.read_text().replace('master: "local[2]"', master))
+    return Story(job, folder, servers, metastore, environment), Load(servers, topic, PARTITIONS)
+
+
+def new_topic(prefix: str) -> str:
+    """A name that no run had before."""
+    return f"{prefix}_{secrets.token_hex(3)}"
+
+
+def counts_of(report: Report, sent: int) -> dict[str, object]:
+    """What every run tells of its rows: those in the table, lost ones, doubled ones."""
+    return {
+        "rows": report.written,
+        "lost": report.lost + sent - report.read,
+        "doubled": report.doubled,
+    }

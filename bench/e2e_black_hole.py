@@ -13,7 +13,6 @@ namespaces.
 
 import argparse
 import json
-import secrets
 import sys
 import tempfile
 import time
@@ -23,15 +22,13 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 
-from bench.cluster_load import Load, Story, make_topic, tell
+from bench.cluster_load import Load, Story, counts_of, new_story, new_topic, tell
 from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.lab.lab import Lab
 from tools.far_host import FarHost, NoFarHostError, far_host
-from tools.job_files import write_job
 from tools.spark_cluster import SparkCluster, spark_cluster
 
-_PARTITIONS = 4
 _PER_S = 25
 _DARK_S = 90.0
 _STRAGGLER_S = 15
@@ -53,21 +50,14 @@ def _setting(folder: Path, lab: Lab) -> Iterator[tuple[FarHost, SparkCluster]]:
 
 
 def _story(folder: Path, lab: Lab, host: FarHost, url: str) -> tuple[Story, Load]:
-    endpoints = lab.endpoints()
-    topic = f"dark_{secrets.token_hex(3)}"
-    make_topic(endpoints.bootstrap_servers, topic, _PARTITIONS)
-    job = write_job(
+    return new_story(
         folder,
-        bootstrap_servers=endpoints.bootstrap_servers,
-        metastore_uri=endpoints.metastore_uri,
-        topic=topic,
+        lab.endpoints(),
+        new_topic("dark"),
+        master=_RUN.format(url=url, straggler_s=_STRAGGLER_S),
+        environment={"SPARK_LOCAL_IP": host.here, "TMPDIR": str(folder)},
         interval="1s",
     )
-    text, run = job.path.read_text(), _RUN.format(url=url, straggler_s=_STRAGGLER_S)
-    job.path.write_text(text.replace('master: "local[2]"', run))
-    environment = {"SPARK_LOCAL_IP": host.here, "TMPDIR": str(folder)}
-    servers = (endpoints.bootstrap_servers, endpoints.metastore_uri)
-    return Story(job, folder, *servers, environment), Load(servers[0], topic, _PARTITIONS)
 
 
 def _in_the_dark(story: Story, host: FarHost) -> dict[str, object]:
@@ -125,9 +115,7 @@ def _run(rows: int, folder: Path) -> dict[str, object]:
     if not dark["commits"]:
         raise RunFailedError("nothing was committed while one executor was cut off")
     return {
-        "rows": report.written,
-        "lost": report.lost + rows - report.read,
-        "doubled": report.doubled,
+        **counts_of(report, rows),
         "dark": dark,
         "verified": verified and report.ok,
     }

@@ -13,33 +13,22 @@ with one JSON line; 1 is the exit code when anything is wrong.
 
 import argparse
 import json
-import secrets
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-from bench.cluster_load import Load, Story, make_topic, tell
-from bench.run_failed import RunFailedError
+from bench.cluster_load import Load, Story, counts_of, new_story, new_topic, tell
 from bench.tidy_end import end_tidily
 from sluiceway.lab.lab import Lab
 from tools.driver_process import kill_quietly
-from tools.job_files import write_job
 from tools.spark_cluster import spark_cluster
 
-_PARTITIONS = 4
 _LEAST, _MOST = 1, 4
 _FIRST = 400
 _RUN = """\
 master: "{url}", slots: {{min: 1, max: 4, idle: 10s}},
   spark_conf: {{spark.executor.memory: 512m, spark.executorEnv.SLUICEWAY_NATIVE: "0"}}"""
-
-
-def _driver(story: Story) -> dict[str, object]:
-    found = json.loads(story.command("list", "-o", "json"))["jobs"]
-    if len(found) != 1:
-        raise RunFailedError(f"one job was submitted, and `list` shows {found}")
-    return dict(found[0])
 
 
 def _slots_seen(story: Story) -> list[int]:
@@ -62,40 +51,29 @@ def _run(backlog: int, folder: Path) -> dict[str, object]:
         with spark_cluster(
             cluster_folder, cores=2, memory_mib=1200, path="/usr/bin:/bin"
         ) as cluster:
-            topic = f"alone_{secrets.token_hex(3)}"
-            make_topic(endpoints.bootstrap_servers, topic, _PARTITIONS)
-            job = write_job(
+            story, load = new_story(
                 folder,
-                bootstrap_servers=endpoints.bootstrap_servers,
-                metastore_uri=endpoints.metastore_uri,
-                topic=topic,
+                endpoints,
+                new_topic("alone"),
+                master=_RUN.format(url=cluster.url),
+                environment={"SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(folder)},
                 interval="1s",
             )
-            text = job.path.read_text()
-            job.path.write_text(text.replace('master: "local[2]"', _RUN.format(url=cluster.url)))
-            story = Story(
-                job,
-                folder,
-                endpoints.bootstrap_servers,
-                endpoints.metastore_uri,
-                {"SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(folder)},
-            )
-            load = Load(endpoints.bootstrap_servers, topic, _PARTITIONS)
             load.burst(_FIRST)
             tell("submitting")
-            story.command("submit", str(job.path))
+            story.command("submit", str(story.job.path))
             try:
                 story.wait_for_rows(_FIRST)
                 # Of the driver that goes on: its first number of slots.
                 before = len(_slots_seen(story))
                 tell("killing the driver")
-                kill_quietly(int(str(_driver(story)["pid"])))
+                kill_quietly(int(str(story.only_job()["pid"])))
                 tell(f"a backlog of {backlog} rows, which stays until four slots are up")
                 story.wait_until(
                     lambda: _pressed(story, load, backlog) in _slots_seen(story)[before:],
                     "four slots",
                 )
-                starts = _driver(story)["starts"]
+                starts = story.only_job()["starts"]
                 tell("killing a worker with its executors; another one comes")
                 cluster.kill_worker(cluster.workers[0])
                 cluster.add_workers(1)
@@ -105,17 +83,15 @@ def _run(backlog: int, folder: Path) -> dict[str, object]:
                 story.wait_until(lambda: _slots_seen(story)[-1] == _LEAST, "one slot")
                 seen = _slots_seen(story)[before:]
             finally:
-                story.command("stop", topic.replace("_", "-"))
-            state = _driver(story)["state"]
+                story.command("stop", load.topic.replace("_", "-"))
+            state = story.only_job()["state"]
             verified = story.verified()
             report = story.judge()
     finally:
         lab.down()
     tell(f"{report.line()} slots {seen}, starts {starts}, at the end {state}")
     return {
-        "rows": report.written,
-        "lost": report.lost + load.written - report.read,
-        "doubled": report.doubled,
+        **counts_of(report, load.written),
         "starts": starts,
         "slots": [seen[0], max(seen), seen[-1]],
         "verified": verified and report.ok and state == "ended",

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.cluster_load import tell
+from bench.cluster_load import counts_of, tell
 from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from bench.yarn_story import YarnStory, kill_tree, yarn_story
@@ -78,9 +78,7 @@ def _run(rows: int, folder: Path) -> dict[str, object]:
         report = yarn.judge()
     tell(report.line())
     return {
-        "rows": report.written,
-        "lost": report.lost + rows - report.read,
-        "doubled": report.doubled,
+        **counts_of(report, rows),
         "attempts": attempts,
         "verified": verified and report.ok,
     }

@@ -21,8 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from bench.cluster_load import tell
-from bench.run_failed import RunFailedError
+from bench.cluster_load import counts_of, tell
 from bench.tidy_end import end_tidily
 from bench.yarn_story import YarnStory, kill_tree, yarn_story
 from sluiceway.lab.yarn import RESOURCE_MANAGER
@@ -30,13 +29,6 @@ from sluiceway.lab.yarn import RESOURCE_MANAGER
 _PER_S = 25
 _EXECUTORS = 2
 _EXECUTOR_CLASS = b"executor.YarnCoarseGrainedExecutorBackend"
-
-
-def _driver(yarn: YarnStory) -> dict[str, object]:
-    found = json.loads(yarn.story.command("list", "-o", "json"))["jobs"]
-    if len(found) != 1:
-        raise RunFailedError(f"one job was submitted, and `list` shows {found}")
-    return dict(found[0])
 
 
 def _bounce_manager(yarn: YarnStory) -> int:
@@ -82,21 +74,19 @@ def _run(rows: int, folder: Path) -> dict[str, object]:
             _replace_executor(yarn)
             story.wait_for_rows(load.written)
             tell("killing the driver with its JVM")
-            kill_tree(int(str(_driver(yarn)["pid"])))
+            kill_tree(int(str(story.only_job()["pid"])))
             story.wait_for_rows(rows)
-            starts = _driver(yarn)["starts"]
+            starts = story.only_job()["starts"]
             spark = len(story.log_lines("executors_ready"))
         finally:
             load.end()
             story.command("stop", yarn.name)
-        state = _driver(yarn)["state"]
+        state = story.only_job()["state"]
         verified = story.verified()
         report = yarn.judge()
     tell(f"{report.line()}, Spark was ready {spark} times, the job is {state}")
     return {
-        "rows": report.written,
-        "lost": report.lost + rows - report.read,
-        "doubled": report.doubled,
+        **counts_of(report, rows),
         "starts": starts,
         "without_manager": meanwhile > 0,
         "verified": verified and report.ok and state == "ended",

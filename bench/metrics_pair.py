@@ -15,23 +15,18 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.check_output import WrongOutputError
 from bench.figures import slope_of
-from bench.ours import JobChoices, check_ours, command_that_loads, job_text, run_ours
+from bench.in_turn import Setting, Turns, run_in_turn, tell
+from bench.ours import JobChoices, command_that_loads
 from bench.process_tree import TreeUsage
-from bench.standard_events import create_topic
 from bench.tidy_end import end_tidily
-from bench.workloads import WORKLOADS, Totals, expected_totals, fill_topic
-from sluiceway.lab.lab import Lab, LabEndpoints
 
-WORKLOAD = "standard"
 TOPIC_PARTITIONS = 4
 SIDES = ("with", "without")
 HERE = Path(__file__).parent
@@ -39,75 +34,30 @@ HERE = Path(__file__).parent
 _LEAST_MARKS = 2
 
 
-@dataclass(slots=True)
-class _Pair:
-    """What is measured, and the runs so far by side and size."""
-
-    counts: tuple[int, int]
-    endpoints: LabEndpoints
-    folder: Path
-    expected: tuple[Totals, Totals]
-    runs: dict[str, list[list[TreeUsage]]] = field(
-        default_factory=lambda: {side: [[], []] for side in SIDES}
-    )
-
-
-def _command(pair: _Pair, side: str) -> str:
+def _choices(setting: Setting, side: str) -> JobChoices:
     """The product's program with what both sides load; `without` is told where to leave marks."""
-    marks = pair.folder / "marks"
+    marks = setting.folder / "marks"
     marks.mkdir(exist_ok=True)
-    return command_that_loads(
-        pair.folder / f"sluiceway-{side}",
+    command = command_that_loads(
+        setting.folder / f"sluiceway-{side}",
         HERE / "metrics_off",
         "SLUICEWAY_BENCH_WITHOUT_METRICS",
         str(marks) if side == "without" else "",
     )
+    return replace(JobChoices(), command=command)
 
 
-def _run(pair: _Pair, side: str, size: int, attempt: int) -> None:
-    count = pair.counts[size]
-    name = f"{side}-{count}-{attempt}"
-    folder = pair.folder / name
-    folder.mkdir()
-    choices = replace(JobChoices(), command=_command(pair, side))
-    workload, job, table = WORKLOADS[WORKLOAD], folder / "job.yaml", folder / "table"
-    topic = f"{WORKLOAD}-{count}"
-    job.write_text(
-        job_text(workload, pair.endpoints, choices, topic=topic, name=name, location=table)
-    )
-    found = run_ours(job, table, choices)
-    check_ours(table, workload, pair.expected[size], count)
-    marks = len(list((pair.folder / "marks").iterdir()))
+def _check(setting: Setting, side: str, name: str) -> None:
+    marks = len(list((setting.folder / "marks").iterdir()))
     if (side == "without") != (marks >= _LEAST_MARKS):
         raise WrongOutputError(f"{name}: {marks} processes went without metrics")
-    shutil.rmtree(pair.folder / "marks")
-    shutil.rmtree(folder)
-    pair.runs[side][size].append(found.usage)
-    _tell(f"{name}: {found.usage.cpu_s:.2f} CPU s, {found.usage.wall_s:.2f} s; checked")
+    shutil.rmtree(setting.folder / "marks")
 
 
 def measure(counts: tuple[int, int], rounds: int) -> dict[str, Any]:
-    """Start a lab, fill two topics, run both sides in turn.
-
-    Raises:
-        WrongOutputError: A run failed, its table is not its topic, or metrics were not left out.
-    """
-    with ExitStack() as cleanup:
-        folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="metrics-")))
-        lab = Lab(folder / "lab")
-        cleanup.callback(lab.down, remove_data=True)
-        endpoints, workload = lab.up(), WORKLOADS[WORKLOAD]
-        for count in counts:
-            topic = f"{WORKLOAD}-{count}"
-            create_topic(endpoints.bootstrap_servers, topic, partitions=TOPIC_PARTITIONS)
-            fill_topic(endpoints.bootstrap_servers, topic, WORKLOAD, count)
-        small, large = (expected_totals(workload, count) for count in counts)
-        pair = _Pair(counts, endpoints, folder, (small, large))
-        for attempt in range(rounds):
-            for size in range(len(counts)):
-                for side in SIDES if attempt % 2 == 0 else reversed(SIDES):
-                    _run(pair, side, size, attempt)
-    return result_of(counts, pair.runs)
+    """Run both sides in turn; raises as `run_in_turn`, also when metrics were not left out."""
+    runs = run_in_turn(Turns(SIDES, _choices, TOPIC_PARTITIONS, _check), counts, rounds)
+    return result_of(counts, {side: [[r.usage for r in of] for of in runs[side]] for side in SIDES})
 
 
 def result_of(counts: tuple[int, int], runs: dict[str, list[list[TreeUsage]]]) -> dict[str, Any]:
@@ -139,10 +89,6 @@ def _parts() -> dict[str, float]:
     return found
 
 
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the closing line."""
     end_tidily()
@@ -156,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = measure((given.small, given.large), given.rounds)
     except WrongOutputError as error:
-        _tell(f"no measurement: {error}")
+        tell(f"no measurement: {error}")
         return 1
     print(json.dumps(found | _parts()))
     return 0

@@ -20,22 +20,20 @@ import os
 import shutil
 import statistics
 import sys
-import tempfile
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from bench.check_output import WrongOutputError
 from bench.figures import ratio, slope_of
-from bench.ours import JobChoices, OurRun, check_ours, command_that_loads, job_text, run_ours
-from bench.standard_events import create_topic
+from bench.in_turn import WORKLOAD, Setting, Turns, run_in_turn, tell
+from bench.ours import JobChoices, OurRun, command_that_loads
 from bench.tidy_end import end_tidily
-from bench.workloads import WORKLOADS, Totals, expected_totals, fill_topic, workload_events
+from bench.workloads import WORKLOADS, workload_events
 from sluiceway.host.native_module import native_module
-from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
+from sluiceway.lab.lab import LabEndpoints, StoreServer
 from sluiceway.lab.rocketmq import RocketMqEndpoint
 
 # The producer belongs to the tests.
@@ -43,7 +41,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 from tools.rocketmq_writer import RocketMqWriter
 
-WORKLOAD = "standard"
 SIDES = ("kafka", "rocketmq", "singly")
 HERE = Path(__file__).parent
 LOGS = 8
@@ -52,26 +49,14 @@ MOST_TIMES = 2.0
 _BATCH = 1_000
 
 
-@dataclass(slots=True)
-class _Pair:
-    """What is measured, and the runs so far by side and size."""
-
-    counts: tuple[int, int]
-    endpoints: LabEndpoints
-    folder: Path
-    expected: tuple[Totals, Totals]
-    runs: dict[str, list[list[OurRun]]] = field(
-        default_factory=lambda: {side: [[], []] for side in SIDES}
-    )
-
-
 def _queue_system(endpoints: LabEndpoints) -> RocketMqEndpoint:
     if endpoints.rocketmq is None:
         raise RuntimeError("the lab has no RocketMQ")
     return endpoints.rocketmq
 
 
-def _fill_rocketmq(endpoint: RocketMqEndpoint, topic: str, count: int) -> None:
+def _fill_rocketmq(endpoints: LabEndpoints, topic: str, count: int) -> None:
+    endpoint = _queue_system(endpoints)
     writer = RocketMqWriter(endpoint.name_server)
     addresses = sorted(endpoint.brokers.values())
     queues = LOGS // len(addresses)
@@ -84,71 +69,36 @@ def _fill_rocketmq(endpoint: RocketMqEndpoint, topic: str, count: int) -> None:
     writer.close()
 
 
-def _command(pair: _Pair, side: str) -> str:
+def _choices(setting: Setting, side: str) -> JobChoices:
     """The product's program with what all sides load; `singly` is told where to leave marks."""
-    marks = pair.folder / "marks"
+    marks = setting.folder / "marks"
     marks.mkdir(exist_ok=True)
-    return command_that_loads(
-        pair.folder / f"sluiceway-{side}",
+    command = command_that_loads(
+        setting.folder / f"sluiceway-{side}",
         HERE / "pulls_singly",
         "SLUICEWAY_BENCH_PULLS_SINGLY",
         str(marks) if side == "singly" else "",
     )
+    return replace(JobChoices(), source=_source(setting.endpoints, side), command=command)
 
 
-def _source(pair: _Pair, side: str) -> str:
+def _source(endpoints: LabEndpoints, side: str) -> str:
     if side == "kafka":
         return ""
-    return f'rocketmq: {{name_servers: ["{_queue_system(pair.endpoints).name_server}"]}}'
+    return f'rocketmq: {{name_servers: ["{_queue_system(endpoints).name_server}"]}}'
 
 
-def _run(pair: _Pair, side: str, size: int, attempt: int) -> None:
-    count = pair.counts[size]
-    name = f"{side}-{count}-{attempt}"
-    folder = pair.folder / name
-    folder.mkdir()
-    choices = replace(JobChoices(), source=_source(pair, side), command=_command(pair, side))
-    workload, job, table = WORKLOADS[WORKLOAD], folder / "job.yaml", folder / "table"
-    topic = f"{WORKLOAD}-{count}"
-    job.write_text(
-        job_text(workload, pair.endpoints, choices, topic=topic, name=name, location=table)
-    )
-    found = run_ours(job, table, choices)
-    check_ours(table, workload, pair.expected[size], count)
-    marked = any((pair.folder / "marks").iterdir())
+def _check(setting: Setting, side: str, name: str) -> None:
+    marked = any((setting.folder / "marks").iterdir())
     if marked != (side == "singly"):
         raise WrongOutputError(f"{name}: its tasks did not read as they should")
-    shutil.rmtree(pair.folder / "marks")
-    shutil.rmtree(folder)
-    pair.runs[side][size].append(found)
-    usage = found.usage
-    _tell(f"{name}: {usage.cpu_s:.2f} CPU s, {usage.wall_s:.2f} s; checked")
+    shutil.rmtree(setting.folder / "marks")
 
 
 def measure(counts: tuple[int, int], rounds: int) -> dict[str, Any]:
-    """Start a lab, fill two topics of both systems, run both sides in turn.
-
-    Raises:
-        WrongOutputError: A run failed, or its table is not its topic.
-    """
-    with ExitStack() as cleanup:
-        folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="mq-pair-")))
-        lab = Lab(folder / "lab", stores=[StoreServer.ROCKETMQ])
-        cleanup.callback(lab.down, remove_data=True)
-        endpoints, workload = lab.up(), WORKLOADS[WORKLOAD]
-        for count in counts:
-            topic = f"{WORKLOAD}-{count}"
-            create_topic(endpoints.bootstrap_servers, topic, partitions=LOGS)
-            fill_topic(endpoints.bootstrap_servers, topic, WORKLOAD, count)
-            _fill_rocketmq(_queue_system(endpoints), topic, count)
-            _tell(f"{topic}: filled")
-        small, large = (expected_totals(workload, count) for count in counts)
-        pair = _Pair(counts, endpoints, folder, (small, large))
-        for attempt in range(rounds):
-            for size in range(len(counts)):
-                for side in SIDES if attempt % 2 == 0 else reversed(SIDES):
-                    _run(pair, side, size, attempt)
-    return result_of(counts, pair.runs)
+    """Run all sides in turn; raises as `run_in_turn`."""
+    turns = Turns(SIDES, _choices, LOGS, _check, (StoreServer.ROCKETMQ,), _fill_rocketmq)
+    return result_of(counts, run_in_turn(turns, counts, rounds))
 
 
 def result_of(counts: tuple[int, int], runs: dict[str, list[list[OurRun]]]) -> dict[str, Any]:
@@ -184,10 +134,6 @@ def _parts_us(counts: tuple[int, int], runs: Sequence[Sequence[OurRun]]) -> dict
     return {n: round((medians[1][n] - medians[0][n]) / records * 1e6, 3) for n in names}
 
 
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the closing line; 1 when RocketMQ costs more than twice of Kafka."""
     end_tidily()
@@ -204,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         found = measure((given.small, given.large), given.rounds)
     except WrongOutputError as error:
-        _tell(f"no measurement: {error}")
+        tell(f"no measurement: {error}")
         return 1
     if given.keep:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

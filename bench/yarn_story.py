@@ -1,7 +1,6 @@
 """What the runs on YARN share: servers, a job whose table lies on HDFS, and what runs on a node."""
 
 import json
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pyspark
 
-from bench.cluster_load import Load, Story, make_topic, tell
+from bench.cluster_load import Load, Story, new_story, new_topic, tell
 from bench.run_failed import RunFailedError
 from sluiceway.host.process import identity_of
 from sluiceway.lab.demo import process_tree
@@ -17,10 +16,8 @@ from sluiceway.lab.lab import Lab, StoreServer
 from sluiceway.lab.yarn import NODE_MANAGERS
 from tools.driver_process import kill_quietly
 from tools.independent_reader import Report
-from tools.job_files import write_job
 from tools.stores_under_test import HdfsUnderTest
 
-PARTITIONS = 4
 _SETTINGS = {
     "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
     "spark.driver.memoryOverhead": "256m",
@@ -102,28 +99,20 @@ def yarn_story(folder: Path, *, interval: str = "2s") -> Iterator[YarnStory]:
     try:
         if endpoints.hdfs is None or endpoints.yarn is None:
             raise RunFailedError("the lab has no YARN")
-        topic = f"yarn_{secrets.token_hex(3)}"
-        make_topic(endpoints.bootstrap_servers, topic, PARTITIONS)
+        topic = new_topic("yarn")
         store = HdfsUnderTest(endpoints.hdfs)
         location = f"{store.root}/warehouse/{topic}"
-        job = write_job(
+        config_dir = str(endpoints.yarn.config_dir)
+        story, load = new_story(
             folder,
-            bootstrap_servers=endpoints.bootstrap_servers,
-            metastore_uri=endpoints.metastore_uri,
-            topic=topic,
+            endpoints,
+            topic,
+            master=f"master: yarn, spark_conf: {json.dumps(_SETTINGS)}",
+            environment={"HADOOP_CONF_DIR": config_dir, "HADOOP_USER_NAME": "root"},
             interval=interval,
             connections=store.connection(),
             hive=f', storage: lake, location: "{location}"',
         )
-        settings = json.dumps(_SETTINGS)
-        text = job.path.read_text()
-        job.path.write_text(text.replace('"local[2]"', f"yarn, spark_conf: {settings}"))
-        config_dir = str(endpoints.yarn.config_dir)
-        environment = {"HADOOP_CONF_DIR": config_dir, "HADOOP_USER_NAME": "root"}
-        story = Story(
-            job, folder, endpoints.bootstrap_servers, endpoints.metastore_uri, environment
-        )
-        load = Load(endpoints.bootstrap_servers, topic, PARTITIONS)
         yield YarnStory(lab, story, load, store, config_dir, location)
     finally:
         lab.down()
