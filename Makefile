@@ -79,7 +79,7 @@ slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
 
 slow-parts: $(STAMP) ## Of these: parts of the engine, each with the server that it talks to
 	@$(BIN)/pytest -q tests $(addprefix --ignore=,tests/unit tests/properties tests/e2e tests/faults \
-	  tests/stores tests/rocketmq tests/clusters tests/contract $(ROUTE_TESTS) $(TABLE_TESTS) $(SERVERLESS) $(BOUNCING))
+	  tests/stores tests/rocketmq tests/clusters tests/kerberos tests/contract $(ROUTE_TESTS) $(TABLE_TESTS) $(SERVERLESS) $(BOUNCING))
 	@SLUICEWAY_TEST_LAB= $(BIN)/pytest -q $(BOUNCING)
 
 slow-tables: $(STAMP) ## Of these: tables and their upkeep, of Hive, in folders, and of lakes

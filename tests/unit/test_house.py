@@ -401,3 +401,15 @@ def test_tests_that_stop_servers_have_a_lab_of_their_own_in_make_test() -> None:
     }
     assert len(takes_lab) > 4
     assert takes_lab == bouncing
+
+
+def test_folders_of_tests_with_a_target_of_their_own_are_not_in_make_test() -> None:
+    makefile = (ROOT / "Makefile").read_text("utf-8").replace("\\\n", " ")
+    own = {
+        folder
+        for recipe in re.findall(r"^test-[a-z0-9]+:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+        for folder in re.findall(r"pytest -q (tests/[a-z]+)(?=[\s/]|$)", recipe)
+    } - {"tests/unit", "tests/e2e"}
+    assert own >= {"tests/clusters", "tests/kerberos", "tests/rocketmq", "tests/stores"}
+    (parts,) = re.findall(r"^slow-parts:.*\n\t(.*)", makefile, re.MULTILINE)
+    assert sorted(own - set(parts.replace(")", " ").split())) == []
