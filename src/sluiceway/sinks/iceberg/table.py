@@ -41,7 +41,7 @@ from sluiceway.sinks.iceberg.added_columns import (
     further_fields,
     missing_columns,
 )
-from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, NewTable, open_catalog
+from sluiceway.sinks.iceberg.catalogs import Identifier, LakeCatalog, NewTable
 from sluiceway.sinks.iceberg.column_types import (
     field_ids,
     from_iceberg,
@@ -53,6 +53,7 @@ from sluiceway.sinks.iceberg.expiring import LakeExpiry
 from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
 from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY, LakeTable, hashes_of
 from sluiceway.sinks.iceberg.lake_upkeep import LakeUpkeep
+from sluiceway.sinks.iceberg.lent_catalogs import lent_catalog
 from sluiceway.sinks.iceberg.orphans import LakeOrphans
 from sluiceway.sinks.iceberg.partition_fields import find_spec, spec_to_create
 from sluiceway.sinks.iceberg.publisher import LakePlace, LakePublisher, LakeRoute
@@ -367,7 +368,7 @@ class IcebergTableSink(TableSink):
         return self._catalog
 
     def _new_catalog(self) -> LakeCatalog:
-        catalog = open_catalog(self._connection, self._options.timeout_s)
+        catalog = lent_catalog(self._connection, self._options.timeout_s)
         self._opened.append(catalog)
         return catalog
 
