@@ -256,6 +256,10 @@ e2e-cdc: $(STAMP) ## MariaDB by Debezium into keyed lake tables, driver and Conn
 	@$(BIN)/python -m bench.e2e_cdc --seconds $(or $(SECONDS),60) --kills $(or $(KILLS),3) \
 	  --tables $(or $(TABLES),3) --rate $(or $(RATE),100)
 
+bench-cdc: $(STAMP) ## Keyed lake tables: ours and Flink's Iceberg upsert on one stream of changes; scans, bytes: LARGE=1000000 EPOCHS=120
+	@$(BIN)/python -m bench.cdc_compare --small $(or $(SMALL),200000) --large $(or $(LARGE),1000000) \
+	  --epochs $(or $(EPOCHS),120) --results bench/results/cdc_compare.jsonl
+
 test-rocketmq: $(STAMP) ## The RocketMQ source on real servers of the lab: suite of sources, faults, a whole job
 	@$(BIN)/pytest -q tests/rocketmq
 

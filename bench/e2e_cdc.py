@@ -107,6 +107,7 @@ class Outcome:
 
     tables: int = 0
     transactions: int = 0
+    transactions_a_second: float = 0.0
     rows_compared: int = 0
     rows_differ: int = 0
     kills: int = 0
@@ -126,7 +127,10 @@ class Load:
         self._random = random.Random(seed)  # noqa: S311 - a load
         self._tables, self._rate = tables, rate
         self.count = 0
+        self.rate = 0.0
+        """Transactions a second, until the last one was committed."""
         self._over = threading.Event()
+        self._began_s = time.monotonic()
         self._client = subprocess.Popen(
             [*database.client(), DATABASE], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
         )
@@ -139,6 +143,7 @@ class Load:
         self._thread.join(60)
         if self._client.wait(120) != 0:
             raise RunFailedError("the database's client failed")
+        self.rate = round(self.count / (time.monotonic() - self._began_s), 1)
 
     def _go(self) -> None:
         with cast("IO[bytes]", self._client.stdin) as told:
@@ -146,7 +151,8 @@ class Load:
                 told.write(self._transaction().encode())
                 told.flush()
                 self.count += 1
-                self._over.wait(1 / self._rate)
+                due_s = self._began_s + self.count / self._rate
+                self._over.wait(max(0.0, due_s - time.monotonic()))
 
     def _transaction(self) -> str:
         statements = [self._statement() for _ in range(self._random.randint(1, 4))]
@@ -236,6 +242,7 @@ class Run:
             time.sleep(given.seconds)
         load.end()
         self.outcome.transactions += load.count
+        self.outcome.transactions_a_second = load.rate
         self._wait_until_told(tables)
         _tell("all is in the topics; catching up")
         with DriverProcess(job, self._folder, "--until-caught-up") as driver:

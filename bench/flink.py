@@ -126,7 +126,14 @@ def _options(options: dict[str, str]) -> str:
     return ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
 
 
-def run_flink(class_path: str, sql: Sequence[str], folder: Path, *, parallelism: int) -> TreeUsage:
+def run_flink(
+    class_path: str,
+    sql: Sequence[str],
+    folder: Path,
+    *,
+    parallelism: int,
+    checkpoints: str = CHECKPOINTS,
+) -> TreeUsage:
     """Run one job to its end.
 
     Args:
@@ -134,6 +141,7 @@ def run_flink(class_path: str, sql: Sequence[str], folder: Path, *, parallelism:
         sql: As `statements` made it.
         folder: For the job's description, log and checkpoints.
         parallelism: Tasks at once.
+        checkpoints: Time from one to the next.
 
     Raises:
         WrongOutputError: The job failed.
@@ -148,7 +156,7 @@ def run_flink(class_path: str, sql: Sequence[str], folder: Path, *, parallelism:
             "parallelism.default": str(parallelism),
             "taskmanager.numberOfTaskSlots": str(parallelism),
             "pipeline.object-reuse": "true",
-            "execution.checkpointing.interval": CHECKPOINTS,
+            "execution.checkpointing.interval": checkpoints,
             "execution.checkpointing.dir": (folder / "checkpoints").as_uri(),
             "restart-strategy.type": "none",
             "table.local-time-zone": "UTC",
