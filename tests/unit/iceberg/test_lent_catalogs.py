@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
-from pyiceberg.table import Table
 
 from sluiceway.errors import MetastoreUnavailableError
 from sluiceway.sinks.iceberg.catalogs import LakeCatalog
@@ -77,7 +76,7 @@ class NamedTable:
         return NAME
 
 
-TABLE = cast("Table", NamedTable())
+TABLE: Any = NamedTable()
 REQUEST = CommitRequest((), ())
 
 
