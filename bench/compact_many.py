@@ -26,7 +26,6 @@ import pyarrow.parquet as pq
 
 from bench.driver_cost import NO_SUM, CatalogCalls, MemorySink, MemorySource, job_text
 from sluiceway.config.compile import compile_routes
-from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
@@ -81,9 +80,8 @@ def measure(root: Path, many: Many) -> dict[str, object]:
     source = MemorySource(config.topics, log_partitions=1)
     with Path(os.devnull).open("w") as stream:
         log = stderr_log(stream=stream)
-        reports = OffsetReports(source, log)
         sink = MemorySink(config, root, CatalogCalls(0.003))
-        parts = RouteParts(source, reports, sink, log, ignore_step, Progress())
+        parts = RouteParts(source, sink, log, ignore_step, Progress())
         session = RouteSession(config, parts)
         try:
             session.start()
@@ -96,7 +94,6 @@ def measure(root: Path, many: Many) -> dict[str, object]:
             found = _compact(session, ledger, many)
         finally:
             session.leave()
-            reports.close()
     _check_rows(ledger, many)
     return found
 

@@ -28,7 +28,6 @@ from pathlib import Path
 
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import CompiledJob, RouteConfig
-from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.job.discovery import Discovery
 from sluiceway.job.loop import JobLoop, LoopParts
 from sluiceway.job.spark_task import packed
@@ -453,19 +452,15 @@ def _run(
     with Path(os.devnull).open("w") as stream:
         log = stderr_log(stream=stream)
         progress = Progress()
-        reports = OffsetReports(source, log)
 
         def open_session(config: RouteConfig) -> RouteSession:
-            parts = RouteParts(source, reports, open_sink(config), log, ignore_step, progress)
+            parts = RouteParts(source, open_sink(config), log, ignore_step, progress)
             return RouteSession(config, parts)
 
         sources: dict = {job.routes[0].source: source}  # type: ignore[type-arg]
         discovery = Discovery(job, sources, log)
         parts = LoopParts(sources, runner, stop, log, discovery, open_session, progress)
-        try:
-            JobLoop(job.routes, parts).run()
-        finally:
-            reports.close()
+        JobLoop(job.routes, parts).run()
 
 
 def closing_line(costs: Sequence[Cost]) -> str:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -278,10 +279,12 @@ def seen(lab_endpoints: LabEndpoints, tmp_path_factory: pytest.TempPathFactory) 
         ) as driver:
             driver.wait_until(lambda: complained(driver) >= LAKE_ROUTES, "trouble of lakes")
             found.texts["log of lakes"] = driver.stderr().encode()
-        for command in COMMANDS:
-            found.texts[" ".join(command)] = told(command, path)
-        for command in (("doctor",), ("plan",)):
-            found.texts[f"{command[0]} of lakes"] = told(command, lakes)
+        asked = [(" ".join(command), command, path) for command in COMMANDS]
+        asked += [(f"{verb} of lakes", (verb,), lakes) for verb in ("doctor", "plan")]
+        # They wait for servers that are not there.
+        with ThreadPoolExecutor(len(asked)) as pool:
+            said = pool.map(lambda each: told(*each[1:]), asked)
+            found.texts |= {name: text for (name, *_), text in zip(asked, said, strict=True)}
     found.texts |= dict(files_below(folder))
     return found
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import RouteConfig
-from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.observe.log import stderr_log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import ignore_step
@@ -48,7 +47,6 @@ def _config_and_parts() -> tuple[RouteConfig, RouteParts]:
     source, log = open_source(config), stderr_log()
     parts = RouteParts(
         source,
-        OffsetReports(source, log),
         open_sink(config),
         log,
         ignore_step,

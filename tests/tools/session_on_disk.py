@@ -13,7 +13,6 @@ import pytest
 
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.ready_rule import ReadyRule
-from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.ledger.records import RowCounts
@@ -210,12 +209,10 @@ def session_on_disk(
     opened = storage or LocalStorage()
     monkeypatch.setattr(takeover, "open_storage", lambda *_: (opened, str(folder)))
     source, log = SmallSource(LogBounds(0, 10, 10)), stderr_log()
-    reports = OffsetReports(source, log)
-    parts = RouteParts(source, reports, table or DiskTable(folder), log, ignore_step, Progress())
+    parts = RouteParts(source, table or DiskTable(folder), log, ignore_step, Progress())
     session = RouteSession(config, parts)
     session.start()
     try:
         yield SessionOnDisk(session, source)
     finally:
         session.leave()
-        reports.close()

@@ -62,9 +62,6 @@ def driver_bounds(routes: list[RouteConfig], settings: Mapping[str, str]) -> Dri
         + REWRITE_THREADS
         + REPLAY_THREADS
         + LEASE_THREADS * max(len(stores), 1)
-        # Each tells its group's offsets from one of its own.
-        + len({route.source for route in routes})
-        + sum(route.ready is not None and route.ready.counts is not None for route in routes)
     )
     return DriverBounds(memory_mib(settings[HEAP]), settings.get(OVERHEAD, ""), threads)
 

@@ -10,7 +10,6 @@ from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import CompiledJob, RouteConfig
 from sluiceway.config.kerberos import job_login
 from sluiceway.errors import SluicewayError, WrongUsageError
-from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import NOT_RENEWED, log_in, tell_of_tickets
 from sluiceway.host.native_module import SWITCH, native_module
@@ -225,15 +224,12 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
     log, progress = eyes.log, eyes.progress
     observe_and_reach = reaching(observe, log)
     sources: dict[SourceAccess, SourceClient] = {}
-    reports: dict[SourceAccess, OffsetReports] = {}
 
     def open_session(config: RouteConfig) -> RouteSession:
         source, sink = sources[config.source], open_sink(config)
         replaces = job.takeover.get(config.route)
-        told = reports[config.source]
         parts = RouteParts(
             source,
-            told,
             sink,
             log,
             observe_and_reach,
@@ -247,8 +243,7 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
     try:
         for config in _all_routes(job):
             if config.source not in sources:
-                source = sources[config.source] = open_source(config)
-                reports[config.source] = OffsetReports(source, log)
+                sources[config.source] = open_source(config)
         discovery = Discovery(job, sources, log)
         rates = RateLimit(job.max_rate_per_s)
         parts = LoopParts(
@@ -266,8 +261,6 @@ def run_routes(  # noqa: PLR0913 - what tests change of a run
         )
         JobLoop(job.routes, parts, bounded=bounded).run()
     finally:
-        for each in reports.values():
-            each.close()
         for source in sources.values():
             source.close()
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sluiceway.config.config import RouteConfig
-from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.host.process import is_alive
 from sluiceway.ledger.lease import DEAD_AFTER_S, Lease
 from sluiceway.observe.log import Log
@@ -43,9 +42,8 @@ def short_driver(config: RouteConfig, log: Log) -> Iterator[RouteSession]:
         SluicewayError: As at any driver's start.
     """
     source = open_source(config)
-    reports = OffsetReports(source, log)
     observe = reaching(ignore_step, log)
-    parts = RouteParts(source, reports, open_sink(config), log, observe, Progress())
+    parts = RouteParts(source, open_sink(config), log, observe, Progress())
     session = RouteSession(config, parts)
     try:
         session.start()
@@ -53,5 +51,4 @@ def short_driver(config: RouteConfig, log: Log) -> Iterator[RouteSession]:
         session.settle()
     finally:
         session.leave()
-        reports.close()
         source.close()

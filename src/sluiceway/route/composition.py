@@ -8,6 +8,7 @@ from sluiceway.errors import StorageUnavailableError
 from sluiceway.followers.catalog import CatalogFollower
 from sluiceway.followers.dirty_feed import DirtyFeeder
 from sluiceway.followers.files import FilesFollower, Publisher
+from sluiceway.followers.group_offsets import GroupOffsets
 from sluiceway.followers.late_follow import late_follower
 from sluiceway.followers.lineage import LineageFollower, receiver_of
 from sluiceway.followers.lineage_columns import column_origins
@@ -17,8 +18,9 @@ from sluiceway.followers.ready_effects import ReadyEffects
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.observe.log import Log
 from sluiceway.route.dirty_stores import feeders_of
+from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.takeover import OwnedTable
-from sluiceway.sinks.contract import FollowedRoute, TableSink
+from sluiceway.sinks.contract import FollowedRoute
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,14 @@ class Composed:
 
 
 def compose(
-    config: RouteConfig, owned: OwnedTable, sink: TableSink, ready: ReadyEffects | None, log: Log
+    config: RouteConfig, owned: OwnedTable, parts: RouteParts, ready: ReadyEffects | None, log: Log
 ) -> Composed:
     """Make them. Called once, at START, when the ledger is held.
 
     Args:
         config: The route.
         owned: Its ledger and table.
-        sink: Its table.
+        parts: What the route works with.
         ready: What announcements leave in the table.
         log: Bound to the route.
 
@@ -55,13 +57,13 @@ def compose(
     """
     moved = MovedPartitions(owned.log, log)
     catalog = None
-    followers = [*sink.followers(_followed(config, owned, log))]
+    followers = [*parts.sink.followers(_followed(config, owned, log))]
     if followers and not any(each.publishes for each in followers):
         # Files get their names below the ledger's folder, and the table follows from there.
         followers.insert(0, _files(owned, log))
     if not followers:
         catalog = CatalogFollower(
-            sink,
+            parts.sink,
             log,
             owned.writer.note_effects,
             moved,
@@ -87,6 +89,8 @@ def compose(
         # What it tells of is there.
         teller_of_lineage.after = shown
         followers.append(teller_of_lineage)
+    servers = source_namespace(config.source)
+    followers.append(GroupOffsets(parts.source, config.group, f"source {servers}"))
     return Composed(FollowerRunner(followers, owned.log, log), feeders, catalog, moved)
 
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from sluiceway.followers.offset_reports import OffsetReports
 from sluiceway.observe.log import Log
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Observer
@@ -18,7 +17,6 @@ class RouteParts:
 
     Attributes:
         source: Shared by the routes of a connection; closed by its owner.
-        reports: Of the same connection; closed by its owner.
         sink: Owned by the session, which closes it.
         replaces: Term that may be replaced without waiting for its lease.
         rewrites: Executors that may compact; None has the driver's machine do it.
@@ -26,7 +24,6 @@ class RouteParts:
     """
 
     source: SourceClient
-    reports: OffsetReports
     sink: TableSink
     log: Log
     observe: Observer

@@ -22,7 +22,6 @@ from sluiceway.errors import (
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.followers.offset_reports import committed_ends
 from sluiceway.followers.ready_effects import ready_effects
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import Subscription
@@ -174,7 +173,7 @@ class RouteSession:
         owned.writer.on_effects = self.figures.applied
         sink = self._parts.sink
         ready = ready_effects(self.config.ready, owned.log, sink)
-        composed = compose(self.config, owned, sink, ready, self._log)
+        composed = compose(self.config, owned, self._parts, ready, self._log)
         runner = composed.runner
         try:
             if ready is not None:
@@ -443,7 +442,7 @@ class RouteSession:
             self._parts.observe(Step.PUBLISHED)
             self._want_partitions(before)
             held.note_landed(landed)
-            self._report()
+            self._parts.observe(Step.REPORTED)
             asked = owned.storage.take_requests()
             done = EpochDone(committed.seq, record, results, planned, ran, asked)
             tell_epoch(self._log, self._parts.progress, self.config.route, done)
@@ -506,13 +505,6 @@ class RouteSession:
         self.meter.advance(self._now.owned.fold)
         self._now.want_partitions(since, anew=anew)
         self._parts.observe(Step.APPLIED)
-
-    def _report(self) -> None:
-        """Have lag tools told; no epoch waits for it."""
-        owned = self._now.owned
-        ends = committed_ends(owned.fold)
-        self._parts.reports.want(self.config.group, ends, owned.tenure.check)
-        self._parts.observe(Step.REPORTED)
 
     # END
 

@@ -151,7 +151,7 @@ class SourceClient(ABC):
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
         """Tell lag tools how far the ledger is. Never read back; best effort.
 
-        Called from a thread of its own, one a client, beside the driver's other calls.
+        Called behind commits, for several groups at once, beside the driver's other calls.
 
         Raises:
             SourceUnavailableError: The group's coordinator does not answer.

@@ -1,14 +1,14 @@
 """Reads audited counts from a topic into the ledger, beside the epochs (`ready.counts`).
 
-A thread reads the topic and decides nothing: counts become COUNTS records, put by the driver, and
-what closes a prefix is decided from those. A topic that is down holds up what waits for a count,
-and nothing else.
+It has turns of the process's pool, reads the topic and decides nothing: counts become COUNTS
+records, put by the driver, and what closes a prefix is decided from those. A topic that is down
+holds up what waits for a count, and nothing else.
 """
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -16,9 +16,11 @@ from sluiceway.config.config import RouteConfig
 from sluiceway.config.ready_rule import CountsRule
 from sluiceway.errors import FencedError, SluicewayError
 from sluiceway.eventtime.prefix_periods import Period, PrefixPeriods
+from sluiceway.host.work_pool import process_upkeep
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import Log
+from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.side_registry import open_topic_tail
 from sluiceway.sources.side_topics import TailMessage, TopicTail
 from sluiceway.spec.values import instant_us
@@ -31,6 +33,7 @@ _LONGEST_PAUSE_S: Final = 60.0
 _LAST_WAIT_S: Final = 5.0
 _TIMEOUT_S: Final = 30.0
 _WAIT_S: Final = 0.5
+_TAKE_S: Final = 0.05
 _MOST_AT_ONCE: Final = 200
 _MOST_WAITING: Final = 10_000
 _LONGEST_UNKEPT_S: Final = 30.0
@@ -90,8 +93,33 @@ def read_count(value: bytes | None, table: str, periods: PrefixPeriods) -> Count
     return Count(period, rows)
 
 
+@dataclass(slots=True)
+class _Reading:
+    """A topic that is read: which one it is, and what was found since the last record.
+
+    Attributes:
+        log: As COUNTS records name it.
+        described: Identity and partitions; once they are others it is opened anew.
+        describe_due: When that is looked at.
+        since: When the first of `counts` may have come.
+        counts: Prefix -> rows, not put yet.
+        messages: Read since the last record, also those of other tables.
+        owes: Whether `counts` are to be put before more is read.
+        ended: Whether nothing stood behind them.
+    """
+
+    log: CountsLog
+    described: tuple[SourceIdentity, tuple[int, ...]]
+    describe_due: float
+    since: float
+    counts: dict[str, int] = field(default_factory=dict)
+    messages: int = 0
+    owes: bool = False
+    ended: bool = False
+
+
 class CountsFeed(BackgroundWork):
-    """Of one route, from its START to its end, in a thread of its own.
+    """Of one route, from its START to its end.
 
     Args:
         desk: Of the route.
@@ -118,108 +146,127 @@ class CountsFeed(BackgroundWork):
         self._periods = periods
         self._topic = topic
         self._log = log
-        self._kept = 0
+        self._reading: _Reading | None = None
+        self._pause_s = _FIRST_PAUSE_S
         self._told: float | None = None
         self._untold = 0
         self._looked = threading.Event()
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="counts", daemon=True)
-        self._thread.start()
+        self._work = process_upkeep().add(self._turn)
+        self._work.wake()
 
     def close(self) -> None:
         """Stop; the next driver goes on from the ledger. Safe to repeat."""
         self._end.set()
-        self._thread.join(_LAST_WAIT_S)
+        if self._work.end(_LAST_WAIT_S):
+            self._topic.close()
 
     @property
     def pressing(self) -> bool:
         """Whether the topic was not read to its end once, and nothing has kept it from that."""
         return not self._looked.is_set()
 
-    def _run(self) -> None:
-        pause_s = _FIRST_PAUSE_S
+    def _turn(self) -> float | None:
+        """Read some messages, and put what is to be put; the seconds until the next turn."""
         try:
-            while not self._end.is_set():
-                failure = self._try(self._go_on)
-                self._looked.set()
-                if isinstance(failure, FencedError):
-                    # The route was left; whoever drives it next goes on.
-                    return
-                if failure is None:
-                    pause_s = _FIRST_PAUSE_S
-                    continue
-                self._log.warning(
-                    "counts_wait",
-                    topic=self._rule.topic.topic,
-                    error=str(failure),
-                    retry_in_s=pause_s,
-                )
-                self._end.wait(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-        finally:
-            self._topic.close()
-
-    def _try(self, act: Callable[[], None]) -> Exception | None:
-        try:
-            act()
+            if self._end.is_set():
+                return None
+            pause_s = self._go_on()
+        except FencedError:
+            # The route was left; whoever drives it next goes on.
+            self._looked.set()
+            return None
         except SluicewayError as error:
-            return error
-        except Exception as error:  # noqa: BLE001 - the thread's boundary: never end silently
+            return self._wait_for(str(error))
+        except Exception as error:  # noqa: BLE001 - the turn's boundary: never end silently
             # A library's own words may hold an address with a secret.
-            return RuntimeError(f"{type(error).__name__} while counts were read")
-        return None
+            return self._wait_for(f"{type(error).__name__} while counts were read")
+        finally:
+            if self._end.is_set():
+                # Its owner may have given up waiting for this turn.
+                self._topic.close()
+        self._pause_s = _FIRST_PAUSE_S
+        return pause_s
 
-    def _go_on(self) -> None:
-        """Read until the topic is another one, or has another number of partitions."""
+    def _wait_for(self, why: str) -> float:
+        """Begin anew after a pause."""
+        self._looked.set()
+        self._reading = None
+        pause_s = self._pause_s
+        self._pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        self._log.warning(
+            "counts_wait", topic=self._rule.topic.topic, error=why, retry_in_s=pause_s
+        )
+        return pause_s
+
+    def _go_on(self) -> float:
+        """A turn of an open topic; it is opened anew when it is another one by now."""
+        now = time.monotonic()
+        reading = self._reading
+        if reading is not None and not reading.owes and now >= reading.describe_due:
+            if self._topic.describe() != reading.described:
+                self._looked.set()
+                reading = None
+            else:
+                reading.describe_due = now + _DESCRIBE_EVERY_S
+        if reading is None:
+            reading = self._reading = self._opened()
+        if reading.owes:
+            return self._keep(reading)
+        messages = self._topic.take(_MOST_AT_ONCE, _TAKE_S)
+        reading.counts |= self._counts(messages)
+        reading.messages += len(messages)
+        # Before the end a count may be one that was corrected since, and would close an hour.
+        # A topic that others write without a pause has no end.
+        over = self._topic.at_end or time.monotonic() - reading.since >= _LONGEST_UNKEPT_S
+        reading.owes = over or not reading.counts or len(reading.counts) >= _MOST_WAITING
+        if over:
+            reading.since = time.monotonic()
+        reading.ended = over and (self._topic.at_end or len(messages) < _MOST_AT_ONCE)
+        pause_s = self._keep(reading) if reading.owes else 0.0
+        return pause_s or (0.0 if messages or not self._topic.at_end else _WAIT_S)
+
+    def _opened(self) -> _Reading:
+        """Begin to read where the ledger's counts end."""
         described = identity, partitions = self._topic.describe()
-        known: dict[int, int] = {}
         log = (self._rule.topic.topic, identity.cluster_id, identity.topic_id)
 
-        def look(fold: Fold) -> None:
-            known.update(fold.counted.ends if fold.counted.log == log else {})
+        def look(fold: Fold) -> dict[int, int]:
+            return dict(fold.counted.ends) if fold.counted.log == log else {}
 
-        self._desk.ask(look).result()
+        known = self._desk.see(look)
         self._topic.open({number: known.get(number) for number in partitions})
-        due = time.monotonic() + _DESCRIBE_EVERY_S
-        counts: dict[str, int] = {}
-        self._kept = 0
-        since = time.monotonic()
-        while not self._end.is_set():
-            messages = self._topic.take(_MOST_AT_ONCE, _WAIT_S)
-            counts |= self._counts(messages)
-            self._kept += len(messages)
-            # Before the end a count may be one that was corrected since, and would close an hour.
-            # A topic that others write without a pause has no end.
-            over = self._topic.at_end or time.monotonic() - since >= _LONGEST_UNKEPT_S
-            if over or not counts or len(counts) >= _MOST_WAITING:
-                self._keep(log, counts)
-                counts = {}
-            if over:
-                since = time.monotonic()
-                if self._topic.at_end or len(messages) < _MOST_AT_ONCE:
-                    self._looked.set()
-            if time.monotonic() >= due:
-                if self._topic.describe() != described:
-                    return
-                due = time.monotonic() + _DESCRIBE_EVERY_S
+        now = time.monotonic()
+        return _Reading(log, described, now + _DESCRIBE_EVERY_S, now)
 
-    def _keep(self, log: CountsLog, counts: Mapping[str, int]) -> None:
-        """Put counts; of others' only now and then how far they were read."""
-        if not counts and self._kept < _KEEP_EVERY:
-            return
-        ends = dict(self._topic.ends)
+    def _keep(self, reading: _Reading) -> float:
+        """Put what is to be put.
+
+        Returns:
+            Seconds until it is tried again: there may be no place for it yet. 0.0 when done.
+        """
+        if (reading.counts or reading.messages >= _KEEP_EVERY) and not self._put(reading):
+            return _WAIT_S
+        reading.owes = False
+        if reading.ended:
+            self._looked.set()
+        return 0.0
+
+    def _put(self, reading: _Reading) -> bool:
+        """Put counts, or how far others' were read; whether there was a place for them."""
+        ends, counts = dict(self._topic.ends), reading.counts
         put: list[CountsRecord | None] = []
 
         def build(fold: Fold) -> CountsRecord | None:
-            put[:] = [counts_body(fold, self._desk.closed(), log, ends, counts)]
+            put[:] = [counts_body(fold, self._desk.closed(), reading.log, ends, counts)]
             return put[0]
 
-        while (slot := self._desk.ask(build).result()) is None:
-            if self._end.wait(_WAIT_S):
-                return
-        self._kept = 0
+        if (slot := self._desk.ask(build).result()) is None:
+            return False
         kept = sum(len(body.counts) for body in put if body is not None)
         self._log.info("counts_read", seq=slot, counts=kept, too_late=len(counts) - kept)
+        reading.counts, reading.messages = {}, 0
+        return True
 
     def _counts(self, messages: Sequence[TailMessage]) -> dict[str, int]:
         """Prefix -> rows, as the last message on each says."""

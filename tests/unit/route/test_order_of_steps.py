@@ -33,7 +33,6 @@ _METHODS: tuple[tuple[type[Any], str], ...] = (
     (HeldRoute, "note_landed"),
     (RouteSession, "_keep_log_short"),
     (RouteSession, "_want_partitions"),
-    (RouteSession, "_report"),
     (RouteFigures, "finishing"),
     (RouteFigures, "committed"),
     (RouteFigures, "thrown_away"),
@@ -47,7 +46,7 @@ _BEFORE = [
     *("put_asked", "_keep_log_short", "closing_marked", "commit"),
 ]
 _BEHIND = [
-    *("note", "tell_sealed", "wait_published", "_want_partitions", "note_landed", "_report"),
+    *("note", "tell_sealed", "wait_published", "_want_partitions", "note_landed"),
     *("tell_epoch", "committed", "put_asked", "put_announcements", "_keep_log_short"),
     *("tidy", "Lanes.look", "failed", "judge landed"),
 ]

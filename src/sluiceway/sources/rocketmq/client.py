@@ -1,6 +1,7 @@
 """What the driver asks name servers and brokers: what there is, where logs begin and end."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Lock
 from typing import Final
 
 from sluiceway.errors import SourceUnavailableError
@@ -32,7 +33,8 @@ class RocketMqSourceClient(SourceClient):
 
     def __init__(self, options: RocketMqOptions, request_timeout_s: float) -> None:
         self._brokers = Brokers(options, request_timeout_s)
-        # Reports come from a thread of their own.
+        # Reports of several routes come at once, beside all else.
+        self._report_lock = Lock()
         self._reporting = Brokers(options, min(request_timeout_s, _REPORT_TIMEOUT_S))
         self._reported: dict[tuple[str, SourcePartition], int] = {}
 
@@ -153,13 +155,21 @@ class RocketMqSourceClient(SourceClient):
         Raises:
             SourceUnavailableError: A master does not answer.
         """
+        with self._report_lock:
+            self._report(group, ends)
+
+    def close(self) -> None:
+        """Release connections. Safe to repeat."""
+        self._brokers.close()
+        self._reporting.close()
+
+    def _report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
         risen = {
             one: end for one, end in ends.items() if end > self._reported.get((group, one), -1)
         }
         topics = {one.topic for one in risen}
-        for topic in sorted(topics):
-            if not self._reported:
-                self._reporting.route(topic)
+        for topic in sorted(topics - {one.topic for _, one in self._reported}):
+            self._reporting.route(topic)
         replies = self._update(group, risen)
         missing = {
             queue_of(one)[0]: one
@@ -172,11 +182,6 @@ class RocketMqSourceClient(SourceClient):
         for (one, end), reply in zip(risen.items(), replies, strict=True):
             check_answer(reply, str(one))
             self._reported[group, one] = end
-
-    def close(self) -> None:
-        """Release connections. Safe to repeat."""
-        self._brokers.close()
-        self._reporting.close()
 
     def _update(self, group: str, ends: Mapping[SourcePartition, int]) -> Sequence[Reply]:
         return self._reporting.call_brokers(

@@ -1,0 +1,68 @@
+"""Tells lag tools how far a ledger is: its committed ends become the offsets of a group.
+
+Nobody reads them back. What the group has was written by drivers before, or by nobody: each START
+tells it anew.
+"""
+
+from sluiceway.errors import Retriable, SluicewayError
+from sluiceway.ledger.fold import Fold
+from sluiceway.ledger.follower import Follower, LogView
+from sluiceway.sources.contract import SourceClient, SourcePartition
+
+
+class GroupOffsets(Follower):
+    """Makes the offsets of a route's group equal to the committed ends of its source partitions.
+
+    Args:
+        source: Of the route's connection; closed by its owner.
+        group: Of the route.
+        connection: The servers, as `Follower.connection`.
+    """
+
+    name = "offsets"
+
+    def __init__(self, source: SourceClient, group: str, connection: str) -> None:
+        self.connection = connection
+        self._source = source
+        self._group = group
+        self._wanted: tuple[int, dict[SourcePartition, int]] = 0, {}
+        self._place = 0
+
+    def place(self) -> int:
+        """See `Follower.place`."""
+        return self._place
+
+    def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
+        """See `Follower.note`: only the newest ends count."""
+        del anew
+        if since < fold.next_seq or not self._wanted[0]:
+            self._wanted = fold.next_seq, committed_ends(fold)
+
+    def follow(self, view: LogView) -> int:
+        """See `Follower.follow`.
+
+        Raises:
+            FencedError: Another driver tells the group now.
+            SourceUnavailableError: The group's coordinator does not answer.
+            UnhealthyEnvironmentError: The broker lacks the permission for the group.
+        """
+        through, ends = self._wanted
+        view.log.check_held()
+        try:
+            if ends:
+                self._source.report(self._group, ends)
+        except SluicewayError as error:
+            if not (view.last and isinstance(error, Retriable)):
+                raise
+            # Servers that are away must not keep a driver from its end: the next START tells them.
+        self._place = max(self._place, min(through, view.through))
+        return self._place
+
+
+def committed_ends(fold: Fold) -> dict[SourcePartition, int]:
+    """What a route reports: the committed end of each source partition that it reads."""
+    return {
+        SourcePartition(topic, number): known.end
+        for (topic, number), known in fold.sources.items()
+        if not known.retired
+    }
