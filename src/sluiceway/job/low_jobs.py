@@ -1,18 +1,19 @@
 """Spark jobs of low priority beside the epochs, in a pool of their own (ADR 74)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotDoneError
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import TaskFailedError
+from sluiceway.job.hdfs_tokens import HdfsTokens, Place
+from sluiceway.job.spark_task import RunTask, with_tokens
 from sluiceway.job.spark_words import cause_of
 
 POOL = "spark.scheduler.pool"
@@ -20,8 +21,6 @@ POOL = "spark.scheduler.pool"
 
 _UPKEEP = "upkeep"
 _CANCEL_S = 10.0
-
-RunTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class JobFailedError(Exception):
@@ -75,10 +74,19 @@ class LowJobs:
         name: Begins the names of job groups.
         kind: Of the jobs, a part of their names.
         most_at_once: So many run at the same time; more wait.
+        tokens: For tasks on other machines; None where they need none.
     """
 
-    def __init__(self, session: SparkSession, name: str, kind: str, most_at_once: int) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        name: str,
+        kind: str,
+        most_at_once: int,
+        tokens: HdfsTokens | None = None,
+    ) -> None:
         self._session = session
+        self._tokens = tokens
         self._name = f"{name}-{kind}"
         self._threads = ThreadPoolExecutor(most_at_once, thread_name_prefix=f"spark-{kind}")
         self._numbers = count(1)
@@ -92,7 +100,9 @@ class LowJobs:
             return 0
         return len(ids.split(",")) if ids else 0
 
-    def begin(self, about: str, tasks: int, run: RunTask, schema: str) -> LowJob:
+    def begin(
+        self, about: str, tasks: int, run: RunTask, schema: str, *, places: Iterable[Place]
+    ) -> LowJob:
         """Begin a job.
 
         Args:
@@ -100,7 +110,13 @@ class LowJobs:
             tasks: How many.
             run: Called in each.
             schema: Of what it gives, as Spark writes one.
+            places: Of the tables that it reads and writes.
+
+        Raises:
+            TaskFailedError: A store asks for tokens, and gives none.
         """
+        if self._tokens is not None:
+            run = with_tokens(self._tokens.parcel(places), run)
         group = f"{self._name}-{next(self._numbers)}"
         work = self._threads.submit(self._collect, group, about, tasks, run, schema)
         return LowJob(self._session, group, work)

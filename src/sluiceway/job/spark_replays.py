@@ -6,6 +6,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.job.hdfs_tokens import HdfsTokens
 from sluiceway.job.low_jobs import JobFailedError, LowJobs
 from sluiceway.job.spark_task import REPLAY_SCHEMA, packed_replay, replayed, run_replay
 from sluiceway.schedule.spare_slots import SpareSlots
@@ -24,11 +25,18 @@ class SparkReplays:
         session: Of the epochs.
         name: Begins the names of its job groups.
         spare: Slots that epochs leave.
+        tokens: For tasks on other machines.
     """
 
-    def __init__(self, session: SparkSession, name: str, spare: SpareSlots) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        name: str,
+        spare: SpareSlots,
+        tokens: HdfsTokens | None = None,
+    ) -> None:
         self._spare = spare
-        self._jobs = LowJobs(session, name, "replay", MOST_AT_ONCE)
+        self._jobs = LowJobs(session, name, "replay", MOST_AT_ONCE, tokens)
 
     def run(self, plan: TaskPlan, paths: Sequence[str]) -> TaskResult | None:
         """See `ReplayTasks.run`."""
@@ -49,7 +57,8 @@ class SparkReplays:
 
     def _run(self, plan: TaskPlan, paths: Sequence[str]) -> TaskResult:
         task = partial(run_replay, packed_replay(plan, paths))
-        job = self._jobs.begin("dirty rows", 1, task, REPLAY_SCHEMA)
+        place = (plan.route.layout.table_root, plan.route.stores)
+        job = self._jobs.begin("dirty rows", 1, task, REPLAY_SCHEMA, places=[place])
         longest_s = plan.deadline_s + _GRACE_S
         try:
             (row,) = job.wait(longest_s)

@@ -8,6 +8,7 @@ from functools import partial
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.job.hdfs_tokens import HdfsTokens
 from sluiceway.job.low_jobs import JobFailedError, LowJobs
 from sluiceway.job.spark_task import ANSWER_SCHEMA, packed_items, rewritten, run_rewrites
 from sluiceway.schedule.spare_slots import SpareSlots
@@ -28,12 +29,19 @@ class SparkRewrites:
         session: Of the epochs.
         name: Begins the names of its job groups.
         spare: Slots that epochs leave.
+        tokens: For tasks on other machines.
     """
 
-    def __init__(self, session: SparkSession, name: str, spare: SpareSlots) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        name: str,
+        spare: SpareSlots,
+        tokens: HdfsTokens | None = None,
+    ) -> None:
         self._spare = spare
         self._turns = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._jobs = LowJobs(session, name, "upkeep", MOST_AT_ONCE)
+        self._jobs = LowJobs(session, name, "upkeep", MOST_AT_ONCE, tokens)
 
     def usable(self) -> bool:
         """See `RewriteTasks.usable`."""
@@ -82,7 +90,11 @@ class SparkRewrites:
         shares = dealt([_bytes(plan) for plan in plans], slots)
         work = packed_items([[(number, plans[number]) for number in share] for share in shares])
         job = self._jobs.begin(
-            f"{len(plans)} partitions", len(shares), partial(run_rewrites, work), ANSWER_SCHEMA
+            f"{len(plans)} partitions",
+            len(shares),
+            partial(run_rewrites, work),
+            ANSWER_SCHEMA,
+            places=[(plan.layout.table_root, plan.stores) for plan in plans],
         )
         give_up_at = time.monotonic() + longest_s(plans)
         while True:

@@ -1,5 +1,6 @@
 """Tasks on Spark: one job an epoch, one Spark task a task."""
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,16 +19,26 @@ from sluiceway.errors import (
     UnhealthyEnvironmentError,
 )
 from sluiceway.job.elastic_slots import ElasticSlots
+from sluiceway.job.hdfs_tokens import HdfsTokens
 from sluiceway.job.low_jobs import POOL
 from sluiceway.job.spark_replays import SparkReplays
 from sluiceway.job.spark_rewrites import SparkRewrites
-from sluiceway.job.spark_task import RESULT_SCHEMA, packed, run_spark_task, warm_task
+from sluiceway.job.spark_task import (
+    RESULT_SCHEMA,
+    RunTask,
+    packed,
+    run_spark_task,
+    warm_task,
+    with_tokens,
+)
 from sluiceway.job.spark_words import cause_of
+from sluiceway.job.token_jvm import fetch_tokens
 from sluiceway.observe.log import Log
 from sluiceway.schedule.replay_tasks import ReplayTasks
 from sluiceway.schedule.rewrite_tasks import RewriteTasks
 from sluiceway.schedule.runner import Bundle, TaskRunner, finished_results
 from sluiceway.schedule.spare_slots import SpareSlots
+from sluiceway.storage.hdfs.failures import INVALID_TOKEN
 from sluiceway.types.strict_json import decode
 from sluiceway.worker.plan import TaskResult
 
@@ -67,8 +78,13 @@ class SparkRunner(TaskRunner):
         # A session that is borrowed has jobs of others, which must not be cancelled with ours.
         self._name = f"sluiceway-{uuid4().hex[:8]}"
         self._spare = SpareSlots()
-        self._rewrites = SparkRewrites(session, self._name, self._spare)
-        self._replays = SparkReplays(session, self._name, self._spare)
+        local = session.sparkContext.master.startswith("local")
+        # Tasks of this machine log in from the keytab as the driver does.
+        self._tokens = (
+            None if local else HdfsTokens(log, fetch_tokens, os.environ.get("HADOOP_CONF_DIR", ""))
+        )
+        self._rewrites = SparkRewrites(session, self._name, self._spare, self._tokens)
+        self._replays = SparkReplays(session, self._name, self._spare, self._tokens)
 
     def slots(self) -> int:
         """See `TaskRunner.slots`."""
@@ -178,6 +194,8 @@ class SparkRunner(TaskRunner):
         self._jobs.shutdown(wait=False, cancel_futures=True)
         self._rewrites.close()
         self._replays.close()
+        if self._tokens is not None:
+            self._tokens.close()
         try:
             if self._owned:
                 self._session.stop()
@@ -193,9 +211,19 @@ class SparkRunner(TaskRunner):
         if self._owned:
             context.setLocalProperty(POOL, "epochs")
         tasks = self._session.range(0, count, 1, numPartitions=count)
-        run = partial(run_spark_task, packed(bundles))
+        run: RunTask = partial(run_spark_task, packed(bundles))
+        if self._tokens is not None:
+            places = {
+                (plan.route.layout.table_root, plan.route.stores)
+                for bundle in bundles
+                for plan in bundle
+            }
+            run = with_tokens(self._tokens.parcel(places), run)
         rows = tasks.mapInArrow(run, RESULT_SCHEMA).collect()
-        return [decode(bytes(row.result), TaskResult) for row in rows]
+        results = [decode(bytes(row.result), TaskResult) for row in rows]
+        if self._tokens is not None and any(map(_token_refused, results)):
+            self._tokens.refused()
+        return results
 
     def _cancel(
         self, bundles: Sequence[Bundle], group: str, future: Future[list[TaskResult]]
@@ -220,6 +248,10 @@ class SparkRunner(TaskRunner):
             raise TaskFailedError(f"no task finished: {cause}", hint=hint)
         self._log.warning("stragglers", answers=len(results), tasks=len(bundles), cause=cause)
         return results
+
+
+def _token_refused(result: TaskResult) -> bool:
+    return result.failure is not None and INVALID_TOKEN in result.failure.message
 
 
 def _lost(error: BaseException) -> RunnerLostError:

@@ -3,13 +3,15 @@
 import pickle
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 from pyspark import TaskContext
 
 from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.host.hdfs_tokens import TokenParcel, hold_tokens
 from sluiceway.observe.failpoints import Role, arm
 from sluiceway.schedule.runner import Bundle
 from sluiceway.storage.registry import open_storage
@@ -24,10 +26,26 @@ RESULT_SCHEMA = "task int, result binary"
 ANSWER_SCHEMA = "plan int, answer binary"
 REPLAY_SCHEMA = "answer binary"
 
+RunTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""What a Spark task runs: as `mapInArrow` takes it."""
+
 
 def packed(bundles: Sequence[Bundle]) -> tuple[bytes, ...]:
     """Bundles as bytes, one a task, so that a worker unpacks only its own."""
     return tuple(zlib.compress(pickle.dumps(bundle), level=1) for bundle in bundles)
+
+
+def run_with_tokens(
+    tokens: TokenParcel, run: RunTask, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run a task on a machine that has no login of its own. Called once per attempt."""
+    hold_tokens(tokens)
+    yield from run(batches)
+
+
+def with_tokens(tokens: TokenParcel | None, run: RunTask) -> RunTask:
+    """A task that has its driver's tokens; the same task where none are needed."""
+    return run if tokens is None else partial(run_with_tokens, tokens, run)
 
 
 def run_spark_task(

@@ -26,6 +26,9 @@ from sluiceway.lab.state import make_private_folder, write_private_file
 
 NAME_NODE = "namenode"
 DATA_NODE = "datanode"
+TOKEN_LIFE_S = 120
+TOKEN_LONGEST_LIFE_S = 180
+"""Renewed or not, a delegation token of the lab's name node ends after so long."""
 _OPENED_PACKAGES = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
 _QUICK = {"dfs.client.failover.max.attempts": "1", "dfs.client.failover.sleep.base.millis": "100"}
 _LOG_SETTINGS = """\
@@ -143,6 +146,9 @@ class NameNodeServer(HadoopServer):
             # A data node that died is noticed within seconds.
             "dfs.namenode.heartbeat.recheck-interval": "2000",
             "dfs.heartbeat.interval": "1",
+            # Delegation tokens end within minutes, as the client's tickets do.
+            "dfs.namenode.delegation.token.renew-interval": str(TOKEN_LIFE_S * 1000),
+            "dfs.namenode.delegation.token.max-lifetime": str(TOKEN_LONGEST_LIFE_S * 1000),
         }
         self._write_settings(site, hdfs_endpoint(site).uri, settings)
         if not (site.folder / "data" / "current").is_dir():

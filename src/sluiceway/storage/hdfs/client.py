@@ -8,6 +8,7 @@ from pathlib import Path
 from hdfs_native import Client
 
 from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.host.hdfs_tokens import holds_tokens
 from sluiceway.host.kerberos import log_in, login_of
 from sluiceway.storage.access import StoreAccess
 
@@ -48,7 +49,7 @@ def _made(access: StoreAccess, service: str) -> Client:
             hint="set config_dir of the connection, or HADOOP_CONF_DIR, on driver and workers",
         )
     login = login_of(dict(access.options))
-    if login is not None:
+    if login is not None and not holds_tokens():
         log_in(login)
     if os.environ.get(PROXY_VARIABLE):
         raise UnhealthyEnvironmentError(

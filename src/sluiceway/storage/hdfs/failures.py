@@ -7,11 +7,15 @@ from sluiceway.errors import (
     StorageRefusedError,
     StorageUnavailableError,
 )
+from sluiceway.host.hdfs_tokens import holds_tokens
 from sluiceway.host.kerberos_words import may_come_back, what_to_do
 from sluiceway.storage.hdfs.client import first_line
 
 FOREIGN = (OSError, RuntimeError, ValueError)
 """What the client raises."""
+
+INVALID_TOKEN = "InvalidToken"  # noqa: S105 - an exception's name
+"""A name node, or a data node, does not know a token or takes it for ended."""
 
 _QUOTA = ("QuotaExceededException", "QuotaByStorageTypeExceededException")
 _REFUSED = {
@@ -59,6 +63,8 @@ def failure(what: str, error: Exception) -> StorageUnavailableError:
         if sign in said:
             return StorageUnavailableError(text, hint=hint)
     todo = what_to_do(said)
+    if INVALID_TOKEN in said or (todo and holds_tokens()):
+        return StorageUnavailableError(text, hint="the driver gets new delegation tokens")
     if todo and not may_come_back(said):
         return StorageRefusedError(f"{what}: the login failed: {_last_words(error)}", hint=todo)
     return StorageUnavailableError(text, hint=todo)

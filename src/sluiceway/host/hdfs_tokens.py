@@ -1,0 +1,136 @@
+"""Delegation tokens of HDFS as a task has them: in a file for its user alone, in Hadoop's format.
+
+A driver gets them, `hold_tokens` takes them in a task, and the HDFS client reads the file whenever
+it makes a connection.
+"""
+
+import os
+import re
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sluiceway.host.private_folder import private_folder
+
+TOKEN_VARIABLE = "HADOOP_TOKEN_FILE_LOCATION"  # noqa: S105 - a variable's name
+KIND = "HDFS_DELEGATION_TOKEN"
+_PREFIX = "hdfs-tokens-"
+_OWNER = re.compile(r"[A-Za-z0-9-]+")
+_MAGIC = b"HDTS"
+_WRITABLE = 0
+_ONE_BYTE_MOST = 127
+_NO_SECRET_KEYS = b"\0"
+# Name nodes let none live longer than a week, unless told so.
+_WORTHLESS_AFTER_S = 8 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class HdfsToken:
+    """A right to act as the job at one name service, for some time.
+
+    Attributes:
+        service: As the HDFS client looks for it: `host:port`, or `ha-hdfs:name`.
+        identifier: Whose it is, and which one.
+        password: Its secret.
+        ends_s: When it ends, in seconds since 1970.
+    """
+
+    service: str
+    identifier: bytes = field(repr=False)
+    password: bytes = field(repr=False)
+    ends_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TokenParcel:
+    """What a task is handed.
+
+    Attributes:
+        owner: Of the file: letters, digits and dashes that no other application has.
+        fetched_s: When the driver got the tokens, by its clock.
+        content: Of the file. A secret.
+    """
+
+    owner: str
+    fetched_s: float
+    content: bytes = field(repr=False)
+
+
+def packed_tokens(tokens: Sequence[HdfsToken]) -> bytes:
+    """Tokens as the content of a file that Hadoop's clients read.
+
+    Source: `Credentials.writeTokenStorageToStream` and `WritableUtils.writeVLong` of Hadoop 3.
+    """
+    parts = [_MAGIC, bytes([_WRITABLE]), _number(len(tokens))]
+    for token in tokens:
+        for text in (token.service.encode(), token.identifier, token.password):
+            parts += [_number(len(text)), text]
+        for name in (KIND, token.service):
+            parts += [_number(len(name.encode())), name.encode()]
+    return b"".join([*parts, _NO_SECRET_KEYS])
+
+
+def hold_tokens(parcel: TokenParcel) -> Path:
+    """Have this process's HDFS client use a driver's tokens. Called before each piece of work.
+
+    Workers of one application and machine share the file; older tokens never replace newer ones.
+
+    Returns:
+        The file, mode 600.
+
+    Raises:
+        UnhealthyEnvironmentError: There is no private place for it.
+        OSError: It cannot be written.
+    """
+    if not _OWNER.fullmatch(parcel.owner):
+        raise ValueError(parcel.owner)
+    file = private_folder() / f"{_PREFIX}{parcel.owner}"
+    try:
+        newest_s = file.stat().st_mtime
+    except FileNotFoundError:
+        _forget_worthless(file.parent)
+        newest_s = 0.0
+    if newest_s < _told_s(parcel):
+        fresh = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:  # noqa: PTH123
+                out.write(parcel.content)
+            os.utime(fresh, (_told_s(parcel), _told_s(parcel)))
+            # As a whole: the client reads the old ones or the new ones.
+            fresh.replace(file)
+        finally:
+            fresh.unlink(missing_ok=True)
+    os.environ[TOKEN_VARIABLE] = str(file)
+    _holding[:] = [os.getpid()]
+    return file
+
+
+def holds_tokens() -> bool:
+    """Whether this process goes by a driver's tokens, and needs no login of its own at HDFS."""
+    return _holding == [os.getpid()]
+
+
+# The process that holds them: one that is forked from it may be of another application.
+_holding: list[int] = []
+
+
+def _told_s(parcel: TokenParcel) -> float:
+    """As whole seconds, which every file system keeps."""
+    return float(int(parcel.fetched_s))
+
+
+def _forget_worthless(folder: Path) -> None:
+    oldest_s = time.time() - _WORTHLESS_AFTER_S
+    for file in folder.glob(f"{_PREFIX}*"):
+        if file.stat().st_mtime < oldest_s:
+            file.unlink(missing_ok=True)
+
+
+def _number(value: int) -> bytes:
+    """A length as Hadoop writes it: one byte, or how many follow and then these."""
+    if value <= _ONE_BYTE_MOST:
+        return bytes([value])
+    digits = value.to_bytes((value.bit_length() + 7) // 8, "big")
+    return struct.pack(">b", -112 - len(digits)) + digits
