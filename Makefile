@@ -23,7 +23,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
-.PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc
+.PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc test-cdc bench-cdc
 .PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-reuse bench-takeover bench-scale bench-growth
 .PHONY: test-kerberos e2e-kerberos e2e-kerberos-cluster flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
 .PHONY: native test-native lock dist clean
@@ -59,7 +59,7 @@ test: $(STAMP) lint ## Everything that must hold: lint, types, unit, integration
 	@cd tests && ../$(BIN)/python -m tools.durations clear
 	@cd tests && ../$(BIN)/python -m tools.shared_lab $(MAKE) --no-print-directory -C .. -j5 test-groups; \
 	  status=$$?; ../$(BIN)/python -m tools.durations; \
-  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm; make test-editor, which needs npm; make test-kerberos, which needs krb5-kdc krb5-admin-server krb5-user libkrb5-dev" >&2; exit $$status
+  echo "not run here: make test-boards, which needs prometheus; make test-ui, which needs chromium and npm; make test-editor, which needs npm; make test-kerberos, which needs krb5-kdc krb5-admin-server krb5-user libkrb5-dev; make test-cdc, which needs mariadb-server maven" >&2; exit $$status
 
 test-groups: slow-jobs slow-parts slow-tables slow-routes unit faults-smoke
 
@@ -79,7 +79,7 @@ slow-jobs: $(STAMP) ## Of these: whole jobs, and what is done to them
 
 slow-parts: $(STAMP) ## Of these: parts of the engine, each with the server that it talks to
 	@$(BIN)/pytest -q tests $(addprefix --ignore=,tests/unit tests/properties tests/e2e tests/faults \
-	  tests/stores tests/rocketmq tests/clusters tests/kerberos tests/contract $(ROUTE_TESTS) $(TABLE_TESTS) $(SERVERLESS) $(BOUNCING))
+	  tests/stores tests/rocketmq tests/clusters tests/kerberos tests/cdc tests/contract $(ROUTE_TESTS) $(TABLE_TESTS) $(SERVERLESS) $(BOUNCING))
 	@SLUICEWAY_TEST_LAB= $(BIN)/pytest -q $(BOUNCING)
 
 slow-tables: $(STAMP) ## Of these: tables and their upkeep, of Hive, in folders, and of lakes
@@ -258,6 +258,12 @@ sim-lakes: $(STAMP) ## Publishing to lake tables on a simulated catalog: SEEDS=2
 e2e-cdc: $(STAMP) ## MariaDB by Debezium into keyed lake tables, driver and Connect killed: SECONDS=60 KILLS=3 TABLES=3 RATE=100
 	@$(BIN)/python -m bench.e2e_cdc --seconds $(or $(SECONDS),60) --kills $(or $(KILLS),3) \
 	  --tables $(or $(TABLES),3) --rate $(or $(RATE),100)
+
+# In no other target: it needs a database and Maven, and says so where they are missing.
+test-cdc: $(STAMP) ## docs/cdc.md on real MariaDB, Debezium and Kafka (apt-get install mariadb-server maven)
+	@for each in mariadbd mvn; do PATH=$$PATH:/usr/sbin command -v $$each >/dev/null || { \
+	  echo "not run, missing: $$each (apt-get install mariadb-server maven)" >&2; exit 1; }; done
+	@PATH=$$PATH:/usr/sbin $(BIN)/pytest -q tests/cdc
 
 bench-cdc: $(STAMP) ## Keyed lake tables: ours and Flink's Iceberg upsert on one stream of changes; scans, bytes: LARGE=1000000 EPOCHS=120
 	@$(BIN)/python -m bench.cdc_compare --small $(or $(SMALL),200000) --large $(or $(LARGE),1000000) \

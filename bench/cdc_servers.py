@@ -107,17 +107,15 @@ class MariaDb:
             check=True,
             capture_output=True,
         )
-        self._process = subprocess.Popen(
-            [
-                *("mariadbd", "--no-defaults", f"--user={user}", f"--datadir={folder}/data"),
-                *(f"--socket={self.socket}", "--bind-address=127.0.0.1", f"--port={self.port}"),
-                *("--server-id=1", "--log-bin=binlog", "--binlog-format=ROW"),
-                *("--binlog-row-image=FULL", "--innodb-buffer-pool-size=32M"),
-                *("--character-set-server=utf8mb4", "--default-time-zone=+00:00", "--sql-mode="),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=(folder / "log").open("wb"),
-        )
+        command = [
+            *("mariadbd", "--no-defaults", f"--user={user}", f"--datadir={folder}/data"),
+            *(f"--socket={self.socket}", "--bind-address=127.0.0.1", f"--port={self.port}"),
+            *("--server-id=1", "--log-bin=binlog", "--binlog-format=ROW"),
+            *("--binlog-row-image=FULL", "--innodb-buffer-pool-size=32M"),
+            *("--character-set-server=utf8mb4", "--default-time-zone=+00:00", "--sql-mode="),
+        ]
+        with (folder / "log").open("wb") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log)
         until_s = time.monotonic() + _START_S
         while True:
             try:
