@@ -107,7 +107,8 @@ def test_counters_are_what_an_independent_reader_counts(
         dict.fromkeys(("run", "prepare", "commit", "publish"), epochs)
     )
     assert page["sluiceway_store_operation_seconds_count"][("put",)] > epochs
-    assert page["sluiceway_follower_behind_slots"].keys() == {("catalog",), ("files",)}
+    followers = {("catalog",), ("files",), ("offsets",)}
+    assert page["sluiceway_follower_behind_slots"].keys() == followers
     assert page["sluiceway_worker_memory_bytes"][()] > 1 << 20
     assert page["sluiceway_open_writers"][()] >= 1
     assert_all_are_there(page)
