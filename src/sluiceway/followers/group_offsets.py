@@ -27,6 +27,7 @@ class GroupOffsets(Follower):
         self._group = group
         self._wanted: tuple[int, dict[SourcePartition, int]] = 0, {}
         self._place = 0
+        self._silent = False
 
     def place(self) -> int:
         """See `Follower.place`."""
@@ -48,13 +49,16 @@ class GroupOffsets(Follower):
         """
         through, ends = self._wanted
         view.log.check_held()
-        try:
-            if ends:
+        # Servers that are away must not keep a driver from its end: the next START tells them.
+        if ends and not (view.last and self._silent):
+            try:
                 self._source.report(self._group, ends)
-        except SluicewayError as error:
-            if not (view.last and isinstance(error, Retriable)):
-                raise
-            # Servers that are away must not keep a driver from its end: the next START tells them.
+            except SluicewayError as error:
+                self._silent = isinstance(error, Retriable)
+                if not (view.last and self._silent):
+                    raise
+            else:
+                self._silent = False
         self._place = max(self._place, min(through, view.through))
         return self._place
 

@@ -9,6 +9,7 @@ import re
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -123,9 +124,11 @@ def _told_s(parcel: TokenParcel) -> float:
 
 def _forget_worthless(folder: Path) -> None:
     oldest_s = time.time() - _WORTHLESS_AFTER_S
-    for file in folder.glob(f"{_PREFIX}*"):
-        if file.stat().st_mtime < oldest_s:
-            file.unlink(missing_ok=True)
+    # Those that a killed worker was writing begin with a dot.
+    for file in [*folder.glob(f"{_PREFIX}*"), *folder.glob(f".{_PREFIX}*")]:
+        with suppress(FileNotFoundError):
+            if file.stat().st_mtime < oldest_s:
+                file.unlink()
 
 
 def _number(value: int) -> bytes:

@@ -3,10 +3,10 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import uuid4
 
-from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.errors import SluicewayError
 from sluiceway.host.hdfs_tokens import HdfsToken, TokenParcel, packed_tokens
 from sluiceway.host.kerberos import KerberosLogin, login_of
 from sluiceway.observe.log import Log
@@ -16,6 +16,8 @@ _RENEWED_AT = 0.5
 _SHORTEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
 _LOOKS_IN_A_LIFE = 20
+_REST_S = 10.0
+_FORGOTTEN_AFTER_S = 3_600.0
 
 Place = tuple[str, Stores]
 """A table's location, and how its store is reached."""
@@ -33,6 +35,36 @@ class Asked:
     login: KerberosLogin
     config_dir: str
     service: str
+
+
+@dataclass(slots=True)
+class _Held:
+    """What there is of one name service.
+
+    Attributes:
+        fetched_s: When they were asked for, in seconds since 1970.
+        ends_s: When the first of them ends.
+        wanted_s: When a job named it last.
+        rests_until_s: Until then a name service that gave none is not asked again.
+    """
+
+    tokens: list[HdfsToken] = field(default_factory=list)
+    fetched_s: float = 0.0
+    ends_s: float = 0.0
+    wanted_s: float = 0.0
+    rests_until_s: float = 0.0
+
+    @property
+    def life_s(self) -> float:
+        return self.ends_s - self.fetched_s
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether a job has to wait for it: none hold, and it may be asked."""
+        return now_s >= max(self.ends_s, self.rests_until_s)
+
+    def is_to_be_renewed(self, now_s: float) -> bool:
+        """Whether it may be asked, and half of the life is over."""
+        return now_s >= max(self.fetched_s + self.life_s * _RENEWED_AT, self.rests_until_s)
 
 
 Fetch = Callable[[KerberosLogin, str, list[str]], list[HdfsToken]]
@@ -55,9 +87,10 @@ class HdfsTokens:
         self._fetch = fetch
         self._default_config_dir = default_config_dir
         self._owner = uuid4().hex
-        self._asked: set[Asked] = set()
+        self._held: dict[Asked, _Held] = {}
+        self._made_s = 0.0
         self._parcel: TokenParcel | None = None
-        self._ends_s = 0.0
+        self._lock = threading.Lock()
         self._fetching = threading.Lock()
         self._ended = threading.Event()
         self._renew_now = threading.Event()
@@ -66,23 +99,28 @@ class HdfsTokens:
     def parcel(self, places: Iterable[Place]) -> TokenParcel | None:
         """What tasks at these places need; None when it is nothing. Called before each job.
 
-        At once when it is there: new tokens are got beside it.
-
-        Raises:
-            TaskFailedError: There are none, and none are given.
+        At once when it is there: new tokens are got beside it. A name service that gives none is
+        left out. Tasks of its tables then meet a store that is not there, and their routes wait;
+        those of other stores go on.
         """
         wanted = {asked for place in places if (asked := self._asked_of(place)) is not None}
         if not wanted:
             return None
-        if not self._covers(wanted):
+        with self._lock:
+            now_s = time.time()
+            for asked in wanted:
+                self._held.setdefault(asked, _Held()).wanted_s = now_s
+            missing = [asked for asked in wanted if self._held[asked].is_due(now_s)]
+        if missing:
             # Only then is somebody waited for; else new ones are got beside the epochs.
             with self._fetching:
-                if not self._covers(wanted):
-                    self._get_for(wanted)
-        if self._thread is None:
+                for asked in missing:
+                    if self._held[asked].is_due(time.time()):
+                        self._get(asked)
+        if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._keep, name="hdfs-tokens", daemon=True)
             self._thread.start()
-        return self._parcel
+        return self._packed()
 
     def refused(self) -> None:
         """Have new ones got at once: a name node does not know those that tasks have."""
@@ -106,51 +144,72 @@ class HdfsTokens:
         folder = options.get("config_dir") or self._default_config_dir
         return Asked(login, folder, f"{scheme}://{rest.partition('/')[0]}")
 
-    def _covers(self, wanted: set[Asked]) -> bool:
-        return self._parcel is not None and wanted <= self._asked and time.time() < self._ends_s
-
-    def _get_for(self, wanted: set[Asked]) -> None:
-        before, self._asked = self._asked, self._asked | wanted
-        try:
-            self._get()
-        except SluicewayError as error:
-            self._asked = before
-            raise TaskFailedError(
-                f"tasks have no delegation tokens: {error}", hint=error.hint
-            ) from error
-
-    def _get(self) -> None:
-        """Get all anew."""
+    def _get(self, asked: Asked) -> None:
+        """Get new ones of one name service; what it had is kept when it gives none."""
         began_s = time.time()
-        groups: dict[tuple[KerberosLogin, str], list[str]] = {}
-        for asked in sorted(self._asked, key=lambda asked: asked.service):
-            groups.setdefault((asked.login, asked.config_dir), []).append(asked.service)
-        tokens = [
-            token
-            for (login, folder), services in groups.items()
-            for token in self._fetch(login, folder, services)
-        ]
-        self._parcel = TokenParcel(self._owner, began_s, packed_tokens(tokens))
+        held = self._held.get(asked)
+        if held is None:
+            return
+        try:
+            tokens = self._fetch(asked.login, asked.config_dir, [asked.service])
+        except Exception as error:  # noqa: BLE001 - a library's error must not end the renewing
+            # Its own words may hold a secret.
+            why = str(error) if isinstance(error, SluicewayError) else type(error).__name__
+            left_s = max(0, round(held.ends_s - began_s))
+            held.rests_until_s = time.time() + _REST_S
+            self._log.warning(
+                "hdfs_tokens_not_renewed", service=asked.service, reason=why, left_s=left_s
+            )
+            return
         # A file system without security gives none.
-        self._ends_s = min((token.ends_s for token in tokens), default=began_s + 86_400.0)
+        ends_s = min((token.ends_s for token in tokens), default=began_s + 86_400.0)
+        with self._lock:
+            held.tokens, held.fetched_s, held.ends_s = tokens, began_s, ends_s
+            self._parcel = None
         self._log.info(
-            "hdfs_tokens_renewed", tokens=len(tokens), holds_s=round(self._ends_s - began_s)
+            "hdfs_tokens_renewed",
+            service=asked.service,
+            tokens=len(tokens),
+            holds_s=round(ends_s - began_s),
         )
+
+    def _packed(self) -> TokenParcel:
+        """All that hold, with a date later than that of any parcel before."""
+        with self._lock:
+            if self._parcel is None:
+                # Workers compare whole seconds.
+                self._made_s = max(time.time(), self._made_s + 1.0)
+                held = sorted(self._held.items(), key=lambda each: each[0].service)
+                tokens = [token for _, each in held for token in each.tokens]
+                self._parcel = TokenParcel(self._owner, self._made_s, packed_tokens(tokens))
+            return self._parcel
 
     def _keep(self) -> None:
         while not self._ended.is_set():
-            began_s = self._parcel.fetched_s if self._parcel is not None else time.time()
-            life_s = self._ends_s - began_s
-            pause_s = min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, life_s / _LOOKS_IN_A_LIFE))
-            refused = self._renew_now.wait(pause_s)
+            refused = self._renew_now.wait(self._pause_s())
             if self._ended.is_set():
                 return
-            if not refused and time.time() < began_s + life_s * _RENEWED_AT:
-                continue
             self._renew_now.clear()
-            try:
+            for asked in self._to_renew(all_of_them=refused):
                 with self._fetching:
-                    self._get()
-            except SluicewayError as error:
-                left_s = max(0, round(self._ends_s - time.time()))
-                self._log.warning("hdfs_tokens_not_renewed", reason=str(error), left_s=left_s)
+                    self._get(asked)
+
+    def _pause_s(self) -> float:
+        with self._lock:
+            lives = [each.life_s for each in self._held.values() if each.fetched_s]
+        life_s = min(lives, default=_LONGEST_PAUSE_S)
+        return min(_LONGEST_PAUSE_S, max(_SHORTEST_PAUSE_S, life_s / _LOOKS_IN_A_LIFE))
+
+    def _to_renew(self, *, all_of_them: bool) -> list[Asked]:
+        now_s = time.time()
+        with self._lock:
+            for asked, held in list(self._held.items()):
+                # No job has named it for as long as its tokens hold: its table is another's now.
+                if now_s - held.wanted_s > max(held.life_s, _FORGOTTEN_AFTER_S):
+                    del self._held[asked]
+                    self._parcel = None
+            return [
+                asked
+                for asked, held in self._held.items()
+                if all_of_them or held.is_to_be_renewed(now_s)
+            ]

@@ -111,9 +111,6 @@ class LowJobs:
             run: Called in each.
             schema: Of what it gives, as Spark writes one.
             places: Of the tables that it reads and writes.
-
-        Raises:
-            TaskFailedError: A store asks for tokens, and gives none.
         """
         if self._tokens is not None:
             run = with_tokens(self._tokens.parcel(places), run)

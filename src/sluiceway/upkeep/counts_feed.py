@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sluiceway.config.config import RouteConfig
 from sluiceway.config.ready_rule import CountsRule
@@ -25,8 +25,11 @@ from sluiceway.sources.side_registry import open_topic_tail
 from sluiceway.sources.side_topics import TailMessage, TopicTail
 from sluiceway.spec.values import instant_us
 from sluiceway.types.strict_json import StrictJsonError, loads
-from sluiceway.upkeep.desk import BackgroundWork, RouteDesk
+from sluiceway.upkeep.desk import BackgroundWork, Build, RouteDesk
 from sluiceway.upkeep.partition_bodies import CountsLog, counts_body
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
@@ -147,6 +150,9 @@ class CountsFeed(BackgroundWork):
         self._topic = topic
         self._log = log
         self._reading: _Reading | None = None
+        self._asked: Future[int | None] | None = None
+        self._seen: tuple[CountsLog | None, dict[int, int]] | None = None
+        self._body: CountsRecord | None = None
         self._pause_s = _FIRST_PAUSE_S
         self._told: float | None = None
         self._untold = 0
@@ -185,13 +191,12 @@ class CountsFeed(BackgroundWork):
             if self._end.is_set():
                 # Its owner may have given up waiting for this turn.
                 self._topic.close()
-        self._pause_s = _FIRST_PAUSE_S
         return pause_s
 
     def _wait_for(self, why: str) -> float:
         """Begin anew after a pause."""
         self._looked.set()
-        self._reading = None
+        self._reading = self._asked = None
         pause_s = self._pause_s
         self._pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
         self._log.warning(
@@ -199,18 +204,21 @@ class CountsFeed(BackgroundWork):
         )
         return pause_s
 
-    def _go_on(self) -> float:
+    def _go_on(self) -> float | None:
         """A turn of an open topic; it is opened anew when it is another one by now."""
+        if self._asked is not None and not self._asked.done():
+            # The route's thread wakes this when it answers: a turn never waits for it.
+            return None
         now = time.monotonic()
         reading = self._reading
-        if reading is not None and not reading.owes and now >= reading.describe_due:
+        if reading is None:
+            return self._opened()
+        if self._asked is None and not reading.owes and now >= reading.describe_due:
             if self._topic.describe() != reading.described:
                 self._looked.set()
-                reading = None
-            else:
-                reading.describe_due = now + _DESCRIBE_EVERY_S
-        if reading is None:
-            reading = self._reading = self._opened()
+                self._reading = None
+                return 0.0
+            reading.describe_due = now + _DESCRIBE_EVERY_S
         if reading.owes:
             return self._keep(reading)
         messages = self._topic.take(_MOST_AT_ONCE, _TAKE_S)
@@ -223,50 +231,73 @@ class CountsFeed(BackgroundWork):
         if over:
             reading.since = time.monotonic()
         reading.ended = over and (self._topic.at_end or len(messages) < _MOST_AT_ONCE)
-        pause_s = self._keep(reading) if reading.owes else 0.0
-        return pause_s or (0.0 if messages or not self._topic.at_end else _WAIT_S)
+        if reading.owes and (pause_s := self._keep(reading)) != 0.0:
+            return pause_s
+        return 0.0 if messages or not self._topic.at_end else _WAIT_S
 
-    def _opened(self) -> _Reading:
+    def _opened(self) -> float | None:
         """Begin to read where the ledger's counts end."""
+        if self._asked is None:
+            self._seen = None
+            self._ask(self._look)
+            return None
+        self._answer()
+        if self._seen is None:
+            return 0.0
+        log, ends = self._seen
         described = identity, partitions = self._topic.describe()
-        log = (self._rule.topic.topic, identity.cluster_id, identity.topic_id)
-
-        def look(fold: Fold) -> dict[int, int]:
-            return dict(fold.counted.ends) if fold.counted.log == log else {}
-
-        known = self._desk.see(look)
+        place = (self._rule.topic.topic, identity.cluster_id, identity.topic_id)
+        known = ends if log == place else {}
         self._topic.open({number: known.get(number) for number in partitions})
         now = time.monotonic()
-        return _Reading(log, described, now + _DESCRIBE_EVERY_S, now)
+        self._reading = _Reading(place, described, now + _DESCRIBE_EVERY_S, now)
+        return 0.0
 
-    def _keep(self, reading: _Reading) -> float:
+    def _look(self, fold: Fold) -> None:
+        self._seen = fold.counted.log, dict(fold.counted.ends)
+
+    def _ask(self, build: Build) -> None:
+        """Have something done in the route's thread, which then gives this another turn."""
+        self._asked = self._desk.ask(build)
+        self._asked.add_done_callback(lambda _: self._work.wake())
+
+    def _answer(self) -> int | None:
+        """What the route's thread has answered; raises what has ended the route."""
+        asked, self._asked = self._asked, None
+        return None if asked is None else asked.result()
+
+    def _keep(self, reading: _Reading) -> float | None:
         """Put what is to be put.
 
         Returns:
-            Seconds until it is tried again: there may be no place for it yet. 0.0 when done.
+            Seconds until it is tried again: there may be no place for it yet. None until the
+            route's thread answers; 0.0 when it is done.
         """
-        if (reading.counts or reading.messages >= _KEEP_EVERY) and not self._put(reading):
-            return _WAIT_S
+        if reading.counts or reading.messages >= _KEEP_EVERY:
+            if self._asked is None:
+                self._put(reading)
+                return None
+            if (slot := self._answer()) is None:
+                return _WAIT_S
+            kept = 0 if self._body is None else len(self._body.counts)
+            too_late = len(reading.counts) - kept
+            self._log.info("counts_read", seq=slot, counts=kept, too_late=too_late)
+            reading.counts, reading.messages = {}, 0
         reading.owes = False
+        self._pause_s = _FIRST_PAUSE_S
         if reading.ended:
             self._looked.set()
         return 0.0
 
-    def _put(self, reading: _Reading) -> bool:
-        """Put counts, or how far others' were read; whether there was a place for them."""
-        ends, counts = dict(self._topic.ends), reading.counts
-        put: list[CountsRecord | None] = []
+    def _put(self, reading: _Reading) -> None:
+        """Ask for a record of the counts, or of how far others' were read."""
+        ends, counts = dict(self._topic.ends), dict(reading.counts)
 
         def build(fold: Fold) -> CountsRecord | None:
-            put[:] = [counts_body(fold, self._desk.closed(), reading.log, ends, counts)]
-            return put[0]
+            self._body = counts_body(fold, self._desk.closed(), reading.log, ends, counts)
+            return self._body
 
-        if (slot := self._desk.ask(build).result()) is None:
-            return False
-        kept = sum(len(body.counts) for body in put if body is not None)
-        self._log.info("counts_read", seq=slot, counts=kept, too_late=len(counts) - kept)
-        reading.counts, reading.messages = {}, 0
-        return True
+        self._ask(build)
 
     def _counts(self, messages: Sequence[TailMessage]) -> dict[str, int]:
         """Prefix -> rows, as the last message on each says."""

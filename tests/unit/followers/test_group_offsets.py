@@ -30,8 +30,10 @@ class _Source(SourceClient):
         self.failure: Exception | None = None
         self.meanwhile: Callable[[], None] = lambda: None
         self.told: list[tuple[str, dict[SourcePartition, int]]] = []
+        self.asked = 0
 
     def report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
+        self.asked += 1
         self.meanwhile()
         if self.failure is not None:
             raise self.failure
@@ -123,6 +125,20 @@ def test_group_that_does_not_answer_keeps_its_place_but_for_the_end(disk: TableO
         follow(follower, disk)
     assert follower.place() == 0
     assert follow(follower, disk, last=True) == disk.writer.fold.next_seq
+    # It was silent before: a time-out more for each route would keep a driver from its end.
+    assert source.asked == 1
+
+
+def test_group_that_is_silent_only_at_the_end_costs_one_time_out(disk: TableOnDisk) -> None:
+    source = _Source()
+    follower = started(disk, source)
+    follow(follower, disk)
+    since = disk.writer.fold.next_seq
+    disk.rows(_DAY)
+    follower.note(disk.writer.fold, since)
+    source.failure = SourceUnavailableError("no coordinator")
+    assert follow(follower, disk, last=True) == disk.writer.fold.next_seq
+    assert source.asked == 2
 
 
 def test_missing_permission_is_trouble_that_halts_nothing(disk: TableOnDisk) -> None:

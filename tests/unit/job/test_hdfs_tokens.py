@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from sluiceway.errors import KerberosUnavailableError, TaskFailedError
+from sluiceway.errors import KerberosUnavailableError
 from sluiceway.host.hdfs_tokens import HdfsToken, TokenParcel, hold_tokens, packed_tokens
 from sluiceway.host.kerberos import KerberosLogin
+from sluiceway.job import hdfs_tokens
 from sluiceway.job.hdfs_tokens import HdfsTokens, Place
 from sluiceway.job.token_jvm import _known_as
 from sluiceway.observe.log import LogFormat, stderr_log
@@ -78,7 +79,7 @@ def test_each_name_service_is_asked_once_until_half_of_the_life(told: io.StringI
     assert tokens.parcel([place()]) == first
     assert nodes.asked == [["hdfs://ns"]]
     both = tokens.parcel([place("hdfs://far:8020/x")])
-    assert nodes.asked[1:] == [["hdfs://far:8020", "hdfs://ns"]]
+    assert nodes.asked[1:] == [["hdfs://far:8020"]]
     assert both is not None
     assert first is not None
     assert both.owner == first.owner
@@ -97,7 +98,10 @@ def test_new_tokens_come_before_the_old_ones_end_and_are_told(told: io.StringIO)
     assert "secret" not in told.getvalue()
 
 
-def test_kdc_that_is_away_leaves_the_tokens_that_hold(told: io.StringIO) -> None:
+def test_kdc_that_is_away_leaves_the_tokens_that_hold(
+    told: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hdfs_tokens, "_REST_S", 0.5)
     nodes = NameNodes(life_s=4.0)
     tokens = tokens_of(nodes, told)
     first = tokens.parcel([place()])
@@ -111,14 +115,50 @@ def test_kdc_that_is_away_leaves_the_tokens_that_hold(told: io.StringIO) -> None
     tokens.close()
 
 
-def test_without_any_token_the_epoch_is_planned_again(told: io.StringIO) -> None:
+def test_name_service_that_is_away_keeps_nobody_else_from_tokens(
+    told: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hdfs_tokens, "_REST_S", 3.0)
     nodes = NameNodes()
-    nodes.away = True
     tokens = tokens_of(nodes, told)
-    with pytest.raises(TaskFailedError, match="no KDC"):
-        tokens.parcel([place()])
+    nodes.away = True
+    first = tokens.parcel([place("hdfs://dead/x")])
+    assert first is not None
+    assert first.content == packed_tokens([])
+    assert events(told)[-1]["reason"] == "no KDC (is the KDC up?)"
+    # It rests: the next epochs do not wait for it.
+    assert tokens.parcel([place("hdfs://dead/x")]) == first
+    assert nodes.asked == [["hdfs://dead"]]
     nodes.away = False
-    assert tokens.parcel([place()]) is not None
+    both = tokens.parcel([place("hdfs://dead/x"), place()])
+    assert both is not None
+    assert b"hdfs://ns" in both.content
+    assert b"hdfs://dead" not in both.content
+    assert both.fetched_s >= first.fetched_s + 1
+
+    def has_both() -> bool:
+        now = tokens.parcel([place("hdfs://dead/x"), place()])
+        return now is not None and b"hdfs://dead" in now.content and b"hdfs://ns" in now.content
+
+    wait_until(has_both)
+    tokens.close()
+
+
+def test_error_of_a_library_does_not_end_the_renewing(told: io.StringIO) -> None:
+    nodes = NameNodes(life_s=4.0)
+    broken = iter([False, True])
+
+    def fetch(login: KerberosLogin, folder: str, services: list[str]) -> list[HdfsToken]:
+        if next(broken, False):
+            raise RuntimeError("secret")
+        return nodes(login, folder, services)
+
+    tokens = HdfsTokens(stderr_log(stream=told, log_format=LogFormat.JSON), fetch)
+    first = tokens.parcel([place()])
+    wait_until(lambda: events(told)[-1]["event"] == "hdfs_tokens_not_renewed")
+    assert events(told)[-1]["reason"] == "RuntimeError"
+    tokens.refused()
+    wait_until(lambda: tokens.parcel([place()]) != first)
     tokens.close()
 
 

@@ -1,6 +1,7 @@
 """Counts from a topic into the ledger: each word once, from where the last driver was."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -13,6 +14,7 @@ from sluiceway.config.ready_rule import CountsRule
 from sluiceway.errors import FencedError, SourceUnavailableError
 from sluiceway.eventtime.prefix_periods import PrefixPeriods
 from sluiceway.eventtime.readiness import CountRule
+from sluiceway.host.work_pool import MOST_THREADS, process_upkeep
 from sluiceway.ledger import fold_counts
 from sluiceway.ledger.counts_records import CountsRecord
 from sluiceway.observe.log import stderr_log
@@ -20,7 +22,7 @@ from sluiceway.sources.contract import SourceIdentity
 from sluiceway.sources.side_topics import SideTopic, TailMessage
 from sluiceway.upkeep import counts_feed
 from sluiceway.upkeep.counts_feed import CountsFeed, read_count
-from sluiceway.upkeep.desk import Build
+from sluiceway.upkeep.desk import Build, RouteDesk
 from tools.driver_thread import PATIENCE_S, Driver
 from tools.ledger_records import data
 from tools.table_on_disk import table_on_disk
@@ -301,3 +303,27 @@ def test_route_that_was_left_ends_it_without_a_word(
     wait_for(lambda: not reading.pressing)
     reading.close()
     assert capsys.readouterr().err == ""
+
+
+def test_feeds_of_routes_that_nobody_serves_hold_no_thread_of_the_pool(driver: Driver) -> None:
+    waits = [RouteDesk(driver.table.log, ()) for _ in range(MOST_THREADS + 4)]
+    rule = CountsRule(SideTopic((), "audit"), CountRule())
+    feeds = [
+        CountsFeed(
+            desk,
+            rule,
+            table="ods.orders",
+            periods=PERIODS,
+            topic=Topic({0: [count("2026-11-20T08:00:00Z", 1)]}),
+            log=stderr_log(level="error"),
+        )
+        for desk in waits
+    ]
+    turned = threading.Event()
+    other = process_upkeep().add(turned.set)
+    other.wake()
+    assert turned.wait(PATIENCE_S)
+    assert all(each.pressing for each in feeds)
+    for desk, each in zip(waits, feeds, strict=True):
+        desk.end(FencedError("the route was left"))
+        each.close()

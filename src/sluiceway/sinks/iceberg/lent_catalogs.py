@@ -96,12 +96,19 @@ class LentCatalogs:
             if clients is None:
                 raise MetastoreUnavailableError("the catalog was closed meanwhile", where=where)
             free = self._changed.wait_for(
-                lambda: clients.idle or clients.made < MOST_CLIENTS, timeout_s
+                lambda: (
+                    clients.idle
+                    or clients.made < MOST_CLIENTS
+                    or self._by_key.get(key) is not clients
+                ),
+                timeout_s,
             )
+            if self._by_key.get(key) is not clients:
+                raise MetastoreUnavailableError("the catalog was closed meanwhile", where=where)
             if not free:
                 raise MetastoreUnavailableError(
-                    f"{MOST_CLIENTS} requests to the catalog are on their way, and none was "
-                    f"answered for {timeout_s:g} s",
+                    f"{MOST_CLIENTS} requests to the catalog are on their way, and this one had "
+                    f"no turn for {timeout_s:g} s",
                     where=where,
                     hint="see the catalog's own log; drivers try again",
                 )
@@ -124,7 +131,9 @@ class LentCatalogs:
             if clients.users:
                 return
             del self._by_key[key]
-        for client in clients.idle:
+            idle, clients.idle = clients.idle, []
+            self._changed.notify_all()
+        for client in idle:
             client.close()
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from sluiceway.errors import JobFileError
+from sluiceway.errors import JobFileError, SourceUnavailableError
 from sluiceway.observe.failpoints import edge
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.failures import BrokerTrouble, kafka_error, request_failure
@@ -88,6 +88,7 @@ class GroupReporter:
         self._properties = dict(properties)
         self._lock = threading.Lock()
         self._consumers: OrderedDict[str, _Reporter] = OrderedDict()
+        self._closed = False
 
     def report(self, group: str, ends: Mapping[SourcePartition, int], timeout_s: float) -> None:
         """Store the ends as the group's offsets.
@@ -98,6 +99,8 @@ class GroupReporter:
         """
         offsets = [TopicPartition(one.topic, one.partition, end) for one, end in ends.items()]
         with self._lock:
+            if self._closed:
+                raise SourceUnavailableError("the client was closed", where=f"group {group}")
             consumer, answers, trouble = self._consumer(group)
             answers.clear()
             try:
@@ -115,6 +118,7 @@ class GroupReporter:
     def close(self) -> None:
         """Release the connections. Safe to repeat."""
         with self._lock:
+            self._closed = True
             while self._consumers:
                 self._consumers.popitem()[1][0].close()
 

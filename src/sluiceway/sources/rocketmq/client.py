@@ -161,7 +161,8 @@ class RocketMqSourceClient(SourceClient):
     def close(self) -> None:
         """Release connections. Safe to repeat."""
         self._brokers.close()
-        self._reporting.close()
+        with self._report_lock:
+            self._reporting.close()
 
     def _report(self, group: str, ends: Mapping[SourcePartition, int]) -> None:
         risen = {
