@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from itertools import chain
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.protocol import TBinaryProtocol
 from thrift.transport import TSocket, TTransport
@@ -42,7 +44,26 @@ def topic(bootstrap_servers: str, new_topic: TopicFactory) -> str:
         producer.produce(name, payload.encode(), partition=1)
         producer.flush(30)
         finish(30)
+    _wait_until_stable(bootstrap_servers, name)
     return name
+
+
+def _wait_until_stable(bootstrap_servers: str, topic: str) -> None:
+    """A commit is answered before its markers are in the log, and readers wait for those."""
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    end = time.monotonic() + 60
+    while _ends(admin, topic, IsolationLevel.READ_COMMITTED) != _ends(
+        admin, topic, IsolationLevel.READ_UNCOMMITTED
+    ):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+def _ends(admin: AdminClient, topic: str, level: IsolationLevel) -> list[int]:
+    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in range(3)}
+    return [
+        each.result().offset for each in admin.list_offsets(asked, isolation_level=level).values()
+    ]
 
 
 def _produce_orders(bootstrap_servers: str, topic: str) -> None:
