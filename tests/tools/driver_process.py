@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,10 @@ class DriverProcess:
 
     def wipe(self) -> None:
         """Remove all local state of a driver that is gone."""
-        shutil.rmtree(self.temporary)
+        # A JVM that outlives its driver for a moment removes its own folders there meanwhile.
+        while self.temporary.exists():
+            with suppress(FileNotFoundError):
+                shutil.rmtree(self.temporary)
 
     def close(self) -> None:
         """Kill whatever is left. Safe to repeat."""
