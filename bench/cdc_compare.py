@@ -21,17 +21,13 @@ line.
 import argparse
 import json
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -46,18 +42,17 @@ from bench.cdc_engines import (
     end_ours,
     flink_statements,
     run_flink_upsert,
-    run_ours,
     write_our_job,
 )
 from bench.check_output import WrongOutputError
 from bench.figures import ratio, slope_of
+from bench.kept_line import kept_line
 from bench.lake_readers import SparkBeside
-from bench.lake_runs import NAMESPACE, Servers, flink_with_iceberg
+from bench.lake_runs import NAMESPACE, NATIVE, Servers, lake_servers, run_job
 from bench.ours import json_engine_missing
 from bench.process_tree import TreeUsage
 from bench.standard_events import create_topic
 from bench.tidy_end import end_tidily
-from sluiceway.lab.lab import Lab, StoreServer
 
 TOPIC_PARTITIONS = 4
 CATCHING_UP, HOUR = "10s", "1s"
@@ -146,7 +141,7 @@ class Comparison:
         folder = self._folder / table
         if engine == OURS:
             job = write_our_job(self._servers, topic, table, CATCHING_UP, folder)
-            usage = run_ours(job, "--until-caught-up")
+            usage = run_job(job, NATIVE, "--until-caught-up")
         else:
             sql = flink_statements(self._servers, topic, table, ends)
             usage = run_flink_upsert(self._servers, sql, folder, checkpoints=CATCHING_UP)
@@ -176,7 +171,7 @@ class Comparison:
         sql = flink_statements(self._servers, topic, tables[FLINK], ends)
         with ThreadPoolExecutor(len(ENGINES)) as threads:
             running = {
-                OURS: threads.submit(run_ours, job),
+                OURS: threads.submit(run_job, job, NATIVE),
                 FLINK: threads.submit(
                     run_flink_upsert,
                     self._servers,
@@ -373,14 +368,7 @@ def measure(given: argparse.Namespace, folder: Path) -> tuple[dict[str, Any], di
     Raises:
         WrongOutputError: A run failed, or its table is not what the rule says.
     """
-    with ExitStack() as servers:
-        class_path = flink_with_iceberg()
-        lab = Lab(folder / "lab", stores=[StoreServer.ICEBERG])
-        servers.callback(lab.down, remove_data=True)
-        endpoints = lab.up()
-        if endpoints.iceberg is None:
-            raise WrongOutputError("the lab has no catalog of Iceberg")
-        asked = Servers(endpoints.bootstrap_servers, endpoints.iceberg.uri, class_path)
+    with lake_servers(folder) as asked:
         comparison = Comparison(asked, folder)
         counts = (given.small, given.large)
         hour = comparison.hour(given.rows, given.epochs)
@@ -422,14 +410,8 @@ def main() -> int:
     found["load"] = round(os.getloadavg()[0], 1)
     _tell(f"took {time.monotonic() - began_s:.0f} s")
     if given.results is not None:
-        machine = {
-            "cpus": os.cpu_count(),
-            "python": platform.python_version(),
-            "sluiceway": version("sluiceway"),
-        }
-        at = datetime.now(UTC).isoformat(timespec="seconds")
         with given.results.open("a") as lines:
-            lines.write(json.dumps({"at": at, **found, **parts, "machine": machine}) + "\n")
+            lines.write(kept_line(found, **parts))
     print(json.dumps(found))
     return 0
 

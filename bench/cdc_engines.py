@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bench.cdc_changes import COLUMNS
 from bench.check_output import WrongOutputError
-from bench.flink import run_flink
-from bench.lake_runs import NAMESPACE, Servers, environment_of
+from bench.flink import run_flink, sql_options
+from bench.lake_runs import NAMESPACE, Servers
 from bench.ours import COMMAND
-from bench.process_tree import TreeUsage, measure_tree
+from bench.process_tree import TreeUsage
 
 OURS, FLINK = "ours", "flink"
 ENGINES = (OURS, FLINK)
@@ -54,21 +54,6 @@ def write_our_job(servers: Servers, topic: str, table: str, interval: str, folde
         )
     )
     return job
-
-
-def run_ours(job: Path, *options: str) -> TreeUsage:
-    """Run our job until it ends by its options, or is told to.
-
-    Raises:
-        WrongOutputError: The command failed.
-    """
-    log = job.with_name("job.log")
-    command = [COMMAND, "run", str(job), *options, "--log-level", "info"]
-    usage = measure_tree(command, cwd=job.parent, env=environment_of("native"), output=log)
-    if usage.exit_code != 0:
-        tail = log.read_text(errors="replace")[-2_000:]
-        raise WrongOutputError(f"{job.parent.name} ended with {usage.exit_code}:\n{tail}")
-    return usage
 
 
 def end_ours(job: Path, running: Future[TreeUsage], patience_s: float) -> TreeUsage:
@@ -132,10 +117,10 @@ def flink_statements(servers: Servers, topic: str, table: str, ends: Sequence[in
     name = f"lake.{NAMESPACE}.{table}"
     columns = ", ".join(f"`{name}`" for name in COLUMNS)
     return [
-        f"CREATE TABLE source ({keyed}, {primary}) WITH ({_options(source)})",
-        f"CREATE CATALOG lake WITH ({_options(catalog)})",
+        f"CREATE TABLE source ({keyed}, {primary}) WITH ({sql_options(source)})",
+        f"CREATE CATALOG lake WITH ({sql_options(catalog)})",
         f"CREATE DATABASE IF NOT EXISTS lake.{NAMESPACE}",
-        f"CREATE TABLE {name} ({keyed}, {primary}) WITH ({_options(settings)})",
+        f"CREATE TABLE {name} ({keyed}, {primary}) WITH ({sql_options(settings)})",
         f"INSERT INTO {name} SELECT {columns} FROM source",  # noqa: S608 - our own names
     ]
 
@@ -159,7 +144,3 @@ def run_flink_upsert(
 
 def _flink_type(kind: str) -> str:
     return _FLINK_TYPES.get(kind, kind.upper())
-
-
-def _options(options: dict[str, str]) -> str:
-    return ", ".join(f"'{key}' = '{value}'" for key, value in options.items())

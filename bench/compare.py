@@ -13,7 +13,6 @@ compared with the workload's rule: rows, ids, sums, partitions (`check_output`).
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -23,14 +22,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from bench.check_output import WrongOutputError, check_output
 from bench.figures import ratio, slope_of
 from bench.flink import fetch_flink, run_flink, statements
+from bench.kept_line import kept_line
 from bench.ours import (
     COMMAND,
     JobChoices,
@@ -311,19 +309,13 @@ def _parts_us(bench: _Bench) -> dict[str, float]:
 
 def recorded(bench: _Bench, result: dict[str, Any]) -> str:
     """A line for the results: the figures, when and where, and every run."""
-    machine = {
-        "cpus": os.cpu_count(),
-        "python": platform.python_version(),
-        "sluiceway": version("sluiceway"),
-    }
     runs = [
         {"engine": engine, "records": count, **asdict(usage)}
         for engine in ENGINES
         for count, of_size in zip(bench.counts, bench.runs_of(engine), strict=True)
         for usage in of_size
     ]
-    at = datetime.now(UTC).isoformat(timespec="seconds")
-    return json.dumps({"at": at, **result, "machine": machine, "runs": runs})
+    return kept_line(result, runs=runs)
 
 
 def _tell(text: str) -> None:
@@ -351,7 +343,7 @@ def run(plan: Plan, results: Path | None) -> list[dict[str, Any]]:
             _tell(json.dumps(result))
             if results is not None:
                 with results.open("a") as lines:
-                    lines.write(recorded(bench, result) + "\n")
+                    lines.write(recorded(bench, result))
             found.append(result)
     return found
 

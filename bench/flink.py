@@ -115,14 +115,15 @@ def statements(
     }
     selected = ", ".join(kept)
     return [
-        f"CREATE TABLE source ({', '.join([*own, *virtual])}) WITH ({_options(source)})",
+        f"CREATE TABLE source ({', '.join([*own, *virtual])}) WITH ({sql_options(source)})",
         f"CREATE TABLE sink ({', '.join(written)}) PARTITIONED BY ({', '.join(partitions)})"
-        f" WITH ({_options(sink)})",
+        f" WITH ({sql_options(sink)})",
         f"INSERT INTO sink SELECT {selected} FROM source",  # noqa: S608 - our own names
     ]
 
 
-def _options(options: dict[str, str]) -> str:
+def sql_options(options: dict[str, str]) -> str:
+    """What stands between the brackets of `WITH (...)`."""
     return ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
 
 

@@ -29,6 +29,7 @@ from bench.freshness_reader import Reader, delays_s
 from bench.ours import COMMAND, JobChoices, job_text
 from bench.process_tree import TreeUsage
 from bench.standard_events import FIRST_ID, create_topic
+from bench.steady_load import begin_load, end_load, start_load
 from bench.tidy_end import end_tidily
 from bench.workloads import Workload
 from sluiceway.lab.lab import Lab, LabEndpoints
@@ -83,14 +84,15 @@ def measure(
     )
     reader = Reader(endpoints.metastore_uri, "bench", name.replace("-", "_"))
     with ExitStack() as running:
-        load = _start_load(running, endpoints, name, rate)
+        load = start_load(running, endpoints.bootstrap_servers, name, rate)
         measurer, report = _start_job(running, job)
         reader.start()
         running.callback(reader.end)
         _wait_for_first(reader, measurer, job)
-        begin_s = _begin_load(load) + WARM_UP_S
+        begin_s = begin_load(load) + WARM_UP_S
         _sleep_until(begin_s + seconds)
-        sent, krps = _end_load(load)
+        told = end_load(load, END_PATIENCE_S)
+        sent, krps = told["sent"], round(told["steady"] / told["seconds"] / 1000, 1)
         _wait_for_rows(reader, sent)
         measurer.send_signal(signal.SIGTERM)
         measurer.wait(END_PATIENCE_S)
@@ -128,22 +130,6 @@ def check_rows(table: Path, sent: int) -> None:
         raise WrongOutputError(f"rows, ids, least, greatest: {found} instead of {expected}")
 
 
-def _start_load(
-    running: ExitStack, endpoints: LabEndpoints, topic: str, rate: int
-) -> subprocess.Popen[str]:
-    options = ["--bootstrap-servers", endpoints.bootstrap_servers, "--topic", topic]
-    load = subprocess.Popen(
-        [sys.executable, "-m", "bench.freshness_load", *options, "--rate", str(rate)],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    running.enter_context(load)
-    running.callback(load.kill)
-    return load
-
-
 def _start_job(running: ExitStack, job: Path) -> tuple[subprocess.Popen[bytes], Path]:
     report = job.with_suffix(".usage")
     script = str(Path(__file__).with_name("process_tree.py"))
@@ -163,23 +149,8 @@ def _wait_for_first(reader: Reader, measurer: subprocess.Popen[bytes], job: Path
         time.sleep(0.1)
 
 
-def _begin_load(load: subprocess.Popen[str]) -> float:
-    assert load.stdin is not None  # noqa: S101 - a pipe was asked for
-    load.stdin.write("\n")
-    load.stdin.flush()
-    return time.time()
-
-
 def _sleep_until(at_s: float) -> None:
     time.sleep(max(0.0, at_s - time.time()))
-
-
-def _end_load(load: subprocess.Popen[str]) -> tuple[int, float]:
-    told, _ = load.communicate(timeout=END_PATIENCE_S)
-    if load.returncode != 0:
-        raise WrongOutputError(f"the load ended with {load.returncode}")
-    line = json.loads(told)
-    return line["sent"], round(line["steady"] / line["seconds"] / 1000, 1)
 
 
 def _wait_for_rows(reader: Reader, sent: int) -> None:

@@ -1,6 +1,6 @@
 """A steady load: so many standard events a second, each with the producer's clock in `ts`.
 
-Run by `freshness`. A thousand events go out at once, so that the job has something to begin with;
+Run by `steady_load`. A thousand events go out at once, so that the job has something to begin with;
 the steady load begins with a line on standard input and ends with its end. Prints how many
 events were acknowledged, and how many seconds the steady load took, as one JSON line.
 """

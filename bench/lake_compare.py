@@ -14,14 +14,10 @@ our job runs under a steady load at `publish_interval: 2s`, and a reader polls t
 import argparse
 import json
 import os
-import platform
 import sys
 import tempfile
 import time
-from contextlib import ExitStack
 from dataclasses import asdict
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +25,7 @@ from pyiceberg.catalog import load_catalog
 
 from bench.check_output import WrongOutputError
 from bench.figures import ratio, slope_of
+from bench.kept_line import kept_line
 from bench.lake_freshness import measure_freshness
 from bench.lake_runs import (
     ENGINES,
@@ -38,7 +35,7 @@ from bench.lake_runs import (
     LakeRun,
     Servers,
     checked,
-    flink_with_iceberg,
+    lake_servers,
     run_flink_sink,
     run_ours,
 )
@@ -46,7 +43,6 @@ from bench.ours import json_engine_missing
 from bench.standard_events import create_topic
 from bench.tidy_end import end_tidily
 from bench.workloads import WORKLOADS, expected_totals, fill_topic
-from sluiceway.lab.lab import Lab, StoreServer
 
 TOPIC_PARTITIONS = 4
 WORKLOAD = "standard"
@@ -59,14 +55,7 @@ def measure(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     Raises:
         WrongOutputError: A run failed, or its table is not its topic.
     """
-    with ExitStack() as servers:
-        class_path = flink_with_iceberg()
-        lab = Lab(folder / "lab", stores=[StoreServer.ICEBERG])
-        servers.callback(lab.down, remove_data=True)
-        endpoints = lab.up()
-        if endpoints.iceberg is None:
-            raise WrongOutputError("the lab has no catalog of Iceberg")
-        asked = Servers(endpoints.bootstrap_servers, endpoints.iceberg.uri, class_path)
+    with lake_servers(folder) as asked:
         counts = (given.small, given.large)
         runs: dict[str, list[LakeRun]] = {engine: [] for engine in ENGINES}
         for count in counts:
@@ -163,14 +152,8 @@ def main() -> int:
         return 1
     _tell(f"took {time.monotonic() - began_s:.0f} s")
     if given.results is not None:
-        machine = {
-            "cpus": os.cpu_count(),
-            "python": platform.python_version(),
-            "sluiceway": version("sluiceway"),
-        }
-        at = datetime.now(UTC).isoformat(timespec="seconds")
         with given.results.open("a") as lines:
-            lines.write(json.dumps({"at": at, **found, "machine": machine}) + "\n")
+            lines.write(kept_line(found))
     del found["runs"]
     print(json.dumps(found))
     return 0

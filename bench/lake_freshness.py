@@ -5,10 +5,8 @@ moment a client that polls the catalog has the snapshot with its file. Rows of t
 are left out. Every event that was sent has to be in the table once, or there is no figure.
 """
 
-import json
 import signal
 import subprocess
-import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -25,8 +23,8 @@ from bench.check_output import WrongOutputError
 from bench.lake_runs import NAMESPACE, Servers, environment_of, job_text
 from bench.ours import COMMAND
 from bench.standard_events import FIRST_ID, create_topic
+from bench.steady_load import begin_load, end_load, start_load
 
-ROOT = Path(__file__).parents[1]
 TOPIC_PARTITIONS = 4
 WARM_UP_S = 10.0
 POLL_S = 0.05
@@ -94,7 +92,7 @@ def measure_freshness(
     job.write_text(job_text(servers, topic, table, "native", interval="1s", publish="2s"))
     catalog = load_catalog("lake", type="rest", uri=servers.catalog)
     with ExitStack() as running:
-        load = _start_load(running, servers.broker, topic, rate)
+        load = start_load(running, servers.broker, topic, rate)
         driver = running.enter_context(
             subprocess.Popen(
                 [COMMAND, "run", str(job), "--log-level", "info"],
@@ -108,9 +106,9 @@ def measure_freshness(
         running.callback(driver.kill)
         reader = running.enter_context(SnapshotReader(catalog, table))
         _wait_for(reader, 1, driver, log)
-        begin_s = _begin(load) + WARM_UP_S
+        begin_s = begin_load(load) + WARM_UP_S
         time.sleep(max(0.0, begin_s + seconds - time.time()))
-        sent = _end(load)
+        sent = int(end_load(load, PATIENCE_S)["sent"])
         _wait_for(reader, sent, driver, log)
         driver.send_signal(signal.SIGTERM)
         if driver.wait(PATIENCE_S) != 0:
@@ -119,35 +117,6 @@ def measure_freshness(
     found = _delays_s(reader, begin_s, begin_s + seconds)
     p50_s, p99_s, worst_s = np.quantile(found, (0.5, 0.99, 1.0), method="inverted_cdf").tolist()
     return LakeFreshness(len(found), round(p50_s, 3), round(p99_s, 3), round(worst_s, 3))
-
-
-def _start_load(running: ExitStack, broker: str, topic: str, rate: int) -> subprocess.Popen[str]:
-    options = ["--bootstrap-servers", broker, "--topic", topic, "--rate", str(rate)]
-    load = subprocess.Popen(
-        [sys.executable, "-m", "bench.freshness_load", *options],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    running.enter_context(load)
-    running.callback(load.kill)
-    return load
-
-
-def _begin(load: subprocess.Popen[str]) -> float:
-    if load.stdin is None:
-        raise WrongOutputError("the load has no standard input")
-    load.stdin.write("begin\n")
-    load.stdin.flush()
-    return time.time()
-
-
-def _end(load: subprocess.Popen[str]) -> int:
-    said, _ = load.communicate(timeout=PATIENCE_S)
-    if load.returncode != 0:
-        raise WrongOutputError(f"the load ended with {load.returncode}")
-    return int(json.loads(said)["sent"])
 
 
 def _wait_for(

@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +13,14 @@ import pyarrow.compute as pc
 from pyiceberg.catalog import Catalog
 
 from bench.check_output import WrongOutputError
-from bench.flink import RECORD_COLUMNS, fetch_flink, flink_type, run_flink
+from bench.flink import RECORD_COLUMNS, fetch_flink, flink_type, run_flink, sql_options
 from bench.ours import COMMAND
 from bench.process_tree import TreeUsage, measure_tree
 from bench.standard_events import SHAPES
 from bench.workloads import Totals
 from sluiceway.host.java import find_java
 from sluiceway.lab.jars import PinnedJar, default_cache_folder, ensure_jars, jars_folder
+from sluiceway.lab.lab import Lab, StoreServer
 from sluiceway.lab.progress import ignore_progress
 
 NATIVE, LIBRARY, FLINK = "native", "library", "flink"
@@ -75,6 +78,25 @@ class LakeRun:
     files: int
 
 
+@contextmanager
+def lake_servers(folder: Path) -> Iterator[Servers]:
+    """A lab with Kafka and a REST catalog, and Flink with its sink; removed at the end.
+
+    Raises:
+        UnhealthyEnvironmentError: A download failed, or a jar is not what was pinned.
+        WrongOutputError: The lab has no catalog.
+    """
+    class_path = flink_with_iceberg()
+    lab = Lab(folder / "lab", stores=[StoreServer.ICEBERG])
+    try:
+        endpoints = lab.up()
+        if endpoints.iceberg is None:
+            raise WrongOutputError("the lab has no catalog of Iceberg")
+        yield Servers(endpoints.bootstrap_servers, endpoints.iceberg.uri, class_path)
+    finally:
+        lab.down(remove_data=True)
+
+
 def flink_with_iceberg() -> str:
     """Flink's class path with the sink.
 
@@ -121,13 +143,23 @@ def run_ours(servers: Servers, topic: str, table: str, engine: str, folder: Path
         WrongOutputError: The command failed.
     """
     folder.mkdir(parents=True)
-    job, log = folder / "job.yaml", folder / "job.log"
+    job = folder / "job.yaml"
     job.write_text(job_text(servers, topic, table, engine, interval="10s", publish="10s"))
-    command = [COMMAND, "run", str(job), "--until-caught-up", "--log-level", "info"]
-    usage = measure_tree(command, cwd=folder, env=environment_of(engine), output=log)
+    return run_job(job, engine, "--until-caught-up")
+
+
+def run_job(job: Path, engine: str, *options: str) -> TreeUsage:
+    """Run a job in its folder, which is named as its table, until it ends or is told to.
+
+    Raises:
+        WrongOutputError: The command failed.
+    """
+    log = job.with_name("job.log")
+    command = [COMMAND, "run", str(job), *options, "--log-level", "info"]
+    usage = measure_tree(command, cwd=job.parent, env=environment_of(engine), output=log)
     if usage.exit_code != 0:
         tail = log.read_text(errors="replace")[-2_000:]
-        raise WrongOutputError(f"{table} ended with {usage.exit_code}:\n{tail}")
+        raise WrongOutputError(f"{job.parent.name} ended with {usage.exit_code}:\n{tail}")
     return usage
 
 
@@ -172,16 +204,12 @@ def sink_statements(servers: Servers, topic: str, table: str) -> list[str]:
     }
     name = f"lake.{NAMESPACE}.{table}"
     return [
-        f"CREATE TABLE source ({', '.join([*own, *virtual])}) WITH ({_options(source)})",
-        f"CREATE CATALOG lake WITH ({_options(catalog)})",
+        f"CREATE TABLE source ({', '.join([*own, *virtual])}) WITH ({sql_options(source)})",
+        f"CREATE CATALOG lake WITH ({sql_options(catalog)})",
         f"CREATE DATABASE IF NOT EXISTS lake.{NAMESPACE}",
-        f"CREATE TABLE {name} ({sink}) PARTITIONED BY (`dt`, `hr`) WITH ({_options(settings)})",
+        f"CREATE TABLE {name} ({sink}) PARTITIONED BY (`dt`, `hr`) WITH ({sql_options(settings)})",
         f"INSERT INTO {name} SELECT {', '.join(kept)} FROM source",  # noqa: S608 - our own names
     ]
-
-
-def _options(options: dict[str, str]) -> str:
-    return ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
 
 
 def checked(catalog: Catalog, table: str, expected: Totals, usage: TreeUsage) -> LakeRun:
