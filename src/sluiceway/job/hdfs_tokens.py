@@ -67,7 +67,7 @@ class _Held:
         return now_s >= max(self.fetched_s + self.life_s * _RENEWED_AT, self.rests_until_s)
 
 
-Fetch = Callable[[KerberosLogin, str, list[str]], list[HdfsToken]]
+Fetch = Callable[[KerberosLogin, str, str], list[HdfsToken]]
 
 
 class HdfsTokens:
@@ -151,7 +151,7 @@ class HdfsTokens:
         if held is None:
             return
         try:
-            tokens = self._fetch(asked.login, asked.config_dir, [asked.service])
+            tokens = self._fetch(asked.login, asked.config_dir, asked.service)
         except Exception as error:  # noqa: BLE001 - a library's error must not end the renewing
             # Its own words may hold a secret.
             why = str(error) if isinstance(error, SluicewayError) else type(error).__name__

@@ -3,7 +3,7 @@
 Spark's JVM is left alone: it has one login for everything, which on YARN is Spark's own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,13 +26,13 @@ _OPENED = ("--add-exports", "--add-opens")
 _KERBEROS = "java.security.jgss/sun.security.krb5=ALL-UNNAMED"
 
 
-def fetch_tokens(login: KerberosLogin, config_dir: str, services: Sequence[str]) -> list[HdfsToken]:
-    """Log in from the keytab and get a new token of each name service. Takes some seconds.
+def fetch_tokens(login: KerberosLogin, config_dir: str, service: str) -> list[HdfsToken]:
+    """Log in from the keytab and get new tokens of a name service. Takes some seconds.
 
     Args:
         login: Of the job.
         config_dir: Folder of core-site.xml and hdfs-site.xml.
-        services: Each `hdfs://name`, or `viewfs://name`, which has tokens of several.
+        service: `hdfs://name`, or `viewfs://name`, which has tokens of several.
 
     Raises:
         KerberosRefusedError: The realm or a name node refuses.
@@ -43,13 +43,12 @@ def fetch_tokens(login: KerberosLogin, config_dir: str, services: Sequence[str])
             hadoop = jvm.org.apache.hadoop
             conf = hadoop.conf.Configuration()
             hadoop.security.UserGroupInformation.loginUserFromKeytab(login.principal, login.keytab)
-            found = [_tokens(jvm, conf, service, login.principal) for service in services]
+            return _tokens(jvm, conf, service, login.principal)
     except (Py4JNetworkError, Py4JError, OSError, ValueError) as error:
         raise KerberosUnavailableError(
             f"Hadoop's client did not answer: {type(error).__name__}",
             hint="is there memory for a further JVM of 128 MiB for some seconds?",
         ) from error
-    return [token for tokens in found for token in tokens]
 
 
 def _tokens(jvm: Any, conf: Any, service: str, renewer: str) -> list[HdfsToken]:

@@ -177,7 +177,7 @@ class CountsFeed(BackgroundWork):
         try:
             if self._end.is_set():
                 return None
-            pause_s = self._go_on()
+            return self._go_on()
         except FencedError:
             # The route was left; whoever drives it next goes on.
             self._looked.set()
@@ -191,7 +191,6 @@ class CountsFeed(BackgroundWork):
             if self._end.is_set():
                 # Its owner may have given up waiting for this turn.
                 self._topic.close()
-        return pause_s
 
     def _wait_for(self, why: str) -> float:
         """Begin anew after a pause."""
@@ -213,7 +212,7 @@ class CountsFeed(BackgroundWork):
         reading = self._reading
         if reading is None:
             return self._opened()
-        if self._asked is None and not reading.owes and now >= reading.describe_due:
+        if not reading.owes and now >= reading.describe_due:
             if self._topic.describe() != reading.described:
                 self._looked.set()
                 self._reading = None

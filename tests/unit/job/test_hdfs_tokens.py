@@ -31,18 +31,18 @@ class NameNodes:
     """Gives tokens of a second or more; fails as long as it is told to."""
 
     def __init__(self, life_s: float = 100.0) -> None:
-        self.asked: list[list[str]] = []
+        self.asked: list[str] = []
         self.life_s = life_s
         self.away = False
 
-    def __call__(self, login: KerberosLogin, folder: str, services: list[str]) -> list[HdfsToken]:
+    def __call__(self, login: KerberosLogin, folder: str, service: str) -> list[HdfsToken]:
         assert (login, folder) == (LOGIN, "/etc/hadoop")
-        self.asked.append(services)
+        self.asked.append(service)
         if self.away:
             raise KerberosUnavailableError("no KDC", hint="is the KDC up?")
         number = str(len(self.asked)).encode()
         ends_s = time.time() + self.life_s
-        return [HdfsToken(service, number, b"secret", ends_s) for service in services]
+        return [HdfsToken(service, number, b"secret", ends_s)]
 
 
 @pytest.fixture
@@ -77,9 +77,9 @@ def test_each_name_service_is_asked_once_until_half_of_the_life(told: io.StringI
     tokens = tokens_of(nodes, told)
     first = tokens.parcel([place(), place("hdfs://ns/other")])
     assert tokens.parcel([place()]) == first
-    assert nodes.asked == [["hdfs://ns"]]
+    assert nodes.asked == ["hdfs://ns"]
     both = tokens.parcel([place("hdfs://far:8020/x")])
-    assert nodes.asked[1:] == [["hdfs://far:8020"]]
+    assert nodes.asked[1:] == ["hdfs://far:8020"]
     assert both is not None
     assert first is not None
     assert both.owner == first.owner
@@ -128,7 +128,7 @@ def test_name_service_that_is_away_keeps_nobody_else_from_tokens(
     assert events(told)[-1]["reason"] == "no KDC (is the KDC up?)"
     # It rests: the next epochs do not wait for it.
     assert tokens.parcel([place("hdfs://dead/x")]) == first
-    assert nodes.asked == [["hdfs://dead"]]
+    assert nodes.asked == ["hdfs://dead"]
     nodes.away = False
     both = tokens.parcel([place("hdfs://dead/x"), place()])
     assert both is not None
@@ -148,10 +148,10 @@ def test_error_of_a_library_does_not_end_the_renewing(told: io.StringIO) -> None
     nodes = NameNodes(life_s=4.0)
     broken = iter([False, True])
 
-    def fetch(login: KerberosLogin, folder: str, services: list[str]) -> list[HdfsToken]:
+    def fetch(login: KerberosLogin, folder: str, service: str) -> list[HdfsToken]:
         if next(broken, False):
             raise RuntimeError("secret")
-        return nodes(login, folder, services)
+        return nodes(login, folder, service)
 
     tokens = HdfsTokens(stderr_log(stream=told, log_format=LogFormat.JSON), fetch)
     first = tokens.parcel([place()])
