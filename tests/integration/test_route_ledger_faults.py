@@ -15,6 +15,7 @@ from sluiceway.errors import (
 )
 from sluiceway.observe.steps import Step, ignore_step
 from tools.job_files import event
+from tools.removal import remove_beside_others
 from tools.route_faults import NewRun, Pause, data_records, live, offsets
 from tools.topic_writer import TopicWriter
 
@@ -57,17 +58,6 @@ def test_ledger_removed_between_two_runs_halts_instead_of_reading_all_again(
     assert _files(root) == before
 
 
-def _remove(folder: Path) -> None:
-    """Also while the driver writes its lease there, which comes between the steps of a removal."""
-    for _ in range(100):
-        try:
-            shutil.rmtree(folder)
-        except OSError:
-            continue
-        return
-    shutil.rmtree(folder)
-
-
 @pytest.mark.parametrize("folder", ["", "{job}/log", "{job}/log/0000000000000000"])
 def test_ledger_removed_in_mid_run_halts_instead_of_beginning_another(
     new_run: NewRun, writer: TopicWriter, folder: str
@@ -81,7 +71,8 @@ def test_ledger_removed_in_mid_run_halts_instead_of_beginning_another(
     reached.goes_on.set()
     with live(run, reached) as running:
         assert reached.reached.wait(_TIMEOUT_S)
-        _remove(root / "_sluiceway" / folder.format(job=run.job.spec.name))
+        # The driver writes its lease there meanwhile.
+        remove_beside_others(root / "_sluiceway" / folder.format(job=run.job.spec.name))
         writer.write(topic, _events(range(5, 10)))
         error = running.error()
     assert isinstance(error, LedgerCorruptError)

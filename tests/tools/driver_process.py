@@ -2,19 +2,18 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tools.job_files import JobFile
+from tools.removal import remove_beside_others
 
 PATIENCE_S = 240.0
 _POLL_S = 0.01
@@ -179,9 +178,7 @@ class DriverProcess:
     def wipe(self) -> None:
         """Remove all local state of a driver that is gone."""
         # A JVM that outlives its driver for a moment removes its own folders there meanwhile.
-        while self.temporary.exists():
-            with suppress(FileNotFoundError):
-                shutil.rmtree(self.temporary)
+        remove_beside_others(self.temporary)
 
     def close(self) -> None:
         """Kill whatever is left. Safe to repeat."""

@@ -1,6 +1,6 @@
 """Offsets for lag tools: the newest ends, told at each start, and nobody waits for a dead group."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,23 +10,19 @@ from sluiceway.followers.group_offsets import GroupOffsets, committed_ends
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.ledger.follower import LogView
 from sluiceway.observe.log import stderr_log
-from sluiceway.sources.contract import (
-    DiscoveredPartition,
-    LogBounds,
-    SourceClient,
-    SourcePartition,
-)
-from tools.session_on_disk import session_on_disk
+from sluiceway.sources.contract import LogBounds, SourcePartition
+from tools.session_on_disk import SmallSource, session_on_disk
 from tools.table_on_disk import TableOnDisk, table_on_disk
 
 _DAY = "dt=20261120/hr=08"
 _PATIENCE_S = 30.0
 
 
-class _Source(SourceClient):
+class _Source(SmallSource):
     """Notes what it is told; `failure` is raised in place of that."""
 
     def __init__(self) -> None:
+        super().__init__(LogBounds(0, 0, 0))
         self.failure: Exception | None = None
         self.meanwhile: Callable[[], None] = lambda: None
         self.told: list[tuple[str, dict[SourcePartition, int]]] = []
@@ -38,28 +34,6 @@ class _Source(SourceClient):
         if self.failure is not None:
             raise self.failure
         self.told.append((group, dict(ends)))
-
-    def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
-        raise NotImplementedError
-
-    def list_topics(self) -> tuple[str, ...]:
-        raise NotImplementedError
-
-    def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
-        raise NotImplementedError
-
-    def offsets_at(
-        self, partitions: Sequence[SourcePartition], timestamp_ms: int
-    ) -> dict[SourcePartition, int]:
-        raise NotImplementedError
-
-    def committed(
-        self, group: str, partitions: Sequence[SourcePartition]
-    ) -> dict[SourcePartition, int]:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        return
 
 
 @pytest.fixture
