@@ -85,9 +85,9 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
     arm(Role.WORKER)
     reach("task.start", f"attempt-{attempt}")
     writes = WriteBehind(_task_memory(plans))
-    parts = [_begin(plan, writes) for plan in plans]
+    parts, refused = _begin_all(plans, writes)
     if attempt > 0:
-        return tuple(_after_retry(part) for part in parts)
+        return (*refused, *(_after_retry(part) for part in parts))
     open_parts = [part for part in parts if part.answer is None and part.failure is None]
     deadline = time.monotonic() + max((plan.deadline_s for plan in plans), default=0.0)
     readings = _open_readings(open_parts)
@@ -109,12 +109,28 @@ def run_bundle(plans: Sequence[TaskPlan], *, attempt: int = 0) -> tuple[TaskResu
         failed = reading.spoilt or any(part.failure for part, _ in reading.owners)
         reading.reader.close(reusable=not failed)
     reach("task.return")
-    return tuple(answer for part in parts if (answer := _answer(part)) is not None)
+    answers = (_answer(part) for part in parts)
+    return (*refused, *(answer for answer in answers if answer is not None))
 
 
 def _task_memory(plans: Sequence[TaskPlan]) -> TaskMemory:
     """The routes of a bundle are of one job, whose tasks all have the same memory."""
     return TaskMemory(min((plan.route.memory_bytes for plan in plans), default=DEFAULT_BYTES))
+
+
+def _begin_all(
+    plans: Sequence[TaskPlan], writes: WriteBehind
+) -> tuple[list[_Part], list[TaskResult]]:
+    """The parts, and answers of the routes whose store lets nobody in here."""
+    parts, refused = [], []
+    for plan in plans:
+        try:
+            parts.append(_begin(plan, writes))
+        except SluicewayError as error:
+            refused.append(failed_result(plan, error))
+        except Exception as error:  # noqa: BLE001 - the task's boundary: one route, not the bundle
+            refused.append(failed_result(plan, _unexpected(error)))
+    return parts, refused
 
 
 def _begin(plan: TaskPlan, writes: WriteBehind) -> _Part:
