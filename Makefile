@@ -24,7 +24,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc test-cdc bench-cdc
-.PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-reuse bench-takeover bench-scale bench-growth
+.PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-reuse bench-takeover bench-scale bench-growth bench-stores
 .PHONY: test-kerberos e2e-kerberos e2e-kerberos-cluster flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
 .PHONY: native test-native lock dist clean
 
@@ -275,6 +275,11 @@ test-rocketmq: $(STAMP) ## The RocketMQ source on real servers of the lab: suite
 bench-rocketmq: $(STAMP) ## CPU of a record from RocketMQ and from Kafka, whole jobs in turn: ROUNDS=3 SMALL=500000 LARGE=2500000, KEEP=1 adds to the results
 	@$(BIN)/python -m bench.rocketmq_pair --rounds $(or $(ROUNDS),3) \
 	  --small $(or $(SMALL),500000) --large $(or $(LARGE),2500000) $(if $(KEEP),--keep)
+
+bench-stores: $(STAMP) ## One job on local disk, HDFS and S3 in turn: CPU of a record, append to readable: ROUNDS=3, NATIVE=0 by the library, KEEP=1
+	@SLUICEWAY_NATIVE=$(if $(filter 0,$(NATIVE)),0,1) $(BIN)/python -m bench.stores --rounds $(or $(ROUNDS),3) \
+	  --small $(or $(SMALL),500000) --large $(or $(LARGE),2500000) \
+	  --fresh-seconds $(or $(SECONDS),30) $(if $(KEEP),--keep)
 
 fuzz-rocketmq: $(STAMP) ## A million damaged frames and messages of RocketMQ: a typed error each, no hang, no crash
 	@cd tests && nice -n 19 ../$(BIN)/python -m tools.rocketmq_fuzz --frames $(or $(FRAMES),1000000)

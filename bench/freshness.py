@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ import duckdb
 import numpy as np
 
 from bench.check_output import WrongOutputError
-from bench.freshness_reader import Reader, delays_s
+from bench.freshness_reader import Folders, Reader
 from bench.ours import COMMAND, JobChoices, job_text
 from bench.process_tree import TreeUsage
 from bench.standard_events import FIRST_ID, create_topic
@@ -65,24 +66,54 @@ class Freshness:
     cpu_share: float
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A table that lies on no folder of this machine.
+
+    Attributes:
+        name: Of the store.
+        location: Of the table.
+        connections: What the job file says of the store.
+        folders: By which the reader finds files there.
+        files: Copies the table's files to this machine, and gives their folder.
+    """
+
+    name: str
+    location: str
+    connections: str
+    folders: Folders
+    files: Callable[[], Path]
+
+
 def measure(
-    endpoints: LabEndpoints, folder: Path, *, interval_s: float, rate: int, seconds: float
+    endpoints: LabEndpoints,
+    folder: Path,
+    *,
+    interval_s: float,
+    rate: int,
+    seconds: float,
+    elsewhere: Elsewhere | None = None,
 ) -> Freshness:
     """Run the job under load at one interval.
 
     Raises:
         WrongOutputError: The job failed, or rows are missing, doubled or other ones.
     """
-    name = f"fresh-{int(interval_s * 1000)}"
-    location = folder / name / "table"
-    location.parent.mkdir(parents=True)
+    name = f"fresh-{int(interval_s * 1000)}" + (f"-{elsewhere.name}" if elsewhere else "")
+    local = folder / name / "table"
+    local.parent.mkdir(parents=True)
     create_topic(endpoints.bootstrap_servers, name, partitions=TOPIC_PARTITIONS)
-    choices = JobChoices(interval=f"{int(interval_s * 1000)}ms")
+    choices = JobChoices(
+        interval=f"{int(interval_s * 1000)}ms",
+        connections=elsewhere.connections if elsewhere else "",
+    )
+    location = elsewhere.location if elsewhere else str(local)
     job = folder / name / "job.yaml"
     job.write_text(
         job_text(Workload(), endpoints, choices, topic=name, name=name, location=location)
     )
-    reader = Reader(endpoints.metastore_uri, "bench", name.replace("-", "_"))
+    folders = elsewhere.folders if elsewhere else None
+    reader = Reader(endpoints.metastore_uri, "bench", name.replace("-", "_"), folders)
     with ExitStack() as running:
         load = start_load(running, endpoints.bootstrap_servers, name, rate)
         measurer, report = _start_job(running, job)
@@ -99,8 +130,8 @@ def measure(
     usage = TreeUsage(**json.loads(report.read_text()))
     if usage.exit_code != 0:
         raise WrongOutputError(f"{name} ended with {usage.exit_code}: {_tail(job)}")
-    check_rows(location, sent)
-    delays = delays_s(reader.sights(), begin_s, begin_s + seconds)
+    check_rows(elsewhere.files() if elsewhere else local, sent)
+    delays = reader.delays_s(begin_s, begin_s + seconds)
     p50_s, p99_s, worst_s = np.quantile(delays, (0.5, 0.99, 1.0), method="inverted_cdf").tolist()
     return Freshness(
         interval_s=interval_s,
@@ -156,16 +187,12 @@ def _sleep_until(at_s: float) -> None:
 def _wait_for_rows(reader: Reader, sent: int) -> None:
     """Wait until as many rows are visible as were sent; what they are is checked later."""
     deadline = time.monotonic() + END_PATIENCE_S
-    rows: dict[Path, int] = {}
-    with duckdb.connect() as connection:
-        while sum(rows.values()) < sent and time.monotonic() < deadline:
-            new = [str(one.path) for one in reader.sights() if one.path not in rows]
-            for path in new:
-                found = connection.execute(
-                    "SELECT num_rows FROM parquet_file_metadata(?)", [path]
-                ).fetchall()
-                rows[Path(path)] = found[0][0]
-            time.sleep(0.1)
+    rows: dict[str, int] = {}
+    while sum(rows.values()) < sent and time.monotonic() < deadline:
+        for sight in reader.sights():
+            if sight.path not in rows:
+                rows[sight.path] = reader.rows(sight)
+        time.sleep(0.1)
 
 
 def _tail(job: Path) -> str:

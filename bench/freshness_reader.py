@@ -1,8 +1,8 @@
 """A reader that waits for new rows as a query engine would find them, and notes when.
 
-It asks the metastore for the table's partitions and lists their folders; a file counts from the
-moment a listing has its final name. Every row's time is then that of its file, less the row's own
-`ts`, the producer's clock in milliseconds.
+It asks the metastore for the table's partitions and lists their folders, on this machine or in the
+store where they lie; a file counts from the moment a listing has its final name. Every row's time
+is then that of its file, less the row's own `ts`, the producer's clock in milliseconds.
 """
 
 import logging
@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO, Protocol
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -32,11 +33,33 @@ LARGEST = 32_767
 logging.getLogger("thrift").setLevel(logging.CRITICAL)
 
 
+class Folders(Protocol):
+    """How files of a store are found and read."""
+
+    def names(self, folder: str) -> list[str]:
+        """Paths of the files in a folder, as a partition's location names it."""
+
+    def open(self, path: str) -> BinaryIO:
+        """One of them."""
+
+
+class LocalFolders:
+    """Folders of this machine."""
+
+    def names(self, folder: str) -> list[str]:
+        """See `Folders.names`."""
+        return [str(path) for path in Path(urlsplit(folder).path).iterdir()]
+
+    def open(self, path: str) -> BinaryIO:
+        """See `Folders.open`."""
+        return Path(path).open("rb")
+
+
 @dataclass(frozen=True, slots=True)
 class Sight:
     """A file, and when it was first listed: seconds since the epoch."""
 
-    path: Path
+    path: str
     at_s: float
 
 
@@ -47,16 +70,20 @@ class Reader:
         metastore_uri: `thrift://host:port`.
         database: The table's.
         table: Its name.
+        folders: Where its files lie.
     """
 
-    def __init__(self, metastore_uri: str, database: str, table: str) -> None:
+    def __init__(
+        self, metastore_uri: str, database: str, table: str, folders: Folders | None = None
+    ) -> None:
         parts = urlsplit(metastore_uri)
         self._place = (parts.hostname or "", parts.port or 0)
         self._table = (database, table)
+        self.folders: Folders = folders or LocalFolders()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="reader", daemon=True)
-        self._seen: dict[Path, Sight] = {}
-        self._folders: list[Path] = []
+        self._seen: dict[str, Sight] = {}
+        self._partitions: list[str] = []
 
     def start(self) -> None:
         """Begin to look."""
@@ -77,16 +104,16 @@ class Reader:
             if time.monotonic() >= next_look:
                 # No table yet.
                 with suppress(OSError, EOFError, TException):
-                    self._folders = self._partitions()
+                    self._partitions = self._told_partitions()
                 next_look = time.monotonic() + PARTITIONS_EVERY_S
-            for folder in self._folders:
-                names = [path for path in folder.iterdir() if path not in self._seen]
+            for folder in self._partitions:
+                names = [path for path in self.folders.names(folder) if path not in self._seen]
                 now = time.time()
                 for path in names:
-                    if not path.name.startswith(("_", ".")):
+                    if not path.rpartition("/")[2].startswith(("_", ".")):
                         self._seen[path] = Sight(path, now)
 
-    def _partitions(self) -> list[Path]:
+    def _told_partitions(self) -> list[str]:
         socket = TSocket(*self._place)
         socket.setTimeout(TIMEOUT_MS)
         transport = TBufferedTransport(socket)
@@ -96,20 +123,25 @@ class Reader:
             found = client.get_partitions(*self._table, LARGEST)
         finally:
             transport.close()
-        return [Path(urlsplit(each.sd.location).path) for each in found]
+        return [each.sd.location for each in found]
 
+    def rows(self, sight: Sight) -> int:
+        """How many a file has, by its footer."""
+        with self.folders.open(sight.path) as file:
+            return int(pq.read_metadata(file).num_rows)
 
-def delays_s(sights: list[Sight], begin_s: float, end_s: float) -> NDArray[np.float64]:
-    """How long each row took to become readable.
+    def delays_s(self, begin_s: float, end_s: float) -> NDArray[np.float64]:
+        """How long each row took to become readable.
 
-    Args:
-        sights: Files, and when they were seen.
-        begin_s: Rows with an earlier `ts` are left out.
-        end_s: Rows with this `ts` or a later one are left out.
-    """
-    found = [np.empty(0)]
-    for sight in sights:
-        times = pq.read_table(sight.path, columns=["ts"], partitioning=None)["ts"].to_numpy() / 1000
-        inside = times[(times >= begin_s) & (times < end_s)]
-        found.append(sight.at_s - inside)
-    return np.concatenate(found)
+        Args:
+            begin_s: Rows with an earlier `ts` are left out.
+            end_s: Rows with this `ts` or a later one are left out.
+        """
+        found = [np.empty(0)]
+        for sight in self.sights():
+            with self.folders.open(sight.path) as file:
+                column = pq.read_table(file, columns=["ts"])["ts"]
+            times = column.to_numpy() / 1000
+            inside = times[(times >= begin_s) & (times < end_s)]
+            found.append(sight.at_s - inside)
+        return np.concatenate(found)

@@ -7,8 +7,8 @@ between them; the order changes from round to round. The lab and all that runs l
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,27 @@ class Setting:
     expected: Mapping[int, Totals]
 
 
+@dataclass(frozen=True, slots=True)
+class TablePlace:
+    """Where the table of one run lies.
+
+    Attributes:
+        location: As the job file names it.
+        files: Gives the folder of its files on this machine; called once the run is over.
+        remove: Removes the table.
+    """
+
+    location: str
+    files: Callable[[], Path]
+    remove: Callable[[], None]
+
+
+def _in_a_folder(setting: Setting, kind: str, name: str) -> TablePlace:
+    del kind
+    table = setting.folder / name / "table"
+    return TablePlace(str(table), lambda: table, lambda: None)
+
+
 def _fill_no_other(endpoints: LabEndpoints, topic: str, count: int) -> None:
     del endpoints, topic, count
 
@@ -57,6 +78,7 @@ class Turns:
             what it should have been.
         stores: Servers of the lab on top of Kafka and the metastore.
         fill: Fills further topics with the same events; called with a topic's name and size.
+        place: Where the table of a run of a kind lies; called with its name.
     """
 
     kinds: tuple[str, ...]
@@ -65,6 +87,7 @@ class Turns:
     check: Callable[[Setting, str, str], None] = _all_is_well
     stores: tuple[StoreServer, ...] = ()
     fill: Callable[[LabEndpoints, str, int], None] = _fill_no_other
+    place: Callable[[Setting, str, str], TablePlace] = _in_a_folder
 
 
 def run_in_turn(turns: Turns, counts: tuple[int, int], rounds: int) -> Runs:
@@ -73,7 +96,13 @@ def run_in_turn(turns: Turns, counts: tuple[int, int], rounds: int) -> Runs:
     Raises:
         WrongOutputError: A run failed, its table is not its topic, or `check` says so.
     """
-    runs: Runs = {kind: [[], []] for kind in turns.kinds}
+    with started(turns, counts) as setting:
+        return take_turns(turns, setting, counts, rounds)
+
+
+@contextmanager
+def started(turns: Turns, counts: tuple[int, int]) -> Iterator[Setting]:
+    """A lab with two topics that are filled; ended afterwards."""
     with ExitStack() as cleanup:
         folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="in-turn-")))
         lab = Lab(folder / "lab", stores=list(turns.stores))
@@ -82,10 +111,16 @@ def run_in_turn(turns: Turns, counts: tuple[int, int], rounds: int) -> Runs:
         setting = Setting(lab.up(), folder, expected)
         for count in counts:
             _fill(turns, setting.endpoints, count)
-        for attempt in range(rounds):
-            for size, count in enumerate(counts):
-                for kind in turns.kinds if attempt % 2 == 0 else reversed(turns.kinds):
-                    runs[kind][size].append(_run(turns, setting, kind, count, attempt))
+        yield setting
+
+
+def take_turns(turns: Turns, setting: Setting, counts: tuple[int, int], rounds: int) -> Runs:
+    """Run all kinds of jobs; raises as `run_in_turn`."""
+    runs: Runs = {kind: [[], []] for kind in turns.kinds}
+    for attempt in range(rounds):
+        for size, count in enumerate(counts):
+            for kind in turns.kinds if attempt % 2 == 0 else reversed(turns.kinds):
+                runs[kind][size].append(_run(turns, setting, kind, count, attempt))
     return runs
 
 
@@ -102,15 +137,25 @@ def _run(turns: Turns, setting: Setting, kind: str, count: int, attempt: int) ->
     folder = setting.folder / name
     folder.mkdir()
     choices = turns.choices(setting, kind)
-    workload, job, table = WORKLOADS[WORKLOAD], folder / "job.yaml", folder / "table"
+    workload, job, place = (
+        WORKLOADS[WORKLOAD],
+        folder / "job.yaml",
+        turns.place(setting, kind, name),
+    )
     job.write_text(
         job_text(
-            workload, setting.endpoints, choices, topic=_topic(count), name=name, location=table
+            workload,
+            setting.endpoints,
+            choices,
+            topic=_topic(count),
+            name=name,
+            location=place.location,
         )
     )
-    found = run_ours(job, table, choices)
-    check_ours(table, workload, setting.expected[count], count)
+    found = run_ours(job, folder / "table", choices)
+    check_ours(place.files(), workload, setting.expected[count], count)
     turns.check(setting, kind, name)
+    place.remove()
     shutil.rmtree(folder)
     tell(f"{name}: {found.usage.cpu_s:.2f} CPU s, {found.usage.wall_s:.2f} s; checked")
     return found

@@ -20,7 +20,7 @@ JOB = """\
 version: 1
 name: {name}
 connections:
-  broker: {{{source}}}
+  broker: {{{source}}}{connections}
   hms: {{metastore: {{uri: "{metastore_uri}"}}}}
 source: {{connection: broker, topics: [{topic}], start: earliest}}
 format: {{json: {{extra: ignore, engine: {engine}}}}}
@@ -56,12 +56,14 @@ class JobChoices:
         master: Spark's.
         command: The product's program.
         source: The source's connection; empty is the lab's Kafka.
+        connections: Further lines of the block `connections`.
     """
 
     interval: str = "10s"
     master: str = "local"
     command: str = COMMAND
     source: str = ""
+    connections: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +95,14 @@ def job_text(
     *,
     topic: str,
     name: str,
-    location: Path,
+    location: Path | str,
 ) -> str:
     """The job file of one run."""
     columns = SHAPES[workload.shape].columns
     return JOB.format(
         name=name,
         source=choices.source or f'kafka: {{bootstrap_servers: "{endpoints.bootstrap_servers}"}}',
+        connections=f"\n{choices.connections}" if choices.connections else "",
         metastore_uri=endpoints.metastore_uri,
         topic=topic,
         table=name.replace("-", "_"),

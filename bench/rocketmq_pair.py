@@ -18,7 +18,6 @@ import datetime
 import json
 import os
 import shutil
-import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from bench.check_output import WrongOutputError
 from bench.figures import ratio, slope_of
 from bench.in_turn import WORKLOAD, Setting, Turns, run_in_turn, tell
 from bench.ours import JobChoices, OurRun, command_that_loads
+from bench.parts import parts_us
 from bench.tidy_end import end_tidily
 from bench.workloads import WORKLOADS, workload_events
 from sluiceway.host.native_module import native_module
@@ -117,21 +117,10 @@ def result_of(counts: tuple[int, int], runs: dict[str, list[list[OurRun]]]) -> d
         "kafka_krps": round(slopes["kafka"].records_per_s / 1000, 1),
         "rocketmq_krps": round(slopes["rocketmq"].records_per_s / 1000, 1),
         "cpu_s": {side: [[u.cpu_s for u in of] for of in usages[side]] for side in SIDES},
-        "parts_us": {side: _parts_us(counts, runs[side]) for side in SIDES},
+        "parts_us": {side: parts_us(counts, runs[side]) for side in SIDES},
         "verified": True,
         "load": round(os.getloadavg()[0], 1),
     }
-
-
-def _parts_us(counts: tuple[int, int], runs: Sequence[Sequence[OurRun]]) -> dict[str, float]:
-    """Microseconds a record by stage and process: the slope between medians."""
-    names = runs[1][0].parts_s
-    medians = [
-        {name: statistics.median(run.parts_s.get(name, 0.0) for run in of) for name in names}
-        for of in runs
-    ]
-    records = counts[1] - counts[0]
-    return {n: round((medians[1][n] - medians[0][n]) / records * 1e6, 3) for n in names}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

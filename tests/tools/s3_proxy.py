@@ -41,6 +41,8 @@ class Manners:
         keeps_any_checksum: It keeps what it is told, without a look at the content.
         loses_reply: Requests that are carried out, and whose answers get lost.
         refuses: Requests that are answered with 503.
+        loses_way: Requests that a gateway answers with a page of its own, as if nothing were there.
+        skewed: Requests that are signed too late or too early, by the store's clock.
         delay_s: Before each request.
     """
 
@@ -49,6 +51,8 @@ class Manners:
     keeps_any_checksum: bool = False
     loses_reply: Chooses = lambda _: False
     refuses: Chooses = lambda _: False
+    loses_way: Chooses = lambda _: False
+    skewed: Chooses = lambda _: False
     delay_s: float = 0.0
     asked: list[Asked] = field(default_factory=list)
 
@@ -106,6 +110,9 @@ class S3Proxy:
             client.send_response(503)
             client.send_header("Content-Length", "0")
             client.end_headers()
+            return
+        if manners.loses_way(asked):
+            _say(client, 404, "text/html", b"<html><body>no such page</body></html>")
             return
         headers = self._altered(client, asked)
         status, answer, content = self._forward(asked, headers, body)

@@ -11,9 +11,9 @@ from sluiceway.storage.s3.requests import crc_header, crc_of
 from sluiceway.storage.s3.storage import object_name, s3_location
 
 
-def answer(code: str, status: int = 400) -> ClientError:
+def answer(code: str, status: int = 400, operation: str = "PutObject") -> ClientError:
     told = {"Code": code, "Message": "no.", "AWSAccessKeyId": "k", "StringToSign": "signed"}
-    return ClientError({"Error": told, "ResponseMetadata": {"HTTPStatusCode": status}}, "PutObject")
+    return ClientError({"Error": told, "ResponseMetadata": {"HTTPStatusCode": status}}, operation)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,9 @@ def test_machine_without_a_login_is_refused_and_silence_is_an_outage() -> None:
 
 def test_missing_and_condition_are_told_apart_from_a_missing_bucket() -> None:
     assert is_missing(answer("NoSuchKey", 404))
-    assert is_missing(answer("404", 404))
+    assert is_missing(answer("404", 404, "HeadObject"))
+    # A gateway's own page: the store has said nothing.
+    assert not is_missing(answer("404", 404, "GetObject"))
     assert not is_missing(answer("NoSuchBucket", 404))
     assert not is_missing(answer("XAdminUserNotFound", 404))
     assert is_condition(answer("PreconditionFailed", 412))

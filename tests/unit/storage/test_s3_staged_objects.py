@@ -2,14 +2,14 @@
 
 # ruff: noqa: N803 - the protocol's own names
 
-import io
+from datetime import UTC, datetime
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
 import google_crc32c
 import pytest
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, IncompleteReadError
 
 from sluiceway.errors import FileLostError, StorageUnavailableError
 from sluiceway.storage.contract import FileSeal
@@ -38,6 +38,8 @@ class Store:
         says_checksums: Whether answers tell them.
         wrong: What an answer to a put tells instead of the object's checksum.
         down: Operations that fail.
+        changed_s: When each object was last written, in seconds since 1970.
+        breaks_off: Whether answers with content do.
     """
 
     def __init__(self) -> None:
@@ -48,6 +50,8 @@ class Store:
         self.down: set[str] = set()
         self.says_checksums = True
         self.wrong = ""
+        self.changed_s = 0.0
+        self.breaks_off = False
 
     def __getattr__(self, operation: str) -> Any:
         return partial(self._take, operation)
@@ -120,17 +124,35 @@ class Store:
         del self.uploads[UploadId]
         return {}
 
-    def _head_object(self, Key: str, ChecksumMode: str) -> dict[str, Any]:
-        assert ChecksumMode == "ENABLED"
+    def _head_object(self, Key: str, ChecksumMode: str = "") -> dict[str, Any]:
         if Key not in self.objects:
-            raise refusal("404", "head")
+            raise refusal("404", "HeadObject")
         held = self.objects[Key]
-        return {"ContentLength": len(held), **self._told(crc(held))}
+        changed = datetime.fromtimestamp(self.changed_s, tz=UTC)
+        told = self._told(crc(held)) if ChecksumMode else {}
+        return {"ContentLength": len(held), "LastModified": changed, **told}
 
-    def _copy_object(self, Key: str, CopySource: dict[str, str], IfNoneMatch: str) -> object:
+    def _get_object(self, Key: str, Range: str) -> dict[str, Any]:
+        first, last = map(int, Range.removeprefix("bytes=").split("-"))
+        return {"Body": _Body(self.objects[Key][first : last + 1], broken=self.breaks_off)}
+
+    def _copy_object(self, Key: str, CopySource: dict[str, str], IfNoneMatch: str = "") -> object:
         if CopySource["Key"] not in self.objects:
             raise refusal("NoSuchKey", "copy")
         return self._put_object(Key, self.objects[CopySource["Key"]], IfNoneMatch)
+
+
+class _Body:
+    """The content of an answer, as botocore gives it."""
+
+    def __init__(self, content: bytes, *, broken: bool) -> None:
+        self._content = content
+        self._broken = broken
+
+    def read(self) -> bytes:
+        if self._broken:
+            raise IncompleteReadError(actual_bytes=0, expected_bytes=len(self._content))
+        return self._content
 
 
 def refusal(code: str, operation: str) -> ClientError:
@@ -146,9 +168,9 @@ class Staged:
         self.read_back: list[str] = []
         self.object = StagedObject(Requests(store), object_name(PATH), self._read_back, self._ended)
 
-    def _read_back(self, path: str) -> io.BytesIO:
+    def _read_back(self, path: str) -> str:
         self.read_back.append(path)
-        return io.BytesIO(self.store.objects[KEY])
+        return crc(self.store.objects[KEY])
 
     def _ended(self) -> None:
         self.ends += 1
@@ -266,3 +288,45 @@ def test_file_gets_its_final_name_by_one_copy_that_is_looked_at(
 def test_file_that_is_neither_staged_nor_published_is_lost(storage: S3Storage) -> None:
     with pytest.raises(FileLostError, match="neither staged nor published"):
         _publish(storage)
+
+
+def test_answer_that_breaks_off_while_a_copy_is_read_back_is_an_outage(
+    store: Store, storage: S3Storage
+) -> None:
+    store.says_checksums = False
+    store.objects[KEY] = SMALL
+    _publish(storage)
+    store.breaks_off = True
+    with pytest.raises(StorageUnavailableError, match="cannot read"):
+        _publish(storage)
+
+
+def test_second_name_gets_a_new_time_by_a_copy_of_what_is_right(
+    store: Store, storage: S3Storage
+) -> None:
+    store.objects[KEY] = SMALL
+    for _ in range(2):
+        storage.share(PATH, FINAL, size_bytes=len(SMALL), crc32c=crc(SMALL))
+    assert store.operations().count("copy_object") == 3
+    assert store.objects["t/dt=1/f.parquet"] == SMALL
+
+
+def test_source_that_was_altered_is_never_copied_over_a_right_second_name(
+    store: Store, storage: S3Storage
+) -> None:
+    store.objects[KEY] = SMALL
+    _publish(storage)
+    store.objects[KEY] = b"WOR"
+    storage.share(PATH, FINAL, size_bytes=len(SMALL), crc32c=crc(SMALL))
+    assert store.objects["t/dt=1/f.parquet"] == SMALL
+
+
+def test_page_of_a_gateway_is_no_word_that_an_object_is_missing(
+    store: Store, storage: S3Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def page(**_: object) -> dict[str, Any]:
+        raise refusal("404", "GetObject")
+
+    monkeypatch.setattr(store, "get_object", page, raising=False)
+    with pytest.raises(StorageUnavailableError, match="404"):
+        storage.read(PATH)

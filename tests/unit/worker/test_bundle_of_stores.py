@@ -21,6 +21,7 @@ from sluiceway.sources.contract import (
 from sluiceway.sources.registry import SourceAccess
 from sluiceway.storage.access import HDFS, StoreAccess, Stores
 from sluiceway.storage.contract import Storage
+from sluiceway.storage.registry import open_storage
 from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.worker import bundle
 from sluiceway.worker.plan import RoutePlan, TaskPlan
@@ -113,12 +114,10 @@ def test_store_without_a_client_ends_its_own_route_only(tmp_path: Path) -> None:
 def test_login_that_is_refused_is_that_routes_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
-    real = bundle.open_storage
-
     def opened(location: str, stores: Stores) -> tuple[Storage, str]:
         if location.startswith("hdfs:"):
             raise error
-        return real(location, stores)
+        return open_storage(location, stores)
 
     monkeypatch.setattr(bundle, "open_storage", opened)
     answers = bundle.run_bundle([closed("broken"), local(tmp_path, "sound")])

@@ -18,7 +18,10 @@ FOREIGN = (ClientError, BotoCoreError, OSError)
 """What a request may raise."""
 
 # Some stores answer 404 to a login that they do not know.
-_MISSING = frozenset({"NoSuchKey", "NoSuchUpload", "NotFound", "404"})
+_MISSING = frozenset({"NoSuchKey", "NoSuchUpload", "NotFound"})
+# Of an answer without a body, as all answers to HEAD are.
+_BARE = "404"
+_HEAD = "HeadObject"
 _CONDITION = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 _FULL = frozenset({"QuotaExceeded", "XMinioStorageFull", "InsufficientStorage", "EntityTooLarge"})
 _REFUSED = {
@@ -48,8 +51,15 @@ _NO_LOGIN = (NoCredentialsError, PartialCredentialsError, ProfileNotFound)
 
 
 def is_missing(error: Exception) -> bool:
-    """Whether the store answers that the object is not there."""
-    return isinstance(error, ClientError) and _code(error) in _MISSING
+    """Whether the store answers that the object is not there.
+
+    A bare 404 says so where no answer has a body. Elsewhere it is that of a proxy, or of another
+    server at this address, and nothing is known of the object.
+    """
+    if not isinstance(error, ClientError):
+        return False
+    code = _code(error)
+    return code in _MISSING or (code == _BARE and error.operation_name == _HEAD)
 
 
 def is_condition(error: Exception) -> bool:

@@ -6,7 +6,6 @@ from typing import BinaryIO, cast
 import google_crc32c
 
 from sluiceway.errors import StorageUnavailableError
-from sluiceway.storage.checksum import stream_crc32c
 from sluiceway.storage.contract import FileSeal, StagedWriter
 from sluiceway.storage.s3.requests import (
     ConditionFailedError,
@@ -21,7 +20,8 @@ PART_BYTES = 5 << 20
 """Memory of an open file, and the length of all parts but the last: the least that the protocol
 takes. 10,000 parts, the most of a file, are 48 GiB."""
 
-ReadBack = Callable[[str], BinaryIO]
+ReadBack = Callable[[str], str]
+"""Reads an object whole, and gives its checksum."""
 
 
 class StagedObject(StagedWriter):
@@ -30,7 +30,7 @@ class StagedObject(StagedWriter):
     Args:
         requests: Of the store.
         name: Of the object.
-        read_back: Opens the object, for a store that tells no checksum.
+        read_back: For a store that tells no checksum.
         on_end: Called once, when it is sealed or dropped.
     """
 
@@ -168,8 +168,7 @@ class StagedObject(StagedWriter):
         )
         found = crc_of(head)
         if found is None:
-            with self._read_back(self.path) as stream:
-                found = stream_crc32c(stream)
+            found = self._read_back(self.path)
         if (found, head["ContentLength"]) != (crc32c, self._stream.size_bytes):
             raise StorageUnavailableError(
                 f"{self.path} holds {head['ContentLength']} bytes with the checksum {found}, "

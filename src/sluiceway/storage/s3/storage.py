@@ -201,7 +201,7 @@ class S3Storage(Storage):
                 raise StorageUnavailableError("it was begun already", where=path)
             self._begun.add(path)
         return StagedObject(
-            self.requests, object_name(path), self.open_read, partial(self._forget, path)
+            self.requests, object_name(path), self._crc32c, partial(self._forget, path)
         )
 
     def _forget(self, path: str) -> None:
@@ -230,6 +230,9 @@ class S3Storage(Storage):
         self.publish(src, dst, size_bytes=size_bytes, crc32c=crc32c)
         changed_ms = _changed_ms(self._ask("head_object", dst))
         if size_bytes > MOST_COPIED_BYTES or time.time() * 1000 - changed_ms < SHARED_ANEW_MS:
+            return
+        # Only what is right is copied over what is right.
+        if self._kept(src, size_bytes) != (size_bytes, crc32c):
             return
         with suppress(NotThereError):
             source = object_name(src)
@@ -289,21 +292,35 @@ class S3Storage(Storage):
 
     def _is_published(self, path: str, size_bytes: int, crc32c: str) -> bool:
         """Whether the object is there and is the file; another one in its place is an error."""
-        try:
-            head = self._ask("head_object", path, ChecksumMode="ENABLED")
-        except NotThereError:
+        found = self._kept(path, size_bytes)
+        if found is None:
             return False
-        found = crc_of(head)
-        if found is None and head["ContentLength"] == size_bytes:
-            with self.open_read(path) as stream:
-                found = stream_crc32c(stream)
-        if (head["ContentLength"], found) != (size_bytes, crc32c):
+        if found != (size_bytes, crc32c):
             raise FileLostError(
                 "another file stands at the final name of a committed file",
                 where=path,
                 hint="move it away and start again",
             )
         return True
+
+    def _kept(self, path: str, size_bytes: int) -> tuple[int, str | None] | None:
+        """Size and checksum of an object; the latter None when the size is another already."""
+        try:
+            head = self._ask("head_object", path, ChecksumMode="ENABLED")
+        except NotThereError:
+            return None
+        crc32c = crc_of(head)
+        if crc32c is None and head["ContentLength"] == size_bytes:
+            crc32c = self._crc32c(path)
+        return head["ContentLength"], crc32c
+
+    def _crc32c(self, path: str) -> str:
+        """That of an object which is read whole."""
+        try:
+            with self.open_read(path) as stream:
+                return stream_crc32c(stream)
+        except OSError as error:
+            raise StorageUnavailableError(f"cannot read {path}: {error}") from error
 
     def _copy(self, src: str, dst: str, size_bytes: int) -> None:
         source = object_name(src)
