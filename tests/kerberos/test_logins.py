@@ -8,6 +8,7 @@ import pytest
 
 from sluiceway.host.kerberos import KerberosLogin
 from tools.own_realm import OwnRealm, logged_in_process, outcome, own_realm, without
+from tools.wrong_clock import wrong_clock
 
 SHORT_S = 10
 
@@ -104,6 +105,33 @@ def test_wrong_keytab_is_told_in_one_line_with_the_fix(
     found = outcome(logged_in_process(_wrong(realm, kind, tmp_path), tmp_path))
     assert found["error"].startswith("SW409 "), found["error"]
     assert said in found["error"]
+    assert "\n" not in found["error"]
+    assert found["exit_code"] == 5
+
+
+@pytest.mark.parametrize("ahead_s", [900, -900])
+def test_clock_that_differs_is_set_right_by_the_kdcs_answer(
+    realm: OwnRealm, tmp_path: Path, ahead_s: int
+) -> None:
+    clock = wrong_clock(tmp_path, ahead_s)
+    found = outcome(logged_in_process(realm.login, tmp_path, environment=clock))
+    assert found["error"] == ""
+
+
+@pytest.mark.parametrize("ahead_s", [900, -900])
+def test_clock_that_may_not_be_set_right_is_told_with_the_fix(
+    realm: OwnRealm, tmp_path: Path, ahead_s: int
+) -> None:
+    config = tmp_path / "krb5.conf"
+    text = Path(realm.login.config).read_text()
+    config.write_text(text.replace("[libdefaults]", "[libdefaults]\n  kdc_timesync = 0"))
+    assert "kdc_timesync" in config.read_text()
+    clock = wrong_clock(tmp_path, ahead_s)
+    login = without(realm.login, config=str(config))
+    found = outcome(logged_in_process(login, tmp_path, environment=clock))
+    assert found["error"].startswith("SW409 "), found["error"]
+    assert "Clock skew too great" in found["error"]
+    assert "set this machine's clock" in found["error"]
     assert "\n" not in found["error"]
     assert found["exit_code"] == 5
 

@@ -1,7 +1,5 @@
 """HDFS at its edges: modes that come down, quotas, safe mode, a name node that dies."""
 
-import os
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -17,18 +15,12 @@ from sluiceway.errors import (
     StorageUnavailableError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.host.java import find_java
 from sluiceway.lab.hdfs import NAME_NODE, HdfsEndpoint
-from sluiceway.lab.jars import (
-    default_cache_folder,
-    jars_folder,
-    pinned_jars,
-    spark_jars_folder,
-)
 from sluiceway.lab.lab import Lab
 from sluiceway.storage.access import StoreAccess, Stores
 from sluiceway.storage.contract import PutResult, Storage
 from sluiceway.storage.registry import open_storage
+from tools.hdfs_admin import hdfs_admin
 from tools.stores_under_test import HdfsUnderTest
 
 NOTICED_S = 20.0
@@ -55,20 +47,6 @@ def _plain(hdfs: HdfsEndpoint, path: str) -> str:
     return path.removeprefix(hdfs.uri)
 
 
-def _admin(hdfs: HdfsEndpoint, *command: str) -> None:
-    """`hdfs dfsadmin`, by the jars that are there."""
-    main = "org.apache.hadoop.hdfs.tools.DFSAdmin"
-    cache = default_cache_folder(os.environ)
-    jars = jars_folder(cache, "hdfs-3.4.2", pinned_jars("hdfs_jars.json"))
-    classes = f"{hdfs.config_dir}:{jars}/*:{spark_jars_folder()}/*"
-    subprocess.run(
-        [str(find_java().executable), "-cp", classes, main, *command],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-
-
 def test_new_folders_and_files_have_the_mode_and_group_of_the_table(
     hdfs: HdfsEndpoint, client: Client, storage: Storage, folder: str
 ) -> None:
@@ -92,13 +70,26 @@ def test_new_folders_and_files_have_the_mode_and_group_of_the_table(
 def test_quota_that_is_used_up_is_a_full_store(
     hdfs: HdfsEndpoint, storage: Storage, folder: str
 ) -> None:
-    _admin(hdfs, "-setQuota", "3", _plain(hdfs, folder))
+    hdfs_admin(hdfs, "-setQuota", "3", _plain(hdfs, folder))
     storage.overwrite(f"{folder}/first", b"x")
     storage.overwrite(f"{folder}/second", b"x")
     with pytest.raises(StorageFullError) as full:
         storage.overwrite(f"{folder}/third", b"x")
     assert "quota" in full.value.hint
     assert "\n" not in str(full.value)
+
+
+def test_disk_space_that_is_used_up_is_a_full_store(
+    hdfs: HdfsEndpoint, storage: Storage, folder: str
+) -> None:
+    hdfs_admin(hdfs, "-setSpaceQuota", "1m", _plain(hdfs, folder))
+    with pytest.raises(StorageFullError, match="DSQuotaExceededException") as full:
+        storage.overwrite(f"{folder}/f", b"x" * (1 << 20))
+    assert "make room" in full.value.hint
+    assert "\n" not in str(full.value)
+    hdfs_admin(hdfs, "-clrSpaceQuota", _plain(hdfs, folder))
+    storage.overwrite(f"{folder}/f", b"x")
+    assert storage.list(folder)[0].size_bytes == 1
 
 
 def test_file_where_a_folder_has_to_be_is_refused(storage: Storage, folder: str) -> None:
@@ -128,9 +119,9 @@ def test_configuration_that_is_missing_is_told(hdfs: HdfsEndpoint) -> None:
 
 @pytest.fixture
 def in_safe_mode(hdfs: HdfsEndpoint) -> Iterator[None]:
-    _admin(hdfs, "-safemode", "enter")
+    hdfs_admin(hdfs, "-safemode", "enter")
     yield
-    _admin(hdfs, "-safemode", "leave")
+    hdfs_admin(hdfs, "-safemode", "leave")
 
 
 def test_safe_mode_is_an_outage_that_is_named(

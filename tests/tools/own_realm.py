@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -100,14 +100,19 @@ def own_realm(folder: Path) -> Iterator[OwnRealm]:
 
 
 def logged_in_process(
-    login: KerberosLogin, temporary: Path, *, seconds: float = 0, also: str = ""
+    login: KerberosLogin,
+    temporary: Path,
+    *,
+    seconds: float = 0,
+    also: str = "",
+    environment: Mapping[str, str] | None = None,
 ) -> "subprocess.Popen[str]":
     """A process that logs in, and stays for some seconds; `outcome` waits for it."""
     given = json.dumps([login.principal, login.keytab, login.config])
     more = [also] if also else []
     return subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, given, str(seconds), *more],
-        env={**os.environ, "TMPDIR": str(temporary)},
+        env={**os.environ, "TMPDIR": str(temporary), **(environment or {})},
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -28,6 +28,31 @@ class Asked:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """An answer that does not come from the store.
+
+    Attributes:
+        code: Of S3's errors; empty for a page of somebody else.
+    """
+
+    status: int
+    code: str = ""
+    body: bytes = b"<html><body>not here</body></html>"
+
+    def to(self, client: BaseHTTPRequestHandler) -> None:
+        """Answer a request so."""
+        body = self.body
+        if self.code:
+            body = f"<Error><Code>{self.code}</Code><Message>no.</Message></Error>".encode()
+        client.send_response(self.status)
+        client.send_header("Content-Type", "application/xml" if self.code else "text/html")
+        client.send_header("Content-Length", str(len(body)))
+        client.end_headers()
+        if client.command != "HEAD":
+            client.wfile.write(body)
+
+
 Chooses = Callable[[Asked], bool]
 
 
@@ -41,8 +66,7 @@ class Manners:
         keeps_any_checksum: It keeps what it is told, without a look at the content.
         loses_reply: Requests that are carried out, and whose answers get lost.
         refuses: Requests that are answered with 503.
-        loses_way: Requests that a gateway answers with a page of its own, as if nothing were there.
-        skewed: Requests that are signed too late or too early, by the store's clock.
+        says: What is answered in place of the store; None for what the store says.
         delay_s: Before each request.
     """
 
@@ -51,8 +75,7 @@ class Manners:
     keeps_any_checksum: bool = False
     loses_reply: Chooses = lambda _: False
     refuses: Chooses = lambda _: False
-    loses_way: Chooses = lambda _: False
-    skewed: Chooses = lambda _: False
+    says: "Callable[[Asked], Said | None]" = lambda _: None
     delay_s: float = 0.0
     asked: list[Asked] = field(default_factory=list)
 
@@ -111,8 +134,8 @@ class S3Proxy:
             client.send_header("Content-Length", "0")
             client.end_headers()
             return
-        if manners.loses_way(asked):
-            _say(client, 404, "text/html", b"<html><body>no such page</body></html>")
+        if (said := manners.says(asked)) is not None:
+            said.to(client)
             return
         headers = self._altered(client, asked)
         status, answer, content = self._forward(asked, headers, body)

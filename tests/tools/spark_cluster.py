@@ -201,3 +201,32 @@ def _wait(is_done: Callable[[], bool], process: _Process, log: Path) -> None:
                 f"the cluster does not come up, see {log}:\n{log.read_text()[-2000:]}"
             )
         time.sleep(_POLL_S)
+
+
+@contextmanager
+def lonely_cluster(folder: Path, workers: Path) -> Iterator[SparkCluster]:
+    """A cluster whose workers find no ticket, no realm, and nothing of the driver's.
+
+    Args:
+        folder: Made; for logs and the workers' own files.
+        workers: Exists; their folder for what is temporary.
+    """
+    lonely = {
+        "KRB5CCNAME": f"FILE:{workers}/no-ticket",
+        "KRB5_CONFIG": f"{workers}/no-realm",
+        "TMPDIR": str(workers),
+    }
+    before = {name: os.environ.get(name) for name in lonely}
+
+    def restore() -> None:
+        for name, value in before.items():
+            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+
+    os.environ.update(lonely)
+    try:
+        with spark_cluster(folder) as cluster:
+            # The driver has what it had.
+            restore()
+            yield cluster
+    finally:
+        restore()

@@ -95,7 +95,11 @@ def _jvm(login: KerberosLogin, config_dir: str) -> Iterator[Any]:
     )
     try:
         parameters = GatewayParameters(
-            port=port, auth_token=password, read_timeout=_ANSWER_TIMEOUT_S
+            port=port,
+            auth_token=password,
+            read_timeout=_ANSWER_TIMEOUT_S,
+            # Else each object of a JVM that has ended is told of its end, with a traceback each.
+            enable_memory_management=False,
         )
         gateway = JavaGateway(gateway_parameters=parameters)
         try:

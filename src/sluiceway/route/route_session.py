@@ -150,7 +150,8 @@ class RouteSession:
             raise UnhealthyEnvironmentError(
                 f"the store refuses: {error.message}",
                 where=error.where,
-                hint="the table's folder must be one that the driver and the tasks may write",
+                hint=error.hint
+                or "the table's folder must be one that the driver and the tasks may write",
             ) from error
 
     def _start(self) -> None:

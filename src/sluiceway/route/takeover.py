@@ -219,6 +219,7 @@ def _check_replaced(layout: LedgerLayout, fold: Fold, replaces: int | None) -> N
 
 def _probe(log: LedgerLog, fold: Fold) -> None:
     """Try the store, in a folder whose name tells when it is garbage."""
+    log.storage.admit(log.layout.table_root)
     while True:
         place = log.layout.probe(fold.term, uuid4().hex)
         try:

@@ -148,6 +148,17 @@ class Storage(ABC):
             StorageUnavailableError: It did not answer.
         """
 
+    def admit(self, folder: str) -> None:
+        """Refuse a folder whose files the store itself would remove. Called at each route's start.
+
+        Args:
+            folder: Of a table, or of its ledger.
+
+        Raises:
+            UnhealthyEnvironmentError: Says by which rule.
+        """
+        del folder
+
     @abstractmethod
     def put_if_absent(self, path: str, content: bytes, *, tmp_folder: str) -> PutResult:
         """Create `path` with exactly `content`, or not at all; exclusive and durable.
@@ -210,8 +221,8 @@ class Storage(ABC):
     def missing_parent(self, folder: str) -> str | None:
         """The folder above, when it does not exist: its disk may not be mounted.
 
-        Called before a table's folder is made. Without an implementation nothing is missing, as on
-        stores without folders.
+        Called before a table or its folder is made, so that a store that refuses is heard before a
+        catalog that asks it. Without an implementation nothing is missing.
 
         Raises:
             StorageUnavailableError: The store failed.

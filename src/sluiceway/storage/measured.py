@@ -58,6 +58,10 @@ class MeasuredStorage(Storage):
         """See `Storage`."""
         return self._timed("look", lambda: self._store.status(path))
 
+    def admit(self, folder: str) -> None:
+        """See `Storage`."""
+        self._timed("look", lambda: self._store.admit(folder))
+
     def has_file(self, path: str) -> bool:
         """See `Storage`."""
         return self._timed("look", lambda: self._store.has_file(path))

@@ -18,8 +18,8 @@ def refuse_missing_parent(storage: Storage, folder: str, *, create: bool) -> Non
         UnhealthyEnvironmentError: The folder above does not exist.
         StorageUnavailableError: The store failed.
     """
-    missing = None if create else storage.missing_parent(folder)
-    if missing is not None:
+    missing = storage.missing_parent(folder)
+    if missing is not None and not create:
         raise UnhealthyEnvironmentError(
             f"the folder {missing} does not exist, so the table's folder is not made in it",
             where=folder,

@@ -37,6 +37,24 @@ def test_store_that_refuses_a_ledger_ends_the_start_and_says_what_to_do(
     assert "one that the driver and the tasks may write" in str(caught.value.hint)
 
 
+class KnowsNobody(LocalStorage):
+    """A store that says itself what has to be done."""
+
+    def make_folders(self, folder: str) -> None:
+        raise StorageRefusedError("the token is over", where=folder, hint="get a new token")
+
+
+def test_store_that_says_what_to_do_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (
+        pytest.raises(UnhealthyEnvironmentError, match="the token is over") as caught,
+        session_on_disk(tmp_path / "t", monkeypatch, KnowsNobody()),
+    ):
+        raise AssertionError("it has started")
+    assert caught.value.hint == "get a new token"
+
+
 class DiesBeforePublishing(LocalStorage):
     """The process ends between the commit point and the first final name."""
 

@@ -35,6 +35,16 @@ def test_answer_is_one_line_with_the_way_out(
     assert told.message == f"cannot put hdfs://ns/k: {said}"
 
 
+def test_clock_of_a_name_node_that_differs_is_told_with_the_fix() -> None:
+    said = (
+        "SaslException: GSS initiate failed [Caused by GSSException: Failure unspecified at "
+        "GSS-API level (Mechanism level: Clock skew too great (37))]"
+    )
+    told = failure("cannot status hdfs://ns/t", RuntimeError(said))
+    assert type(told) is StorageRefusedError
+    assert "set this machine's clock" in told.hint
+
+
 @pytest.mark.parametrize(
     ("location", "service", "named"),
     [

@@ -191,6 +191,11 @@ class HdfsStorage(Storage):
 
         return self._ask("storage.hdfs.status", path, look)
 
+    def missing_parent(self, folder: str) -> str | None:
+        """See `Storage.missing_parent`: all are made, but a name node that refuses is heard."""
+        self.status(folder)
+        return None
+
     def list(self, folder: str) -> list[FileStatus]:
         """See `Storage.list`."""
 

@@ -91,4 +91,6 @@ def failure(what: str, error: Exception) -> StorageUnavailableError:
 
 
 def _code(error: ClientError) -> str:
-    return str(error.response.get("Error", {}).get("Code", ""))
+    """S3's name of an error; the status of an answer that has none, as of a gateway's page."""
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "")
+    return str(error.response.get("Error", {}).get("Code") or status)

@@ -32,6 +32,7 @@ _EDGES = {
     "abort_multipart_upload": "storage.s3.abort_upload",
     "get_object": "storage.s3.get",
     "head_object": "storage.s3.head",
+    "get_bucket_lifecycle_configuration": "storage.s3.get",
     "list_objects_v2": "storage.s3.list",
     "list_multipart_uploads": "storage.s3.list_uploads",
 }

@@ -29,6 +29,7 @@ from sluiceway.storage.contract import (
 )
 from sluiceway.storage.probing import probe_exclusive_put, probe_publish
 from sluiceway.storage.s3.client import s3_client
+from sluiceway.storage.s3.lifecycle import BucketRules
 from sluiceway.storage.s3.requests import (
     ConditionFailedError,
     NotThereError,
@@ -92,12 +93,23 @@ class S3Storage(Storage):
     def __init__(self, access: StoreAccess) -> None:
         self._endpoint = dict(access.options).get("endpoint", "")
         self.requests = Requests(s3_client(access))
+        self._rules = BucketRules(self._asked_rules)
         self._begun: set[str] = set()
         self._lock = threading.Lock()
 
     def volume(self, path: str) -> str:
         """See `Storage.volume`: a bucket."""
         return f"{self._endpoint}/{object_name(path).bucket}"
+
+    def admit(self, folder: str) -> None:
+        """See `Storage.admit`: no lifecycle rule of the bucket removes what lies there."""
+        self._rules.admit(object_name(folder))
+
+    def _asked_rules(self, name: ObjectName) -> Sequence[Mapping[str, Any]]:
+        rules: Sequence[Mapping[str, Any]] = self.requests.ask(
+            "get_bucket_lifecycle_configuration", name
+        ).get("Rules", ())
+        return rules
 
     def probe(self, folder: str) -> None:
         """See `Storage.probe`."""
@@ -184,6 +196,11 @@ class S3Storage(Storage):
                 path = f"{folder}/{each['Prefix'][len(prefix) : -1]}"
                 found.append(FileStatus(path, 0, is_dir=True))
         return sorted(found, key=lambda status: status.path)
+
+    def missing_parent(self, folder: str) -> str | None:
+        """See `Storage.missing_parent`: a bucket that is missing refuses."""
+        self.requests.ask("list_objects_v2", object_name(folder), MaxKeys=1)
+        return None
 
     def make_folders(self, folder: str) -> None:
         """See `Storage.make_folders`: an empty object, as other programs write for a folder."""

@@ -1,0 +1,74 @@
+"""Rules by which a bucket removes objects of itself: none may cover a table."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from sluiceway.errors import StorageUnavailableError, UnhealthyEnvironmentError
+from sluiceway.storage.s3.requests import ObjectName
+
+_LOOKED_AT_ANEW_S = 60.0
+_ENABLED = "Enabled"
+
+Rule = Mapping[str, Any]
+Ask = Callable[[ObjectName], Iterable[Rule]]
+"""Asks a store for the rules of a bucket; raises `StorageUnavailableError`."""
+
+
+class BucketRules:
+    """Those of the buckets that tables lie in. Safe for several threads.
+
+    Args:
+        ask: Of a bucket.
+    """
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._known: dict[str, tuple[float, tuple[Rule, ...]]] = {}
+
+    def admit(self, name: ObjectName) -> None:
+        """Refuse a folder whose objects the bucket removes. Called at each route's start.
+
+        A login that may not see the rules, and a store that has none, admit everything.
+
+        Raises:
+            UnhealthyEnvironmentError: Names the rule.
+        """
+        rule = expiring_rule(self._of(name), f"{name.key}/")
+        if rule is not None:
+            raise UnhealthyEnvironmentError(
+                f"the bucket {name.bucket} has a lifecycle rule {rule!r} that removes objects of "
+                f"{name.location}",
+                hint="take the rule away, or give it a prefix that no table lies below: rows and "
+                "ledger would be lost",
+            )
+
+    def _of(self, name: ObjectName) -> tuple[Rule, ...]:
+        now_s = time.monotonic()
+        asked_s, rules = self._known.get(name.bucket, (-_LOOKED_AT_ANEW_S, ()))
+        if now_s - asked_s >= _LOOKED_AT_ANEW_S:
+            try:
+                rules = tuple(self._ask(name))
+            except StorageUnavailableError:
+                rules = ()
+            self._known[name.bucket] = (now_s, rules)
+        return rules
+
+
+def expiring_rule(rules: Iterable[Rule], folder: str) -> str | None:
+    """The name of a rule that removes objects below a folder, or in part of it; None if none does.
+
+    Rules for objects with tags are for others: ours have none.
+
+    Source: `LifecycleRule` of Amazon's API reference.
+    """
+    for rule in rules:
+        filtered: Mapping[str, Any] = rule.get("Filter") or {}
+        both: Mapping[str, Any] = filtered.get("And") or {}
+        tagged = "Tag" in filtered or both.get("Tags")
+        prefix = filtered.get("Prefix") or both.get("Prefix") or rule.get("Prefix") or ""
+        touches = folder.startswith(prefix) or prefix.startswith(folder)
+        expires = {"Days", "Date"} & set(rule.get("Expiration") or {})
+        if rule.get("Status") == _ENABLED and expires and touches and not tagged:
+            return str(rule.get("ID") or prefix or "without a name")
+    return None
