@@ -120,7 +120,8 @@ class Hours:
         assert announced == [(prefix, 1) for prefix in ended], announced
         shown = self.run.partitions()
         assert sorted(shown) == [f"20261120/{hour}" for hour in _ENDED[True]], sorted(shown)
-        bare = [hour for hour, place in shown.items() if not (Path(place) / "_SUCCESS").exists()]
+        has = self.log.storage.has_file
+        bare = [hour for hour, place in shown.items() if not has(f"{place}/_SUCCESS")]
         assert bare == [], f"without _SUCCESS: {bare}"
         fold = self.log.fold()
         assert fold.intents == {}, f"work is open: {fold.intents}"

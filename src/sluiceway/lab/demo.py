@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -174,7 +175,11 @@ def run_demo(
         raise
     finally:
         if not keep:
-            lab.down(remove_data=temporary and not failed)
+            done_with = temporary and not failed
+            lab.down(remove_data=done_with)
+            if done_with:
+                # Of a store: the job file, and the copy that was counted.
+                shutil.rmtree(place, ignore_errors=True)
     result.table = table
     return result
 
