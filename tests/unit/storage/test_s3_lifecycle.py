@@ -71,7 +71,11 @@ def test_folder_below_a_rule_is_refused_by_its_name_and_others_are_not() -> None
 
 
 def test_store_that_shows_no_rules_admits_all() -> None:
+    asked: list[str] = []
+
     def ask(name: Any) -> list[Rule]:
+        asked.append(name.location)
         raise StorageRefusedError("AccessDenied", where=name.location)
 
     BucketRules(ask).admit(object_name("s3a://lake/ods/orders"))
+    assert asked == ["s3a://lake/ods/orders"]
