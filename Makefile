@@ -145,8 +145,8 @@ faults-smoke: $(STAMP) ## Crash matrix, a spread: every failpoint is met once, s
 kills: $(STAMP) ## Ten kills of drivers and their JVMs at random moments, under load; `make test` has three
 	@SLUICEWAY_TEST_KILLS=10 $(BIN)/pytest -q tests/e2e/test_kills.py
 
-faults: $(STAMP) ## Crash matrix, every cell: failpoints x faults x states; goes on where it stopped
-	@cd tests && nice -n 19 ../$(BIN)/python -m matrix
+faults: $(STAMP) ## Crash matrix, every cell: failpoints x faults x states; goes on where it stopped: SOURCE=rocketmq for its own
+	@cd tests && nice -n 19 ../$(BIN)/python -m matrix $(if $(SOURCE),--source $(SOURCE))
 
 model: $(STAMP) ## Exhaustive models of the commit protocol, large bounds; goes on where it stopped
 	@cd tests && nice -n 19 ../$(BIN)/python -m model --large

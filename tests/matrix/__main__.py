@@ -3,6 +3,7 @@
 python -m matrix                    every cell that is not green yet in bench/results/faults.jsonl
 python -m matrix --smoke            a spread that meets every failpoint; keeps no results
 python -m matrix --store s3         the same with tables on S3; hdfs likewise
+python -m matrix --source rocketmq  a job on RocketMQ: points of its source and of its commits
 python -m matrix --only PATTERN     cells whose name matches, whatever the results say
 python -m matrix --list             names of the cells, and what the rules leave out
 """
@@ -21,17 +22,18 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from matrix.cells import Cell, all_cells, cross_product, smoke_cells
+from matrix.cells import Cell, all_cells, cross_product, queue_cells, smoke_cells
 from matrix.drivers import DriverServer, driver_server
 from matrix.experiment import Experiment, Outcome
 from matrix.hours import told_hook
 from matrix.stage import Stage
 from matrix.stores import Store, opened, servers_of
-from sluiceway.lab.lab import Lab
+from sluiceway.lab.lab import Lab, StoreServer
 from tools.lab_fixture import running_lab
 from tools.stores_under_test import StoreUnderTest
 
 _ROOT = Path(__file__).resolve().parents[2]
+ROCKETMQ = "rocketmq"
 RESULTS = _ROOT / "bench/results/faults.jsonl"
 
 
@@ -59,7 +61,10 @@ def main() -> int:
     """Run what the arguments say; 0 when every cell of it is green."""
     given = _parse()
     store = Store(given.store)
-    cells = smoke_cells(store) if given.smoke else all_cells(store)
+    if given.source == ROCKETMQ:
+        cells = queue_cells()
+    else:
+        cells = smoke_cells(store) if given.smoke else all_cells(store)
     if given.runner:
         cells = [cell for cell in cells if cell.spark is (given.runner == "spark")]
     if given.only:
@@ -87,11 +92,17 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", default="", help="shell pattern of cell names")
     parser.add_argument("--store", choices=[*Store], default=Store.LOCAL, help="of the tables")
+    parser.add_argument(
+        "--source", choices=("kafka", ROCKETMQ), default="kafka", help="of the rows"
+    )
     parser.add_argument("--runner", choices=("local", "spark"), help="cells of this runner only")
     parser.add_argument("--jobs", type=int, default=3, help="cells at one time")
     parser.add_argument("--seconds", type=float, default=None, help="begin no cell after this time")
     parser.add_argument("--keep", type=Path, help="folder for the remains of red cells")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.source == ROCKETMQ and (given.smoke or given.store != Store.LOCAL):
+        parser.error("cells of RocketMQ have tables on local disks, and no smoke run")
+    return given
 
 
 def _list(cells: Sequence[Cell], store: Store) -> int:
@@ -109,7 +120,7 @@ def _run(due: Sequence[Cell], results: Path | None, given: argparse.Namespace) -
     stop_at = None if given.seconds is None else time.monotonic() + given.seconds
     with (
         tempfile.TemporaryDirectory(prefix="sluiceway-faults-") as scratch,
-        _lab(Path(scratch) / "lab", Store(given.store)) as lab,
+        _lab(Path(scratch) / "lab", _servers(given)) as lab,
         # Behind what a store puts into the environment.
         _environment(given.store, lab) as store,
         driver_server() as server,
@@ -118,7 +129,10 @@ def _run(due: Sequence[Cell], results: Path | None, given: argparse.Namespace) -
         ThreadPoolExecutor(1) as spark,
     ):
         stage = Stage(lab.endpoints(), hook, store)
-        stage.fill()
+        if given.source == ROCKETMQ:
+            stage.fill_queues()
+        else:
+            stage.fill()
         root = given.keep or Path(scratch) / "cells"
         root.mkdir(parents=True, exist_ok=True)
 
@@ -143,9 +157,14 @@ def _run(due: Sequence[Cell], results: Path | None, given: argparse.Namespace) -
     return found
 
 
-def _lab(folder: Path, store: Store) -> AbstractContextManager[Lab]:
+def _lab(folder: Path, servers: Sequence[StoreServer]) -> AbstractContextManager[Lab]:
     """A lab of the run's own: a stage's topics have the same names in every run."""
-    return running_lab(folder, stores=servers_of(store))
+    return running_lab(folder, stores=servers)
+
+
+def _servers(given: argparse.Namespace) -> tuple[StoreServer, ...]:
+    more = (StoreServer.ROCKETMQ,) if given.source == ROCKETMQ else ()
+    return (*servers_of(Store(given.store)), *more)
 
 
 @contextmanager

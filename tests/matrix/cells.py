@@ -13,6 +13,8 @@ from matrix.rules import (
     HOURS_VISITS,
     KEYED_VISITS,
     LANE_VISITS,
+    QUEUES,
+    QUEUES_VISITS,
     RULES,
     VISITS,
     Fault,
@@ -20,17 +22,18 @@ from matrix.rules import (
     State,
     Visit,
 )
-from matrix.stores import Store, points_of
+from matrix.stores import Store, points_of, points_of_queues
 from sluiceway.observe.failpoint_names import REPLY, REQUEST
 from sluiceway.observe.failpoints import FailpointSpec
 
-_OWN_TABLES = (Scene.LANE, Scene.HOURS, Scene.KEYED)
+_OWN_TABLES = (Scene.LANE, Scene.HOURS, Scene.KEYED, *QUEUES)
 Visits = Sequence[tuple[str, tuple[Visit, ...]]]
 
 SPARK_CELLS = 120
 SMOKE_LANE_CELLS = 12
 SMOKE_HOURS_CELLS = 4
 SMOKE_SPARK_CELLS = 4
+QUEUES_SPARK_CELLS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +122,18 @@ def keyed_cells(store: Store = Store.LOCAL) -> list[Cell]:
     return _shared_cells(KEYED_VISITS, store) if store is Store.LOCAL else []
 
 
+def queue_cells() -> list[Cell]:
+    """The matrix of a job on RocketMQ: a few of its cells under Spark too."""
+    cells = _cells_at(QUEUES_VISITS, points_of_queues(), Store.LOCAL)
+    by_name = sorted(cells, key=lambda cell: zlib.crc32(cell.name.encode()))
+    return [*cells, *map(under_spark, by_name[:QUEUES_SPARK_CELLS])]
+
+
 def _shared_cells(known: Visits, store: Store) -> list[Cell]:
-    points = points_of(store)
+    return _cells_at(known, points_of(store), store)
+
+
+def _cells_at(known: Visits, points: Sequence[str], store: Store) -> list[Cell]:
     met = {point: found for point in points if (found := _visits(point, known))}
     cells = []
     for point, fault in product(met, Fault):

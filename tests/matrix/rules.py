@@ -38,7 +38,12 @@ class Scene(StrEnum):
     LANE = "lane"
     HOURS = "hours"
     KEYED = "keyed"
+    QUEUES = "queues"
+    QUEUES_BY_TIME = "queues-by-time"
 
+
+QUEUES: Final = (Scene.QUEUES, Scene.QUEUES_BY_TIME)
+"""Scenes of jobs on RocketMQ."""
 
 ACTIONS: Final[Mapping[Fault, Action]] = {
     Fault.KILL_DRIVER: Action.KILL,
@@ -86,6 +91,14 @@ def _hours(place: str = "*", *hits: int) -> Visit:
 
 def _keyed(place: str = "*", *hits: int, early: bool = False) -> Visit:
     return Visit(Role.DRIVER, place, hits or (1,), early, Scene.KEYED)
+
+
+def _queues(*hits: int, place: str = "*", early: bool = False) -> Visit:
+    return Visit(Role.DRIVER, place, hits or (1,), early, Scene.QUEUES)
+
+
+def _puller(*hits: int, place: str = "*") -> Visit:
+    return Visit(Role.WORKER, place, hits or (1,), scene=Scene.QUEUES)
 
 
 def _rewriter(place: str = "*", *hits: int) -> Visit:
@@ -270,6 +283,32 @@ KEYED_VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
 )
 """Where the publisher of a keyed table, and the epochs that it follows, meet points of all."""
 
+QUEUES_VISITS: Final[tuple[tuple[str, tuple[Visit, ...]], ...]] = (
+    ("rocketmq.connect", (_queues(1, 2, early=True), _puller(1, 2))),
+    ("rocketmq.topics", (_queues(early=True),)),
+    ("rocketmq.route", (_queues(early=True), _queues(2))),
+    ("rocketmq.cluster", (_puller(),)),
+    ("rocketmq.bounds", (_queues(1, 2, 3, early=True), _queues(8, 9))),
+    (
+        "rocketmq.search",
+        (Visit(Role.DRIVER, early=True, scene=Scene.QUEUES_BY_TIME),),
+    ),
+    ("rocketmq.committed", (_queues(early=True),)),
+    ("rocketmq.report", (_queues(1, 2),)),
+    ("rocketmq.pull", (_puller(1, 2),)),
+    ("rocketmq.receive", (_queues(1, 2, 3, early=True), _puller(1, 2))),
+    ("storage.put.link", (_queues(place="*/00000000000000000002.json"),)),
+    ("step.planned", (_queues(early=True),)),
+    ("step.written", (_queues(),)),
+    ("step.prepared", (_queues(),)),
+    ("step.committed", (_queues(),)),
+    ("step.published", (_queues(),)),
+    ("task.*", (_puller(),)),
+    ("publish.file", (_queues(1, 2),)),
+    ("run.settle", (_queues(),)),
+)
+"""Where a job on RocketMQ meets points of its source, and while it commits those of all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -350,7 +389,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "needs-no-space",
         "the call takes no space on the disk, or has taken it by now",
         frozenset({Fault.ENOSPC}),
-        (*_MARKS, "metastore.*", "lake.*", "kafka.*", "announce.*", "*.reply"),
+        (*_MARKS, "metastore.*", "lake.*", "kafka.*", "rocketmq.*", "announce.*", "*.reply"),
     ),
     Rule(
         "needs-no-space",

@@ -8,8 +8,8 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic
 from pymetastore.hive_metastore import ttypes
 
-from matrix import hours, keyed
-from matrix.rules import Scene
+from matrix import hours, keyed, queues
+from matrix.rules import QUEUES, Scene
 from matrix.stores import moved_onto, seen_locally
 from sluiceway.audit.dirty_choice import choose
 from sluiceway.audit.dirty_rows import DirtyFilter, DirtyRows
@@ -47,6 +47,7 @@ class Stage:
         hook: Told of hours, by all cells that have some.
         store: Where the tables lie; None for the metastore's own folder.
         database: Rows whose changes the keyed topics tell.
+        messages: Of the topics of RocketMQ, by topic, queue and offset.
     """
 
     endpoints: LabEndpoints
@@ -54,6 +55,12 @@ class Stage:
     store: StoreUnderTest | None = None
     records: dict[str, list[BrokerRecord]] = field(default_factory=dict)
     database: list[tuple[object, ...]] = field(default_factory=list)
+    messages: dict[queues.Key, bytes] = field(default_factory=dict)
+
+    def fill_queues(self) -> None:
+        """Make the topics of RocketMQ alone."""
+        assert self.endpoints.rocketmq is not None
+        self.messages = queues.fill(self.endpoints.rocketmq)
 
     def fill(self) -> None:
         """Make the topics: clean, dirty and deleted rows, transactions, aborts, holes."""
@@ -93,6 +100,10 @@ class Stage:
             return path
         if scene is Scene.KEYED:
             path.write_text(keyed.job_text(self.endpoints, name, path, both=both))
+            return path
+        if scene in QUEUES:
+            by_time = scene is Scene.QUEUES_BY_TIME
+            path.write_text(queues.job_text(self.endpoints, name, both=both, by_time=by_time))
             return path
         topics = ", ".join(self.topics(scene, both=both))
         pattern = f'"{FIRST[:-1]}[{FIRST[-1]}]"'
@@ -136,6 +147,9 @@ run: {{interval: 0.5s, master: "local[2]"}}
         """The independent reader's verdict on the cell's table."""
         if scene is Scene.KEYED:
             return keyed.judge(job, self.database)
+        if scene in QUEUES:
+            view = table_view(self.endpoints.metastore_uri, database=name, table="t")
+            return queues.judge(view, self.messages)
         with seen_locally(name, self.store) as at:
             return self._judge(name, scene, job, at)
 

@@ -25,9 +25,20 @@ _KEYED = ("lake.load.", "lake.send.", "lake.placed", "lake.resolved")
 _OWN = {Store.S3: "storage.s3.", Store.HDFS: "storage.hdfs."}
 
 
+# Met in the scene of queues, which has RocketMQ in place of Kafka.
+_QUEUES = "rocketmq."
+
+
 def points_of(store: Store) -> tuple[str, ...]:
     """Points that a driver with a table on the store may meet: its own, and those of no store."""
-    return tuple(point for point in POINTS if _store_of(point) in (None, store))
+    shared = (point for point in POINTS if not point.startswith(_QUEUES))
+    return tuple(point for point in shared if _store_of(point) in (None, store))
+
+
+def points_of_queues() -> tuple[str, ...]:
+    """Points that a driver on RocketMQ may meet, with its table on a local disk."""
+    mine = (point for point in POINTS if point.startswith(_QUEUES))
+    return (*mine, *(each for each in points_of(Store.LOCAL) if not each.startswith("kafka.")))
 
 
 def _store_of(point: str) -> Store | None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from matrix.__main__ import RESULTS, Kept, closing_line, read_kept
-from matrix.cells import Cell, all_cells
+from matrix.cells import Cell, all_cells, queue_cells
 
 _MOST_NAMED = 20
 
@@ -13,6 +13,11 @@ _MOST_NAMED = 20
 def fault_results() -> str:
     """The block of the page: of the cells that there are now, by the last result of each."""
     return results_block(all_cells(), read_kept(RESULTS))
+
+
+def rocketmq_results() -> str:
+    """The same of the cells of a job on RocketMQ."""
+    return results_block(queue_cells(), read_kept(RESULTS))
 
 
 def results_block(cells: Sequence[Cell], known: Mapping[str, Kept]) -> str:

@@ -16,7 +16,7 @@ from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.dirty_pages import PAGES
 from sluiceway.types.matrix import MATRIX, Cell, ColumnKind, JsonKind, Outcome
 from sluiceway.types.typed_matrix import AVRO_MATRIX, PROTOBUF_MATRIX, TYPED_CELLS, FormatCell
-from tools.fault_page import fault_results
+from tools.fault_page import fault_results, rocketmq_results
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 _BLOCK = "<!-- generated: {name} -->\n"
@@ -182,7 +182,7 @@ BLOCKS = {
         "typed rules": typed_rules,
     },
     "dirty.md": {"reasons": reason_pages},
-    "faults.md": {"results": fault_results},
+    "faults.md": {"results": fault_results, "results of rocketmq": rocketmq_results},
     "metrics.md": {"metrics": metric_table, "alerts": alert_table},
 }
 

@@ -12,12 +12,24 @@ from matrix.cells import (
     hours_cells,
     keyed_cells,
     lane_cells,
+    queue_cells,
     smoke_cells,
     visits_of,
 )
 from matrix.experiment import lawful_exit_codes
-from matrix.rules import HOURS_VISITS, KEYED_VISITS, LANE_VISITS, RULES, VISITS, Fault, Scene, State
-from matrix.stores import Store, points_of
+from matrix.rules import (
+    HOURS_VISITS,
+    KEYED_VISITS,
+    LANE_VISITS,
+    QUEUES,
+    QUEUES_VISITS,
+    RULES,
+    VISITS,
+    Fault,
+    Scene,
+    State,
+)
+from matrix.stores import Store, points_of, points_of_queues
 from sluiceway.observe.failpoint_names import POINTS
 
 
@@ -29,7 +41,10 @@ def test_every_combination_is_a_cell_or_left_out_by_a_rule(store: Store) -> None
 
 
 def test_every_point_belongs_to_a_store_or_to_all() -> None:
-    assert {point for store in Store for point in points_of(store)} == set(POINTS)
+    of_stores = {point for store in Store for point in points_of(store)}
+    assert of_stores | set(points_of_queues()) == set(POINTS)
+    assert not [point for point in of_stores if point.startswith("rocketmq.")]
+    assert not [point for point in points_of_queues() if point.startswith("kafka.")]
     shared = set.intersection(*(set(points_of(store)) for store in Store))
     assert not [point for point in shared if point.startswith("storage.")]
 
@@ -46,7 +61,8 @@ def test_every_point_has_cells_but_those_that_no_driver_of_it_meets() -> None:
     uploads = ("begin_upload", "upload_part", "complete_upload", "abort_upload", "list_uploads")
     unmet = ("metastore.list_partitions", *(f"storage.s3.{name}" for name in uploads))
     upkeep = {"lake.expired", "lake.replacing", "lake.rewritten"}
-    assert {point for point in POINTS if point not in met} - upkeep == {
+    queues = {point for point in POINTS if point.startswith("rocketmq.")}
+    assert {point for point in POINTS if point not in met} - upkeep - queues == {
         f"{edge}.{side}" for edge in unmet for side in ("request", "reply")
     }
     assert upkeep.isdisjoint(met)
@@ -106,6 +122,24 @@ def test_keyed_tables_are_disturbed_wherever_their_changes_are_published() -> No
     }
     assert not [cell for cell in all_cells() if cell.spark and cell.visit.scene is Scene.KEYED]
     assert keyed_cells(Store.S3) == []
+
+
+def test_job_on_rocketmq_dies_at_every_point_of_its_source_and_while_it_commits() -> None:
+    cells = queue_cells()
+    assert max(Counter(cell.name for cell in cells).values()) == 1
+    assert not {cell.name for cell in cells} & {cell.name for cell in all_cells()}
+    used = {id(cell.visit) for cell in cells}
+    known = [visits for _, visits in QUEUES_VISITS]
+    assert [visits for visits in known if not any(id(each) in used for each in visits)] == []
+    assert {cell.visit.scene for cell in cells} == set(QUEUES)
+    points = {cell.point for cell in cells}
+    assert {each for each in points if each.startswith("rocketmq.")} == {
+        point for point in POINTS if point.startswith("rocketmq.")
+    }
+    for fault in (Fault.KILL_DRIVER, Fault.ZOMBIE):
+        assert {cell.point for cell in cells if cell.fault is fault} == points
+    assert {cell.fault for cell in cells} == set(Fault)
+    assert {cell.fault for cell in cells if cell.spark} >= {Fault.KILL_DRIVER}
 
 
 @pytest.mark.parametrize("store", Store)

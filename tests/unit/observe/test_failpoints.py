@@ -74,19 +74,26 @@ def _whats(path: Path) -> Iterator[ast.expr]:
 
 def _store_calls() -> set[str]:
     """Edges that the stores' own requests have, wherever one is named there."""
+    stores = ("hdfs", "s3")
+    found = (_named_in(_SOURCE / "storage" / name, f"storage.{name}.") for name in stores)
+    return set[str]().union(*found)
+
+
+def _named_in(folder: Path, prefix: str) -> set[str]:
+    """Texts of a folder's code that begin so."""
     return {
         node.value
-        for store in ("hdfs", "s3")
-        for path in sorted((_SOURCE / "storage" / store).glob("*.py"))
+        for path in sorted(folder.glob("*.py"))
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
-        and node.value.startswith(f"storage.{store}.")
+        and node.value.startswith(prefix)
     }
 
 
 def test_every_registered_edge_is_in_the_code_and_no_other_is() -> None:
     used = {*_literals("edge"), *_literals("_asking"), *_metastore_calls(), *_store_calls()}
+    used |= _named_in(_SOURCE / "sources/rocketmq", "rocketmq.")
     assert used == set(EDGES)
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from sluiceway.errors import JobFileError, SourceUnavailableError
-from sluiceway.sources.rocketmq.codes import Answer
+from sluiceway.observe.failpoints import edge
+from sluiceway.sources.rocketmq.codes import Answer, Ask
 from sluiceway.sources.rocketmq.frames import (
     Credentials,
     Reply,
@@ -24,6 +25,17 @@ from sluiceway.sources.rocketmq.frames import (
 
 _RECEIVE_BYTES: Final = 256 << 10
 _SEND_TIMEOUT_S: Final = 10.0
+_EDGES: Final[Mapping[Ask, str]] = {
+    Ask.PULL: "rocketmq.pull",
+    Ask.QUERY_OFFSET: "rocketmq.committed",
+    Ask.UPDATE_OFFSET: "rocketmq.report",
+    Ask.SEARCH_BY_TIME: "rocketmq.search",
+    Ask.MAX_OFFSET: "rocketmq.bounds",
+    Ask.MIN_OFFSET: "rocketmq.bounds",
+    Ask.ROUTE: "rocketmq.route",
+    Ask.CLUSTER: "rocketmq.cluster",
+    Ask.TOPICS: "rocketmq.topics",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +108,8 @@ class Connection:
         self._replies: deque[Reply] = deque()
         host, _, port = address.rpartition(":")
         try:
-            plain = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
+            with edge("rocketmq.connect", address):
+                plain = socket.create_connection((host.strip("[]"), int(port)), timeout_s)
         except (OSError, ValueError, OverflowError) as error:
             raise SourceUnavailableError(f"no connection: {error}", where=address) from error
         try:
@@ -113,7 +126,7 @@ class Connection:
         """For `select`."""
         return self._socket.fileno()
 
-    def send(self, code: int, fields: Mapping[str, object]) -> int:
+    def send(self, code: Ask, fields: Mapping[str, object]) -> int:
         """Send a request; it is answered some time.
 
         Returns:
@@ -124,16 +137,11 @@ class Connection:
         """
         self._opaque += 1
         left = memoryview(request_frame(self._opaque, code, fields, self._credentials))
-        deadline_s = time.monotonic() + _SEND_TIMEOUT_S
-        while left:
-            try:
-                left = left[self._socket.send(left) :]
-            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
-                if time.monotonic() > deadline_s:
-                    raise self._lost("it takes no requests") from None
-                wait_for_any([self], 0.1, writable=True)
-            except OSError as error:
-                raise self._lost(str(error)) from error
+        try:
+            with edge(_EDGES[code], self.address):
+                self._send_all(left)
+        except OSError as error:
+            raise self._lost(str(error)) from error
         return self._opaque
 
     def receive(self, timeout_s: float) -> Reply | None:
@@ -154,7 +162,7 @@ class Connection:
             wait_for_any([self], left_s)
         return self._replies.popleft()
 
-    def call(self, code: int, fields: Mapping[str, object], timeout_s: float) -> Reply:
+    def call(self, code: Ask, fields: Mapping[str, object], timeout_s: float) -> Reply:
         """Send a request and wait for its answer; answers to others are dropped.
 
         Raises:
@@ -174,10 +182,21 @@ class Connection:
         with contextlib.suppress(OSError):
             self._socket.close()
 
+    def _send_all(self, left: memoryview) -> None:
+        deadline_s = time.monotonic() + _SEND_TIMEOUT_S
+        while left:
+            try:
+                left = left[self._socket.send(left) :]
+            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                if time.monotonic() > deadline_s:
+                    raise self._lost("it takes no requests") from None
+                wait_for_any([self], 0.1, writable=True)
+
     def _fill(self) -> bool:
         """Read what is there; False when there is nothing now."""
         try:
-            part = self._socket.recv(_RECEIVE_BYTES)
+            with edge("rocketmq.receive", self.address):
+                part = self._socket.recv(_RECEIVE_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
         except (OSError, ValueError) as error:
