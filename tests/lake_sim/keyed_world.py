@@ -18,7 +18,8 @@ from uuid import uuid4
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException
 
-from lake_sim.world import Actions, ViolationError, World
+from lake_sim.violation import ViolationError
+from lake_sim.world import Actions, World
 from sluiceway.ledger.dirty_sources import DirtySource
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.lane_records import (
@@ -160,6 +161,7 @@ class KeyedWorld(World):
             (4, self._commit),
             (4, self._publish),
             (1, self._new_driver),
+            (0.3, self._all_leave),
             (1, self._land),
             (1, self._replay),
             (0.7, self._append_foreign),
@@ -174,6 +176,7 @@ class KeyedWorld(World):
 
     def check(self) -> None:
         """What a reader finds now is what the slot says that the table names."""
+        self.lending.judge()
         last, rows = self._as_read()
         found = Counter(rows)
         if self._rolled_back:

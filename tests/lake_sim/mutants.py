@@ -10,6 +10,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 
 from lake_sim.keyed_mutants import KEYED_MUTANTS
+from lake_sim.lending_mutants import LENDING_MUTANTS
 from sluiceway.ledger.follower import LogView
 from sluiceway.sinks.iceberg import (
     commit_request,
@@ -233,7 +234,7 @@ KEYED: dict[str, Sequence[Patch]] = {
     **{f"keyed-{name}": _APPEND[name] for name in (*_KEYED_TOO, "first-slot-left")},
 }
 """Those of the world of keyed tables; all others are of append tables."""
-MUTANTS = {**_APPEND, **KEYED}
+MUTANTS = {**_APPEND, **LENDING_MUTANTS, **KEYED}
 
 
 @contextmanager

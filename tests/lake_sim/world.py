@@ -11,16 +11,18 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.serializers import FromInputFile, ToOutputFile
-from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 
+from lake_sim.lending import Lending
+from lake_sim.quick_schemas import remember_schemas
+from lake_sim.violation import ViolationError
 from sluiceway.errors import (
     MetastoreUnavailableError,
     SluicewayError,
@@ -28,8 +30,7 @@ from sluiceway.errors import (
     TableHistoryError,
 )
 from sluiceway.sinks.iceberg import lake_batch, publisher
-from sluiceway.sinks.iceberg.catalogs import Identifier, said_by
-from sluiceway.sinks.iceberg.commit_request import CommitRequest
+from sluiceway.sinks.iceberg.catalogs import LakeCatalog, said_by
 from sluiceway.sinks.iceberg.lineage import Lineage, lineage
 from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan, merge_files
 from sluiceway.sinks.iceberg.through import property_name, read_through
@@ -37,59 +38,25 @@ from sluiceway.storage.local import LocalStorage
 from tools.lake_under_test import BY_APP, NAME, FaultyCatalog, LakeUnderTest, PublisherUnderTest
 from tools.ledger_records import LEDGER
 
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from sluiceway.sinks.iceberg.commit_request import CommitRequest
+
 STEPS = 14
 _MEANWHILE = 0.3
-_FAULTS = ("pass", "pass", "late", "late", "lost", "answer_lost", "twice", "down")
 _FOREIGN_FIRST = 1_000_000
 _LAST_TRIES = 12
 _WELL_ENOUGH = 2
 _BATCH_SLOTS = (1_000, 1, 2)
+_CLIENTS = (4, 2, 4, 1)
 _ORPHAN_AGE_S = 3 * 86_400.0
 Actions = tuple[tuple[float, Callable[[], None]], ...]
-
-
-class ViolationError(Exception):
-    """A promise was broken."""
 
 
 def merge_here(plan: MergePlan) -> tuple[MergedOne | None, ...]:
     """Merging in this process: another one costs a second, and has no part in what is tested."""
     return merge_files(plan, LocalStorage())
-
-
-class SimCatalog(FaultyCatalog):
-    """A catalog to which things happen while it is asked."""
-
-    def __init__(self, world: "World") -> None:
-        super().__init__(world.lake.client)
-        self._world = world
-
-    def load(self, name: Identifier) -> Table | None:
-        """See `LakeCatalog.load`."""
-        self._world.meanwhile()
-        if self.down:
-            raise StorageUnavailableError("the catalog is down")
-        found = super().load(name)
-        self._world.meanwhile()
-        return found
-
-    def send(self, table: Table, request: CommitRequest) -> str:
-        """See `LakeCatalog.send`."""
-        self._world.meanwhile()
-        fault = self._world.rng.choice(_FAULTS)
-        if fault == "down":
-            self.down = True
-            return "connection refused"
-        self.faults = [fault]
-        said = super().send(table, request)
-        if fault == "late":
-            self._world.held.append(self.kept.pop())
-        self._world.check()
-        self._world.meanwhile()
-        return said
-
-    def close(self) -> None:
-        """Shared by all publishers of a world; its engine goes with the world."""
 
 
 class World:
@@ -101,8 +68,8 @@ class World:
         self.seen: Counter[str] = Counter()
         self.trace: list[str] = []
         self.held: list[tuple[Table, CommitRequest]] = []
-        self._catalogs: list[SimCatalog] = []
-        self._publishers: list[PublisherUnderTest] = []
+        self.lending = Lending(self, _CLIENTS[seed % len(_CLIENTS)])
+        self._publishers: list[tuple[PublisherUnderTest, LakeCatalog]] = []
         self._forward = self._aimed = 0
         self._slots: dict[int, int] = {}
         self._foreign: list[int] = []
@@ -127,6 +94,7 @@ class World:
             (3, self._commit),
             (3, self._publish),
             (1, self._new_driver),
+            (0.4, self._all_leave),
             (1, self._land),
             (1, self._append_foreign),
             (1, self._compact_foreign),
@@ -170,6 +138,7 @@ class World:
 
     def check(self) -> None:
         """What a reader finds now: each slot of the property once and whole, nothing else."""
+        self.lending.judge()
         last, rows = self._as_read()
         found = Counter(rows)
         ours = Counter(
@@ -233,7 +202,7 @@ class World:
         self._slots |= dict.fromkeys(rows, slot)
 
     def _publish(self) -> None:
-        free = [each for each in self._publishers if each is not self._active]
+        free = [each for each, _ in self._publishers if each is not self._active]
         if not free:
             return
         chosen = self.rng.choice(free)
@@ -252,15 +221,36 @@ class World:
 
     def _new_driver(self) -> None:
         """A driver more; the oldest may be gone, or be a zombie that publishes still."""
-        if len(self._publishers) > 1 and self.rng.random() < 0.5:
-            self._publishers.pop(0)
-        catalog = SimCatalog(self)
-        self._catalogs.append(catalog)
         busy, self._busy = self._busy, True
         try:
-            self._publishers.append(self.lake.publisher(catalog))
+            with self._borrowing(), ExitStack() as failed:
+                catalog = self.lending.open()
+                failed.callback(catalog.close)
+                self._publishers.append((self.lake.publisher(catalog), catalog))
+                failed.pop_all()
         finally:
             self._busy = busy
+        if len(self._publishers) > 2 and self.rng.random() < 0.5:
+            _, catalog = self._publishers.pop(0)
+            catalog.close()
+
+    def _all_leave(self) -> None:
+        """All routes of the process are left, maybe in the midst of a call, and one comes back."""
+        self._leave()
+        self._new_driver()
+
+    def _leave(self) -> None:
+        gone, self._publishers = self._publishers, []
+        for _, catalog in gone:
+            catalog.close()
+
+    @contextmanager
+    def _borrowing(self) -> Iterator[None]:
+        """All clients may be on loan, or the answer come late: it is tried again later."""
+        try:
+            yield
+        except (MetastoreUnavailableError, StorageUnavailableError):
+            self.seen["no_client"] += 1
 
     def _land(self) -> None:
         """Any of the held requests reaches the catalog, perhaps once more later."""
@@ -301,26 +291,23 @@ class World:
         for _ in range(2):
             self._commit()
             self._publish()
-        catalog = SimCatalog(self)
-        self._catalogs.append(catalog)
-        compaction = self.lake.compaction(catalog=catalog)
-        self._compacting = True
-        with self._quiet_errors():
-            compaction.begin(compaction.look(all_of_them=True)[0])
-        for _ in range(self.rng.choice((0, 1, 1, 2, 4))):
-            self._act(self._actions)
-        with self._quiet_errors():
-            done = compaction.finish()
-            good = sum(not each.left for each in done)
-            self.seen["compacted"] += good
-            self.seen["compaction_left"] += len(done) - good
+        with self._borrowing(), closing(self.lending.open()) as catalog:
+            compaction = self.lake.compaction(catalog=catalog)
+            self._compacting = True
+            with self._quiet_errors():
+                compaction.begin(compaction.look(all_of_them=True)[0])
+            for _ in range(self.rng.choice((0, 1, 1, 2, 4))):
+                self._act(self._actions)
+            with self._quiet_errors():
+                done = compaction.finish()
+                good = sum(not each.left for each in done)
+                self.seen["compacted"] += good
+                self.seen["compaction_left"] += len(done) - good
         self._compacting = False
 
     def _expire_ours(self) -> None:
         """All snapshots go that may, and their files for good."""
-        catalog = SimCatalog(self)
-        self._catalogs.append(catalog)
-        with self._quiet_errors():
+        with self._borrowing(), closing(self.lending.open()) as catalog, self._quiet_errors():
             done = self.lake.expiry(catalog).expire(0.0)
             self.seen["expired_ours"] += done.snapshots
             self.seen["files_removed"] += done.data_files
@@ -352,9 +339,7 @@ class World:
         self.lake.days_pass()
 
     def _remove_orphans(self) -> None:
-        catalog = SimCatalog(self)
-        self._catalogs.append(catalog)
-        with self._quiet_errors():
+        with self._borrowing(), closing(self.lending.open()) as catalog, self._quiet_errors():
             done = self.lake.orphans(catalog).remove(_ORPHAN_AGE_S)
             self.seen["orphans_removed"] += done.files
             self.seen["orphans_left"] += bool(done.left)
@@ -449,8 +434,7 @@ class World:
 
     def _come_back(self) -> None:
         """The owner puts things right, and the catalogs answer again."""
-        for catalog in self._catalogs:
-            catalog.down = False
+        self.lending.up()
         if not self._rolled_back:
             return
         table = self.lake.table()
@@ -499,12 +483,14 @@ class World:
         for _ in range(_LAST_TRIES):
             self._new_driver()
             with suppress(MetastoreUnavailableError, StorageUnavailableError):
-                well += self._publish_all(self._publishers[-1])
+                well += bool(self._publishers) and self._publish_all(self._publishers[-1][0])
             self._come_back()
             self.check()
             if well == _WELL_ENOUGH:
                 break
         self._judge_end()
+        self._leave()
+        self.lending.judge_end()
 
     def _judge_end(self) -> None:
         self._check_orphans()
@@ -558,6 +544,7 @@ def simulate(
 ) -> tuple[str, World]:
     """One seed; the violation, empty when there is none."""
     vars(publisher)["merge_in_process"] = merge_here
+    remember_schemas()
     vars(lake_batch)["MOST_SLOTS"] = _BATCH_SLOTS[seed % len(_BATCH_SLOTS)]
     world = world_of(seed, folder)
     try:

@@ -154,3 +154,27 @@ def test_a_call_that_outlives_its_route_closes_its_client_and_later_ones_are_ref
     assert (server.made, server.closed) == (1, 1)
     with pytest.raises(MetastoreUnavailableError, match="closed meanwhile"):
         catalog.load(NAME)
+
+
+def test_calls_that_outlive_their_users_count_with_those_of_the_next() -> None:
+    server = Server()
+    catalogs = LentCatalogs(server.open)
+    first = catalogs.open(OPTIONS, 0.2)
+    server.hangs.clear()
+    with ThreadPoolExecutor(2 * MOST_CLIENTS) as pool:
+        hanging = [pool.submit(first.load, NAME) for _ in range(MOST_CLIENTS)]
+        while server.now < MOST_CLIENTS:
+            time.sleep(0.001)
+        first.close()
+        # A route that starts again finds all of them on their way still.
+        with pytest.raises(MetastoreUnavailableError, match="4 requests to the catalog are"):
+            catalogs.open(OPTIONS, 0.2)
+        server.hangs.set()
+        for each in hanging:
+            each.result(5)
+    assert server.closed == MOST_CLIENTS
+    second = catalogs.open(OPTIONS, 0.2)
+    second.load(NAME)
+    assert server.most == MOST_CLIENTS
+    second.close()
+    assert server.closed == server.made

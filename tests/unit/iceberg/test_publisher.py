@@ -18,6 +18,7 @@ from sluiceway.errors import (
 from sluiceway.ledger.follower import LogView
 from sluiceway.sinks.iceberg.column_types import iceberg_schema
 from sluiceway.sinks.iceberg.commit_request import SlotBatch, append_request
+from sluiceway.sinks.iceberg.file_process import WarmProcesses
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch
 from sluiceway.sinks.iceberg.merging import merge_groups
 from sluiceway.sinks.iceberg.through import property_name
@@ -257,6 +258,29 @@ def test_rows_wait_for_the_interval_unless_the_route_ends(tmp_path: Path) -> Non
     lake.assert_exact()
 
 
+def test_rows_are_published_with_the_commit_that_is_nearest_to_the_end_of_the_interval(
+    tmp_path: Path,
+) -> None:
+    lake = LakeUnderTest(tmp_path, replace(BY_APP, publish_interval_s=10.0))
+    now = [0.0]
+    publisher = lake.publisher()
+    table = publisher.table
+    table._clock = lambda: now[0]
+    for row in range(1, 4):
+        # Commits at 0, 4 and 8 s; the second interval ends at 10.
+        lake.commit(row)
+        table.note(lake.writer.fold, 0)
+        if row == 3:
+            # Its files have no names yet: rows that came before do not go without it.
+            table.follow(LogView(lake.log, lake.writer.fold.next_seq - 1))
+            assert len(lake.rows()) == 1
+        publisher.name_files()
+        table.follow(lake.view())
+        now[0] += 4.0
+    lake.assert_exact()
+    assert len(lake.table().metadata.snapshots) == 2
+
+
 def test_a_file_that_is_gone_before_its_snapshot_halts(lake: LakeUnderTest) -> None:
     publisher = lake.publisher()
     lake.commit(1)
@@ -324,6 +348,7 @@ def test_files_that_cannot_be_merged_are_linked(
     lake: LakeUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
+    monkeypatch.setattr("sluiceway.sinks.iceberg.merging.warm_processes", WarmProcesses)
     publisher = lake.publisher()
     lake.commit(1)
     lake.commit(2)

@@ -1,15 +1,42 @@
-"""Work on files in a process of its own: begun, asked whether it is done, ended."""
+"""Work on files in a process of its own: one plan that nobody waits for, or one after the other."""
 
+import atexit
 import os
-import pickle
 import subprocess
 import sys
 import tempfile
-from typing import IO, Any
+import threading
+import time
+from typing import IO, Any, Final
 
 from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway.sinks.iceberg.plan_frames import framed, read_frame, write_frame
 
 _SAID_AT_END = 300
+_MOST_IDLE = 2
+_ENDS_S = 5.0
+
+
+def _begun(told: IO[bytes] | int, answer: IO[bytes] | int, said: IO[bytes]) -> Any:
+    """The process.
+
+    Raises:
+        TaskFailedError: None can be begun.
+    """
+    # Found as this process finds its modules, and nothing of the folder that it works in.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-P", "-m", "sluiceway.sinks.iceberg.merge_process"]
+    try:
+        return subprocess.Popen(  # noqa: S603
+            command, stdin=told, stdout=answer, stderr=said, env=environment, bufsize=0
+        )
+    except OSError as error:
+        raise TaskFailedError(f"no process can be begun: {error}") from error
+
+
+def _last_words(said: IO[bytes]) -> str:
+    said.seek(0)
+    return said.read().decode(errors="replace").strip()[-_SAID_AT_END:]
 
 
 class FileProcess:
@@ -23,21 +50,16 @@ class FileProcess:
     """
 
     def __init__(self, plan: object) -> None:
-        # Found as this process finds its modules, and nothing of the folder that it works in.
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        command = [sys.executable, "-P", "-m", "sluiceway.sinks.iceberg.merge_process"]
         self._answer: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             with tempfile.TemporaryFile() as told:
-                told.write(pickle.dumps(plan))
+                told.write(framed(plan))
                 told.seek(0)
-                self._process = subprocess.Popen(  # noqa: S603
-                    command, stdin=told, stdout=self._answer, stderr=self._said, env=environment
-                )
-        except OSError as error:
+                self._process = _begun(told, self._answer, self._said)
+        except SluicewayError:
             self._close()
-            raise TaskFailedError(f"no process can be begun: {error}") from error
+            raise
 
     def is_over(self) -> bool:
         """Whether `answer` returns at once. Asks nobody else."""
@@ -51,20 +73,14 @@ class FileProcess:
         """
         try:
             code = self._process.wait(timeout_s)
-            self._said.seek(0)
-            said = self._said.read().decode(errors="replace").strip()[-_SAID_AT_END:]
+            said = _last_words(self._said)
             self._answer.seek(0)
-            raw = self._answer.read()
+            answer = read_frame(self._answer.fileno()) if code == 0 else None
         except subprocess.TimeoutExpired as error:
             raise TaskFailedError(f"files could not be merged: {error}") from error
         finally:
             self.end()
-        if code != 0:
-            raise TaskFailedError(f"the merging process ended with {code}: {said}")
-        answer = pickle.loads(raw)  # noqa: S301 - from a process of our own
-        if isinstance(answer, SluicewayError):
-            raise answer
-        return answer
+        return _made(answer, code, said)
 
     def end(self) -> None:
         """End it, whatever it does. Safe to repeat."""
@@ -76,3 +92,122 @@ class FileProcess:
     def _close(self) -> None:
         self._answer.close()
         self._said.close()
+
+
+def _made(answer: Any | None, code: int | None, said: str) -> Any:
+    if answer is None:
+        raise TaskFailedError(f"the merging process ended with {code}: {said}")
+    if isinstance(answer, SluicewayError):
+        raise answer
+    return answer
+
+
+class _WarmProcess:
+    """One that takes plan after plan. One caller at a time.
+
+    Raises:
+        TaskFailedError: No process can be begun.
+    """
+
+    def __init__(self) -> None:
+        self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
+        try:
+            self._process = _begun(subprocess.PIPE, subprocess.PIPE, self._said)
+        except SluicewayError:
+            self._said.close()
+            raise
+        self.used = False
+
+    def ask(self, plan: object, timeout_s: float) -> Any:
+        """What it has made of a plan; None when it had ended before, for want of plans.
+
+        Raises:
+            SluicewayError: It has made nothing, and is to be ended unless the error is its answer.
+        """
+        until_s = time.monotonic() + timeout_s
+        first, self.used = not self.used, True
+        try:
+            write_frame(self._process.stdin.fileno(), framed(plan), until_s)
+            answer = read_frame(self._process.stdout.fileno(), until_s)
+        except TimeoutError as error:
+            self.end()
+            raise TaskFailedError(f"files could not be merged in {timeout_s:g} s") from error
+        except (OSError, EOFError):
+            answer = None
+        if answer is not None:
+            return answer
+        try:
+            code = self._process.wait(_ENDS_S)
+        except subprocess.TimeoutExpired:
+            code = None
+        said = _last_words(self._said)
+        self.end()
+        return None if code == 0 and not first else _made(None, code, said)
+
+    def end(self) -> None:
+        """End it, whatever it does. Safe to repeat."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        for each in (self._process.stdin, self._process.stdout, self._said):
+            each.close()
+
+
+class WarmProcesses:
+    """Processes that wait for the next plan: beginning one costs more than most plans.
+
+    A few wait at a time, whatever the number of tables, and only for a while. Any thread may call.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[_WarmProcess] = []
+
+    def ask(self, plan: object, timeout_s: float, *, keep: bool = True) -> Any:
+        """Have a plan carried out.
+
+        Args:
+            plan: What `merge_process` knows.
+            timeout_s: Longest wait.
+            keep: Whether the process may wait for another plan; what one has needed of memory for
+                a large one goes with it.
+
+        Raises:
+            SluicewayError: Nothing was made; what lies in the table's folder is an orphan.
+        """
+        answer = None
+        while answer is None:
+            process = self._taken()
+            # One that had ended for want of plans has not seen this one.
+            answer = process.ask(plan, timeout_s)
+        self._give_back(process, keep=keep)
+        return _made(answer, None, "")
+
+    def close(self) -> None:
+        """End those that wait."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.end()
+
+    def _taken(self) -> _WarmProcess:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return _WarmProcess()
+
+    def _give_back(self, process: _WarmProcess, *, keep: bool) -> None:
+        with self._lock:
+            if keep and len(self._idle) < _MOST_IDLE:
+                self._idle.append(process)
+                return
+        process.end()
+
+
+_WARM: Final = WarmProcesses()
+atexit.register(_WARM.close)
+
+
+def warm_processes() -> WarmProcesses:
+    """Those of this process."""
+    return _WARM

@@ -34,7 +34,8 @@ class _Clients:
     """Those of one connection.
 
     Attributes:
-        users: Routes and followers that hold it open.
+        users: Routes and followers that hold it open; none while the last calls of those that
+            have closed still go on.
         made: Clients that exist or are being made; no more than `MOST_CLIENTS`.
         idle: Of these the ones that nobody uses.
     """
@@ -81,9 +82,11 @@ class LentCatalogs:
             yield client
         finally:
             with self._changed:
-                is_wanted = self._by_key.get(key) is clients
+                is_wanted = clients.users > 0
                 if is_wanted:
                     clients.idle.append(client)
+                else:
+                    self._gone(key, clients, 1)
                 self._changed.notify_all()
             if not is_wanted:
                 client.close()
@@ -92,18 +95,12 @@ class LentCatalogs:
         options, timeout_s = key
         where = ".".join(name).strip(".")
         with self._changed:
-            clients = self._by_key.get(key)
-            if clients is None:
-                raise MetastoreUnavailableError("the catalog was closed meanwhile", where=where)
+            clients = self._by_key.get(key, _Clients())
             free = self._changed.wait_for(
-                lambda: (
-                    clients.idle
-                    or clients.made < MOST_CLIENTS
-                    or self._by_key.get(key) is not clients
-                ),
+                lambda: clients.idle or clients.made < MOST_CLIENTS or not clients.users,
                 timeout_s,
             )
-            if self._by_key.get(key) is not clients:
+            if not clients.users:
                 raise MetastoreUnavailableError("the catalog was closed meanwhile", where=where)
             if not free:
                 raise MetastoreUnavailableError(
@@ -119,7 +116,7 @@ class LentCatalogs:
             return clients, self._opener(dict(options), timeout_s)
         except BaseException:
             with self._changed:
-                clients.made -= 1
+                self._gone(key, clients, 1)
                 self._changed.notify_all()
             raise
 
@@ -130,11 +127,21 @@ class LentCatalogs:
             clients.users -= 1
             if clients.users:
                 return
-            del self._by_key[key]
             idle, clients.idle = clients.idle, []
+            self._gone(key, clients, len(idle))
             self._changed.notify_all()
         for client in idle:
             client.close()
+
+    def _gone(self, key: ConnectionKey, clients: _Clients, count: int) -> None:
+        """Clients less; called with the lock held.
+
+        Those that are on loan count on behind the last user: whoever opens the connection anew
+        then shares their number.
+        """
+        clients.made -= count
+        if not clients.made and not clients.users:
+            del self._by_key[key]
 
 
 class _LentCatalog(LakeCatalog):

@@ -78,11 +78,17 @@ def merge_files(plan: MergePlan, storage: Storage) -> tuple[MergedOne | None, ..
 
 
 def _merged(group: MergeGroup, plan: MergePlan, storage: Storage) -> MergedOne | None:
-    tables = [_read(source, storage) for source in group.sources]
+    opened = [_opened(source, storage) for source in group.sources]
+    encoded = _with_dictionary(opened)
+    # A column of few values stays as it was encoded, from the old files to the new one.
+    texts = [path for path, kind in encoded.items() if kind == "BYTE_ARRAY" and "." not in path]
+    tables = [
+        _rows(source, file, texts) for source, file in zip(group.sources, opened, strict=True)
+    ]
     schema = tables[0].schema
     if any(not table.schema.equals(schema, check_metadata=True) for table in tables):
         return None
-    whole = pa.concat_tables(tables).combine_chunks()
+    whole = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
     storage.expect_files(group.target.rpartition("/")[0])
     writer = storage.create_staged(group.target)
     try:
@@ -91,6 +97,7 @@ def _merged(group: MergeGroup, plan: MergePlan, storage: Storage) -> MergedOne |
             schema,
             compression=plan.compression,
             compression_level=_ZSTD_LEVEL if plan.compression == "zstd" else None,
+            use_dictionary=list(encoded),
             store_schema=False,
             store_decimal_as_integer=True,
         ) as parquet:
@@ -107,13 +114,29 @@ def _merged(group: MergeGroup, plan: MergePlan, storage: Storage) -> MergedOne |
     return MergedOne(group.target, rows, seal.size_bytes)
 
 
-def _read(source: MergeSource, storage: Storage) -> Any:
+def _opened(source: MergeSource, storage: Storage) -> bytes:
     with storage.open_read(source.path) as handle:
-        raw = handle.read()
+        raw: bytes = handle.read()
     found = f"{google_crc32c.value(raw):08x}"
     if found != source.crc32c:
         raise FileLostError(f"its checksum is {found}, not {source.crc32c}", where=source.path)
-    table = pq.read_table(io.BytesIO(raw))
+    return raw
+
+
+def _rows(source: MergeSource, raw: bytes, texts: list[str]) -> Any:
+    table = pq.read_table(io.BytesIO(raw), read_dictionary=texts)
     if table.num_rows != source.rows:
         raise FileLostError(f"it has {table.num_rows} rows, not {source.rows}", where=source.path)
     return table
+
+
+def _with_dictionary(files: list[bytes]) -> dict[str, str]:
+    """Columns that have a dictionary in any of the files, with how Parquet stores them."""
+    found = {}
+    for raw in files:
+        footer = pq.read_metadata(io.BytesIO(raw))
+        groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+        for chunk in (group.column(at) for group in groups for at in range(group.num_columns)):
+            if chunk.has_dictionary_page:
+                found[chunk.path_in_schema] = chunk.physical_type
+    return found

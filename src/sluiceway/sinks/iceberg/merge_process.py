@@ -1,44 +1,60 @@
-"""Merges small files of a lake table: `python -m sluiceway.sinks.iceberg.merge_process`.
+"""Works on files of a lake table: `python -m sluiceway.sinks.iceberg.merge_process`.
 
-One plan comes on standard input, its answer goes to standard output, both pickled. A process of
-its own, so that neither the driver's memory nor its threads wait for it.
+Plans come on standard input, one after the other, each answered on standard output. It ends when
+its driver closes the input, or asks nothing for a while. A process of its own, so that neither the
+driver's memory nor its threads wait for it.
 """
 
 import os
-import pickle
 import sys
+import time
 
 import pyarrow as pa
 
 from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.sinks.iceberg.merge_files import MergeAnswer, MergePlan, merge_files
+from sluiceway.sinks.iceberg.plan_frames import framed, read_frame
 from sluiceway.sinks.iceberg.rewrite_live import RewriteAnswer, RewritePlan, rewrite_live
 from sluiceway.storage.registry import open_storage
 
+IDLE_S = 90.0
+"""For so long it waits for another plan."""
 _NICER = 10
 
 
 def main() -> None:
-    """Read one plan, carry it out, answer."""
-    os.nice(_NICER)
+    """Carry out plans until no more come."""
     answer_to = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # Whatever a library prints must not get between.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     pa.set_cpu_count(1)
-    plan: MergePlan | RewritePlan = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - our own
-    answer: MergeAnswer | RewriteAnswer
+    while (plan := _next_plan()) is not None:
+        answer_to.write(framed(_carried_out(plan)))
+        answer_to.flush()
+
+
+def _next_plan() -> MergePlan | RewritePlan | None:
+    try:
+        plan: MergePlan | RewritePlan | None = read_frame(
+            sys.stdin.fileno(), time.monotonic() + IDLE_S
+        )
+    except TimeoutError:
+        return None
+    return plan
+
+
+def _carried_out(plan: MergePlan | RewritePlan) -> MergeAnswer | RewriteAnswer:
     try:
         storage, _ = open_storage(plan.location, plan.stores)
         if isinstance(plan, MergePlan):
-            answer = merge_files(plan, storage)
-        else:
-            answer = rewrite_live(plan, storage)
+            return merge_files(plan, storage)
+        # Nobody waits for it: rows that are merged before their snapshot are waited for.
+        os.nice(_NICER)
+        return rewrite_live(plan, storage)
     except SluicewayError as error:
-        answer = error
+        return error
     except Exception as error:  # noqa: BLE001 - the process's boundary: its driver tells it
-        answer = TaskFailedError(f"{type(error).__name__}: {str(error)[:300]}")
-    answer_to.write(pickle.dumps(answer))
-    answer_to.flush()
+        return TaskFailedError(f"{type(error).__name__}: {str(error)[:300]}")
 
 
 if __name__ == "__main__":

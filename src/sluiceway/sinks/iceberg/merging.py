@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 from sluiceway.ledger.file_records import FileRecord
-from sluiceway.sinks.iceberg.file_process import FileProcess
+from sluiceway.sinks.iceberg.file_process import warm_processes
 from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan
 
 SMALL_SHARE = 4
 """A file below a quarter of the target is small."""
 _TIMEOUT_S = 600.0
+_MOST_ROWS_KEPT_WARM = 200_000
 
 SlotFile = tuple[int, FileRecord]
 
@@ -50,10 +51,12 @@ def merged_name(group: Sequence[SlotFile]) -> str:
 
 
 def merge_in_process(plan: MergePlan) -> tuple[MergedOne | None, ...]:
-    """Have groups merged by a process of its own.
+    """Have groups merged by a process of its own, one that waits for the next ones afterwards.
 
     Raises:
         SluicewayError: They were not; what lies in the table's folder is an orphan.
     """
-    answer: tuple[MergedOne | None, ...] = FileProcess(plan).answer(_TIMEOUT_S)
+    rows = sum(source.rows for group in plan.groups for source in group.sources)
+    keep = rows <= _MOST_ROWS_KEPT_WARM
+    answer: tuple[MergedOne | None, ...] = warm_processes().ask(plan, _TIMEOUT_S, keep=keep)
     return answer

@@ -46,6 +46,7 @@ from sluiceway.sinks.iceberg.merge_files import (
 from sluiceway.sinks.iceberg.merging import merge_groups, merge_in_process, merged_name
 from sluiceway.sinks.iceberg.old_metadata import remove_old_metadata
 from sluiceway.sinks.iceberg.partition_fields import find_spec, partition_record
+from sluiceway.sinks.iceberg.publish_pace import PublishPace
 from sluiceway.sinks.iceberg.staged_names import StagedNames
 from sluiceway.sinks.iceberg.through import record_hash
 from sluiceway.sinks.lake_options import LakeOptions
@@ -136,7 +137,11 @@ class LakePublisher(Follower):
         # Slots below it need no snapshot of their own: they bring no rows.
         self._clear = 0
         self._looked_s: float | None = None
-        self._published_s: float | None = None
+        self._pace = PublishPace(options.publish_interval_s)
+        # Epochs as (next slot, seconds) that the pace was not told of: no snapshot may bring them
+        # yet.
+        self._last_epoch: int | None = None
+        self._commits: deque[tuple[int, float]] = deque(maxlen=_MOST_NOTED)
         self._told_unproven = False
         # When slots were noted that the table may not have, as (next slot, seconds): a new driver
         # counts from its own start. Used by the route's thread alone.
@@ -154,14 +159,16 @@ class LakePublisher(Follower):
         """See `Follower.rest_s`: the table is looked at, and waiting rows are published."""
         if self._looked_s is None:
             return 0.0
-        due_s = self._looked_s + LOOK_INTERVAL_S
-        if self._waits and self._published_s is not None:
-            due_s = min(due_s, self._published_s + self._options.publish_interval_s)
-        return max(0.0, due_s - self._clock())
+        now_s = self._clock()
+        rest_s = max(0.0, self._looked_s + LOOK_INTERVAL_S - now_s)
+        return min(rest_s, self._pace.wait_s(now_s)) if self._waits else rest_s
 
     def note(self, fold: Fold, since: int, *, anew: bool = False) -> None:
-        """See `Follower.note`: when the table began to fall behind."""
+        """See `Follower.note`: the pace of commits, and when the table began to fall behind."""
         del since, anew
+        if fold.last_epoch != self._last_epoch:
+            self._last_epoch = fold.last_epoch
+            self._commits.append((fold.next_seq, self._clock()))
         if self._noted and self._noted[-1][0] >= fold.next_seq:
             return
         if len(self._noted) < _MOST_NOTED:
@@ -186,6 +193,8 @@ class LakePublisher(Follower):
     def follow(self, view: LogView) -> int:
         """See `Follower.follow`."""
         now_s = self._clock()
+        while self._commits and self._commits[0][0] <= view.through:
+            self._pace.note_commit(self._commits.popleft()[1])
         if self._looked_s is None:
             self._expect_rows(view)
         if self._looked_s is None or now_s - self._looked_s >= LOOK_INTERVAL_S:
@@ -206,14 +215,8 @@ class LakePublisher(Follower):
         return self.place()
 
     def _is_time(self, now_s: float, batch: LakeBatch, view: LogView) -> bool:
-        since = self._published_s
-        return (
-            view.hasty
-            or batch.more
-            or bool(batch.ready)
-            or since is None
-            or now_s - since >= self._options.publish_interval_s
-        )
+        pressing = view.hasty or batch.more or bool(batch.ready)
+        return pressing or not self._pace.wait_s(now_s)
 
     # One batch
 
@@ -224,7 +227,7 @@ class LakePublisher(Follower):
             MetastoreUnavailableError: Not there after some tries; nothing is known but what the
                 next look finds.
         """
-        said = ""
+        said, began_s = "", self._clock()
         for _ in range(_TRIES):
             look = self._look(view.log)
             self._note(look, view)
@@ -242,7 +245,9 @@ class LakePublisher(Follower):
                 said = f"a file of the table's metadata is gone: {error}"
             after = self._look(view.log)
             if after.next_slot > batch.last:
+                self._pace.note_publish(began_s)
                 self._note_published(batch, look, after, view)
+                self._tell_published(batch, after, self._clock() - began_s)
                 return
             self._events.info("lake_publish_again", slot=batch.last, said=said)
         raise MetastoreUnavailableError(
@@ -426,7 +431,10 @@ class LakePublisher(Follower):
         self, batch: LakeBatch, before: TableLook, after: TableLook, view: LogView
     ) -> None:
         self._note(after, view)
-        self._published_s, self._waits, self._made = self._clock(), "", {}
+        self._waits, self._made = "", {}
+        remove_old_metadata(before.table, after.table, self._events)
+
+    def _tell_published(self, batch: LakeBatch, after: TableLook, took_s: float) -> None:
         self._events.info(
             "lake_published",
             table=self._table.where,
@@ -434,8 +442,8 @@ class LakePublisher(Follower):
             rows=batch.rows,
             files=len(batch.files),
             snapshot=str(0 if after.through is None else after.through.snapshot_id),
+            took_ms=round(took_s * 1000),
         )
-        remove_old_metadata(before.table, after.table, self._events)
 
 
 def _key(group: list[tuple[int, FileRecord]]) -> tuple[str, ...]:

@@ -1,0 +1,5 @@
+"""What ends a seed."""
+
+
+class ViolationError(Exception):
+    """A promise was broken."""
