@@ -320,6 +320,16 @@ def _catalog_access(spec: RouteSpec) -> CatalogAccess:
 
 def format_choice(spec: RouteSpec) -> FormatChoice:
     """How a route's payloads are read, as the value that reaches the workers."""
+    choice = _format_choice(spec)
+    block = spec.format.rows_block
+    if block is None or not spec.table.keyed:
+        return choice
+    # A null payload deletes the row of its key, unless the job file says what becomes of it.
+    said = "tombstones" in block.model_fields_set
+    return replace(choice, whole_rows="keep" if said else "delete")
+
+
+def _format_choice(spec: RouteSpec) -> FormatChoice:
     if spec.format.plugin is not None:
         name, options = spec.format.plugin
         return FormatChoice(name, _texts(options))
@@ -345,7 +355,7 @@ def _change_log(spec: RouteSpec) -> FormatChoice:
     in_json = spec.format.maxwell is not None or (told is not None and told.registry is None)
     if in_json and Evolution(spec.table.evolution) is Evolution.ADD_COLUMNS:
         texts = (*texts, ("extra", "evolve"))
-    if spec.table.keyed:
+    if spec.table.keyed and spec.format.is_change_log:
         texts = (*texts, ("key", json.dumps(spec.table.key)))
         if spec.table.on_truncate == "apply":
             texts = (*texts, ("truncate", "apply"))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from sluiceway.config.kerberos import with_login
-from sluiceway.config.schema_formats import record_keys
+from sluiceway.config.schema_formats import key_format, record_keys
 from sluiceway.config.stores import route_stores
 from sluiceway.errors import JobFileError
 from sluiceway.sinks.lake_options import IDENTITY, METASTORE_PREFIX, LakeField, LakeOptions
@@ -65,6 +65,8 @@ def key_rule(spec: RouteSpec) -> KeyRule | None:
     told_by = record_keys(spec)
     if told_by is not None:
         kind = KeyForm.RECORD
+    elif spec.format.rows_block is not None and key_format(spec) == "text":
+        kind = KeyForm.TEXT
     order = spec.table.key_order
     drain_s = spec.table.key_drain_ms / 1000
     return KeyRule(
@@ -73,6 +75,7 @@ def key_rule(spec: RouteSpec) -> KeyRule | None:
         drain_s,
         told_by if order == "by_key" else None,
         one_partition=order == "one_partition",
+        fills=order == "by_key" and spec.format.rows_block is not None,
     )
 
 

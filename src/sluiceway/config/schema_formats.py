@@ -20,6 +20,7 @@ from sluiceway.formats.schema_registry.settings import RegistrySettings
 from sluiceway.spec.formats import DebeziumFormat, JsonFormat
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.schema_formats import AvroFormat, ProtobufFormat
+from sluiceway.spec.table import KeyFormat
 from sluiceway.spec.values import revealed
 
 Options = tuple[tuple[str, str], ...]
@@ -52,13 +53,35 @@ def debezium_options(spec: RouteSpec, debezium: DebeziumFormat) -> Options:
 
 
 def record_keys(spec: RouteSpec) -> FormatChoice | None:
-    """How records' own keys are read that are not JSON; None for those that are."""
+    """How records' own keys are read that a registry's schemas write; None for all others."""
     debezium = spec.format.debezium
+    if spec.format.rows_block is not None:
+        return _keys_as_values(spec) if key_format(spec) == "registry" else None
     if debezium is None or debezium.registry is None:
         return None
     told = registry_options(spec, debezium.registry, debezium.unknown_wait_ms)
     mark = AVRO_CONNECT if debezium.encoding == "avro" else PROTOBUF_CONNECT
     return FormatChoice(debezium.encoding, tuple({mark: "true", **told}.items()))
+
+
+def key_format(spec: RouteSpec) -> KeyFormat:
+    """How the records' own keys are written beside payloads that are whole rows."""
+    return spec.table.key_format or ("json" if spec.format.registry is None else "registry")
+
+
+def key_registry(spec: RouteSpec) -> str | None:
+    """The connection of the registry whose schemas write the records' keys; None for none."""
+    plain = spec.format.rows_block is not None and key_format(spec) != "registry"
+    return None if plain else spec.format.registry
+
+
+def _keys_as_values(spec: RouteSpec) -> FormatChoice:
+    """Keys in the format of the values, by the same registry."""
+    if spec.format.avro is not None:
+        return FormatChoice("avro", avro_options(spec, spec.format.avro))
+    if spec.format.protobuf is not None:
+        return FormatChoice("protobuf", protobuf_options(spec, spec.format.protobuf))
+    return FormatChoice("json", (("frame", "confluent"),))
 
 
 def json_options(json: JsonFormat) -> Options:

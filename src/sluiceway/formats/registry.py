@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Literal
 
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.plugins import PluginGroup, find_implementation, opened
@@ -20,10 +22,14 @@ class FormatChoice:
     Attributes:
         name: As in the job file.
         options: Names and values as text, in order. May hold secrets: never logged.
+        whole_rows: What payloads without a change log are in a keyed table: rows as they are from
+            then on. `delete`: one that is None deletes its row; `keep`: it does not. None where
+            the format tells changes itself, and where rows have no key.
     """
 
     name: str
     options: tuple[tuple[str, str], ...] = ()
+    whole_rows: Literal["delete", "keep"] | None = None
 
     def __repr__(self) -> str:
         return f"FormatChoice({self.name!r}, <{len(self.options)} options>)"
@@ -57,10 +63,17 @@ def open_decoder(choice: FormatChoice, schema: Schema) -> RowDecoder:
         UnhealthyEnvironmentError: Nothing installed here has the name, or it does not work.
     """
     open_it: OpenDecoder = find_implementation(PluginGroup.FORMATS, choice.name, _BUILT_IN)
-    return opened(
+    decoder = opened(
         PluginGroup.FORMATS,
         choice.name,
         RowDecoder,  # type: ignore[type-abstract]
         lambda: open_it(schema, dict(choice.options)),
         told=(ValueError,),
     )
+    if choice.whole_rows is None:
+        return decoder
+    # Not imported for tables without a key.
+    rows: RowDecoder = import_module("sluiceway.formats.whole_rows").WholeRowsDecoder(
+        decoder, nulls_delete=choice.whole_rows == "delete"
+    )
+    return rows

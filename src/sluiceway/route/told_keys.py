@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from sluiceway.config.compile import compile_route
 from sluiceway.config.config import RouteConfig
-from sluiceway.config.schema_formats import registry_settings
+from sluiceway.config.schema_formats import key_registry, registry_settings
 from sluiceway.errors import (
     JobFileError,
     KeyNotToldError,
@@ -76,10 +76,10 @@ def _held_key(config: RouteConfig) -> tuple[str, ...]:
 
 def _registered(spec: RouteSpec, topics: tuple[str, ...]) -> tuple[str, ...]:
     """Fields of the newest key schema, which all topics have alike."""
-    debezium = spec.format.debezium
-    if debezium is None or debezium.registry is None:
+    registry = key_registry(spec)
+    if registry is None:
         raise JobFileError("the format names no schema registry", where="format", hint=_HINT)
-    settings = registry_settings(spec, debezium.registry)
+    settings = registry_settings(spec, registry)
     client = RegistryClient(settings)
     told: dict[str, tuple[str, ...]] = {}
     for topic in topics:
@@ -97,8 +97,7 @@ def _registered(spec: RouteSpec, topics: tuple[str, ...]) -> tuple[str, ...]:
 
 def _sampled(spec: RouteSpec, config: RouteConfig) -> tuple[str, ...]:
     """Fields of the keys of some records, which all have alike."""
-    debezium = spec.format.debezium
-    registry = None if debezium is None else debezium.registry
+    registry = key_registry(spec)
     client = None if registry is None else RegistryClient(registry_settings(spec, registry))
     prefix = "" if spec.format.maxwell is None else MAXWELL_PREFIX
     told: dict[bytes, tuple[str, ...]] = {}

@@ -129,6 +129,17 @@ class FormatSpec(PluginBlock):
         return any((self.debezium, self.canal, self.maxwell))
 
     @property
+    def rows_block(self) -> "RowsFormat | None":
+        """The block of a format whose payloads are rows with fields; None for all others."""
+        return self.json_ or self.csv or self.avro or self.protobuf
+
+    @property
+    def registry(self) -> str | None:
+        """The connection of the schema registry that the format names; None for none."""
+        named = self.json_ or self.avro or self.protobuf or self.debezium
+        return None if named is None else named.registry
+
+    @property
     def built_in(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """Name and options of the format, as texts in the order of its keys.
 
@@ -140,6 +151,10 @@ class FormatSpec(PluginBlock):
             if block is not None:
                 return info.alias or name, _texts(block)
         return "json", _texts(JsonFormat())
+
+
+RowsFormat = JsonFormat | CsvFormat | AvroFormat | ProtobufFormat
+"""Formats of which each payload is a row, and none a change."""
 
 
 def _texts(block: Block) -> tuple[tuple[str, str], ...]:

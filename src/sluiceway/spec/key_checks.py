@@ -13,8 +13,11 @@ from sluiceway.spec.table_paths import ICEBERG, table_kind
 _KEY: Path = ("table", "key")
 _ON_TRUNCATE: Path = ("table", "on_truncate")
 _CANAL_TABLE: Path = ("format", "canal", "table")
-_ONLY_WITH_KEY = ("key_order", "key_drain", "on_truncate")
+_KEY_FORMAT: Path = ("table", "key_format")
+_ONLY_WITH_KEY = ("key_order", "key_drain", "key_format", "on_truncate")
 _CHANGE_LOGS = ("debezium", "maxwell", "canal")
+_ROWS = ("json", "csv", "avro", "protobuf")
+"""Formats of which a payload is a whole row."""
 _NEEDED_META = ("partition", "offset")
 _MEANINGLESS: tuple[tuple[Path, str], ...] = (
     (("ready",), "a row may change at any time, so no hour of it is ever complete"),
@@ -48,6 +51,7 @@ def check_key(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem
             text = f"expected no `{path[0]}` beside `key`: {why}"
             yield Problem(positions.key(path), text, "remove it")
     yield from _check_format(data, positions)
+    yield from _check_key_format(data, positions)
     yield from _check_teller(data, positions)
     yield from _check_truncate(data, positions)
     yield from _check_meta(data, positions)
@@ -61,13 +65,41 @@ def _check_format(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
         text = "expected a `key_order` beside the format canal, whose records have no key"
         todo = "write one_partition, or by_partition with canal.mq.partitionHash by the key"
         yield Problem(positions.key(_KEY), text, todo)
-    if any(name in named for name in _CHANGE_LOGS):
-        return
     for name in named:
+        if name in (*_CHANGE_LOGS, *_ROWS):
+            continue
         text = f"`key` with the format {name}"
-        todo = "write debezium, maxwell or canal, or remove `key` to keep the log of changes"
+        known = ", ".join((*_CHANGE_LOGS, *_ROWS))
+        todo = f"write one of {known}, or remove `key` to keep all rows"
         mark = positions.key(("format", name))
         yield Problem(mark, f"{text} is not in this version", todo, not_yet=True)
+
+
+def _check_key_format(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
+    """How records' own keys are written is a question only where they are read, and not known."""
+    table, formats = mapping(data, "table"), mapping(data, "format")
+    if "key_format" not in table:
+        return
+    at, told = positions.value(_KEY_FORMAT), table["key_format"]
+    for name in _CHANGE_LOGS:
+        if name in formats:
+            text = f"expected no `key_format` beside the format {name}, whose keys are known"
+            yield Problem(positions.key(_KEY_FORMAT), text, "remove it")
+    if table.get("key_order", "by_key") != "by_key":
+        text = f"expected no `key_format` beside `key_order: {table['key_order']}`"
+        todo = "remove it: the records' own keys are not looked at"
+        yield Problem(positions.key(_KEY_FORMAT), text, todo)
+    if told == "registry" and not _names_registry(formats):
+        text = "expected `registry` in the format beside `key_format: registry`"
+        yield Problem(at, text, "name one, or write json or text")
+    key = table.get("key")
+    if told == "text" and not (isinstance(key, tuple) and len(key) == 1):
+        text = "expected one column in `key` beside `key_format: text`, which is its text"
+        yield Problem(at, text, "list it: key: [id]")
+
+
+def _names_registry(formats: Mapping[str, Any]) -> bool:
+    return any("registry" in mapping(formats, name) for name in ("debezium", *_ROWS))
 
 
 def _check_teller(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
@@ -78,9 +110,13 @@ def _check_teller(data: Mapping[str, Any], positions: Positions) -> Iterator[Pro
     at, todo = positions.value(_KEY), "list the columns: key: [id]"
     if "canal" in formats:
         yield Problem(at, f"expected columns, not {teller}: records of canal have no key", todo)
-    elif teller == FROM_REGISTRY and "registry" not in mapping(formats, "debezium"):
-        text = "expected `registry` in the format debezium beside `key: from_registry`"
+    elif teller == FROM_REGISTRY and not _names_registry(formats):
+        name = next(iter(formats), "debezium")
+        text = f"expected `registry` in the format {name} beside `key: from_registry`"
         yield Problem(at, text, f"name one, write from_topic_key, or {todo}")
+    elif teller == FROM_REGISTRY and mapping(data, "table").get("key_format") == "json":
+        text = "expected no `key_format: json` beside `key: from_registry`, which knows no such key"
+        yield Problem(at, text, f"write from_topic_key, or {todo}")
 
 
 def _check_truncate(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
@@ -93,9 +129,10 @@ def _check_truncate(data: Mapping[str, Any], positions: Positions) -> Iterator[P
     if table.get("key_order") != "one_partition" or not _is_one(topics):
         text = "expected one topic and `key_order: one_partition` beside `on_truncate: apply`"
         yield Problem(at, text, "changes of other source partitions have no order with a truncate")
-    if "maxwell" in formats:
-        text = "expected no `on_truncate: apply` beside the format maxwell, which tells none"
-        yield Problem(at, text, "remove it")
+    for name in ("maxwell", *_ROWS):
+        if name in formats:
+            text = f"expected no `on_truncate: apply` beside the format {name}, which tells none"
+            yield Problem(at, text, "remove it")
     if "canal" in formats and "table" not in mapping(formats, "canal"):
         text = "expected `table` of canal beside `on_truncate: apply`"
         todo = "name it: a topic of Canal may tell of other tables"

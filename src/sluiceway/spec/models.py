@@ -279,11 +279,11 @@ class RouteSpec(JobBlocks):
         """Where source partitions begin that the ledger does not know.
 
         Without a `start` a change log begins at its first record, since a row whose insert was
-        not read is wrong in the table; all else begins at the end.
+        not read is wrong in the table, and so does a table with a key; all else begins at the end.
         """
         given = self.source.start
         if given is None:
-            return EARLIEST if self.format.is_change_log else LATEST
+            return EARLIEST if self._wants_all else LATEST
         # The other half of the annotation only tells which keys a start has.
         return given.start() if isinstance(given, StartSpec) else given
 
@@ -292,7 +292,14 @@ class RouteSpec(JobBlocks):
         """Why a start that the file does not give is what it is; empty when it is given."""
         if self.source.start is not None:
             return ""
-        return "change logs begin there" if self.format.is_change_log else "not given"
+        if self.format.is_change_log:
+            return "change logs begin there"
+        return "tables with a key begin there" if self.table.keyed else "not given"
+
+    @property
+    def _wants_all(self) -> bool:
+        """Whether a record that was not read is a fault in the table."""
+        return self.format.is_change_log or self.table.keyed
 
     @property
     def kafka(self) -> KafkaConnection:

@@ -39,6 +39,7 @@ MetaField = Literal[
 ]
 FROM_REGISTRY = "from_registry"
 KeyTeller = Literal["from_topic_key", "from_registry"]
+KeyFormat = Literal["json", "text", "registry"]
 FROM_TOPIC_KEY = "from_topic_key"
 KEY_TELLERS = (FROM_TOPIC_KEY, FROM_REGISTRY)
 META_NAMES: Mapping[str, str] = {field: f"_{field}" for field in get_args(MetaField)}
@@ -181,6 +182,9 @@ class TableSpec(Block):
             who says them; none keeps the log of changes. `key` and `key_teller` are the two.
         key_order: What keeps the changes of one key in order: the records' own key, a topic of one
             partition, or a producer that sends all changes of a key to one partition.
+        key_format: How the records' own keys are written, beside a format that tells no changes:
+            as a JSON object, as the text of the one column, or by a schema registry as the values
+            are. None is `registry` where the format names one, else `json`.
         on_truncate: What a truncate of the source's table does to one with a key.
         key_drain_ms: How long a new source partition waits before the others' ends are looked at,
             up to which they are read first: until all producers know of it.
@@ -200,6 +204,7 @@ class TableSpec(Block):
         default=(), alias="key"
     )
     key_order: Literal["by_key", "one_partition", "by_partition"] = "by_key"
+    key_format: KeyFormat | None = None
     on_truncate: Literal["halt", "apply"] = "halt"
     key_drain_ms: Annotated[int, *duration("0s", "1d")] = Field(default=600_000, alias="key_drain")
 

@@ -4,6 +4,7 @@ The queue keeps the order of one key only among records that have it as their ow
 change whose record has another could overtake what came before it. It is dirty, never guessed.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -27,6 +28,7 @@ from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.plan import KeyForm, KeyRule
 
 _RECORD, _PLACE = "$record", "$place"
+_TEXT = "text"
 _WRAPPER = "payload"
 _PREFIX = "pk."
 _STAGE = "decode"
@@ -51,14 +53,7 @@ class KeyedRows:
         self._rule = rule
         self._places = [places[name.lower()] for name in rule.columns]
         self._fields = [schema.fields[place] for place in self._places]
-        self._keys: _RecordKeys | _FramedKeys | None = None
-        if rule.form is not None:
-            framed = rule.format
-            self._keys = (
-                _RecordKeys(rule.form, self._fields)
-                if framed is None
-                else _FramedKeys(framed, self._fields)
-            )
+        self._keys = _keys_reader(rule, self._fields)
 
     def settle(
         self,
@@ -89,7 +84,9 @@ class KeyedRows:
         for number, (place, field) in enumerate(zip(self._places, self._fields, strict=True)):
             column = arrays[place]
             if told is not None:
-                column = pc.if_else(pc.and_(deleted, column.is_null()), told[number], column)
+                absent = column.is_null()
+                filled = absent if self._rule.fills else pc.and_(deleted, absent)
+                column = pc.if_else(filled, told[number], column)
                 same = pc.fill_null(pc.equal(column, told[number]), False)  # noqa: FBT003
                 for row in pc.indices_nonzero(pc.invert(same)).to_pylist():
                     dirty.setdefault(row, _mismatch(row, field.name))
@@ -152,6 +149,19 @@ def _mismatch(row: int, name: str) -> DirtyRow:
 def _no_key(row: int, name: str) -> DirtyRow:
     message = "a column of the row's key is null or missing"
     return DirtyRow(row, _STAGE, DirtyReason.KEY_MISMATCH, name, message)
+
+
+def _keys_reader(
+    rule: KeyRule, fields: Sequence[Field]
+) -> "_RecordKeys | _FramedKeys | _TextKeys | None":
+    """What reads the records' own keys; None where they are not looked at."""
+    if rule.form is None:
+        return None
+    if rule.format is not None:
+        return _FramedKeys(rule.format, fields)
+    if rule.form is KeyForm.TEXT:
+        return _TextKeys(fields)
+    return _RecordKeys(rule.form, fields)
 
 
 class _RecordKeys:
@@ -227,6 +237,34 @@ class _FramedKeys:
         for row in found.dirty:
             dirty[row.index] = _unreadable(row.index, row.message)
         return _spread(found.rows.columns, found.indices.to_pylist(), len(keys))
+
+
+class _TextKeys:
+    """Reads the one column of a row's key from keys that are its text, as JSON reads a text."""
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        (of,) = fields
+        self._decoder = JsonDecoder(
+            Schema((replace(of, path=(_TEXT,), required=True),)), tombstones="dirty"
+        )
+
+    def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
+        """See `_RecordKeys.read`."""
+        payloads: list[bytes | None] = []
+        for row, key in enumerate(keys):
+            try:
+                payloads.append(None if key is None else _as_object(key))
+            except UnicodeDecodeError as error:
+                dirty[row] = _unreadable(row, str(error))
+                payloads.append(None)
+        found = self._decoder.decode(payloads)
+        for each in found.dirty:
+            dirty.setdefault(each.index, _unreadable(each.index, each.message))
+        return _spread(found.rows.columns, found.indices.to_pylist(), len(keys))
+
+
+def _as_object(key: bytes) -> bytes:
+    return json.dumps({_TEXT: key.decode()}, ensure_ascii=False).encode()
 
 
 def _spread(columns: Sequence[pa.Array], rows: Sequence[int], count: int) -> list[pa.Array]:

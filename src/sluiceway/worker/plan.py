@@ -179,6 +179,8 @@ class KeyForm(StrEnum):
     """As JSON, by name behind `pk.`."""
     RECORD = "record"
     """As a record of a format of their own, by name."""
+    TEXT = "text"
+    """As the text of the one column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +195,7 @@ class KeyRule:
             up to which they are read first.
         format: Of the records' keys, when they are no JSON.
         one_partition: The topic has no more, which keeps the order.
+        fills: The records' keys tell columns of the row's key that a payload has not or has null.
     """
 
     columns: tuple[str, ...]
@@ -200,6 +203,7 @@ class KeyRule:
     drain_s: float = 600.0
     format: FormatChoice | None = None
     one_partition: bool = False
+    fills: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from sluiceway.config.compile import compile_route
-from sluiceway.errors import Fatal, JobFileError, NotInThisVersionError
+from sluiceway.errors import JobFileError, NotInThisVersionError
+from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.spec.loader import parse_job
 from sluiceway.spec.models import RouteSpec
+from sluiceway.spec.start import EARLIEST
+from sluiceway.types.schema import Field, IntegerType, Schema
 from sluiceway.worker.plan import KeyForm, KeyRule
 
 KEYED = """\
@@ -152,12 +155,88 @@ def test_a_truncate_is_applied_where_one_partition_has_all_changes() -> None:
             load(bad)
 
 
-@pytest.mark.parametrize("named", ["json", "csv"])
-def test_other_formats_with_a_key_are_refused_by_name(named: str) -> None:
-    with pytest.raises(Fatal, match=f"`key` with the format {named} is not in this version"):
-        load(KEYED.replace("debezium", named))
-    with pytest.raises((NotInThisVersionError, JobFileError)):
-        load(KEYED.replace("debezium", named))
+def test_a_format_without_fields_is_refused_by_name() -> None:
+    with pytest.raises(NotInThisVersionError, match="`key` with the format raw is not in") as told:
+        load(KEYED.replace("debezium", "raw"))
+    assert "job.yaml:7:" in str(told.value)
+
+
+REGISTRY = '  reg: {schema_registry: {url: "http://r:8081"}}\n  main'
+IN_REGISTRY = FormatChoice("json", (("frame", "confluent"),))
+
+
+@pytest.mark.parametrize(
+    ("form", "more", "rows", "key_form", "keys"),
+    [
+        ("json: {}", "", "delete", KeyForm.CONNECT, None),
+        ("csv: {}", "", "delete", KeyForm.CONNECT, None),
+        ("json: {tombstones: skip}", "key_format: text", "keep", KeyForm.TEXT, None),
+        ("json: {tombstones: dirty}", "", "keep", KeyForm.CONNECT, None),
+        ("json: {registry: reg}", "", "delete", KeyForm.RECORD, IN_REGISTRY),
+        ("json: {registry: reg}", "key_format: json", "delete", KeyForm.CONNECT, None),
+        ("csv: {}", "key_order: by_partition", "delete", None, None),
+        ("json: {registry: reg}", "key_order: by_partition", "delete", None, None),
+    ],
+)
+def test_payloads_that_are_whole_rows_reach_the_tasks_as_such(
+    form: str,
+    more: str,
+    rows: str,
+    key_form: KeyForm | None,
+    keys: FormatChoice | None,
+) -> None:
+    text = KEYED.replace("debezium: {}", form).replace("  main", REGISTRY, 1)
+    config = compile_route(load(text.replace("key: [id]", f"key: [id]\n  {more}")))
+    assert config.format.whole_rows == rows
+    # The formats themselves know of no key.
+    open_decoder(config.format, Schema((Field("id", IntegerType(64)),)))
+    assert config.key == KeyRule(("id",), key_form, format=keys, fills="key_order" not in more)
+    # A row whose record was not read would be missing.
+    assert load(text).start_at == EARLIEST
+
+
+@pytest.mark.parametrize("named", ["avro", "protobuf"])
+def test_keys_of_a_registry_are_read_as_the_values_are(named: str) -> None:
+    text = KEYED.replace("debezium: {}", f"{named}: {{registry: reg}}")
+    config = compile_route(load(text.replace("  main", REGISTRY, 1)))
+    assert config.key is not None
+    assert config.key.form is KeyForm.RECORD
+    assert config.key.format is not None
+    assert config.key.format.whole_rows is None
+    assert (config.key.format.name, config.format.whole_rows) == (named, "delete")
+
+
+def test_without_a_key_payloads_are_no_changes() -> None:
+    text = KEYED.replace("debezium", "json").replace("  key: [id]\n", "")
+    assert compile_route(load(text)).format.whole_rows is None
+
+
+@pytest.mark.parametrize(
+    ("form", "key", "said"),
+    [
+        ("debezium: {}", "[id]\n  key_format: json", "beside the format debezium"),
+        ("json: {}", "[id]\n  key_format: registry", "expected `registry` in the format beside"),
+        ("json: {}", "[id, app]\n  key_format: text", "expected one column in `key`"),
+        ("json: {}", "from_topic_key\n  key_format: text", "expected one column in `key`"),
+        ("json: {}", "[id]\n  key_format: xml", "`json`, `text` or `registry`"),
+        ("json: {}", "[id]\n  key_format: text\n  key_order: by_partition", "expected no `key_f"),
+        ("json: {}", "from_registry", "expected `registry` in the format json"),
+        ("json: {registry: reg}", "from_registry\n  key_format: json", "expected no `key_format"),
+        (
+            "json: {}",
+            "[id]\n  on_truncate: apply\n  key_order: one_partition",
+            "beside the format json, which tells none",
+        ),
+    ],
+)
+def test_what_cannot_be_of_keys_of_whole_rows_is_refused_where_it_stands(
+    form: str, key: str, said: str
+) -> None:
+    text = KEYED.replace("debezium: {}", form).replace("  main", REGISTRY, 1)
+    with pytest.raises(JobFileError) as caught:
+        load(text.replace("key: [id]", f"key: {key}"))
+    assert said in caught.value.message
+    assert "job.yaml:" in caught.value.message
 
 
 def test_a_key_of_a_hive_table_is_refused() -> None:

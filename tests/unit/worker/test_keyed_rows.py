@@ -303,3 +303,51 @@ def test_a_snapshot_that_begins_with_a_dirty_record_is_told(
     counts = written.counts
     assert (counts.read, counts.written, counts.dirty, counts.expanded) == (3, 3, 1, 1)
     assert counts.balanced()
+
+
+def whole(*payloads: bytes | None) -> Decoded:
+    return open_decoder(FormatChoice("json", (), "delete"), SCHEMA).decode(payloads)
+
+
+ROWS = KeyRule(("id",), KeyForm.CONNECT, fills=True)
+
+
+def test_of_whole_rows_the_records_key_names_what_is_deleted_and_what_the_payload_lacks() -> None:
+    found = whole(b'{"city":"a"}', None, b'{"id":3,"city":"a"}', b'{"id":null,"city":"a"}', None)
+    keys: list[bytes | None] = [b'{"id":1}', b'{"id":2}', b'{"id":4}', b'{"id":5}', None]
+    values, dirty = settle(found, keys, ROWS)
+    assert values == [1, 2, 3, 5, None]
+    assert dirty == [(2, "key_mismatch"), (4, "key_mismatch")]
+
+
+def test_only_of_whole_rows_a_payload_may_lack_its_key() -> None:
+    found = decode("debezium", change("c", None, {"city": "a"}))
+    assert settle(found, [b'{"id":1}']) == ([None], [(0, "key_mismatch")])
+
+
+def test_a_key_that_is_text_is_converted_as_the_rows_are() -> None:
+    rule = KeyRule(("id",), KeyForm.TEXT, fills=True)
+    found = whole(b'{"id":1,"city":"a"}', None, None, None, None, None, b'{"id":7,"city":"a"}')
+    keys: list[bytes | None] = [*(b"1", b"2", b"three", b"\xff", b"", None), b"8"]
+    values, dirty = settle(found, keys, rule)
+    assert values == [1, 2, None, None, None, None, 7]
+    assert dirty == [(n, "key_mismatch") for n in range(2, 7)]
+
+
+@pytest.mark.parametrize("text", ["", "a b", '"quoted"', '{"id":1}', "ключ", "\\u0041", "x" * 9000])
+def test_a_text_key_is_its_text_whatever_it_looks_like(text: str) -> None:
+    schema = Schema((Field("id", StringType()), Field("city", StringType())))
+    found = open_decoder(FormatChoice("json", (), "delete"), schema).decode([None])
+    rule = KeyRule(("id",), KeyForm.TEXT, fills=True)
+    assert settle(found, [text.encode()], rule, schema) == ([text], [])
+
+
+def test_keys_that_a_registry_writes_are_framed_json_where_the_values_are() -> None:
+    rule = KeyRule(
+        ("id",), KeyForm.RECORD, format=FormatChoice("json", (("frame", "confluent"),)), fills=True
+    )
+    keys: list[bytes | None] = [b'\0\0\0\0\x05{"id":2}', b'{"id":2}', None]
+    assert settle(whole(None, None, None), keys, rule) == (
+        [2, None, None],
+        [(1, "key_mismatch"), (2, "key_mismatch")],
+    )
