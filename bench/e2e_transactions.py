@@ -277,7 +277,7 @@ class Run:
 def _shared_epochs(job: JobFile) -> int:
     """Epochs in which more tasks have read than there are source partitions."""
     table = open_table(job.route)
-    table.metastore.close()
+    table.close()
     shared = 0
     for record, _ in LedgerLog(table.storage, table.layout).records():
         files = record.body.files if isinstance(record.body, DataRecord) else ()

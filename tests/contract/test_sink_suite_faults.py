@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -17,7 +18,9 @@ from sluiceway.sinks.contract import (
     TableSink,
     TableState,
 )
+from sluiceway.sinks.hive.inspected_table import InspectedHiveTable
 from sluiceway.sinks.hive.table import HiveTableSink
+from sluiceway.sinks.inspected import ShownPartition, Values
 from sluiceway.sinks.table_options import HiveTableOptions
 from tools.hive_under_test import TABLE, HiveUnderTest
 from tools.raw_metastore import raw_client
@@ -157,6 +160,35 @@ class FailsWhenClosedTwice(HiveTableSink):
         super().close()
 
 
+class CreatesWhatIsLookedAt(HiveTableSink):
+    def find(self) -> TableIdentity:
+        return self.open().identity
+
+
+class LooksAtTheDatabaseOnly(HiveTableSink):
+    def find(self) -> TableIdentity:
+        return replace(super().find(), created_at_s=0)
+
+
+class _Remembered(InspectedHiveTable):
+    """Partitions as they were at the first look."""
+
+    _held: dict[Values, ShownPartition] | None = None
+
+    def other_partitions(self, wanted: Sequence[Values]) -> dict[Values, ShownPartition]:
+        if self._held is None:
+            self._held = super().other_partitions(())
+        return {key: shown for key, shown in self._held.items() if key not in wanted}
+
+
+class RemembersWhatItSaw(HiveTableSink):
+    def inspect(self) -> InspectedHiveTable:
+        seen = super().inspect()
+        seen.__class__ = _Remembered
+        seen.other_partitions(())
+        return seen
+
+
 class OpensAnotherTable(HiveTableSink):
     """Drops the table first, so that it is always new."""
 
@@ -188,6 +220,9 @@ FAULTS: list[tuple[type[HiveTableSink], str]] = [
     (OverwritesTheLedger, "test_mark_ledger_is_kept_and_refuses_another"),
     (ForgetsTheLedger, "test_mark_ledger_is_kept_and_refuses_another"),
     (FailsWhenClosedTwice, "test_close_may_be_repeated_and_harms_no_other_sink"),
+    (CreatesWhatIsLookedAt, "test_looks_create_nothing"),
+    (LooksAtTheDatabaseOnly, "test_looks_see_the_table_that_was_made"),
+    (RemembersWhatItSaw, "test_looks_see_partitions_where_they_are"),
     (OpensAnotherTable, "test_open_finds_what_an_earlier_open_made"),
 ]
 

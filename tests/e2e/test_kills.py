@@ -198,11 +198,11 @@ def _kill(driver: DriverProcess, victim: Victim) -> None:
 
 def _results_folder(job: JobFile) -> Path:
     table = open_table(job.route)
-    table.metastore.close()
+    table.close()
     return Path(table.layout.stage) / "results"
 
 
 def _records(job: JobFile) -> list[Record]:
     table = open_table(job.route)
-    table.metastore.close()
+    table.close()
     return [record for record, _ in LedgerLog(table.storage, table.layout).records()]

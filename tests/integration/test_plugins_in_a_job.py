@@ -7,7 +7,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from sluiceway.errors import NotInThisVersionError
+from sluiceway.audit.job_status import job_status
+from sluiceway.audit.run_verify import verify_route
+from sluiceway.audit.source_offsets import route_offsets
+from sluiceway.observe.log import stderr_log
 from sluiceway.plugins import PluginGroup, declared_plugins
 from sluiceway.sinks.partition_path import DEFAULT_PARTITION
 from tools.job_files import JobFile, event, write_job
@@ -23,6 +26,7 @@ from dataclasses import replace
 
 from sluiceway.formats.contract import RowDecoder
 from sluiceway.formats.json.decoder import JsonDecoder
+from sluiceway.sinks.hive.inspected_table import InspectedHiveTable
 from sluiceway.sinks.hive.table import HiveTableSink
 from sluiceway.sources.contract import Source
 from sluiceway.sources.kafka.source import KafkaSource
@@ -80,9 +84,40 @@ class Catalog(HiveTableSink):
         return super().apply(plain)
 
 
+    def find(self):
+        return _identity(super().find(), "file:", "mapped:")
+
+    def inspect(self):
+        table = super().inspect()
+        table.identity = _identity(table.identity, "file:", "mapped:")
+        table.__class__ = Seen
+        return table
+
+
+class Seen(InspectedHiveTable):
+    def state(self):
+        return _moved(super().state(), "file:", "mapped:")
+
+    def partitions(self, wanted):
+        return _shown(super().partitions(wanted))
+
+    def other_partitions(self, wanted):
+        return _shown(super().other_partitions(wanted))
+
+
+def _shown(found):
+    return {
+        values: replace(each, location=each.location.replace("file:", "mapped:", 1))
+        for values, each in found.items()
+    }
+
+
 def _moved(state, old, new):
-    location = state.identity.location.replace(old, new, 1)
-    return replace(state, identity=replace(state.identity, location=location))
+    return replace(state, identity=_identity(state.identity, old, new))
+
+
+def _identity(identity, old, new):
+    return replace(identity, location=identity.location.replace(old, new, 1))
 
 
 def catalog(table, options):
@@ -145,8 +180,19 @@ def test_rows_come_through_plugins_once(
     files = [str(p) for p in (warehouse / f"{database}.db" / table).glob("dt=*/hr=*/*.parquet")]
     rows = duckdb.execute("SELECT id FROM read_parquet(?) ORDER BY id", [files]).fetchall()
     assert [row[0] for row in rows] == list(range(80))
-    with pytest.raises(NotInThisVersionError, match="through a metastore only, not through cat"):
-        run.assert_verified()
+    # Commands that look find the table through the plug-in as well.
+    report = run.verified()
+    assert (report.rows, report.offsets) == (80, 80)
+    (folder,) = {str(Path(file).parent) for file in files}
+    Path(folder).rename(f"{folder}-away")
+    assert not verify_route(run.config(), deep=False).verified
+    Path(f"{folder}-away").rename(folder)
+    offsets = route_offsets(run.config())
+    assert [each.committed_end for each in offsets.partitions] == [40, 40]
+    assert (offsets.problems, offsets.broker_error) == ((), None)
+    (seen,) = job_status(run.job.spec, stderr_log()).routes
+    assert seen.fold is not None
+    assert seen.fold.counts.written == 80
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ class Story:
         try:
             yield found
         finally:
-            found.metastore.close()
+            found.close()
 
 
 @pytest.fixture

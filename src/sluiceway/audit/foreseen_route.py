@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sluiceway.audit.open_table import FoundLedger, read_ledger
 from sluiceway.config.config import RouteConfig
-from sluiceway.errors import NotInThisVersionError, SluicewayError
+from sluiceway.errors import SluicewayError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.route.clients import open_source
@@ -16,8 +16,7 @@ from sluiceway.schedule.planner import new_partitions
 from sluiceway.schedule.source_view import SourceView, look
 from sluiceway.schedule.start_offsets import resolve_start
 from sluiceway.sinks.foreseen import ForeseenTable
-from sluiceway.sinks.hive.table import HiveTableSink
-from sluiceway.sinks.registry import ICEBERG, METASTORE
+from sluiceway.sinks.registry import open_sink
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.registry import open_storage
@@ -57,16 +56,16 @@ def foresee_route(config: RouteConfig) -> ForeseenRoute:
 
     Raises:
         TableMismatchError: The table is not what the job file says, or is missing and not created.
-        NotInThisVersionError: A plug-in's catalog holds the table.
+        NotInThisVersionError: A plug-in's catalog holds the table, and cannot tell.
         StateConflictError: Its ledger is another's, or damaged.
         SluicewayError: A server does not answer or refuses.
     """
-    if config.catalog.kind not in (METASTORE, ICEBERG):
-        raise NotInThisVersionError(
-            f"this command finds tables through a metastore only, not through {config.catalog.kind}"
-        )
     config = registry_columns(config)
-    table = _foresee_lake(config) if config.hive.lake is not None else _foresee_hive(config)
+    sink = open_sink(config.catalog, config.hive)
+    try:
+        table = sink.foresee()
+    finally:
+        sink.close()
     # Of a table that its catalog has yet to place nothing is read or written.
     storage, root = open_storage(table.home or "/", config.stores)
     layout = LedgerLayout(root, config.route)
@@ -74,21 +73,6 @@ def foresee_route(config: RouteConfig) -> ForeseenRoute:
     if table.home and storage.status(layout.owner) is not None:
         fold = read_ledger(FoundLedger(config, storage, layout)).fold
     return ForeseenRoute(config, table, storage, layout, fold)
-
-
-def _foresee_hive(config: RouteConfig) -> ForeseenTable:
-    sink = HiveTableSink(config.hive)
-    try:
-        return sink.foresee()
-    finally:
-        sink.close()
-
-
-def _foresee_lake(config: RouteConfig) -> ForeseenTable:
-    # Clients of lake catalogs take a second to import, and most commands need none.
-    from sluiceway.sinks.iceberg.table import foresee_iceberg_table  # noqa: PLC0415
-
-    return foresee_iceberg_table(config.hive, dict(config.catalog.options))
 
 
 @dataclass(frozen=True, slots=True)

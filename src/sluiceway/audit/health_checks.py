@@ -14,7 +14,6 @@ from uuid import uuid4
 
 from sluiceway.audit.foreseen_route import ForeseenRoute, foresee_route, foresee_source
 from sluiceway.audit.row_preview import newest_splits
-from sluiceway.catalog.metastore import MetastoreClient
 from sluiceway.config.config import RouteConfig
 from sluiceway.config.schema_formats import named_registry
 from sluiceway.errors import SluicewayError
@@ -30,8 +29,7 @@ from sluiceway.host.native_module import native_module
 from sluiceway.host.spark_master import STANDALONE, reachable_master
 from sluiceway.route.clients import open_source
 from sluiceway.route.registry_columns import read_subject
-from sluiceway.sinks.hive.folder_catalog import FOLDER
-from sluiceway.sinks.registry import METASTORE
+from sluiceway.sinks.registry import METASTORE, look_at_metastore
 from sluiceway.sources.contract import Split
 from sluiceway.sources.topic_sample import read_splits
 from sluiceway.spec.models import JobSpec, RouteSpec
@@ -43,7 +41,6 @@ _LEAST_DISK_BYTES, _LITTLE_DISK_BYTES = 256 * _MIB, 2048 * _MIB
 _LEAST_FILES, _FILES_OF_A_PROCESS = 512, 256
 _LEAST_PROCESSES = 512
 _CLOCK_S = 5.0
-_TIMEOUT_S = 10.0
 
 
 class Health(StrEnum):
@@ -102,8 +99,8 @@ def check_servers(spec: JobSpec, routes: Sequence[RouteConfig]) -> Iterator[Find
         if named_registry(route) is not None:
             yield _guarded("registry", route.route or spec.name, partial(_registry, route))
     for config in {config.hive.metastore: config for config in routes}.values():
-        if config.catalog.kind == METASTORE and not config.hive.metastore.startswith(FOLDER):
-            yield _guarded("metastore", config.hive.metastore, partial(_metastore, config))
+        if config.catalog.kind == METASTORE:
+            yield from _metastore(config)
     seen: set[str] = set()
     for config in routes:
         yield from _route(config, seen)
@@ -240,22 +237,23 @@ def _registry(route: RouteSpec) -> Finding:
     )
 
 
-def _metastore(config: RouteConfig) -> Finding:
-    client = MetastoreClient(config.hive.metastore, _TIMEOUT_S, dict(config.hive.metastore_options))
+def _metastore(config: RouteConfig) -> Iterator[Finding]:
+    subject = config.hive.metastore
     try:
-        version = client.major_version()
-        location = client.database_location("default")
-    finally:
-        client.close()
-    shown = f"version {version}" if version else "does not tell its version"
-    if location is None:
+        seen = look_at_metastore(config.hive)
+    except SluicewayError as error:
+        yield _failed("metastore", subject, error)
+        return
+    if seen is None:
+        return
+    shown = f"version {seen.version}" if seen.version else "does not tell its version"
+    if seen.default_location is None:
         fix = "run `schematool -initSchema`, or name another metastore"
-        return Finding(
-            "metastore", config.hive.metastore, Health.BAD, f"{shown}; no database `default`", fix
-        )
-    return Finding(
-        "metastore", config.hive.metastore, Health.OK, f"{shown}; new tables in {location}"
-    )
+        found = f"{shown}; no database `default`"
+        yield Finding("metastore", subject, Health.BAD, found, fix)
+    else:
+        found = f"{shown}; new tables in {seen.default_location}"
+        yield Finding("metastore", subject, Health.OK, found)
 
 
 def _route(config: RouteConfig, seen: set[str]) -> Iterator[Finding]:

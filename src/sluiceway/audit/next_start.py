@@ -1,6 +1,6 @@
 """Would the next start of a route halt? What can be told without fencing its ledger."""
 
-from sluiceway.audit.identity_check import identity_problems, table_state
+from sluiceway.audit.identity_check import identity_problems
 from sluiceway.audit.open_table import OpenTable
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import Retriable, SluicewayError
@@ -18,7 +18,7 @@ def table_reasons(table: OpenTable, fold: Fold) -> tuple[str, ...]:
         StorageUnavailableError: The store failed.
     """
     try:
-        table_state(table.table, table.config)
+        table.table.state()
     except SluicewayError as error:
         return (_reason(error),)
     problems = identity_problems(table.storage, table.layout, fold, table.table, table.config)

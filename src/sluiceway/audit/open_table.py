@@ -4,16 +4,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.config.config import RouteConfig
-from sluiceway.errors import LedgerMismatchError, NotInThisVersionError, StateConflictError
+from sluiceway.errors import (
+    LedgerMismatchError,
+    NotInThisVersionError,
+    SluicewayError,
+    StateConflictError,
+)
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.owned_ledger import Owner
-from sluiceway.sinks.hive.catalogs import TableCatalog, open_catalog
-from sluiceway.sinks.registry import METASTORE
-from sluiceway.sinks.table_options import table_not_found
+from sluiceway.sinks.contract import TableSink
+from sluiceway.sinks.inspected import InspectedTable
+from sluiceway.sinks.registry import find_table, open_sink
 from sluiceway.storage.contract import Storage
 from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
@@ -40,7 +44,7 @@ class LedgerPlace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoundLedger:
-    """A `LedgerPlace` that is known without the metastore."""
+    """A `LedgerPlace` whose table is not looked at."""
 
     config: RouteConfig
     storage: Storage
@@ -49,13 +53,17 @@ class FoundLedger:
 
 @dataclass(slots=True)
 class OpenTable:
-    """A route's table, opened for reading; `table` is how the metastore described it then."""
+    """A route's table, opened for reading; `table` is how its catalog described it then."""
 
     config: RouteConfig
-    table: HiveTable
-    metastore: TableCatalog
+    table: InspectedTable
+    sink: TableSink
     storage: Storage
     layout: LedgerLayout
+
+    def close(self) -> None:
+        """End the connection to the catalog. Safe to repeat."""
+        self.sink.close()
 
 
 def open_table(config: RouteConfig) -> OpenTable:
@@ -64,7 +72,7 @@ def open_table(config: RouteConfig) -> OpenTable:
     Raises:
         TableNotFoundError: The table does not exist.
         MetastoreUnavailableError: The metastore does not answer.
-        NotInThisVersionError: A plug-in's catalog holds the table.
+        NotInThisVersionError: It is a lake table, or of a plug-in that cannot tell.
         UnhealthyEnvironmentError: Its location is on a store that this version cannot read.
     """
     if config.hive.lake is not None:
@@ -73,22 +81,14 @@ def open_table(config: RouteConfig) -> OpenTable:
             where=f"{config.hive.database}.{config.hive.table}",
             hint="status, ledger, offsets, dirty and partitions do; engines read the table itself",
         )
-    if config.catalog.kind != METASTORE:
-        raise NotInThisVersionError(
-            f"this command finds tables through a metastore only, not through {config.catalog.kind}"
-        )
-    metastore = open_catalog(
-        config.hive.metastore,
-        config.hive.timeout_s,
-        config.stores,
-        config.hive.metastore_options,
-    )
-    table = metastore.get_table(config.hive.database, config.hive.table)
-    if table is None:
-        metastore.close()
-        raise table_not_found(config.hive)
-    storage, root = open_storage(table.layout.location, config.stores)
-    return OpenTable(config, table, metastore, storage, LedgerLayout(root, config.route))
+    sink = open_sink(config.catalog, config.hive)
+    try:
+        table = sink.inspect()
+        storage, root = open_storage(table.identity.home, config.stores)
+    except SluicewayError:
+        sink.close()
+        raise
+    return OpenTable(config, table, sink, storage, LedgerLayout(root, config.route))
 
 
 def refuse_lakes(routes: Iterable[RouteConfig], command: str, instead: str) -> None:
@@ -115,32 +115,20 @@ def open_place(config: RouteConfig) -> LedgerPlace:
     """Where the ledger of a route lies, as its catalog says. Changes nothing.
 
     Raises:
-        SluicewayError: As `open_table`.
+        SluicewayError: As `open_table`; lake tables are found too.
     """
-    if config.hive.lake is not None:
-        return _lake_place(config)
-    table = open_table(config)
-    table.metastore.close()
-    return table
-
-
-def _lake_place(config: RouteConfig) -> FoundLedger:
-    # Clients of lake catalogs take a second to import, and most commands need none.
-    from sluiceway.sinks.iceberg.table import find_iceberg_table  # noqa: PLC0415
-
-    identity = find_iceberg_table(config.hive, dict(config.catalog.options))
-    storage, root = open_storage(identity.home, config.stores)
+    storage, root = open_storage(find_table(config.catalog, config.hive).home, config.stores)
     return FoundLedger(config, storage, LedgerLayout(root, config.route))
 
 
 def find_ledger(config: RouteConfig) -> LedgerPlace:
-    """Where the ledger of a route lies: as the job file says, else as the metastore does.
+    """Where the ledger of a route lies: as the job file says, else as the catalog does.
 
-    A table can only lie where the job file says. The metastore is asked when it says nothing, or
+    A table can only lie where the job file says. The catalog is asked when it says nothing, or
     when no ledger is there yet.
 
     Raises:
-        SluicewayError: As `open_table`, when the metastore is asked.
+        SluicewayError: As `open_place`, when the catalog is asked.
     """
     if config.hive.location is not None and config.hive.lake is None:
         storage, root = open_storage(normalise_location(config.hive.location), config.stores)

@@ -1,5 +1,7 @@
 """All checks of one route's table, in order."""
 
+from collections.abc import Mapping
+
 from sluiceway.audit.dirty_table_check import Found, dirty_table_problems
 from sluiceway.audit.identity_check import identity_problems
 from sluiceway.audit.late_table_check import late_table_problems
@@ -7,17 +9,13 @@ from sluiceway.audit.offset_check import origin_columns
 from sluiceway.audit.open_table import OpenTable, open_table, refuse_foreign_table
 from sluiceway.audit.pick_route import pick_route
 from sluiceway.audit.verify import Verifier, VerifyReport
-from sluiceway.catalog.hive_table import HivePartition
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.config import RouteConfig
-from sluiceway.errors import TableMismatchError
 from sluiceway.followers.late_follow import late_table_of
 from sluiceway.route.clients import open_source
 from sluiceway.route.dirty_stores import dirty_table_of
-from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
-from sluiceway.sinks.hive.table import LEDGER_PROPERTY
-from sluiceway.sinks.hive.table_check import file_choice, schema_of
-from sluiceway.sinks.partition_path import catalog_values, partition_folder
+from sluiceway.sinks.inspected import ShownPartition
+from sluiceway.sinks.partition_path import catalog_values
 from sluiceway.spec.models import JobSpec
 from sluiceway.storage.access import Stores
 from sluiceway.storage.locations import normalise_location
@@ -35,7 +33,7 @@ def verify_job(spec: JobSpec, *, deep: bool) -> VerifyReport:
 
 
 def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
-    """Compare a route's ledger with its files, its broker and its metastore. Changes nothing.
+    """Compare a route's ledger with its files, its broker and its catalog. Changes nothing.
 
     Args:
         config: The route.
@@ -59,7 +57,7 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
             deep=deep,
             origin=origin_columns({column.part: column.column for column in table.config.meta}),
             columns=[rule.name for rule in config.partitions],
-            choice=_file_choice(table),
+            choice=table.table.files(),
         )
         verifier.expires = config.dirty_keep_ms is not None
         verifier.check_table()
@@ -75,17 +73,8 @@ def verify_route(config: RouteConfig, *, deep: bool) -> VerifyReport:
         finally:
             source.close()
     finally:
-        table.metastore.close()
+        table.close()
     return verifier.report
-
-
-def _file_choice(table: OpenTable) -> FileChoice:
-    """How the table's files are written; what is wrong with the table is told elsewhere."""
-    try:
-        wanted = table.config.hive.schema or schema_of(table.table)
-        return file_choice(table.table, table.config.hive, wanted)
-    except TableMismatchError:
-        return PARQUET_FILES
 
 
 def _check_side_tables(table: OpenTable, verifier: Verifier) -> None:
@@ -99,7 +88,7 @@ def _check_side_tables(table: OpenTable, verifier: Verifier) -> None:
     if copies is not None:
         files = verifier.dirty.files.values()
         found += dirty_table_problems(copies, table.storage, files, deep=report.deep)
-    late = late_table_of(config, table.layout, table.table.parameters.get(LEDGER_PROPERTY, ""))
+    late = late_table_of(config, table.layout, table.table.ledger or "")
     if late is not None:
         of_late = list(late_table_problems(late, table.layout, verifier.late))
         if all(kind for kind, _, _ in of_late):
@@ -115,26 +104,26 @@ def _check_side_tables(table: OpenTable, verifier: Verifier) -> None:
 def _check_partitions(table: OpenTable, verifier: Verifier) -> None:
     if not table.config.partitions:
         return
-    hive = table.config.hive
-    columns = [rule.name for rule in table.config.partitions]
-    values = [state.values for state in verifier.partitions() if state.values]
-    names = [partition_folder(columns, each) for each in values]
-    found = table.metastore.get_partitions(hive.database, hive.table, names)
+    wanted = [catalog_values(each.values) for each in verifier.partitions() if each.values]
+    found = table.table.partitions(wanted)
     ready = table.config.ready
     verifier.check_partitions(
-        {key: _place(partition, table.config.stores) for key, partition in found.items()},
+        _places(found, table.config.stores),
         catalog_values,
         on_ready=ready is not None and ready.on_ready,
     )
-    for partition in found.values():
-        for difference in partition.layout.differences(table.table.layout):
-            verifier.report.add("partition", "/".join(partition.values), difference)
-    others = {*table.metastore.list_partition_names(hive.database, hive.table)} - {*names}
-    foreign = table.metastore.get_partitions(hive.database, hive.table, sorted(others))
-    verifier.check_foreign_partitions(
-        {key: _place(each, table.config.stores) for key, each in foreign.items()}
-    )
+    for values, partition in found.items():
+        for difference in partition.differences:
+            verifier.report.add("partition", "/".join(values), difference)
+    foreign = table.table.other_partitions(wanted)
+    verifier.check_foreign_partitions(_places(foreign, table.config.stores))
 
 
-def _place(partition: HivePartition, stores: Stores) -> str:
-    return open_storage(normalise_location(partition.layout.location), stores)[1]
+def _places(
+    shown: Mapping[tuple[str, ...], ShownPartition], stores: Stores
+) -> dict[tuple[str, ...], str]:
+    """Absolute folders, as the store names them."""
+    return {
+        values: open_storage(normalise_location(partition.location), stores)[1]
+        for values, partition in shown.items()
+    }

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sluiceway.audit.next_start import source_reasons, table_reasons
-from sluiceway.audit.open_table import OpenTable, open_place, open_table, read_ledger
+from sluiceway.audit.open_table import open_place, open_table, read_ledger
 from sluiceway.config.config import RouteConfig
 from sluiceway.errors import OffsetsLostError, Retriable, SluicewayError
 from sluiceway.ledger.fold import Fold
@@ -68,11 +68,7 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
         MetastoreUnavailableError: It is not known where the table is.
         StorageUnavailableError: The store failed.
     """
-    opened = open_place(config) if config.hive.lake is not None else open_table(config)
-    if isinstance(opened, OpenTable):
-        opened.metastore.close()
-    fold = read_ledger(opened).fold
-    problems = table_reasons(opened, fold) if isinstance(opened, OpenTable) else ()
+    fold, problems = _ledger_and_table(config)
     topics = {topic for (topic, _), known in fold.sources.items() if not known.retired}
     view, broker_error = None, None
     source = open_source(config)
@@ -89,6 +85,18 @@ def route_offsets(config: RouteConfig) -> RouteOffsets:
     rows = tuple(_offsets(fold, SourcePartition(*key), view) for key in sorted(fold.sources))
     table = f"{config.hive.database}.{config.hive.table}"
     return RouteOffsets(config.route, table, rows, broker_error, problems)
+
+
+def _ledger_and_table(config: RouteConfig) -> tuple[Fold, tuple[str, ...]]:
+    """The ledger, and why a start would refuse the table, which a lake's is not looked at for."""
+    if config.hive.lake is not None:
+        return read_ledger(open_place(config)).fold, ()
+    table = open_table(config)
+    try:
+        fold = read_ledger(table).fold
+        return fold, table_reasons(table, fold)
+    finally:
+        table.close()
 
 
 def _offsets(fold: Fold, one: SourcePartition, view: SourceView | None) -> PartitionOffsets:

@@ -25,9 +25,9 @@ from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sluiceway.audit.topic_and_table import FoundTable
     from sluiceway.formats.json.survey import ProposedColumn
     from sluiceway.formats.recognise import TopicContents
+    from sluiceway.sinks.hive.found_table import FoundTable
 
 app = typer.Typer()
 
@@ -122,7 +122,8 @@ class _Asked:
 
 def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
     """The job of what is there now."""
-    from sluiceway.audit.topic_and_table import look_at_table, look_at_topic  # noqa: PLC0415
+    from sluiceway.audit.topic_look import look_at_topic  # noqa: PLC0415
+    from sluiceway.sinks.hive.found_table import look_at_table  # noqa: PLC0415
 
     with told_while_waiting(f"brokers {asked.brokers}"):
         contents = look_at_topic(asked.brokers, asked.topic, records)
@@ -234,7 +235,7 @@ def _event_time(
 ) -> EventTime:
     candidates = time_columns(columns)
     if found is not None:
-        held = {column.name: column.type for column in found.table.layout.columns}
+        held = dict(found.columns)
         candidates = [
             each
             for each in candidates
@@ -259,18 +260,18 @@ def _of_table(
     job: JobText, contents: "TopicContents", found: "FoundTable", time: EventTime
 ) -> JobText:
     """The job for a table that exists: its columns and partition columns, as they are."""
-    held = {column.name.lower(): column.type for column in found.table.layout.columns}
+    held = {name.lower(): kind for name, kind in found.columns.items()}
     keys = {column.name.lower() for column in contents.plain.columns()}
     partitions = []
-    for column in found.table.partition_columns:
-        pattern = time_pattern(column.name, found.values.get(column.name))
+    for column in found.partition_columns:
+        pattern = time_pattern(column, found.values.get(column))
         if pattern is not None:
-            partitions.append(f"{{name: {column.name}, event_time: {pattern}}}")
-        elif column.name in keys | set(held):
-            partitions.append(f"{{name: {column.name}, column: {column.name}}}")
+            partitions.append(f"{{name: {column}, event_time: {pattern}}}")
+        elif column in keys | set(held):
+            partitions.append(f"{{name: {column}, column: {column}}}")
         else:
             raise WrongUsageError(
-                f"nothing tells how the partition column {column.name} of {job.table} is made",
+                f"nothing tells how the partition column {column} of {job.table} is made",
                 hint="write the job file by hand, see docs/job-file.md, or name another table",
             )
     meta = [name for name in ("_topic", "_partition", "_offset", "_timestamp") if name in held]

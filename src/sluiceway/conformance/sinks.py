@@ -3,12 +3,22 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 
-from sluiceway.errors import InvariantError, LedgerMismatchError, TableMismatchError
+from sluiceway.errors import (
+    InvariantError,
+    LedgerMismatchError,
+    NotInThisVersionError,
+    TableMismatchError,
+    TableNotFoundError,
+)
 from sluiceway.sinks.contract import DesiredPartition, TableSink, TableState
+from sluiceway.sinks.inspected import ShownPartition
 from sluiceway.sinks.partition_path import partition_folder, resolve_within
+from sluiceway.storage.locations import normalise_location
 from sluiceway.storage.registry import open_storage
 
 _DAY = "20261120"
@@ -206,6 +216,51 @@ class SinkConformance:
                 sink.apply([DesiredPartition(values, place)])
         assert table.held() == {}
 
+    # Commands that look. What a sink cannot tell without a driver is left out.
+
+    def test_looks_create_nothing(self, sinks: Sinks) -> None:
+        sink = sinks()
+        for look in (sink.find, sink.inspect):
+            with _optional(), pytest.raises(TableNotFoundError):
+                look()
+        with _optional():
+            assert not sink.foresee().exists
+        with _optional(), pytest.raises(TableNotFoundError):
+            sinks().find()
+
+    def test_looks_see_the_table_that_was_made(self, sinks: Sinks) -> None:
+        sink = sinks()
+        state = sink.open()
+        for ledger in (None, "ledger-1"):
+            with _optional():
+                assert sinks().find() == state.identity
+            with _optional():
+                seen = sinks().inspect()
+                assert (seen.identity, seen.ledger) == (state.identity, ledger)
+                assert replace(seen.state(), ledger=None) == state
+            with _optional():
+                foreseen = sinks().foresee()
+                assert (foreseen.exists, foreseen.home) == (True, state.identity.home)
+            sink.mark_ledger(state, "ledger-1")
+
+    def test_looks_see_partitions_where_they_are(self, table: SinkUnderTest, sinks: Sinks) -> None:
+        sink = sinks()
+        state = sink.open()
+        wanted = [desired(state, _DAY, value) for value in _ODD]
+        sink.apply(wanted)
+        with _optional():
+            # Asked for before the last one comes: a look is not a memory.
+            seen = sinks().inspect()
+            late = desired(state, _DAY, "late")
+            sink.apply([late])
+            for some in (wanted[:3], [late], []):
+                values = [each.values for each in some]
+                found = seen.partitions([*values, (_DAY, "nowhere")])
+                others = seen.other_partitions([*values, (_DAY, "nowhere")])
+                assert _shown(found) == _places(some)
+                assert _shown(others) == _places([*wanted, late]) - _shown(found)
+            assert len(table.held()) == len(wanted) + 1
+
     # Another table of the same name
 
     def test_dropped_table_is_refused(self, table: SinkUnderTest, sinks: Sinks) -> None:
@@ -253,3 +308,20 @@ class SinkConformance:
 
 def _as_held(wanted: list[DesiredPartition]) -> dict[tuple[str, ...], str]:
     return {partition.values: partition.location for partition in wanted}
+
+
+@contextmanager
+def _optional() -> Iterator[None]:
+    with suppress(NotInThisVersionError):
+        yield
+
+
+def _shown(found: Mapping[tuple[str, ...], ShownPartition]) -> set[tuple[tuple[str, ...], str]]:
+    return {
+        (values, open_storage(normalise_location(each.location))[1])
+        for values, each in found.items()
+    }
+
+
+def _places(wanted: list[DesiredPartition]) -> set[tuple[tuple[str, ...], str]]:
+    return {(each.values, each.location) for each in wanted}

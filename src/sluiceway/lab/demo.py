@@ -280,7 +280,7 @@ class _Demo:
             table = open_table(compile_route(self._route))
         except (LedgerMismatchError, TableNotFoundError):
             return []
-        table.metastore.close()
+        table.close()
         return [record for record, _ in LedgerLog(table.storage, table.layout).records()]
 
     def _commits(self) -> tuple[int, int]:

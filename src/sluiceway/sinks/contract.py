@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sluiceway.errors import TableMismatchError
+from sluiceway.errors import NotInThisVersionError, TableMismatchError
 from sluiceway.sinks.files.contract import PARQUET_FILES, FileChoice
 from sluiceway.types.evolution import Columns
 from sluiceway.types.schema import Field, Schema
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from sluiceway.ledger.follower import Follower
     from sluiceway.ledger.log import LedgerLog
     from sluiceway.observe.log import Log
+    from sluiceway.sinks.foreseen import ForeseenTable
+    from sluiceway.sinks.inspected import InspectedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,37 @@ class TableSink(ABC):
             MetastoreUnavailableError: The catalog does not answer.
         """
 
+    def find(self) -> TableIdentity:
+        """The table, when it exists. Called by commands that look for its ledger; creates nothing.
+
+        Raises:
+            TableNotFoundError: It does not exist.
+            NotInThisVersionError: This catalog is not asked without a driver, as here.
+            MetastoreUnavailableError: The catalog does not answer.
+        """
+        raise _not_looked_at("find")
+
+    def foresee(self) -> "ForeseenTable":
+        """What `open` would find or create, for `plan`, `preview`, `doctor`; changes nothing.
+
+        Raises:
+            TableMismatchError: As `open`.
+            TableNotFoundError: It is missing, and the job file does not have it created.
+            NotInThisVersionError: This catalog is not asked without a driver, as here.
+            MetastoreUnavailableError: The catalog does not answer.
+        """
+        raise _not_looked_at("foresee")
+
+    def inspect(self) -> "InspectedTable":
+        """The table, when it exists, for `verify` and `offsets`; changes nothing.
+
+        Raises:
+            TableNotFoundError: It does not exist.
+            NotInThisVersionError: This catalog is not asked without a driver, as here.
+            MetastoreUnavailableError: The catalog does not answer.
+        """
+        raise _not_looked_at("inspect")
+
     def followers(self, route: FollowedRoute) -> "tuple[Follower, ...]":
         """What makes the table equal to the log, as followers of their own.
 
@@ -275,3 +308,10 @@ class TableSink(ABC):
     @abstractmethod
     def close(self) -> None:
         """Release connections. Safe to repeat."""
+
+
+def _not_looked_at(method: str) -> NotInThisVersionError:
+    return NotInThisVersionError(
+        "the plug-in of this table's catalog cannot be asked without a driver",
+        hint=f"`run` works; its sink has to give `{method}` (docs/plugins.md)",
+    )

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sluiceway.plugins import PluginGroup, find_implementation, opened
-from sluiceway.sinks.contract import TableSink
+from sluiceway.sinks.contract import TableIdentity, TableSink
 from sluiceway.sinks.side_tables import DayFolders, LateRowsTable, TypedColumn
 from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.storage.access import Stores
+
+if TYPE_CHECKING:
+    from sluiceway.sinks.hive.found_table import SeenMetastore
 
 METASTORE = "metastore"
 ICEBERG = "iceberg"
@@ -54,6 +58,37 @@ def open_sink(access: CatalogAccess, table: HiveTableOptions) -> TableSink:
         TableSink,  # type: ignore[type-abstract]
         lambda: open_it(table, dict(access.options)),
     )
+
+
+def find_table(access: CatalogAccess, table: HiveTableOptions) -> TableIdentity:
+    """Where a table is, and its ledger; see `TableSink.find`. Called once by commands that look.
+
+    Raises:
+        TableNotFoundError: It does not exist.
+        SluicewayError: As `open_sink` and `TableSink.find`.
+    """
+    if access.kind == METASTORE:
+        # `status` and its like load nothing that reads or writes files.
+        from sluiceway.sinks.hive.catalogs import find_hive_table  # noqa: PLC0415
+
+        return find_hive_table(table)
+    sink = open_sink(access, table)
+    try:
+        return sink.find()
+    finally:
+        sink.close()
+
+
+def look_at_metastore(table: HiveTableOptions) -> "SeenMetastore | None":
+    """What the metastore of a table says of itself; None where a folder stands for it.
+
+    Raises:
+        MetastoreUnavailableError: It does not answer.
+    """
+    # Likewise.
+    from sluiceway.sinks.hive import found_table  # noqa: PLC0415
+
+    return found_table.look_at_metastore(table)
 
 
 def open_late_table(

@@ -16,7 +16,7 @@ from sluiceway.storage.local import LocalStorage
 from sluiceway.types.strict_json import encode
 from tools.ledger_records import LEDGER, fence, fold_of, sources
 
-TABLE = "ods.orders"
+TABLE = SimpleNamespace(identity="ods.orders", state=lambda: "as a start takes it")
 
 
 @pytest.fixture
@@ -30,7 +30,6 @@ def layout(tmp_path: Path) -> LedgerLayout:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     """What the check of a driver's start was asked; it finds nothing."""
     found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(identity_check, "table_state", lambda table, config: (table, config.route))
     monkeypatch.setattr(identity_check, "check_ledger", lambda *given: found.append(given))
     return found
 
@@ -51,7 +50,7 @@ def test_owner_log_and_table_that_belong_together_have_no_problem(
 ) -> None:
     owner, fold = _own(layout), fold_of(fence(), sources(0))
     assert _problems(layout, fold) == []
-    assert asked == [((TABLE, "orders"), owner, fold)]
+    assert asked == [("as a start takes it", owner, fold)]
     # OWNER is put before the first fence.
     assert _problems(layout, Fold()) == []
 
@@ -93,9 +92,8 @@ def test_what_a_driver_s_start_refuses_is_told_at_the_table(
     def refuse(*_: object) -> None:
         raise LedgerMismatchError("the table was made anew")
 
-    monkeypatch.setattr(identity_check, "table_state", lambda *_: None)
     monkeypatch.setattr(identity_check, "check_ledger", refuse)
     _own(layout)
     ((where, told),) = _problems(layout, fold_of(fence()))
-    assert where == TABLE
+    assert where == "ods.orders"
     assert "the table was made anew" in told

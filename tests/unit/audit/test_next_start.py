@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
 
@@ -21,6 +20,8 @@ from sluiceway.errors import (
 )
 from sluiceway.ledger.layout import LedgerLayout
 from sluiceway.ledger.owned_ledger import Owner
+from sluiceway.sinks.hive.folder_catalog import FolderCatalog
+from sluiceway.sinks.hive.table import HiveTableSink
 from sluiceway.sinks.hive.table_check import table_to_create
 from sluiceway.sources.contract import (
     DiscoveredPartition,
@@ -30,18 +31,13 @@ from sluiceway.sources.contract import (
     SourcePartition,
 )
 from sluiceway.spec.start import StartAt
+from sluiceway.storage.access import NO_STORES
 from sluiceway.storage.local import LocalStorage
+from sluiceway.types.schema import Schema
 from sluiceway.types.strict_json import encode
 from tools.board_sessions import placed_session
 
 _ZERO = SourcePartition("orders", 0)
-
-
-class Nothing:
-    """A metastore that is only closed."""
-
-    def close(self) -> None:
-        """As a connection's."""
 
 
 @dataclass
@@ -88,17 +84,16 @@ class Place:
     columns: tuple[HiveColumn, ...] | None = None
 
     def open(self, config: RouteConfig) -> OpenTable:
-        schema = config.hive.schema
-        assert schema is not None
-        table = table_to_create(config.hive, schema)
+        hive = replace(config.hive, metastore=f"folder:{self.root}")
+        sink = HiveTableSink(hive)
+        table = table_to_create(hive, hive.schema or Schema(()))
         columns = self.columns or table.layout.columns
         layout = replace(table.layout, location=str(self.root), columns=columns)
+        FolderCatalog(str(self.root), NO_STORES).create_table(replace(table, layout=layout))
         ledger = LedgerLayout(str(self.root), config.route)
         storage = LocalStorage()
         storage.make_folders(ledger.log)
-        return OpenTable(
-            config, replace(table, layout=layout), cast("Any", Nothing()), storage, ledger
-        )
+        return OpenTable(config, sink.inspect(), sink, storage, ledger)
 
     def show(self) -> RouteOffsets:
         return route_offsets(self.config)

@@ -1,7 +1,10 @@
 """Where tables of files are written down: in a Hive Metastore, or in a folder."""
 
+from sluiceway.catalog.hive_table import HiveTable
 from sluiceway.catalog.metastore import MetastoreClient
+from sluiceway.sinks.contract import TableIdentity
 from sluiceway.sinks.hive.folder_catalog import FOLDER, FolderCatalog
+from sluiceway.sinks.table_options import HiveTableOptions, table_not_found
 from sluiceway.storage.access import NO_STORES, Stores
 
 Options = tuple[tuple[str, str], ...]
@@ -28,3 +31,38 @@ def open_catalog(
     if uris.startswith(FOLDER):
         return FolderCatalog(uris.removeprefix(FOLDER), stores)
     return MetastoreClient(uris, timeout_s, dict(options))
+
+
+def find_hive_table(options: HiveTableOptions) -> TableIdentity:
+    """See `TableSink.find`; needs nothing of what reads or writes files.
+
+    Raises:
+        TableNotFoundError: It does not exist.
+        MetastoreUnavailableError: The metastore does not answer.
+    """
+    client = open_catalog(
+        options.metastore, options.timeout_s, options.stores, options.metastore_options
+    )
+    try:
+        table = client.get_table(options.database, options.table)
+    finally:
+        client.close()
+    if table is None:
+        raise table_not_found(options)
+    return identity_of(client.uris, table)
+
+
+def identity_of(uris: str, table: HiveTable) -> TableIdentity:
+    """Which table it is.
+
+    Args:
+        uris: Address of its catalog.
+        table: As the catalog has it.
+    """
+    return TableIdentity(
+        catalog=uris,
+        database=table.database,
+        name=table.name,
+        created_at_s=table.created_at_s,
+        location=table.layout.location,
+    )

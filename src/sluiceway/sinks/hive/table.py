@@ -24,8 +24,9 @@ from sluiceway.sinks.contract import (
 )
 from sluiceway.sinks.files.parquet_settings import INT96, MICROS
 from sluiceway.sinks.foreseen import ForeseenTable
-from sluiceway.sinks.hive.catalogs import open_catalog
+from sluiceway.sinks.hive.catalogs import find_hive_table, identity_of, open_catalog
 from sluiceway.sinks.hive.ddl import add_columns_statement, create_statement
+from sluiceway.sinks.hive.inspected_table import InspectedHiveTable
 from sluiceway.sinks.hive.partition_effects import apply_partitions, partition_name
 from sluiceway.sinks.hive.table_check import (
     check_definition,
@@ -100,13 +101,27 @@ class HiveTableSink(TableSink):
             self._seen = table
         return state
 
+    def find(self) -> TableIdentity:
+        """See `TableSink.find`."""
+        return find_hive_table(self._options)
+
+    def inspect(self) -> InspectedHiveTable:
+        """See `TableSink.inspect`."""
+        table = self._present()
+        return InspectedHiveTable(
+            self._client,
+            table,
+            self._options,
+            identity=identity_of(self._client.uris, table),
+            ledger=table.parameters.get(LEDGER_PROPERTY),
+            state=lambda: self._state_to_be(table),
+        )
+
     def foresee(self) -> ForeseenTable:
-        """What `open` would find or create. Changes nothing, and creates nothing.
+        """See `TableSink.foresee`.
 
         Raises:
-            TableMismatchError: As `open`.
             JobFileError: The table cannot be created as the job file says.
-            MetastoreUnavailableError: The metastore does not answer.
         """
         options = self._options
         table = self._client.get_table(options.database, options.table)
@@ -170,7 +185,7 @@ class HiveTableSink(TableSink):
         columns = filled_columns(table, self._options)
         files = file_choice(table, self._with_timestamps(columns.written), columns.written)
         return TableState(
-            identity=self._identity_of(table),
+            identity=identity_of(self._client.uris, table),
             schema=columns.schema,
             partition_columns=tuple(column.name for column in table.partition_columns),
             ledger=table.parameters.get(LEDGER_PROPERTY),
@@ -248,6 +263,12 @@ class HiveTableSink(TableSink):
         form = MICROS if self._version >= _READS_MICROS else INT96
         return replace(options, parquet_timestamps=form)
 
+    def _present(self) -> HiveTable:
+        table = self._client.get_table(self._options.database, self._options.table)
+        if table is None:
+            raise table_not_found(self._options)
+        return table
+
     def _create(self) -> HiveTable:
         options = self._options
         where = f"{options.database}.{options.table}"
@@ -275,15 +296,6 @@ class HiveTableSink(TableSink):
             storage, root = open_storage(options.location, options.stores)
             refuse_missing_parent(storage, root, create=options.create_location)
         return table_to_create(options, options.schema)
-
-    def _identity_of(self, table: HiveTable) -> TableIdentity:
-        return TableIdentity(
-            catalog=self._client.uris,
-            database=table.database,
-            name=table.name,
-            created_at_s=table.created_at_s,
-            location=table.layout.location,
-        )
 
     def _opened(self) -> TableIdentity:
         if self._identity is None:

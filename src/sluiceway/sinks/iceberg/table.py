@@ -89,45 +89,6 @@ def open_iceberg_table(table: HiveTableOptions, options: Mapping[str, str]) -> T
     return IcebergTableSink(table, table.lake, options)
 
 
-def foresee_iceberg_table(table: HiveTableOptions, options: Mapping[str, str]) -> ForeseenTable:
-    """A table as the start of its route would find it. Changes nothing.
-
-    Args:
-        table: As the job file says.
-        options: Of the connection.
-
-    Raises:
-        SluicewayError: As `IcebergTableSink.foresee`.
-    """
-    if table.lake is None:
-        raise InvariantError("an Iceberg table is foreseen without what the job file says of it")
-    sink = IcebergTableSink(table, table.lake, options)
-    try:
-        return sink.foresee()
-    finally:
-        sink.close()
-
-
-def find_iceberg_table(table: HiveTableOptions, options: Mapping[str, str]) -> TableIdentity:
-    """A table that exists, and where its ledger lies. Creates nothing.
-
-    Args:
-        table: As the job file says.
-        options: Of the connection.
-
-    Raises:
-        TableNotFoundError: The catalog does not have it.
-        MetastoreUnavailableError: The catalog does not answer.
-    """
-    if table.lake is None:
-        raise InvariantError("an Iceberg table is looked for without what the job file says of it")
-    sink = IcebergTableSink(table, table.lake, options)
-    try:
-        return sink.find()
-    finally:
-        sink.close()
-
-
 class IcebergTableSink(TableSink):
     """An Iceberg table, as a projection of the log. Used on the driver, by one thread at a time.
 
@@ -179,13 +140,7 @@ class IcebergTableSink(TableSink):
         return state
 
     def foresee(self) -> ForeseenTable:
-        """What `open` would find or create. Changes nothing, and creates nothing.
-
-        Raises:
-            TableMismatchError: As `open`.
-            TableNotFoundError: It is missing, and the job file does not have it created.
-            MetastoreUnavailableError: The catalog does not answer.
-        """
+        """See `TableSink.foresee`."""
         table = self._own_catalog().load(self._name)
         if table is not None:
             state = self._state_of(table.metadata)
@@ -226,7 +181,7 @@ class IcebergTableSink(TableSink):
         return f"{warehouse}/{self._name[0]}/{self._name[1]}"
 
     def find(self) -> TableIdentity:
-        """The table as it is; see `find_iceberg_table`."""
+        """See `TableSink.find`."""
         found = self._own_catalog().load(self._name)
         if found is None:
             raise TableNotFoundError(
