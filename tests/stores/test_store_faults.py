@@ -1,5 +1,9 @@
 """What goes wrong with stores: one clear line, 5 when a person has to act, and nothing is lost."""
 
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -144,17 +148,12 @@ class Jobs:
             hive=f', storage: lake, location: "{place}"',
         )
 
-    def driver(self, job: JobFile, environment: Mapping[str, str]) -> DriverProcess:
-        return DriverProcess(
-            job,
-            self._folder,
-            "--until-caught-up",
-            module="tools.inline_driver",
-            environment=environment,
-        )
+    def driver(self, job: JobFile, environment: Mapping[str, str], *options: str) -> DriverProcess:
+        module = "tools.inline_driver"
+        return DriverProcess(job, self._folder, *options, module=module, environment=environment)
 
     def ended(self, job: JobFile, environment: Mapping[str, str]) -> Ended:
-        with self.driver(job, environment) as driver:
+        with self.driver(job, environment, "--until-caught-up") as driver:
             return driver.wait()
 
 
@@ -241,7 +240,7 @@ def test_job_waits_for_the_end_of_safe_mode_and_has_every_row(
 ) -> None:
     job = jobs.job(HdfsUnderTest(hdfs))
     request.getfixturevalue("_safe_mode")
-    with jobs.driver(job, {}) as driver:
+    with jobs.driver(job, {}, "--until-caught-up") as driver:
         driver.wait_until(
             lambda: any("safe mode" in str(told) for told in driver.events()), "word of safe mode"
         )
@@ -249,3 +248,39 @@ def test_job_waits_for_the_end_of_safe_mode_and_has_every_row(
         ended = driver.wait()
     assert ended.exit_code == 0, ended.stderr
     assert HdfsUnderTest(hdfs).open().list(f"{job.route.hive.location}/dt=20261120/hr=08")
+
+
+def test_second_driver_of_a_table_ends_with_7_and_the_first_goes_on(
+    store: StoreUnderTest, jobs: Jobs
+) -> None:
+    job, environment = jobs.job(store), store.environment()
+    with jobs.driver(job, environment) as first:
+        first.wait_for_event("committed")
+        second = jobs.ended(job, environment)
+        first.send(signal.SIGTERM)
+        assert first.wait().exit_code == 0
+    assert second.exit_code == 7, second.stderr
+    assert any("SW452" in line for line in second.error_lines()), second.stderr
+
+
+def test_published_file_that_was_deleted_by_hand_is_named_by_verify(
+    store: StoreUnderTest, jobs: Jobs
+) -> None:
+    job, environment = jobs.job(store), store.environment()
+    assert jobs.ended(job, environment).exit_code == 0
+    storage, hour = store.open(), f"{job.route.hive.location}/dt=20261120/hr=08"
+    (file,) = [each.path for each in storage.list(hour) if each.path.endswith(".parquet")]
+    storage.remove(file)
+    done = subprocess.run(
+        [sys.executable, "-m", "sluiceway", "verify", str(job.path)],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )
+    told = done.stdout + done.stderr
+    assert done.returncode != 0, told
+    assert file.rpartition("/")[2] in told
+    assert "Traceback" not in told
