@@ -24,7 +24,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
 .DEFAULT_GOAL := help
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc test-cdc bench-cdc
-.PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-reuse bench-takeover bench-scale bench-growth bench-stores
+.PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-metrics-share bench-reuse bench-takeover bench-scale bench-growth bench-stores
 .PHONY: test-kerberos e2e-kerberos e2e-kerberos-cluster flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
 .PHONY: native test-native lock dist clean
 
@@ -203,6 +203,10 @@ bench-commit: $(STAMP) ## What a commit costs the driver at 8 and 500 files an e
 bench-metrics: $(STAMP) ## What metrics cost: one job with and without them, in turn; a record, an epoch, a page: ROUNDS=5
 	@$(BIN)/python -m bench.metrics_pair --small $(or $(SMALL),1000000) --large $(or $(LARGE),4000000) \
 	  --rounds $(or $(ROUNDS),5)
+
+bench-metrics-share: $(STAMP) ## What share of a task's CPU metrics take, measured inside of it, on both paths: ROUNDS=40
+	@$(BIN)/python -m bench.metrics_share --rounds $(or $(ROUNDS),40)
+	@SLUICEWAY_NATIVE=0 $(BIN)/python -m bench.metrics_share --rounds $(or $(ROUNDS),40)
 
 bench-reuse: $(STAMP) ## How often a task keeps its consumer: on local, and on two executors
 	@$(BIN)/python -m bench.consumer_reuse

@@ -3,7 +3,11 @@
 import { h, show } from "./dom.js";
 import { clock, exactClock } from "./words.js";
 
-const HOUR = 3_600_000;
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+// What a chart shows, and how far its marks are apart: the least that holds all figures there are,
+// so that a page that has just begun is no empty hour.
+const SPANS = [[5, 1], [15, 5], [30, 10], [60, 15]].map((each) => each.map((minutes) => minutes * MINUTE));
 const HEIGHT = 170;
 const LEFT = 48, RIGHT = 8, TOP = 10, BOTTOM = 22;
 const GAP = 30_000;
@@ -32,8 +36,9 @@ function draw(place, data) {
 function paint(place) {
   const { title, times, lines, now, write, least } = place.data;
   const width = Math.max(260, place.clientWidth - 28);
-  const first = now - HOUR;
-  const x = (at) => LEFT + ((at - first) / HOUR) * (width - LEFT - RIGHT);
+  const [span, step] = spanOf(times, now);
+  const first = now - span;
+  const x = (at) => LEFT + ((at - first) / span) * (width - LEFT - RIGHT);
   const top = niceTop(lines, least);
   const y = (value) => HEIGHT - BOTTOM - (value / top) * (HEIGHT - TOP - BOTTOM);
   const shown = times.map((at, index) => [at, index]).filter(([at]) => at >= first);
@@ -42,9 +47,8 @@ function paint(place) {
   const grid = [0, top / 2, top].map((value) => h("g", {},
     h("line", { class: "grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
     h("text", { class: "tick", x: LEFT - 6, y: y(value) + 4, "text-anchor": "end" }, write(value))));
-  const quarter = HOUR / 4;
   const ticks = [];
-  for (let at = Math.ceil(first / quarter) * quarter; at <= now; at += quarter) {
+  for (let at = Math.ceil(first / step) * step; at <= now; at += step) {
     if (x(at) > LEFT + 14 && x(at) < width - 20) ticks.push(h("text", { class: "tick", x: x(at), y: HEIGHT - 6, "text-anchor": "middle" }, clock(at)));
   }
   const drawn = lines.map((line) => h("path", { class: `line s${line.colour}`, d: pathOf(line, shown, x, y) }));
@@ -69,7 +73,7 @@ function paint(place) {
   const point = (event) => {
     if (!steps) return;
     const box = event.currentTarget.getBoundingClientRect();
-    const wanted = first + ((event.clientX - box.left - LEFT) / (width - LEFT - RIGHT)) * HOUR;
+    const wanted = first + ((event.clientX - box.left - LEFT) / (width - LEFT - RIGHT)) * span;
     let nearest = shown[0];
     for (const each of shown) if (Math.abs(each[0] - wanted) < Math.abs(nearest[0] - wanted)) nearest = each;
     place.cursor = nearest[1];
@@ -89,6 +93,11 @@ function paint(place) {
     }, svg, steps ? null : h("span", { class: "chart-empty" }, "No figures yet: no driver runs, or the page has just begun.")),
     h("ul", { class: "legend" }, told.map(({ line, value }) =>
       h("li", {}, h("i", { class: `key k${line.colour}`, "aria-hidden": "true" }), line.name, h("b", {}, value === null || value === undefined ? "–" : write(value))))));
+}
+
+function spanOf(times, now) {
+  const oldest = times.find((at) => at >= now - HOUR) ?? now;
+  return SPANS.find(([span]) => oldest >= now - span);
 }
 
 function niceTop(lines, least) {

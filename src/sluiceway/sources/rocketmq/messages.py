@@ -24,6 +24,8 @@ from sluiceway.sources.rocketmq.frames import WireError
 UNREADABLE_BODY: Final = (("sluiceway.body", b"unreadable: kept as it is stored"),)
 """Header of a message whose body says to be compressed and cannot be unpacked."""
 MAX_BODY_BYTES: Final = 64 << 20
+MOST_UNPACKED_BYTES: Final = 16 << 20
+"""Of a pull no more messages are unpacked behind so many bytes; they are pulled again."""
 # size, magic, crc, queue, flag, queue offset, physical offset, system flag, born time
 _HEAD: Final = struct.Struct(">iIIiiqqiq")
 _INNER_HEAD: Final = struct.Struct(">iIIii")
@@ -101,6 +103,9 @@ def properties_headers(properties: bytes) -> Headers:
 def read_messages(raw: bytes) -> list[StoredMessage]:
     """Messages of a pull's body, which lie back to back.
 
+    They may be a thousand times as large as the pull when they are unpacked. The last ones are
+    left out then, as if the broker had sent fewer; a batch that was stored as one stays whole.
+
     Raises:
         WireError: They do not.
     """
@@ -111,8 +116,9 @@ def read_messages(raw: bytes) -> list[StoredMessage]:
 
 
 def _messages(raw: bytes) -> Iterator[StoredMessage]:
-    place, end = 0, len(raw)
-    while place < end:
+    place, end, unpacked = 0, len(raw), 0
+    most = max(MOST_UNPACKED_BYTES, end)
+    while place < end and unpacked <= most:
         (size,) = _SIZE.unpack_from(raw, place)
         if size < _HEAD.size or place + size > end:
             raise WireError(f"a message says to have {size} bytes, {end - place} are left")
@@ -121,6 +127,7 @@ def _messages(raw: bytes) -> Iterator[StoredMessage]:
             yield from _inner(found)
         else:
             yield found
+        unpacked += len(found.body)
         place += size
 
 

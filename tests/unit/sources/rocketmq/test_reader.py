@@ -4,6 +4,7 @@ import re
 import ssl
 import subprocess
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,16 +23,20 @@ from sluiceway.sources.contract import LogBounds, SourcePartition, Split
 from sluiceway.sources.rocketmq.client import RocketMqSourceClient
 from sluiceway.sources.rocketmq.codes import Ask
 from sluiceway.sources.rocketmq.frames import WireError
+from sluiceway.sources.rocketmq.messages import read_messages
 from sluiceway.sources.rocketmq.options import read_options
 from sluiceway.sources.rocketmq.reader import RocketMqSplitReader
 from tools.rocketmq_fake import (
+    BATCH,
     BUSY,
+    COMPRESSED,
     MOVED,
     NO_TOPIC,
     NOT_FOUND,
     RETRY,
     FakeRocketMq,
     Request,
+    inner_batch,
     reply_frame,
     stored_message,
 )
@@ -69,6 +74,31 @@ class Once:
             return None
         code, body = self._left.pop(0)
         return reply_frame(request.opaque, code, body=body)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_pull_that_unpacks_to_very_much_is_read_in_parts(
+    fake: FakeRocketMq, *, batch: bool
+) -> None:
+    large = [bytes([number]) * (2 << 20) for number in range(24)]
+    if batch:
+        packed = zlib.compress(inner_batch([(body, b"") for body in large]))
+        # It stays whole: the broker knows no place inside of it.
+        stored = stored_message(packed, flag=BATCH | COMPRESSED)
+        fake.queues[0].messages = dict.fromkeys(range(24), stored)
+        fake.queues[0].end = 24
+    else:
+        fake.queues[0].add(*map(zlib.compress, large), flag=COMPRESSED)
+    whole = b"".join(dict.fromkeys(fake.queues[0].messages.values()))
+    assert len(read_messages(whole)) == (24 if batch else 9)
+    reader = reader_of(fake, Split(LOG, 0, stop_offset=24))
+    seen: list[bytes | None] = []
+    while not reader.finished():
+        for found in reader.read(1.0):
+            assert found.offsets[0] == len(seen)
+            seen += found.values
+    assert seen == large
+    reader.close(reusable=False)
 
 
 @pytest.mark.parametrize("code", [BUSY, 215, 14, RETRY, NOT_FOUND])
