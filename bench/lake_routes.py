@@ -122,6 +122,7 @@ def job_text(routes: int, catalog: str) -> bytes:
         "table": {
             "iceberg": {"connection": "lake", "publish_interval": "1s"},
             "columns": columns,
+            "partition_by": [],
         },
         "run": {"interval": "1s"},
         "routes": [
