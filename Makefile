@@ -253,6 +253,10 @@ bench-iceberg: $(STAMP) ## Lake tables: ours and Flink's Iceberg sink on one top
 	@$(BIN)/python -m bench.lake_compare --small $(or $(SMALL),300000) --large $(or $(LARGE),1500000) \
 	  --results bench/results/lake_compare.jsonl
 
+bench-lake-routes: $(STAMP) ## Many routes to lake tables on one catalog; a commit by snapshots: ROUTES=1000 SNAPSHOTS=10000
+	@PYTHONPATH=tests $(BIN)/python -m bench.lake_routes --routes $(or $(ROUTES),1000) \
+	  --snapshots $(or $(SNAPSHOTS),10000)
+
 demo-iceberg: $(STAMP) ## A lake table with no server but Kafka: killed once, read by DuckDB and Spark
 	@$(BIN)/python -m bench.demo_iceberg
 

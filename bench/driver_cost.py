@@ -188,6 +188,8 @@ class InstantRunner(TaskRunner):
         simulated_s: CPU that making up the answers took, by epoch.
     """
 
+    active_share = ACTIVE_SHARE
+
     def __init__(
         self,
         source: MemorySource,
@@ -202,7 +204,7 @@ class InstantRunner(TaskRunner):
         self._stop = stop
         self._slots = slots
         self._shipped = shipped
-        self._storage = LocalStorage()
+        self.storage = LocalStorage()
         self._turns: list[tuple[float, float]] = []
         self._own_s: list[tuple[float, float]] = []
         self._next = 0
@@ -246,7 +248,7 @@ class InstantRunner(TaskRunner):
                 plans.setdefault(plan.route.ledger, []).append(plan)
         self.planned.append(len(plans))
         ledgers = list(plans)
-        active = max(1, len(ledgers) // ACTIVE_SHARE)
+        active = max(1, len(ledgers) // self.active_share)
         chosen = [ledgers[(self._next + number) % len(ledgers)] for number in range(active)]
         self._next += active
         answers = [self._answer(plan) for ledger in chosen for plan in plans[ledger]]
@@ -270,21 +272,9 @@ class InstantRunner(TaskRunner):
         route = plan.route
         attempt = f"{route.term}-{plan.epoch}-{os.urandom(16).hex()}"
         name = f"{route.layout.route}-{attempt}-{plan.task}.parquet"
-        folder = route.layout.attempt(attempt)
-        self._storage.make_folders(folder)
-        writer = self._storage.create_staged(f"{folder}/{name}")
-        writer.handle().write(b"rows")
-        seal = writer.seal()
+        self.storage.make_folders(route.layout.attempt(attempt))
         rows = ROWS_OF_ACTIVE * len(plan.splits)
-        file = FileRecord(
-            staged=f"{attempt}/{name}",
-            final=f"dt=20261120/hr=08/{name}",
-            values=("20261120", "08"),
-            rows=BigInt(rows),
-            size_bytes=BigInt(seal.size_bytes),
-            crc32c=seal.crc32c,
-            bounds={},
-        )
+        file = self.staged_file(plan, attempt, name, rows)
         counts = RowCounts(BigInt(rows), BigInt(rows), *(BigInt(0),) * 4)
         return TaskResult(
             ledger=route.ledger,
@@ -300,6 +290,21 @@ class InstantRunner(TaskRunner):
             timings_ms={},
             consumer_reused=True,
             failure=None,
+        )
+
+    def staged_file(self, plan: TaskPlan, attempt: str, name: str, rows: int) -> FileRecord:
+        """The file of a task, which its attempt's folder has then."""
+        writer = self.storage.create_staged(f"{plan.route.layout.attempt(attempt)}/{name}")
+        writer.handle().write(b"rows")
+        seal = writer.seal()
+        return FileRecord(
+            staged=f"{attempt}/{name}",
+            final=f"dt=20261120/hr=08/{name}",
+            values=("20261120", "08"),
+            rows=BigInt(rows),
+            size_bytes=BigInt(seal.size_bytes),
+            crc32c=seal.crc32c,
+            bounds={},
         )
 
     def _moved(self, partition: SourcePartition, start: int) -> SplitResult:
@@ -419,7 +424,7 @@ def measure(  # noqa: PLR0913 - what benchmarks change of a run
     watcher.start()
     began = time.monotonic()
     try:
-        _run(job, runner, source, stop, lambda config: MemorySink(config, folder, calls))
+        run_loop(job, runner, source, stop, lambda config: MemorySink(config, folder, calls))
     finally:
         stop.ask()
         watcher.join()
@@ -442,13 +447,14 @@ def measure(  # noqa: PLR0913 - what benchmarks change of a run
     )
 
 
-def _run(
+def run_loop(
     job: CompiledJob,
     runner: InstantRunner,
     source: MemorySource,
     stop: StopSignal,
     open_sink: Callable[[RouteConfig], TableSink],
 ) -> None:
+    """Run a job's real loop and sessions until it is told to stop."""
     with Path(os.devnull).open("w") as stream:
         log = stderr_log(stream=stream)
         progress = Progress()

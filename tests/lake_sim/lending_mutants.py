@@ -22,16 +22,6 @@ def lost_by_an_error(self: LentCatalogs, key: Any, name: Any) -> Iterator[Any]:
 
 
 @contextmanager
-def kept_behind_the_last(self: LentCatalogs, key: Any, name: Any) -> Iterator[Any]:
-    """A client that comes back when nobody uses the connection any more is kept."""
-    clients, client = self._taken(key, name)
-    try:
-        yield client
-    finally:
-        clients.idle.append(client)
-
-
-@contextmanager
 def closed_and_lent(self: LentCatalogs, key: Any, name: Any) -> Iterator[Any]:
     """A client that comes back behind the last user is closed, and lent again."""
     clients, client = self._taken(key, name)
@@ -61,7 +51,6 @@ def one_each(self: LentCatalogs, key: Any, name: Any) -> Any:
 
 LENDING_MUTANTS = {
     "client-lost": [(LentCatalogs, "borrowed", lost_by_an_error)],
-    "client-kept": [(LentCatalogs, "borrowed", kept_behind_the_last)],
     "closed-client-lent": [(LentCatalogs, "borrowed", closed_and_lent)],
     "client-of-two": [(LentCatalogs, "_taken", taken_by_two)],
     "client-for-each": [(LentCatalogs, "_taken", one_each)],

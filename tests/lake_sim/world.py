@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 STEPS = 14
 _MEANWHILE = 0.3
 _FOREIGN_FIRST = 1_000_000
-_LAST_TRIES = 12
+_LAST_TRIES = 60
 _WELL_ENOUGH = 2
 _BATCH_SLOTS = (1_000, 1, 2)
 _CLIENTS = (4, 2, 4, 1)
@@ -488,6 +488,8 @@ class World:
             self.check()
             if well == _WELL_ENOUGH:
                 break
+        else:
+            raise ViolationError(f"not all could be published in {_LAST_TRIES} tries")
         self._judge_end()
         self._leave()
         self.lending.judge_end()

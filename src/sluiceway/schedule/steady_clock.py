@@ -1,22 +1,25 @@
 """The wall clock of this driver, believed only where the monotonic clock bears it out.
 
 What is closed by time stays closed, so one look at a clock that is a day ahead for a minute would
-close a day for ever. A look that differs from the one before by more than what has passed between
-them is refused, told, and waited out; meanwhile time goes on as the monotonic clock says.
+close a day for ever. A look whose distance from the monotonic clock differs by more than five
+seconds from any of the last five minutes is refused, told, and waited out, be it by one step or by
+several small ones; meanwhile time goes on as the monotonic clock says.
 """
 
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
 MOST_STEP_S: Final = 5.0
-"""How far the wall clock may get ahead of the monotonic one, or behind it, between two looks."""
+"""How far the wall clock may get ahead of the monotonic one, or behind it, in `BELIEVE_AFTER_S`."""
 
 BELIEVE_AFTER_S: Final = 300.0
 """For how long all looks have to agree on another time before it is taken for the right one."""
 
 _ONE_MOMENT_S: Final = 0.5
+_STRETCHES: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,15 @@ class _Line:
         return self.wall_us + int((at - self.at) * 1_000_000)
 
 
+@dataclass(slots=True)
+class _Stretch:
+    """Some seconds, and how far the wall clock was from the monotonic one in them."""
+
+    since: float
+    least_us: int
+    most_us: int
+
+
 class SteadyClock:
     """Of one process; any thread may ask."""
 
@@ -51,6 +63,7 @@ class SteadyClock:
         self._line: _Line | None = None
         self._other: _Line | None = None
         self._other_since = 0.0
+        self._believed: deque[_Stretch] = deque()
         self._news: list[ClockNews] = []
 
     def now_us(self) -> int:
@@ -69,11 +82,10 @@ class SteadyClock:
             at: Monotonic seconds of the same moment.
         """
         line = self._line
-        if line is None or _agrees(line, wall_us, at):
+        if line is None or self._is_borne_out(wall_us, at):
             if self._other is not None:
                 self._tell("clock_back", self._other, at)
-            self._line, self._other = _Line(wall_us, at), None
-            return wall_us
+            return self._believe(wall_us, at)
         other = self._other
         is_same = other is not None and _agrees(other, wall_us, at)
         self._other = _Line(wall_us, at)
@@ -82,8 +94,8 @@ class SteadyClock:
             self._tell("clock_stepped", self._other, at)
         elif at - self._other_since >= BELIEVE_AFTER_S:
             self._tell("clock_believed", self._other, at)
-            self._line, self._other = self._other, None
-            return wall_us
+            self._believed.clear()
+            return self._believe(wall_us, at)
         return line.now_us(at)
 
     def take_news(self) -> list[ClockNews]:
@@ -91,6 +103,25 @@ class SteadyClock:
         with self._lock:
             news, self._news = self._news, []
         return news
+
+    def _is_borne_out(self, wall_us: int, at: float) -> bool:
+        apart_us, step_us = _apart_us(wall_us, at), int(MOST_STEP_S * 1_000_000)
+        least_us = min(stretch.least_us for stretch in self._believed)
+        most_us = max(stretch.most_us for stretch in self._believed)
+        return most_us - step_us <= apart_us <= least_us + step_us
+
+    def _believe(self, wall_us: int, at: float) -> int:
+        self._line, self._other = _Line(wall_us, at), None
+        apart_us, seen = _apart_us(wall_us, at), self._believed
+        if seen and at - seen[-1].since < BELIEVE_AFTER_S / _STRETCHES:
+            seen[-1].least_us = min(seen[-1].least_us, apart_us)
+            seen[-1].most_us = max(seen[-1].most_us, apart_us)
+        else:
+            seen.append(_Stretch(at, apart_us, apart_us))
+        # The last look counts however long ago it was.
+        while len(seen) > 1 and seen[1].since <= at - BELIEVE_AFTER_S:
+            seen.popleft()
+        return wall_us
 
     def _tell(self, event: str, other: _Line, at: float) -> None:
         if self._line is not None:
@@ -104,6 +135,10 @@ def _read() -> tuple[int, float]:
         at, wall_us = time.monotonic(), time.time_ns() // 1000
         if time.monotonic() - at < _ONE_MOMENT_S:
             return wall_us, at
+
+
+def _apart_us(wall_us: int, at: float) -> int:
+    return wall_us - int(at * 1_000_000)
 
 
 def _agrees(line: _Line, wall_us: int, at: float) -> bool:

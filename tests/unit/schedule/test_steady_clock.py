@@ -66,8 +66,33 @@ def test_clock_that_steps_between_two_looks_is_refused_and_told_once(
 def test_clock_that_is_slewed_is_followed_without_a_word(clocks: Clocks) -> None:
     clock = SteadyClock()
     for n in range(100):
-        clocks.passed_s, clocks.wrong_s = n * 10.0, n * 0.4
-        assert seconds(clock) == pytest.approx(n * 10.4)
+        clocks.passed_s, clocks.wrong_s = n * 10.0, n * 0.1
+        assert seconds(clock) == pytest.approx(n * 10.1)
+    assert clock.take_news() == []
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_clock_that_creeps_away_by_small_steps_is_refused_as_one_that_steps(
+    clocks: Clocks, sign: float
+) -> None:
+    clock = SteadyClock()
+    clock.now_us()
+    clocks.passed_s, clocks.wrong_s = 2.0, sign * 4.0
+    assert seconds(clock) == pytest.approx(2.0 + sign * 4.0)
+    # Each look is 3 s from the one before: together a day would pass within a night.
+    for n in range(1, 50):
+        clocks.passed_s, clocks.wrong_s = 2.0 + n * 2.0, sign * (4.0 + n * 3.0)
+        assert seconds(clock) == pytest.approx(clocks.passed_s + sign * 4.0)
+    assert "clock_stepped" in [news.event for news in clock.take_news()]
+
+
+def test_small_step_is_the_ground_of_another_once_it_is_old(clocks: Clocks) -> None:
+    clock = SteadyClock()
+    clock.now_us()
+    for n in range(1, 8):
+        for minute in range(6):
+            clocks.passed_s, clocks.wrong_s = n * 360.0 + minute * 60.0, n * 4.0
+            assert seconds(clock) == pytest.approx(clocks.passed_s + n * 4.0)
     assert clock.take_news() == []
 
 
