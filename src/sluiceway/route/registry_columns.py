@@ -20,6 +20,7 @@ from sluiceway.formats.subject_columns import KINDS, subject_columns
 from sluiceway.route.route_parts import RouteParts
 from sluiceway.route.told_keys import with_told_key
 from sluiceway.sinks.registry import open_sink
+from sluiceway.spec.key_columns import key_column_problems
 from sluiceway.spec.models import RouteSpec
 from sluiceway.spec.positions import Path
 from sluiceway.spec.table import SubjectSpec
@@ -126,6 +127,7 @@ def _completed(config: RouteConfig, spec: RouteSpec, found: SubjectVersion) -> R
     made = made_columns(fields, spec.table.changes, is_open=found.schema.kind == KINDS["json"])
     _check_fields(found, spec, made)
     _check_places(found, spec, made)
+    _check_key(found, spec, () if config.key is None else config.key.columns, made)
     whole = spec.model_copy(update={"table": spec.table.with_columns(tuple(made.columns))})
     _check_choices(found, whole, made)
     compiled = compile_route(whole)
@@ -187,6 +189,22 @@ def _check_places(found: SubjectVersion, spec: RouteSpec, made: MadeColumns) -> 
             text = f"the table has a meta column {meta.name}, and so is a field called"
             todo = f"name it otherwise: `meta: {{{meta.field}: NAME}}`"
             raise _refused(found, spec, text, todo, ("table", "meta"))
+
+
+def _check_key(
+    found: SubjectVersion, spec: RouteSpec, key: tuple[str, ...], made: MadeColumns
+) -> None:
+    """What the job file's own check sees of a key whose columns are listed in it."""
+    columns = {column.name.lower(): column for column in made.columns}
+    for name in key:
+        column = columns.get(name.lower())
+        if column is None:
+            text = f"the key column {name} is no field"
+            todo = "name another, or add it: `columns: {from_registry: {add: [...]}}`"
+            raise _refused(found, spec, text, todo, ("table", "key"))
+        written = column.model_dump(exclude_none=True, exclude_unset=True)
+        for text, todo in key_column_problems(name, written):
+            raise _refused(found, spec, text, todo, ("table", "key"))
 
 
 def _misfit(found: SubjectVersion, spec: RouteSpec, misfits: list[Misfit]) -> JobFileError:

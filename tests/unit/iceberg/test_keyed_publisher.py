@@ -8,6 +8,7 @@ import pytest
 
 from sluiceway.errors import FileLostError, MetastoreUnavailableError, SourceAgainError
 from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
+from sluiceway.sinks.iceberg.table_head import Head, HeadReader, grouped
 from tools.keyed_lake import ALL, KEYED, KEYED_BY_APP, LOST, KeyedLake, TopicsLake
 from tools.ledger_records import sources
 
@@ -302,6 +303,39 @@ def test_deleted_rows_stay_deleted_when_an_older_head_brings_their_file_back(
     lake.commit(-3)
     publisher.publish()
     lake.assert_equal()
+
+
+def dead_for_good(self: HeadReader, head: Head) -> None:
+    """A wrong variant: rows stay dead whose delete files are gone."""
+    for path in head.deletes.keys() - self._applied.keys():
+        found = grouped(self._read_deletes(path))
+        for data, positions in found.items():
+            self._dead.setdefault(data, []).append(positions)
+        self._applied[path] = frozenset(found)
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_rows_live_again_whose_delete_file_went_with_an_older_head(
+    lake: KeyedLake, monkeypatch: pytest.MonkeyPatch, *, wrong: bool
+) -> None:
+    if wrong:
+        monkeypatch.setattr(HeadReader, "_apply", dead_for_good)
+    publisher = lake.publisher()
+    # So many that the file is not written anew, which would hide the fault.
+    lake.commit(*range(1, 21), app="a")
+    publisher.publish()
+    before = lake.table().metadata_location
+    for row in (1, 2):
+        lake.commit(row, app="b")
+        publisher.publish()
+    lake.put_back(before)
+    lake.commit(3, app="c")
+    publisher.publish()
+    if not wrong:
+        lake.assert_equal()
+        return
+    with pytest.raises(AssertionError):
+        lake.assert_equal()
 
 
 def test_a_truncate_takes_all_that_came_before_it_and_nothing_else(lake: KeyedLake) -> None:

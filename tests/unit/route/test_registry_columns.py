@@ -283,3 +283,39 @@ def test_condition_over_a_field_that_is_left_out_is_told_where_it_is_written() -
         changed("except: [open, note]", tail="where: note = 'a'\n")
     assert caught.value.where == "job.yaml:13:1"
     assert "note" in caught.value.hint
+
+
+KEYED = """\
+version: 1
+name: small
+connections:
+  main: {{kafka: {{bootstrap_servers: "k1:9092"}}}}
+  reg: {{schema_registry: {{url: "{url}"}}}}
+  lake: {{iceberg: {{sql: {{uri: "sqlite:////c.db", warehouse: "file:///w"}}}}}}
+source: {{connection: main, topics: [a]}}
+format: {{avro: {{registry: reg}}}}
+table:
+  iceberg: {{connection: lake, name: ods.small}}
+  key: [{key}]
+  columns: from_registry
+  partition_by: []
+  meta: [partition, offset]
+"""
+
+
+def keyed(key: str) -> RouteConfig:
+    with registry_server() as registry:
+        schema = record(("id", "long"), ("price", "double"), ("open", "boolean"))
+        registry.add("a-value", json.dumps(schema), "AVRO")
+        return registry_columns(compile_route(load(KEYED.format(url=registry.url, key=key))))
+
+
+def test_a_key_of_columns_that_a_schema_says_is_looked_at_when_they_are_known() -> None:
+    assert [each.split()[0] for each in columns_of(keyed("id"))][:1] == ["id"]
+    for key, said in (
+        ("price", "expected a key of whole numbers"),
+        ("open", "expected a key of whole numbers"),
+        ("nr", "the key column nr is no field"),
+    ):
+        with pytest.raises(JobFileError, match=said):
+            keyed(key)

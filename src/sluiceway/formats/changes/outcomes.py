@@ -97,8 +97,8 @@ class OtherMessages:
         if kind == TRUNCATE and self._keyed:
             raise SourceEmptiedError(
                 "the source's table was emptied by a TRUNCATE, which tells no keys",
-                hint="write table.on_truncate: apply where the topic has one partition, else empty "
-                "the lake table and go on behind it: docs/cdc.md, A table that was truncated",
+                hint="write table.on_truncate: apply where the topic has one partition, else fill "
+                "a new table from a new snapshot: docs/cdc.md, A table that was truncated",
             )
         if kind == TOMBSTONE:
             if not self.tombstones_skipped:
