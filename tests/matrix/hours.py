@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from sluiceway.followers.announcements import told_through
 from sluiceway.followers.lineage_events import run_id
@@ -120,8 +121,11 @@ class Hours:
         assert announced == [(prefix, 1) for prefix in ended], announced
         shown = self.run.partitions()
         assert sorted(shown) == [f"20261120/{hour}" for hour in _ENDED[True]], sorted(shown)
+        # Their paths alone are shown, without scheme and bucket.
+        root = self.log.layout.table_root
+        store = root.removesuffix(urlsplit(root).path)
         has = self.log.storage.has_file
-        bare = [hour for hour, place in shown.items() if not has(f"{place}/_SUCCESS")]
+        bare = [hour for hour, at in shown.items() if not has(f"{store}{at}/_SUCCESS")]
         assert bare == [], f"without _SUCCESS: {bare}"
         fold = self.log.fold()
         assert fold.intents == {}, f"work is open: {fold.intents}"

@@ -1,6 +1,5 @@
 """What goes wrong with stores: one clear line, 5 when a person has to act, and nothing is lost."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -264,16 +263,17 @@ def test_second_driver_of_a_table_ends_with_7_and_the_first_goes_on(
 
 
 def test_published_file_that_was_deleted_by_hand_is_named_by_verify(
-    store: StoreUnderTest, jobs: Jobs
+    store: StoreUnderTest, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, environment = jobs.job(store), store.environment()
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
     assert jobs.ended(job, environment).exit_code == 0
     storage, hour = store.open(), f"{job.route.hive.location}/dt=20261120/hr=08"
     (file,) = [each.path for each in storage.list(hour) if each.path.endswith(".parquet")]
     storage.remove(file)
     done = subprocess.run(
         [sys.executable, "-m", "sluiceway", "verify", str(job.path)],
-        env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
