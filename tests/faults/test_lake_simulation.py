@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-SEEDS = 8
+SEEDS = 14
 MUTANTS = (
     *("head-of-now", "first-slot-left", "replaced-twice", "ours-expired", "main-alone"),
     *("key-at-older-head", "fresh-not-carried", "older-not-carried", "truncate-first"),
     *("first-change-counts", "nothing-overtakes"),
 )
-MUTANT_SEEDS = 60
+MUTANT_SEEDS = 120
 # What the seeds have to have seen, or they show nothing.
 _BOTH = {"publish", "append_foreign", "compact_foreign", "expire", "roll_back", "refused_late"}
 _SEEN = {
