@@ -226,7 +226,12 @@ def yarn_log(application: str, user: YarnUser) -> str:
         with urllib.request.urlopen(address, timeout=_NODE_TIMEOUT_S) as answer:  # noqa: S310
             raw: bytes = answer.read()
     except (OSError, ValueError) as error:
-        raise SubmissionError(f"the driver's node gives no log: {error}", where=address) from error
+        raise SubmissionError(
+            f"the driver's node gives no log: {error}",
+            where=address,
+            hint=f"`yarn logs -applicationId {application}` may: a node with Kerberos wants its "
+            "own login, or Hadoop's native code",
+        ) from error
     return _log_content(raw.decode(errors="replace"))
 
 
