@@ -25,7 +25,7 @@ TABLE_TESTS := $(filter-out $(BOUNCING),$(foreach what,compact dirty evolved fol
 .PHONY: help install demo test lint unit slow slow-jobs slow-parts slow-tables slow-routes faults-smoke
 .PHONY: test-groups kills faults model sim mutate soak fuzz fuzz-formats types-oracle readiness-oracle partition-values docs e2e-routes e2e-transactions e2e-cdc test-cdc bench-cdc
 .PHONY: bench bench-quick bench-slope bench-driver bench-threads bench-freshness bench-memory bench-commit bench-metrics bench-metrics-share bench-reuse bench-takeover bench-scale bench-growth bench-stores
-.PHONY: test-kerberos e2e-kerberos e2e-kerberos-cluster flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
+.PHONY: test-kerberos e2e-kerberos e2e-kerberos-cluster e2e-kerberos-yarn flamegraph test-stores test-boards test-ui test-pack test-k8s e2e-standalone e2e-yarn
 .PHONY: native test-native lock dist clean
 
 help: ## List the targets
@@ -127,6 +127,9 @@ e2e-kerberos: $(STAMP) ## HDFS and metastore by tickets of 3 minutes, driver kil
 
 e2e-kerberos-cluster: $(STAMP) ## Executors on secured HDFS without tickets or keytab, tokens of 2 minutes: RENEWALS=8; every row once
 	@$(KRB5); PYTHONPATH=tests $(BIN)/python -m bench.e2e_kerberos_cluster --renewals $(or $(RENEWALS),8)
+
+e2e-kerberos-yarn: $(STAMP) ## YARN with Kerberos, cluster mode, past the life of its first tokens; driver and executor killed: RENEWALS=3; every row once
+	@$(KRB5); PYTHONPATH=tests $(BIN)/python -m bench.e2e_kerberos_yarn --renewals $(or $(RENEWALS),3)
 
 native: $(PACKAGES) ## Build the native module with Rust and install it into .venv, whatever is there
 	@$(BIN)/python native/install.py --needed

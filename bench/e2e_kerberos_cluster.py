@@ -19,29 +19,29 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pyarrow.parquet as pq
-from confluent_kafka import Consumer, TopicPartition
-
 from bench.cluster_load import tell
+from bench.kerberos_rows import (
+    PARTITIONS,
+    TOPIC,
+    counted_rows,
+    orders_command,
+    refuse_shown_tokens,
+)
 from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from sluiceway.lab.hdfs import TOKEN_LIFE_S, TOKEN_LONGEST_LIFE_S
 from sluiceway.lab.kafka_topics import create_topic
 from sluiceway.lab.kerberos import KDC, TICKET_LIFE_S
-from sluiceway.lab.lab import Lab, LabEndpoints, StoreServer
+from sluiceway.lab.lab import Lab, StoreServer
 from tools.secured_job import secured_job
 from tools.spark_cluster import SparkCluster, lonely_cluster
 
-TOPIC = "orders"
 _COMMAND = (sys.executable, "-m", "sluiceway")
 _RATE_PER_S = 100
-_PARTITIONS = 4
-_MOST = 2**63 - 1
 _POLL_S = 1.0
 _KDC_AWAY_S = 20.0
 _OWNERS_ALONE = 0o600
@@ -127,8 +127,10 @@ def _story(lab: Lab, folder: Path, renewals: int) -> dict[str, object]:
         seconds = (renewals + 3) * TOKEN_LIFE_S // 2
         count = seconds * _RATE_PER_S
         tell(f"{count} rows within {seconds} s")
-        create_topic(endpoints.bootstrap_servers, TOPIC, _PARTITIONS)
-        writer = subprocess.Popen(_orders(endpoints, count, seconds), stdout=subprocess.DEVNULL)
+        create_topic(endpoints.bootstrap_servers, TOPIC, PARTITIONS)
+        writer = subprocess.Popen(
+            orders_command(endpoints, count, seconds), stdout=subprocess.DEVNULL
+        )
         run.start()
         try:
             ran_s = _disasters(run, cluster, lab, renewals)
@@ -145,7 +147,7 @@ def _story(lab: Lab, folder: Path, renewals: int) -> dict[str, object]:
         strays = [str(file) for file in workers.glob("sluiceway-*/krb5cc-*")]
         if strays:
             raise RunFailedError(f"a worker has logged in: {strays}")
-        _no_secret_in(folder, run.tokens)
+        refuse_shown_tokens(folder, run.tokens)
     tell("every file is read")
     run.command("verify", str(run.job), "--deep")
     return {
@@ -159,7 +161,7 @@ def _story(lab: Lab, folder: Path, renewals: int) -> dict[str, object]:
         "executors_killed": 1,
         "kdc_away_s": round(_KDC_AWAY_S),
         "halts": len(run.events("route_halted")),
-        **_counted(endpoints, folder / "copy", count),
+        **counted_rows(endpoints, folder / "copy", count),
     }
 
 
@@ -207,82 +209,6 @@ def _on(cluster: SparkCluster, text: str) -> str:
         f'spark.eventLog.enabled: "true", spark.eventLog.dir: "file://{cluster.folder}"}}'
     )
     return text.replace('master: "local[1]"', master)
-
-
-def _orders(endpoints: LabEndpoints, count: int, seconds: int) -> list[str]:
-    return [
-        *(sys.executable, "-m", "sluiceway.lab.order_events", "--topic", TOPIC),
-        *("--partitions", str(_PARTITIONS), "--bootstrap-servers", endpoints.bootstrap_servers),
-        *("--count", str(count), "--seconds", str(seconds)),
-    ]
-
-
-def _no_secret_in(folder: Path, contents: set[bytes]) -> None:
-    """That no log, no event log and no file of the driver shows a token's password."""
-    for path in folder.rglob("*"):
-        if not path.is_file() or "hdfs-tokens-" in path.name or "lab" in path.parts:
-            continue
-        text = path.read_bytes()
-        for content in contents:
-            # The last 20 bytes before kind and service are the password.
-            secret = content[content.index(b"HDFS_DELEGATION_TOKEN") - 21 :][:20]
-            if secret in text or secret.hex().encode() in text:
-                raise RunFailedError(f"{path} shows a token's password")
-
-
-def _counted(endpoints: LabEndpoints, copy: Path, count: int) -> dict[str, int]:
-    """Records of the topic in the table's files, by a reader that knows nothing of the ledger."""
-    if endpoints.hdfs is None:
-        raise RunFailedError("the lab has no HDFS")
-    endpoints.hdfs.copy(f"{endpoints.hdfs.uri}/warehouse/ods.db/{TOPIC}", copy)
-    seen: Counter[tuple[int, int]] = Counter()
-    for file in copy.rglob("*.parquet"):
-        if any(part.startswith(("_", ".")) for part in file.relative_to(copy).parts):
-            continue
-        table = pq.ParquetFile(file).read(columns=["_partition", "_offset"]).to_pydict()
-        seen.update(zip(table["_partition"], table["_offset"], strict=True))
-    wanted = {place for place, payload in _topic(endpoints.bootstrap_servers) if _fits(payload)}
-    return {
-        "records": count,
-        "rows": len(seen),
-        "dirty": count - len(wanted),
-        "lost": len(wanted - seen.keys()),
-        "not_wanted": len(seen.keys() - wanted),
-        "doubled": sum(seen.values()) - len(seen),
-    }
-
-
-def _topic(servers: str) -> Iterator[tuple[tuple[int, int], bytes]]:
-    """Where each record of the topic is, and its payload."""
-    settings = {"bootstrap.servers": servers, "group.id": "judge", "enable.auto.commit": False}
-    consumer = Consumer(settings)
-    try:
-        for number in range(_PARTITIONS):
-            _, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, number), 30)
-            consumer.assign([TopicPartition(TOPIC, number, 0)])
-            at = 0
-            while at < end:
-                for message in consumer.consume(10_000, 10):
-                    if message.error():
-                        raise RunFailedError(str(message.error()))
-                    at = int(message.offset() or 0) + 1
-                    yield (number, at - 1), message.value() or b""
-    finally:
-        consumer.close()
-
-
-def _fits(payload: bytes) -> bool:
-    """Whether the table takes a record: two numbers of 64 bits, a text or none, none told twice."""
-    try:
-        pairs = json.loads(payload, object_pairs_hook=list)
-    except ValueError:
-        return False
-    body, names = dict(pairs), [name for name, _ in pairs]
-    once = all(names.count(name) <= 1 for name in ("order_id", "ts", "status"))
-    numbers = all(
-        isinstance(body.get(name), int) and abs(body[name]) <= _MOST for name in ("order_id", "ts")
-    )
-    return once and numbers and isinstance(body.get("status"), str | None)
 
 
 def main() -> int:

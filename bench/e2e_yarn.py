@@ -22,7 +22,7 @@ from bench.cluster_load import counts_of, tell
 from bench.run_failed import RunFailedError
 from bench.tidy_end import end_tidily
 from bench.yarn_story import YarnStory, kill_tree, yarn_story
-from sluiceway.cluster.yarn import yarn_attempts
+from sluiceway.cluster.yarn import YarnUser, yarn_attempts
 from sluiceway.lab.yarn import NODE_MANAGERS
 
 _PER_S = 50
@@ -55,7 +55,7 @@ def _run(rows: int, folder: Path) -> dict[str, object]:
         load.burst(rows // 10)
         tell("submitting: the environment is packed and uploaded")
         answer = story.command("submit", str(story.job.path), "--deploy", "cluster", "-o", "json")
-        application = json.loads(answer)["cluster_id"]
+        application, user = json.loads(answer)["cluster_id"], YarnUser(yarn.config_dir)
         story.wait_for_rows(load.written)
         thread = load.trickle(rows, per_s=_PER_S)
         for number in (1, 2):
@@ -63,7 +63,7 @@ def _run(rows: int, folder: Path) -> dict[str, object]:
             # As when its machine's memory is over: JVM and Python at once.
             kill_tree(_master(yarn)[1])
             story.wait_until(
-                lambda number=number: yarn_attempts(application, yarn.config_dir) > number,
+                lambda number=number: yarn_attempts(application, user) > number,
                 "new attempt",
             )
             # All that there is now: the new driver has taken over.
@@ -72,7 +72,7 @@ def _run(rows: int, folder: Path) -> dict[str, object]:
         story.wait_for_rows(load.written + 1 if load.written < rows else rows)
         thread.join()
         story.wait_for_rows(rows)
-        attempts = yarn_attempts(application, yarn.config_dir)
+        attempts = yarn_attempts(application, user)
         story.command("stop", yarn.name)
         verified = story.verified()
         report = yarn.judge()

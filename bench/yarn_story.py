@@ -18,7 +18,7 @@ from tools.driver_process import kill_quietly
 from tools.independent_reader import Report
 from tools.stores_under_test import HdfsUnderTest
 
-_SETTINGS = {
+SPARK_SETTINGS = {
     "spark.yarn.jars": f"local:{Path(pyspark.__file__).parent}/jars/*",
     "spark.driver.memoryOverhead": "256m",
     "spark.executor.memory": "512m",
@@ -60,23 +60,32 @@ class YarnStory:
         Raises:
             RunFailedError: It does not run.
         """
-        found = next((server.pid for server in self.lab.status() if server.name == name), None)
-        if found is None:
-            raise RunFailedError(f"{name} does not run")
-        return found
+        return _pid_of(self.lab, name)
 
     def jvms(self, main_class: bytes) -> list[tuple[str, int]]:
         """The JVMs of containers that run a class, with the node manager of each."""
-        found = []
-        for name in NODE_MANAGERS:
-            for pid in process_tree(self.node_pid(name)):
-                command = Path(f"/proc/{pid}/cmdline")
-                words = command.read_bytes().split(b"\0") if command.exists() else []
-                # A shell that begins it names it too.
-                is_java = words[:1] != [] and words[0].endswith(b"java")
-                if is_java and any(main_class in word for word in words):
-                    found.append((name, pid))
-        return found
+        return container_jvms(self.lab, main_class)
+
+
+def container_jvms(lab: Lab, main_class: bytes) -> list[tuple[str, int]]:
+    """The JVMs of containers that run a class, with the node manager of each."""
+    found = []
+    for name in NODE_MANAGERS:
+        for pid in process_tree(_pid_of(lab, name)):
+            command = Path(f"/proc/{pid}/cmdline")
+            words = command.read_bytes().split(b"\0") if command.exists() else []
+            # A shell that begins it names it too.
+            is_java = words[:1] != [] and words[0].endswith(b"java")
+            if is_java and any(main_class in word for word in words):
+                found.append((name, pid))
+    return found
+
+
+def _pid_of(lab: Lab, name: str) -> int:
+    found = next((server.pid for server in lab.status() if server.name == name), None)
+    if found is None:
+        raise RunFailedError(f"{name} does not run")
+    return found
 
 
 def kill_tree(pid: int) -> None:
@@ -107,7 +116,7 @@ def yarn_story(folder: Path, *, interval: str = "2s") -> Iterator[YarnStory]:
             folder,
             endpoints,
             topic,
-            master=f"master: yarn, spark_conf: {json.dumps(_SETTINGS)}",
+            master=f"master: yarn, spark_conf: {json.dumps(SPARK_SETTINGS)}",
             environment={"HADOOP_CONF_DIR": config_dir, "HADOOP_USER_NAME": "root"},
             interval=interval,
             connections=store.connection(),

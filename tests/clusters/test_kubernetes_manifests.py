@@ -114,7 +114,7 @@ def test_label_that_is_none_is_refused(text: str) -> None:
 
 
 def test_variables_come_from_the_secret() -> None:
-    parcel = Parcel("orders.yaml", "a: ${env:WORD}", {"WORD": "hidden"}, {})
+    parcel = Parcel("orders.yaml", "a: ${env:WORD}", {"WORD": "hidden"}, {}, {})
     *_, secret, deployment = objects("orders", parcel, PodChoices("image"))
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     (variable,) = [each for each in container["env"] if each["name"] == "WORD"]

@@ -148,3 +148,36 @@ def test_ticket_that_holds_is_renewed_while_nobody_waits_for_it(
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [True, [asks]]
+
+
+WITHOUT_TOKENS = """
+import os, sys
+from pathlib import Path
+from sluiceway.host import hdfs_tokens, kerberos
+os.environ[hdfs_tokens.TOKEN_VARIABLE] = "/of/the/container"
+if sys.argv[2] == "own":
+    hdfs_tokens.hold_tokens(hdfs_tokens.TokenParcel("own", 1.0, b""))
+login = kerberos.KerberosLogin("etl@EXAMPLE.ORG", "/no/keytab")
+kerberos._Keeper(login).cache.write_bytes(Path(sys.argv[1]).read_bytes())
+kerberos.log_in(login)
+print(os.path.basename(os.environ.get(hdfs_tokens.TOKEN_VARIABLE, "none")))
+"""
+
+
+@pytest.mark.parametrize(("tokens", "left"), [("yarn", "none"), ("own", "hdfs-tokens-own")])
+def test_login_ends_the_tokens_that_yarn_gave_its_container_and_no_others(
+    tmp_path: Path, tokens: str, left: str
+) -> None:
+    now_s = int(time.time())
+    held = _credential(_principal("krbtgt", REALM), (now_s, now_s, now_s + 100_000, 0))
+    (tmp_path / "ticket").write_bytes(_cache(held))
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TOKENS, str(tmp_path / "ticket"), tokens],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [left]

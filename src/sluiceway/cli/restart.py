@@ -28,6 +28,7 @@ def restart(
     from sluiceway.cli.submitted_job import grace_s  # noqa: PLC0415
     from sluiceway.cluster.applications import submitted  # noqa: PLC0415
     from sluiceway.cluster.submission import Wanted, end, submit  # noqa: PLC0415
+    from sluiceway.config.kerberos import job_login  # noqa: PLC0415
 
     folder, before = submitted(named_job(job))
     job_file = Path(before.job_file)
@@ -36,7 +37,13 @@ def restart(
     # An archive that was packed for it is looked for anew: packages may have changed.
     environment = (before.environment or "none") if before.environment_named else ""
     wanted = Wanted(
-        spec.name, job_file, spec.run.master, spec.run.spark_conf, before.deploy, environment
+        spec.name,
+        job_file,
+        spec.run.master,
+        spec.run.spark_conf,
+        before.deploy,
+        environment,
+        job_login(spec.routes[0]),
     )
     submit(wanted)
     print(f"{spec.name} runs again", file=sys.stderr)

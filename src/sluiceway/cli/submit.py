@@ -48,6 +48,7 @@ def submit(
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.cluster.submission import Wanted  # noqa: PLC0415
     from sluiceway.cluster.submission import submit as submit_job  # noqa: PLC0415
+    from sluiceway.config.kerberos import job_login  # noqa: PLC0415
 
     job = load_checked_job(job_file).spec
     begun = submit_job(
@@ -58,6 +59,7 @@ def submit(
             job.run.spark_conf,
             "cluster" if deploy is DeployMode.CLUSTER else "client",
             environment,
+            job_login(job.routes[0]),
         )
     )
     if output.is_document:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
+from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.host.process import ProcessIdentity, is_alive
 
 _APPLICATION = "application.json"
@@ -38,6 +39,7 @@ class Application:
         cluster_id: What the cluster calls it; empty for a driver of this machine.
         environment_named: Whether the submitter named it; else it was packed for this submission.
         hadoop_conf: HADOOP_CONF_DIR of the submission, where the cluster is found again.
+        login: Of the job, by which the cluster is asked; None: by the user's own ticket, if any.
     """
 
     job: str
@@ -50,6 +52,7 @@ class Application:
     cluster_id: str = ""
     environment_named: bool = False
     hadoop_conf: str = ""
+    login: KerberosLogin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,12 @@ class ApplicationFolder:
         found = self._read(_APPLICATION)
         if found is None:
             return None
-        return Application(**{**found, "supervisor": _process(found.get("supervisor"))})
+        login = found.get("login")
+        own = {
+            "supervisor": _process(found.get("supervisor")),
+            "login": None if login is None else KerberosLogin(**login),
+        }
+        return Application(**{**found, **own})
 
     def write(self, application: Application) -> None:
         """Keep what was submitted."""

@@ -28,6 +28,8 @@ from sluiceway.plugins import PluginGroup
 SUFFIX = ".tar.gz"
 _ROOT = "sluiceway"
 _NATIVE = "sluiceway-native"
+_LOGINS = "kerberos"
+"""Extra of this package, packed where it is installed: a driver on a cluster logs in there."""
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 _MADE_AT_S = 315_532_800
 """1980-01-01: the first time that every kind of archive can hold."""
@@ -149,7 +151,7 @@ def _needed() -> dict[str, Distribution]:
         roots.append(_NATIVE)
     found: dict[str, Distribution] = {}
     seen: set[tuple[str, str]] = set()
-    waiting = [(name, "", True) for name in roots]
+    waiting = [(_ROOT, _LOGINS, False), *((name, "", True) for name in roots)]
     while waiting:
         name, extra, required = waiting.pop()
         if (name, extra) in seen:

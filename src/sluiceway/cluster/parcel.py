@@ -1,8 +1,9 @@
 """The main program of a driver on a cluster: it carries the job file and its secrets.
 
 A cluster hands an application's files to every container, but its main program to the driver
-alone. So the job file, the variables and the files that it refers to travel in that program; no
-executor has them. Tasks get what they need with their plans, as on one machine.
+alone. So the job file, the variables and the files that it refers to travel in that program, the
+keytab of its login too; no executor has them. Tasks get what they need with their plans, as on one
+machine.
 """
 
 import base64
@@ -13,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluiceway.errors import SubmissionError
+from sluiceway.host.carried import carry
+from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.spec.references import REFERENCE
 
 _PROGRAM = '''\
@@ -45,16 +48,25 @@ class Parcel:
         text: Of the job file.
         variables: Those that it refers to.
         files: Path -> content of those that it refers to.
+        login_files: Path -> content of keytab and realm.
     """
 
     name: str
     text: str
     variables: Mapping[str, str]
     files: Mapping[str, str]
+    login_files: Mapping[str, bytes]
 
 
-def collect(job_file: Path, environment: Mapping[str, str]) -> Parcel:
+def collect(
+    job_file: Path, environment: Mapping[str, str], login: KerberosLogin | None = None
+) -> Parcel:
     """Gather a job file and all that its references stand for. The file was checked before.
+
+    Args:
+        job_file: Its path.
+        environment: Variables that it may refer to.
+        login: Of the job; None where it has none.
 
     Raises:
         SubmissionError: A file cannot be read any more.
@@ -68,11 +80,13 @@ def collect(job_file: Path, environment: Mapping[str, str]) -> Parcel:
                 variables[name] = environment[name]
             elif kind == "file" and Path(name).is_file():
                 files[name] = Path(name).read_text("utf-8")
+        of_login = () if login is None else login.files
+        login_files = {name: Path(name).read_bytes() for name in of_login}
     except (OSError, ValueError) as error:
         raise SubmissionError(
             f"what the job file refers to cannot be read: {error}", where=str(job_file)
         ) from error
-    return Parcel(job_file.name, text, variables, files)
+    return Parcel(job_file.name, text, variables, files, login_files)
 
 
 def driver_program(job: str, parcel: Parcel) -> str:
@@ -82,6 +96,9 @@ def driver_program(job: str, parcel: Parcel) -> str:
         "text": parcel.text,
         "variables": dict(parcel.variables),
         "files": dict(parcel.files),
+        "login_files": {
+            path: base64.b64encode(content).decode() for path, content in parcel.login_files.items()
+        },
     }
     packed = base64.b64encode(json.dumps(fields).encode()).decode()
     pieces = [packed[at : at + _LINE] for at in range(0, len(packed), _LINE)]
@@ -92,7 +109,8 @@ def driver_program(job: str, parcel: Parcel) -> str:
 def unpack(packed: str, folder: Path) -> Path:
     """Write what a parcel holds below `folder`, for this user alone; the job file's path.
 
-    References to files become references to their copies; variables are set in this process.
+    References to files become references to their copies; variables are set in this process, and
+    its logins are made with the copies of keytab and realm.
     """
     fields = json.loads(base64.b64decode(packed))
     place = folder.absolute() / _FOLDER
@@ -100,15 +118,21 @@ def unpack(packed: str, folder: Path) -> Path:
     text: str = fields["text"]
     for number, (path, content) in enumerate(sorted(fields["files"].items())):
         copy = place / f"file-{number}"
-        _write_private(copy, content)
+        _write_private(copy, content.encode())
         text = text.replace(f"${{file:{path}}}", f"${{file:{copy}}}")
     os.environ.update(fields["variables"])
+    copies = {}
+    for number, (path, packed_file) in enumerate(sorted(fields["login_files"].items())):
+        copy = place / f"login-{number}"
+        _write_private(copy, base64.b64decode(packed_file))
+        copies[path] = str(copy)
+    carry(copies)
     job_file = place / Path(fields["name"]).name
-    _write_private(job_file, text)
+    _write_private(job_file, text.encode())
     return job_file
 
 
-def _write_private(path: Path, text: str) -> None:
+def _write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as output:
-        output.write(text)
+    with os.fdopen(descriptor, "wb") as output:
+        output.write(content)

@@ -16,8 +16,9 @@ from sluiceway.cluster.environment_pack import SUFFIX, environment_label, pack_e
 from sluiceway.cluster.parcel import collect
 from sluiceway.cluster.spark_conf import write_spark_conf
 from sluiceway.cluster.supervised import begin_supervised, end_supervised
-from sluiceway.cluster.yarn import kill_on_yarn, submit_to_yarn, yarn_log, yarn_state
+from sluiceway.cluster.yarn import YarnUser, kill_on_yarn, submit_to_yarn, yarn_log, yarn_state
 from sluiceway.errors import SubmissionError, WrongUsageError
+from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.host.spark_master import STANDALONE, reachable_master
 from sluiceway.spec.values import Secret, revealed
 
@@ -37,6 +38,7 @@ class Wanted:
         spark_conf: `run.spark_conf`.
         deploy: Where the driver runs; None: on this machine.
         environment: An archive, its address, or `none`; empty: this environment is packed.
+        login: The job's block `kerberos`; None without.
     """
 
     job: str
@@ -45,6 +47,7 @@ class Wanted:
     spark_conf: Mapping[str, str | Secret]
     deploy: Deploy = "client"
     environment: str = ""
+    login: KerberosLogin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +100,15 @@ def submit(wanted: Wanted) -> Application:
         environment_named=bool(wanted.environment),
         submitted_at_ms=now_ms(),
         hadoop_conf=os.environ.get("HADOOP_CONF_DIR", ""),
+        login=wanted.login,
     )
     if wanted.deploy == "client":
         return begin_supervised(
             folder, application, write_spark_conf(folder.spark_conf, environment)
         )
-    parcel = collect(wanted.job_file, os.environ)
+    parcel = collect(wanted.job_file, os.environ, wanted.login)
     settings = {key: revealed(value) for key, value in wanted.spark_conf.items()}
-    number = submit_to_yarn(wanted.job, parcel, environment, settings)
+    number = submit_to_yarn(wanted.job, parcel, environment, settings, _user(application))
     taken = replace(application, cluster_id=number)
     folder.write(taken)
     return taken
@@ -123,8 +127,8 @@ def end(folder: ApplicationFolder, application: Application, *, patience_s: floa
     """
     if application.deploy == "client":
         end_supervised(folder, application, patience_s=patience_s)
-    elif not yarn_state(application.cluster_id, application.hadoop_conf).ended:
-        kill_on_yarn(application.cluster_id, application.hadoop_conf)
+    elif not yarn_state(application.cluster_id, _user(application)).ended:
+        kill_on_yarn(application.cluster_id, _user(application))
 
 
 def look_at(folder: ApplicationFolder, application: Application) -> Seen:
@@ -134,7 +138,7 @@ def look_at(folder: ApplicationFolder, application: Application) -> Seen:
         SubmissionError: The cluster does not answer.
     """
     if application.deploy == "cluster":
-        found = yarn_state(application.cluster_id, application.hadoop_conf)
+        found = yarn_state(application.cluster_id, _user(application))
         return Seen(found.state.lower())
     driver = folder.read_driver()
     if driver is None:
@@ -154,11 +158,15 @@ def read_log(folder: ApplicationFolder, application: Application) -> str:
         SubmissionError: The cluster has no log of it, or not yet.
     """
     if application.deploy == "cluster":
-        return yarn_log(application.cluster_id, application.hadoop_conf)
+        return yarn_log(application.cluster_id, _user(application))
     try:
         return folder.log.read_text(errors="replace")
     except OSError as error:
         raise SubmissionError(f"the log cannot be read: {error}", where=str(folder.log)) from error
+
+
+def _user(application: Application) -> YarnUser:
+    return YarnUser(application.hadoop_conf, application.login)
 
 
 def _check_master(master: str) -> None:

@@ -17,6 +17,8 @@ from sluiceway.cluster.parcel import Parcel, driver_program
 from sluiceway.cluster.spark_conf import PYTHON_THERE, UNPACKED
 from sluiceway.errors import SubmissionError
 from sluiceway.host.java import find_java
+from sluiceway.host.kerberos import KerberosLogin, log_in, realm_flag
+from sluiceway.job.spark_login import login_settings
 from sluiceway.spec.values import is_secret_key
 
 _SUBMIT_TIMEOUT_S = 600.0
@@ -51,6 +53,34 @@ appender.console.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
 
 
 @dataclass(frozen=True, slots=True)
+class YarnUser:
+    """Who asks which cluster.
+
+    Attributes:
+        hadoop_conf: HADOOP_CONF_DIR.
+        login: By which it is asked; None: by the ticket that the process finds, or by name.
+    """
+
+    hadoop_conf: str
+    login: KerberosLogin | None = None
+
+    def log_in(self) -> None:
+        """See that programs of this process have a ticket.
+
+        Raises:
+            KerberosRefusedError: The realm refuses.
+            KerberosUnavailableError: No KDC answers.
+        """
+        if self.login is not None:
+            log_in(self.login)
+
+    def java_flags(self) -> list[str]:
+        """Of a JVM that asks."""
+        config = "" if self.login is None else self.login.config
+        return [realm_flag(config)] if config else []
+
+
+@dataclass(frozen=True, slots=True)
 class YarnState:
     """An application as the resource manager tells it.
 
@@ -71,7 +101,7 @@ class YarnState:
 
 
 def submit_to_yarn(
-    name: str, parcel: Parcel, environment: str, spark_conf: Mapping[str, str]
+    name: str, parcel: Parcel, environment: str, spark_conf: Mapping[str, str], user: YarnUser
 ) -> str:
     """Hand a job over for cluster mode; the id of the application. Takes up to a minute.
 
@@ -80,6 +110,7 @@ def submit_to_yarn(
         parcel: The job file and what it refers to; the ApplicationMaster alone gets it.
         environment: Archive that all containers unpack; empty: they have Python and packages.
         spark_conf: `run.spark_conf`. What is secret in it is left to the driver.
+        user: Whose application it is.
 
     Raises:
         SubmissionError: YARN did not take it.
@@ -94,6 +125,9 @@ def submit_to_yarn(
         "spark.driver.memory": "512m",
         **{key: value for key, value in spark_conf.items() if not is_secret_key(key)},
     }
+    if user.login is not None:
+        settings |= login_settings(user.login, settings)
+    user.log_in()
     if environment:
         settings["spark.archives"] = f"{environment}#{UNPACKED}"
         settings["spark.yarn.appMasterEnv.PYSPARK_PYTHON"] = PYTHON_THERE
@@ -115,7 +149,11 @@ def submit_to_yarn(
                 *("--properties-file", str(properties), "--load-spark-defaults", str(program)),
             ],
             "YARN did not take the job",
-            more={"SPARK_SUBMIT_OPTS": f"-Dlog4j2.configurationFile={log_settings.as_uri()}"},
+            more={
+                "SPARK_SUBMIT_OPTS": " ".join(
+                    (f"-Dlog4j2.configurationFile={log_settings.as_uri()}", *user.java_flags())
+                )
+            },
             timeout_s=_SUBMIT_TIMEOUT_S,
         )
     found: list[str] = _APPLICATION_ID.findall(said)
@@ -127,13 +165,13 @@ def submit_to_yarn(
     return found[-1]
 
 
-def yarn_state(application: str, hadoop_conf: str) -> YarnState:
+def yarn_state(application: str, user: YarnUser) -> YarnState:
     """How an application is now.
 
     Raises:
         SubmissionError: YARN does not answer, or does not know it.
     """
-    said = _ask(["ApplicationCLI", "application", "-status", application], hadoop_conf)
+    said = _ask(["ApplicationCLI", "application", "-status", application], user)
     fields = dict(_FIELD.findall(said))
     if "State" not in fields:
         raise SubmissionError(
@@ -144,26 +182,26 @@ def yarn_state(application: str, hadoop_conf: str) -> YarnState:
     return YarnState(fields["State"].strip(), fields.get("Final-State", "").strip(), diagnostics)
 
 
-def yarn_attempts(application: str, hadoop_conf: str) -> int:
+def yarn_attempts(application: str, user: YarnUser) -> int:
     """How often its ApplicationMaster, which is the driver, was started.
 
     Raises:
         SubmissionError: YARN does not answer.
     """
-    said = _ask(["ApplicationCLI", "applicationattempt", "-list", application], hadoop_conf)
+    said = _ask(["ApplicationCLI", "applicationattempt", "-list", application], user)
     return len(set(_ATTEMPT.findall(said)))
 
 
-def kill_on_yarn(application: str, hadoop_conf: str) -> None:
+def kill_on_yarn(application: str, user: YarnUser) -> None:
     """End an application; its containers get TERM, and KILL a moment later. Safe to repeat.
 
     Raises:
         SubmissionError: YARN does not answer.
     """
-    _ask(["ApplicationCLI", "application", "-kill", application], hadoop_conf)
+    _ask(["ApplicationCLI", "application", "-kill", application], user)
 
 
-def yarn_log(application: str, hadoop_conf: str) -> str:
+def yarn_log(application: str, user: YarnUser) -> str:
     """What the newest driver has written so far; Spark puts its standard error there too.
 
     Hadoop's own program for logs does not run with the jars that Spark brings, so the node is asked
@@ -173,10 +211,10 @@ def yarn_log(application: str, hadoop_conf: str) -> str:
         SubmissionError: It does not run now, or its node does not answer.
     """
     asked = ["applicationattempt", "-list", application]
-    attempts = sorted(set(_ATTEMPT.findall(_ask(["ApplicationCLI", *asked], hadoop_conf))))
+    attempts = sorted(set(_ATTEMPT.findall(_ask(["ApplicationCLI", *asked], user))))
     said = ""
     if attempts:
-        said = _ask(["ApplicationCLI", "container", "-list", attempts[-1]], hadoop_conf)
+        said = _ask(["ApplicationCLI", "container", "-list", attempts[-1]], user)
     found = _DRIVER_LOG.search(said)
     if found is None:
         raise SubmissionError(
@@ -188,7 +226,12 @@ def yarn_log(application: str, hadoop_conf: str) -> str:
         with urllib.request.urlopen(address, timeout=_NODE_TIMEOUT_S) as answer:  # noqa: S310
             raw: bytes = answer.read()
     except (OSError, ValueError) as error:
-        raise SubmissionError(f"the driver's node gives no log: {error}", where=address) from error
+        raise SubmissionError(
+            f"the driver's node gives no log: {error}",
+            where=address,
+            hint=f"`yarn logs -applicationId {application}` may: a node with Kerberos wants its "
+            "own login, or Hadoop's native code",
+        ) from error
     return _log_content(raw.decode(errors="replace"))
 
 
@@ -216,14 +259,16 @@ def _properties(settings: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in sorted(escaped.items()))
 
 
-def _ask(command: Sequence[str], hadoop_conf: str) -> str:
+def _ask(command: Sequence[str], user: YarnUser) -> str:
     main, *arguments = command
-    class_path = f"{hadoop_conf}:{_spark_home()}/jars/*"
-    java = [str(find_java().executable), "-Xmx256m", "-XX:+UseSerialGC", "-cp", class_path]
+    user.log_in()
+    class_path = f"{user.hadoop_conf}:{_spark_home()}/jars/*"
+    flags = ["-Xmx256m", "-XX:+UseSerialGC", *user.java_flags()]
+    java = [str(find_java().executable), *flags, "-cp", class_path]
     return _run(
         [*java, f"{_CLIENT}.{main}", *arguments],
         "YARN does not answer",
-        more={"HADOOP_CONF_DIR": hadoop_conf},
+        more={"HADOOP_CONF_DIR": user.hadoop_conf},
         timeout_s=_ASK_TIMEOUT_S,
     )
 

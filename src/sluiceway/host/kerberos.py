@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluiceway.errors import KerberosRefusedError, KerberosUnavailableError, SluicewayError
+from sluiceway.host.carried import path_here
+from sluiceway.host.hdfs_tokens import TOKEN_VARIABLE, holds_tokens
 from sluiceway.host.kerberos_words import may_come_back, what_to_do
 from sluiceway.host.private_folder import private_folder
 from sluiceway.host.ticket_cache import Ticket, read_ticket
@@ -37,13 +39,18 @@ class KerberosLogin:
 
     Attributes:
         principal: `name@REALM`.
-        keytab: File with its key, on every machine that runs tasks.
+        keytab: File with its key, on every machine that logs in.
         config: File that stands for /etc/krb5.conf; empty for the machine's own.
     """
 
     principal: str
     keytab: str
     config: str = ""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What it has on this machine."""
+        return tuple(filter(None, (self.keytab, self.config)))
 
     def options(self) -> tuple[tuple[str, str], ...]:
         """As options of a client, which travel to tasks; `login_of` reads them."""
@@ -63,6 +70,11 @@ def login_of(options: Mapping[str, str]) -> KerberosLogin | None:
 def without_login(options: Mapping[str, str]) -> dict[str, str]:
     """A client's options but for those of the login."""
     return {name: value for name, value in options.items() if not name.startswith(_OPTION)}
+
+
+def realm_flag(config: str) -> str:
+    """What makes a JVM look for the realm in a file; it does not look at KRB5_CONFIG."""
+    return f"-Djava.security.krb5.conf={config}"
 
 
 def log_in(login: KerberosLogin) -> Path:
@@ -114,7 +126,11 @@ class _Keeper:
             # All clients look there: HDFS's, the metastore's, librdkafka.
             os.environ[CACHE_VARIABLE] = f"FILE:{self.cache}"
             if login.config:
-                os.environ[CONFIG_VARIABLE] = login.config
+                os.environ[CONFIG_VARIABLE] = path_here(login.config)
+            # HDFS's client takes tokens before tickets. Those that YARN gives a container end after
+            # a week, and no new ones are given for them.
+            if not holds_tokens():
+                os.environ.pop(TOKEN_VARIABLE, None)
             ticket = self._ticket()
             if ticket is None or ticket.life_left(time.time()) <= 0:
                 self._renew()
@@ -195,15 +211,16 @@ def _kinit(login: KerberosLogin, cache: Path) -> None:
 
     Source: kinit(1) of MIT Kerberos.
     """
-    if not Path(login.keytab).is_file():
+    keytab = path_here(login.keytab)
+    if not Path(keytab).is_file():
         # Its own words for this are those for a file that may not be read.
         raise KerberosRefusedError(
-            f"there is no keytab {login.keytab}", hint=what_to_do("Key table file")
+            f"there is no keytab {keytab}", hint=what_to_do("Key table file")
         )
-    command = ["kinit", "-k", "-t", login.keytab, "-c", f"FILE:{cache}", login.principal]
+    command = ["kinit", "-k", "-t", keytab, "-c", f"FILE:{cache}", login.principal]
     environment = {**os.environ, "LC_ALL": "C"}
     if login.config:
-        environment[CONFIG_VARIABLE] = login.config
+        environment[CONFIG_VARIABLE] = path_here(login.config)
     try:
         done = subprocess.run(  # noqa: S603
             command,

@@ -287,7 +287,8 @@ def _start_spark(spec: JobSpec, log: Log, *, borrow: bool) -> tuple[TaskRunner, 
     if java.passed_over:
         log.warning("java_home_not_used", problem=java.passed_over, used=str(java))
     log.info("spark_starting", master=spec.run.master)
-    session, log_path = start_session(f"sluiceway-{spec.name}", spec.run.master, conf, java)
+    login = job_login(spec.routes[0])
+    session, log_path = start_session(f"sluiceway-{spec.name}", spec.run.master, conf, java, login)
     log.info("spark_started", master=spec.run.master, java=str(java), log=str(log_path))
     if bounds is None:
         return SparkRunner(session, log), log_path

@@ -15,14 +15,17 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.host.carried import is_carried
 from sluiceway.host.java import JavaHome
+from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.host.private_folder import private_folder
 from sluiceway.job.class_archive import QUICK_START, archive_options
+from sluiceway.job.spark_login import DRIVER_OPTIONS, login_settings
 from sluiceway.job.spark_words import why_not_started
 from sluiceway.spec.values import is_secret_key
 
 _LOCAL_RETRIES = 4
-_JVM_OPTIONS = "spark.driver.extraJavaOptions"
+_YARN = "yarn"
 
 
 def spark_master(master: str) -> str:
@@ -60,7 +63,11 @@ def running_session() -> SparkSession | None:
 
 
 def start_session(
-    name: str, master: str, conf: Mapping[str, str], java: JavaHome
+    name: str,
+    master: str,
+    conf: Mapping[str, str],
+    java: JavaHome,
+    login: KerberosLogin | None = None,
 ) -> tuple[SparkSession, Path]:
     """Start Spark quietly. Called once per process.
 
@@ -69,6 +76,7 @@ def start_session(
         master: `run.master` of the job file.
         conf: `run.spark_conf`; wins over our defaults.
         java: What the JVM is started with.
+        login: Of the job; None without.
 
     Returns:
         The session, and the file that Spark's own log goes to.
@@ -91,8 +99,11 @@ def start_session(
     builder = SparkSession.builder.master(url).appName(name)
     settings = {**default_settings(), **pools(url), **conf}
     archived = archive_options(java)
-    if archived and _JVM_OPTIONS not in conf:
-        settings[_JVM_OPTIONS] += f" {archived}"
+    if archived and DRIVER_OPTIONS not in conf:
+        settings[DRIVER_OPTIONS] += f" {archived}"
+    if login is not None and url == _YARN and not is_carried():
+        # In an ApplicationMaster Spark is logged in already, by its submission.
+        settings |= login_settings(login, settings)
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
@@ -160,7 +171,7 @@ def default_settings() -> dict[str, str]:
         # What each epoch leaves behind would be collected only once the heap is full.
         "spark.cleaner.periodicGC.interval": "5min",
         "spark.driver.memory": "512m",
-        _JVM_OPTIONS: (
+        DRIVER_OPTIONS: (
             f'{QUICK_START} -Dlog4j2.configurationFile={log4j} "-Djava.io.tmpdir={temporary}"'
         ),
         "spark.local.dir": str(temporary),

@@ -3,7 +3,8 @@
 Spark's JVM is left alone: it has one login for everything, which on YARN is Spark's own.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from sluiceway.errors import KerberosRefusedError, KerberosUnavailableError
+from sluiceway.host.carried import path_here
 from sluiceway.host.hdfs_tokens import KIND, HdfsToken
 from sluiceway.host.java import find_java
-from sluiceway.host.kerberos import KerberosLogin
+from sluiceway.host.kerberos import KerberosLogin, realm_flag
 from sluiceway.host.kerberos_words import what_to_do
 from sluiceway.job.class_archive import QUICK_START
 
@@ -42,7 +44,9 @@ def fetch_tokens(login: KerberosLogin, config_dir: str, service: str) -> list[Hd
         with _jvm(login, config_dir) as jvm:
             hadoop = jvm.org.apache.hadoop
             conf = hadoop.conf.Configuration()
-            hadoop.security.UserGroupInformation.loginUserFromKeytab(login.principal, login.keytab)
+            hadoop.security.UserGroupInformation.loginUserFromKeytab(
+                login.principal, path_here(login.keytab)
+            )
             return _tokens(jvm, conf, service, login.principal)
     except (Py4JNetworkError, Py4JError, OSError, ValueError) as error:
         raise KerberosUnavailableError(
@@ -79,14 +83,35 @@ def _known_as(service: str, told: str) -> str:
     return authority if ":" in authority else f"{_HA_SERVICE}{authority}"
 
 
+def spark_class_path(own: Path, environment: Mapping[str, str]) -> tuple[Path, str]:
+    """The jar of py4j, and the class path that has Hadoop's client.
+
+    Args:
+        own: Folder of the jars that come with pyspark; a packed environment has none.
+        environment: Of this process. YARN names Spark's jars there, to all in a container.
+
+    Raises:
+        KerberosUnavailableError: Neither has them.
+    """
+    class_path = f"{own}/*" if own.is_dir() else environment.get("CLASSPATH", "")
+    for entry in class_path.split(":"):
+        folder = Path(entry.removesuffix("/*"))
+        for jar in sorted(folder.glob("py4j-*.jar")):
+            return jar, class_path
+    raise KerberosUnavailableError(
+        "Hadoop's client is not here: there are no jars of Spark",
+        hint="run the driver with pyspark as pip installs it, or in YARN's containers",
+    )
+
+
 @contextmanager
 def _jvm(login: KerberosLogin, config_dir: str) -> Iterator[Any]:
-    jars = Path(pyspark.__file__).parent / "jars"
-    config = [f"-Djava.security.krb5.conf={login.config}"] if login.config else []
+    py4j, class_path = spark_class_path(Path(pyspark.__file__).parent / "jars", os.environ)
+    config = [realm_flag(path_here(login.config))] if login.config else []
     opened = [f"{option}={_KERBEROS}" for option in _OPENED]
     port, password, process = launch_gateway(
-        jarpath=str(next(jars.glob("py4j-*.jar"))),
-        classpath=f"{config_dir}:{jars}/*",
+        jarpath=str(py4j),
+        classpath=f"{config_dir}:{class_path}",
         javaopts=[*QUICK_START.split(), "-Xmx128m", *opened, *config],
         java_path=str(find_java().executable),
         die_on_exit=True,

@@ -20,7 +20,7 @@ KDC = "kerberos"
 REALM = "SLUICEWAY.LAB"
 CLIENT = "etl"
 TICKET_LIFE_S = 180
-SERVICES = ("hdfs", "HTTP", "hive", "kafka")
+SERVICES = ("hdfs", "HTTP", "hive", "kafka", "yarn")
 """Each as `name/localhost`, with a keytab of its name."""
 
 _COMMANDS = {
@@ -109,9 +109,12 @@ class Realm:
             "hadoop.rpc.protection": "privacy",
             "hadoop.proxyuser.hive.hosts": "*",
             "hadoop.proxyuser.hive.groups": "*",
+            # So that the resource manager gets tokens anew for an application that runs on.
+            "hadoop.proxyuser.yarn.hosts": "*",
+            "hadoop.proxyuser.yarn.groups": "*",
             # So that a table may lie anywhere: this is a lab.
             "hadoop.user.group.static.mapping.overrides": f"{CLIENT}=supergroup;hive=supergroup;"
-            "hdfs=supergroup",
+            "hdfs=supergroup;yarn=supergroup",
         }
 
 
@@ -144,7 +147,8 @@ class KdcServer(LabServer):
             site.folder / "kdc.conf", _SERVER_SETTINGS.format(folder=site.folder, **values)
         )
         write_private_file(site.folder / "kadm5.acl", "")
-        if (site.folder / "keytabs" / "made").exists():
+        keytabs = [realm.keytab(name) for name in (CLIENT, *SERVICES)]
+        if all(path.exists() for path in (*keytabs, site.folder / "keytabs" / "made")):
             return
         for folder in ("data", "keytabs"):
             shutil.rmtree(site.folder / folder, ignore_errors=True)

@@ -4,13 +4,13 @@ import os
 import shlex
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
+from sluiceway.errors import UnhealthyEnvironmentError
 from sluiceway.host.java import JavaHome, find_java
 from sluiceway.host.process import is_alive
 from sluiceway.lab import daemon
@@ -143,14 +143,6 @@ class PortTakenError(UnhealthyEnvironmentError):
     """Another program listens on the port of a server that is to be started."""
 
 
-def _refuse_with_a_realm(known: Collection[StoreServer]) -> None:
-    if StoreServer.YARN in known:
-        raise WrongUsageError(
-            "the lab's YARN cannot be had with Kerberos",
-            hint="take another --dir for one of them",
-        )
-
-
 class Lab:
     """A broker and a metastore in a folder of their own.
 
@@ -182,7 +174,6 @@ class Lab:
         if metastore:
             servers.insert(0, MetastoreServer(self._hadoop_side, realm))
         if realm is not None:
-            _refuse_with_a_realm(known)
             # The others log in when they start.
             servers.insert(0, KdcServer())
         if StoreServer.YARN in known:
@@ -193,9 +184,9 @@ class Lab:
         if StoreServer.HDFS in known:
             servers += [NameNodeServer(cache, realm), DataNodeServer(cache, self._hdfs, realm)]
         if StoreServer.YARN in known:
-            servers.append(ResourceManagerServer(cache, self._hdfs))
+            servers.append(ResourceManagerServer(cache, self._hdfs, realm))
             for kind in (NodeManagerA, NodeManagerB):
-                servers.append(kind(cache, self._hdfs, self._manager))
+                servers.append(kind(cache, self._hdfs, self._manager, realm))
         if StoreServer.ROCKETMQ in known:
             names = RocketMqNameServer(cache)
             self._rocketmq_jars = names.jars

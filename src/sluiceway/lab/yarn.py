@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from sluiceway.host.java import JavaHome
 from sluiceway.lab.daemon import Launch
-from sluiceway.lab.hdfs import HadoopServer, HdfsEndpoint, hadoop_xml, write_hadoop_settings
+from sluiceway.lab.hdfs import HadoopServer, HdfsEndpoint, hadoop_xml
 from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_jars
+from sluiceway.lab.kerberos import Realm
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import ServerSite, accepts_connections, server_environment
@@ -79,12 +80,13 @@ class _YarnServer(HadoopServer):
     Args:
         cache: Folder for the downloaded jars.
         hdfs: Where the name node is; asked before each start.
+        realm: Where users have to prove who they are; None where they need not.
     """
 
     grace_s = 10.0
 
-    def __init__(self, cache: Path, hdfs: HdfsSite) -> None:
-        super().__init__(cache)
+    def __init__(self, cache: Path, hdfs: HdfsSite, realm: Realm | None = None) -> None:
+        super().__init__(cache, realm)
         self._hdfs = hdfs
         self._more_pins = pinned_jars("yarn_jars.json")
         self._more_jars = jars_folder(cache, "yarn-3.4.2", self._more_pins)
@@ -93,6 +95,21 @@ class _YarnServer(HadoopServer):
         """Download the jars that the cache does not have, and check their hashes."""
         super().fetch(java, on_progress)
         ensure_jars(self._more_jars, self._more_pins, java=java, on_progress=on_progress)
+
+    def _settings(self) -> dict[str, str]:
+        """What all daemons, and clients, have in yarn-site.xml."""
+        realm = self._realm
+        if realm is None:
+            return {}
+        keytab, user = str(realm.keytab("yarn")), realm.service("yarn")
+        return {
+            "yarn.resourcemanager.principal": user,
+            "yarn.resourcemanager.keytab": keytab,
+            "yarn.nodemanager.principal": user,
+            "yarn.nodemanager.keytab": keytab,
+            # An application may run for longer than any delegation token.
+            "yarn.resourcemanager.proxy-user-privileges.enabled": "true",
+        }
 
     def _class_path(self) -> list[str]:
         return [f"{self._more_jars}/*", *super()._class_path()]
@@ -113,9 +130,10 @@ class ResourceManagerServer(_YarnServer):
         del java
         make_private_folder(site.folder / "tmp")
         conf = site.folder / "conf"
-        write_hadoop_settings(conf, self._hdfs().uri, {})
+        self._write_settings(site, self._hdfs().uri, {})
         settings = {
             **_addresses(dict(site.ports)),
+            **self._settings(),
             "yarn.scheduler.minimum-allocation-mb": "128",
             "yarn.scheduler.maximum-allocation-mb": str(_NODE_MEMORY_MIB),
             "yarn.resourcemanager.am.max-attempts": str(AM_ATTEMPTS),
@@ -151,12 +169,15 @@ class _NodeManagerServer(_YarnServer):
         cache: Folder for the downloaded jars.
         hdfs: Where the name node is.
         manager: Where the resource manager is; asked before each start.
+        realm: Where users have to prove who they are; None where they need not.
     """
 
     title = "YARN node manager 3.4.2"
 
-    def __init__(self, cache: Path, hdfs: HdfsSite, manager: ManagerSite) -> None:
-        super().__init__(cache, hdfs)
+    def __init__(
+        self, cache: Path, hdfs: HdfsSite, manager: ManagerSite, realm: Realm | None = None
+    ) -> None:
+        super().__init__(cache, hdfs, realm)
         self._manager = manager
 
     def prepare(self, site: ServerSite, java: JavaHome) -> None:
@@ -164,9 +185,10 @@ class _NodeManagerServer(_YarnServer):
         del java
         make_private_folder(site.folder / "tmp")
         conf = site.folder / "conf"
-        write_hadoop_settings(conf, self._hdfs().uri, {})
+        self._write_settings(site, self._hdfs().uri, {})
         settings = {
             **_addresses(dict(self._manager().ports)),
+            **self._settings(),
             "yarn.nodemanager.address": f"{LOOPBACK}:{site.ports[self.name]}",
             "yarn.nodemanager.localizer.address": f"{LOOPBACK}:{site.ports[self._port('loc')]}",
             "yarn.nodemanager.webapp.address": f"{LOOPBACK}:{site.ports[self._port('web')]}",

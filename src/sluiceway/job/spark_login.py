@@ -1,0 +1,30 @@
+"""Spark's own login on a YARN with Kerberos, from the job's block `kerberos`."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sluiceway.host.kerberos import KerberosLogin, realm_flag
+
+PRINCIPAL: Final = "spark.kerberos.principal"
+KEYTAB: Final = "spark.kerberos.keytab"
+DRIVER_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_OTHER_JVMS = ("spark.yarn.am.extraJavaOptions", "spark.executor.extraJavaOptions")
+
+
+def login_settings(login: KerberosLogin, settings: Mapping[str, str]) -> dict[str, str]:
+    """What Spark is told beside settings, so that it logs in as the job and goes on doing so.
+
+    Without a keytab its tokens end for good after a week, and so would the application. It brings
+    the keytab to the ApplicationMaster alone. What the settings have of it stays.
+
+    Args:
+        login: Of the job.
+        settings: All others.
+    """
+    own = {} if PRINCIPAL in settings else {PRINCIPAL: login.principal, KEYTAB: login.keytab}
+    if not login.config:
+        return own
+    flag = realm_flag(login.config)
+    return own | {
+        key: f"{settings.get(key, '')} {flag}".strip() for key in (DRIVER_OPTIONS, *_OTHER_JVMS)
+    }
