@@ -1,7 +1,7 @@
 """The calls of a metastore that are made, over the structs that `pymetastore` generates.
 
-The generated client has two classes for each of 200 methods: loading it takes a quarter of the time
-of a `status`. A test compares what is here with it.
+The generated client has two classes for each of 200 methods, and loading it is a part of each command
+that asks a metastore. A test compares what is here with it.
 """
 
 from collections.abc import Mapping, Sequence
