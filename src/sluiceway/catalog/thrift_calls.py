@@ -1,7 +1,7 @@
 """The calls of a metastore that are made, over the structs that `pymetastore` generates.
 
-The generated client has two classes for each of 200 methods, and loading it is a part of each command
-that asks a metastore. A test compares what is here with it.
+The generated client has two classes for each of 200 methods; each command that asks a metastore
+would load them. A test compares what is here with it.
 """
 
 from collections.abc import Mapping, Sequence

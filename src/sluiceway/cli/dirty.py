@@ -209,7 +209,7 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
         counted = f"`{typed('sluiceway dirty list JOB', str(job_file))}` counts all of them"
         sys.stdout.write(f"there is no such {what} row; {counted}\n")
     elif output is OutputFormat.TABLE and next(found, None) is not None:
-        sys.stdout.write(f"there are more than these {_rows(shown)}; --limit shows more\n")
+        sys.stdout.write(f"{_rows(shown)} of more; --limit shows others\n")
 
 
 def chosen_rows(rows: "DirtyRows", wanted: "DirtyFilter") -> Iterator[dict[str, object]]:

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from sluiceway.observe import metrics
-from sluiceway.observe.figures import OTHER, FigureLimits, Figures, Spread, largest
-from sluiceway.observe.metrics import METRICS, MetricKind
+from sluiceway.observe.figures import FigureLimits, Figures, Spread, largest
+from sluiceway.observe.metrics import METRICS, OTHER, MetricKind
 
 PROMISED = (
     "records_read_total",
