@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from pymetastore.hive_metastore import ttypes
+from pymetastore.hive_metastore import ThriftHiveMetastore, ttypes
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated
 from thrift.protocol.TProtocol import TProtocolException
 from thrift.Thrift import TApplicationException
@@ -15,7 +15,6 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
 from sluiceway.catalog.kerberos import secured
-from sluiceway.catalog.thrift_calls import ThriftCalls
 from sluiceway.catalog.tls import tls_context
 from sluiceway.errors import (
     JobFileError,
@@ -98,13 +97,13 @@ class MetastoreConnection:
         self._timeout_s = timeout_s
         self._lock = threading.RLock()
         self._transport: TBufferedTransport | None = None
-        self._client: ThriftCalls | None = None
+        self._client: Any = None
         self._has_answered = False
 
     def call(
         self,
         what: str,
-        ask: Callable[[ThriftCalls], Answer],
+        ask: Callable[[Any], Answer],
         *,
         expected: Sequence[type[Exception]] = (),
     ) -> Answer:
@@ -115,7 +114,7 @@ class MetastoreConnection:
 
         Args:
             what: For messages, as `read table a.b`.
-            ask: Gets what makes the calls, returns the answer.
+            ask: Gets the thrift client, returns the answer.
             expected: Thrift exceptions that the caller handles itself.
 
         Raises:
@@ -133,7 +132,7 @@ class MetastoreConnection:
             return self._ask(what, ask, tuple(expected))
 
     def _ask(
-        self, what: str, ask: Callable[[ThriftCalls], Answer], expected: tuple[type[Exception], ...]
+        self, what: str, ask: Callable[[Any], Answer], expected: tuple[type[Exception], ...]
     ) -> Answer:
         client = self._client or self._open()
         answered = False
@@ -175,7 +174,7 @@ class MetastoreConnection:
     def _unavailable(self, message: str, hint: str = "") -> SluicewayError:
         return MetastoreUnavailableError(message, where=self._uris, hint=hint)
 
-    def _open(self) -> ThriftCalls:
+    def _open(self) -> Any:
         failures: list[str] = []
         cause: OSError | None = None
         context = tls_context(self._options)
@@ -193,7 +192,7 @@ class MetastoreConnection:
             wire.setTimeout(self._timeout_s * 1000)
             wire.setHandle(handle)
             self._transport = TBufferedTransport(self._logged_in(wire, host))
-            self._client = ThriftCalls(TBinaryProtocolAccelerated(self._transport))
+            self._client = ThriftHiveMetastore.Client(TBinaryProtocolAccelerated(self._transport))
             return self._client
         raise self._unavailable(f"cannot connect: {'; '.join(failures)}", _hint(cause)) from cause
 

@@ -1,6 +1,5 @@
 """Thin client of the Hive Metastore (2.3 to 4.0), idempotent and in batches."""
 
-import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +27,7 @@ from sluiceway.catalog.hive_table import (
     refuse_another,
 )
 from sluiceway.catalog.refused_location import location_refusals
-from sluiceway.catalog.thrift_calls import ThriftCalls
+from sluiceway.catalog.server_version import ask_version, major_version
 from sluiceway.catalog.thrift_values import (
     STATS_ACCURATE,
     partition_value,
@@ -40,7 +39,6 @@ from sluiceway.errors import TableMismatchError
 
 Item = TypeVar("Item")
 
-_MAJOR = re.compile(r"(\d+)\.")
 _READ_BATCH = 500
 # A server makes and looks at each partition's folder: smaller, so that a batch ends in time.
 _WRITE_BATCH = 200
@@ -91,7 +89,7 @@ class MetastoreClient:
     ) -> None:
         self.uris = uris
         self._connection = MetastoreConnection(uris, timeout_s, options or {})
-        self._reader: Callable[[ThriftCalls, str, str], Any] = _read_by_request
+        self._reader: Callable[[Any, str, str], Any] = _read_by_request
 
     def get_table(self, database: str, table: str) -> HiveTable | None:
         """The table as it is now, or None when it or its database does not exist.
@@ -110,11 +108,10 @@ class MetastoreClient:
         """
         try:
             # Asked where a table is read, so the failpoint of that stands for both.
-            text = self._connection.call("read table (the server's version)", _ask_version)
+            text = self._connection.call("read table (the server's version)", ask_version)
         except MethodMissingError:
             return 0
-        found = _MAJOR.match(text)
-        return int(found[1]) if found else 0
+        return major_version(text)
 
     def database_location(self, database: str) -> str | None:
         """The folder of a database as the metastore says it; None when there is no such database.
@@ -146,7 +143,7 @@ class MetastoreClient:
         with suppress(AlreadyExists), location_refusals(f"database {database}", ""):
             self._connection.call(
                 f"create database {database}",
-                lambda client: client.ask("create_database", wanted),
+                lambda client: client.create_database(wanted),
                 expected=(AlreadyExists,),
             )
         return self._database(database)
@@ -168,7 +165,7 @@ class MetastoreClient:
         with suppress(AlreadyExists), location_refusals(f"table {table}", wanted):
             self._connection.call(
                 f"create table {table}",
-                lambda client: client.ask("create_table", raw_table(table)),
+                lambda client: client.create_table(raw_table(table)),
                 expected=(AlreadyExists,),
             )
         found = self.get_table(table.database, table.name)
@@ -201,12 +198,8 @@ class MetastoreClient:
             raw.parameters = changed
             self._connection.call(
                 f"alter table {database}.{table}",
-                lambda client: client.ask(
-                    "alter_table_with_environment_context",
-                    database,
-                    table,
-                    raw,
-                    ttypes.EnvironmentContext(dict(_KEEP_STATS)),
+                lambda client: client.alter_table_with_environment_context(
+                    database, table, raw, ttypes.EnvironmentContext(dict(_KEEP_STATS))
                 ),
             )
             raw = self._require_table(database, table)
@@ -247,8 +240,8 @@ class MetastoreClient:
         raw.parameters = {**(raw.parameters or {}), **put}
         context = ttypes.EnvironmentContext({**_KEEP_STATS, "CASCADE": "true"})
 
-        def alter(client: ThriftCalls) -> None:
-            client.ask("alter_table_with_environment_context", database, table, raw, context)
+        def alter(client: Any) -> None:
+            client.alter_table_with_environment_context(database, table, raw, context)
 
         self._connection.call(f"alter table {database}.{table} (columns)", alter)
         return table_value(self._require_table(database, table))
@@ -285,8 +278,8 @@ class MetastoreClient:
             }
         )
 
-        def alter(client: ThriftCalls) -> None:
-            client.ask("alter_table_with_environment_context", database, table, raw, context)
+        def alter(client: Any) -> None:
+            client.alter_table_with_environment_context(database, table, raw, context)
 
         try:
             self._connection.call(
@@ -305,7 +298,7 @@ class MetastoreClient:
         with suppress(NoSuchObject):
             self._connection.call(
                 f"alter table {database}.{table} (drop)",
-                lambda client: client.ask("drop_table", database, table, False),  # noqa: FBT003
+                lambda client: client.drop_table(database, table, False),  # noqa: FBT003
                 expected=(NoSuchObject,),
             )
 
@@ -318,7 +311,7 @@ class MetastoreClient:
         """
         found = self._connection.call(
             f"list partitions of {database}.{table}",
-            lambda client: client.ask("get_partition_names", database, table, min(limit, 32767)),
+            lambda client: client.get_partition_names(database, table, min(limit, 32767)),
         )
         return list(found)
 
@@ -419,12 +412,8 @@ class MetastoreClient:
         with suppress(NoSuchObject):
             self._connection.call(
                 f"alter partitions of {database}.{table}: drop one",
-                lambda client: client.ask(
-                    "drop_partition",
-                    database,
-                    table,
-                    list(values),
-                    False,  # noqa: FBT003 - its files stay
+                lambda client: client.drop_partition(
+                    database, table, list(values), deleteData=False
                 ),
                 expected=(NoSuchObject,),
             )
@@ -462,7 +451,7 @@ class MetastoreClient:
         try:
             return self._connection.call(
                 f"read database {database}",
-                lambda client: client.ask("get_database", database),
+                lambda client: client.get_database(database),
                 expected=(NoSuchObject,),
             )
         except NoSuchObject:
@@ -471,7 +460,7 @@ class MetastoreClient:
     def _raw_partitions(self, database: str, table: str, names: Sequence[str]) -> list[Any]:
         found = self._connection.call(
             f"read partitions of {database}.{table}",
-            lambda client: client.ask("get_partitions_by_names", database, table, list(names)),
+            lambda client: client.get_partitions_by_names(database, table, list(names)),
         )
         return list(found)
 
@@ -489,7 +478,7 @@ class MetastoreClient:
         )
         answer = self._connection.call(
             f"add partitions to {database}.{table}",
-            lambda client: client.ask("add_partitions_req", request),
+            lambda client: client.add_partitions_req(request),
             # AlreadyExists in spite of the flag: another adds the same at this moment.
             expected=(ServerFailure, InvalidObject, AlreadyExists),
         )
@@ -501,31 +490,22 @@ class MetastoreClient:
             return
         self._connection.call(
             f"alter partitions of {database}.{table}",
-            lambda client: client.ask(
-                "alter_partitions_with_environment_context",
-                database,
-                table,
-                altered,
-                ttypes.EnvironmentContext(dict(_KEEP_STATS)),
+            lambda client: client.alter_partitions_with_environment_context(
+                database, table, altered, ttypes.EnvironmentContext(dict(_KEEP_STATS))
             ),
         )
 
 
-def _ask_version(client: ThriftCalls) -> str:
-    # Every server before 4 answers `3.0`, whatever it is.
-    return str(client.ask("getVersion"))
-
-
-def _read_by_request(client: ThriftCalls, database: str, table: str) -> Any:
+def _read_by_request(client: Any, database: str, table: str) -> Any:
     # Without the capability the server hides insert-only tables behind a failure of its own;
     # we want to see them, to refuse them by name.
     able = ttypes.ClientCapabilities([ttypes.ClientCapability.INSERT_ONLY_TABLES])
     request = ttypes.GetTableRequest(dbName=database, tblName=table, capabilities=able)
-    return client.ask("get_table_req", request).table
+    return client.get_table_req(request).table
 
 
-def _read_by_name(client: ThriftCalls, database: str, table: str) -> Any:
-    return client.ask("get_table", database, table)
+def _read_by_name(client: Any, database: str, table: str) -> Any:
+    return client.get_table(database, table)
 
 
 def _said(error: Exception) -> str:

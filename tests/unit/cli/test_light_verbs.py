@@ -13,8 +13,6 @@ CLIENTS = {
     "structlog",
 }
 ARROW = {"pyarrow", "numpy"}
-# Two classes for each of 200 methods; we call a dozen.
-GENERATED_CLIENT = "pymetastore.hive_metastore.ThriftHiveMetastore"
 # Whole modules: what reads a ledger, and what writes Parquet.
 PARTS = {"sluiceway.ledger.log", "sluiceway.ledger.fold", "sluiceway.ledger.snapshot"} | {
     *("sluiceway.sinks.files.parquet_file", "pyarrow.parquet", "sluiceway.observe.log"),
@@ -34,7 +32,7 @@ sys.exit(code)
         (("validate", EXAMPLE), CLIENTS | PARTS | ARROW),
         (
             ("status", EXAMPLE),
-            ARROW | {"pyspark", "pandas", "botocore", "hdfs_native", "structlog", GENERATED_CLIENT},
+            ARROW | {"pyspark", "pandas", "botocore", "hdfs_native", "structlog"},
         ),
         (("schema",), CLIENTS | ARROW),
         (("explain", "SW455"), CLIENTS | ARROW),

@@ -20,9 +20,14 @@ class Server:
     def __init__(self, said: str | None) -> None:
         self._said = said
 
-    def ask(self, name: str, *_: Any) -> None:
-        if name in ("create_table", "create_database"):
-            raise ServerFailure(self._said)
+    def create_table(self, _: Any) -> None:
+        raise ServerFailure(self._said)
+
+    def create_database(self, _: Any) -> None:
+        raise ServerFailure(self._said)
+
+    def get_database(self, _: str) -> None:
+        return None
 
 
 def _client(said: str | None, monkeypatch: pytest.MonkeyPatch) -> MetastoreClient:
