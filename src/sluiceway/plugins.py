@@ -4,7 +4,7 @@ A plug-in is found by its name in every process that needs it, driver and worker
 carry names and options, never objects. Only what is used is imported.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
@@ -103,14 +103,21 @@ def opened(
     return found
 
 
-@cache
 def declared_plugins(group: PluginGroup) -> dict[str, tuple[EntryPoint, ...]]:
-    """Entry points by name; several where packages have taken the same one.
+    """Entry points by name; several where packages have taken the same one."""
+    return installed_plugins()[group]
 
-    Looked for once a process: the scan reads every package's metadata.
-    """
+
+@cache
+def installed_plugins() -> dict[PluginGroup, dict[str, tuple[EntryPoint, ...]]]:
+    """Those of all groups, looked for once a process: the scan reads every package's metadata."""
+    installed = entry_points()
+    return {group: _by_name(installed.select(group=group)) for group in PluginGroup}
+
+
+def _by_name(points: Iterable[EntryPoint]) -> dict[str, tuple[EntryPoint, ...]]:
     found: dict[str, dict[str, EntryPoint]] = {}
-    for point in entry_points(group=group):
+    for point in points:
         # A package that is on the path twice is still one package.
         found.setdefault(point.name, {}).setdefault(_package(point), point)
     return {name: tuple(by[package] for package in sorted(by)) for name, by in found.items()}

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sluiceway.conformance.partitioners import PartitionerConformance
-from sluiceway.plugins import PluginGroup, declared_plugins
+from sluiceway.plugins import PluginGroup, installed_plugins
 from tools.hostile_payloads import hostile_payloads
 from tools.plugin_packages import write_package
 from tools.region_partitioner import PACKAGE_CODE
@@ -22,9 +22,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     write_package(folder, "regions_package", group, {NAME: "open_regions"}, PACKAGE_CODE)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(folder))
-        declared_plugins.cache_clear()
+        installed_plugins.cache_clear()
         yield
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
 
 
 class TestRegions(PartitionerConformance):

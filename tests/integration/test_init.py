@@ -127,7 +127,7 @@ def test_avro_with_a_registry_takes_its_columns_from_there(
         assert "columns: from_registry" in text
         assert "event_time: {field: $record_time, " in text
         assert run_command(["preview", f"{name}.yaml"]) == 0
-        assert "1 records, 1 rows, 0 dirty" in capsys.readouterr().out
+        assert "1 record, 1 row, 0 dirty" in capsys.readouterr().out
 
 
 def test_terminal_is_asked_for_what_is_not_given(topic: str) -> None:

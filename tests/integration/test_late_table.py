@@ -186,7 +186,7 @@ def test_verify_tells_of_partitions_that_are_not_seen_or_not_ours(
     client = late.client()
     client.drop_partition(database, name, ("20261119", "06"))
     report = late.run.verified()
-    assert any("1 partitions of late rows are not seen" in each for each in report.unchecked)
+    assert any("not seen there: 1 partition of late rows" in each for each in report.unchecked)
     # Its own table's hour, too: those rows are not late.
     shown = NewPartition(("20261120", "12"), f"file:{late.run.root()}/dt=20261120/hr=12")
     client.add_partitions(database, name, [shown])

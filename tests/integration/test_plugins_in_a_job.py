@@ -11,7 +11,7 @@ from sluiceway.audit.job_status import job_status
 from sluiceway.audit.run_verify import verify_route
 from sluiceway.audit.source_offsets import route_offsets
 from sluiceway.observe.log import stderr_log
-from sluiceway.plugins import PluginGroup, declared_plugins
+from sluiceway.plugins import PluginGroup, installed_plugins
 from sluiceway.sinks.partition_path import DEFAULT_PARTITION
 from tools.job_files import JobFile, event, write_job
 from tools.lab_fixture import TopicFactory
@@ -139,9 +139,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for number, (group, entries) in enumerate(groups.items()):
         write_package(folder, f"{PACKAGE}_{number}", str(group), entries, CODE)
     monkeypatch.syspath_prepend(folder)
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
     yield
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
     for number in range(len(groups)):
         sys.modules.pop(f"{PACKAGE}_{number}", None)
 
@@ -202,9 +202,9 @@ def regions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     entries = {"regions": "open_regions"}
     write_package(folder, "regions_plugin", str(PluginGroup.PARTITIONERS), entries, REGIONS)
     monkeypatch.syspath_prepend(folder)
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
     yield
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
     sys.modules.pop("regions_plugin", None)
 
 

@@ -11,7 +11,7 @@ from sluiceway.cli.job_file import parse_checked_job
 from sluiceway.config.compile import compile_route
 from sluiceway.errors import JobFileError, UnhealthyEnvironmentError
 from sluiceway.formats.registry import FormatChoice, open_decoder
-from sluiceway.plugins import PluginGroup, declared_plugins, find_implementation, plugin_names
+from sluiceway.plugins import PluginGroup, find_implementation, installed_plugins, plugin_names
 from sluiceway.sinks.registry import CatalogAccess, open_sink
 from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.sources.registry import SourceAccess, check_access, open_client, open_reader
@@ -34,12 +34,12 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     def put(name: str, group: PluginGroup, entries: dict[str, str], code: str = "") -> None:
         write_package(tmp_path, name, str(group), entries, code)
         names.append(name)
-        declared_plugins.cache_clear()
+        installed_plugins.cache_clear()
 
     yield put
     for name in names:
         sys.modules.pop(name, None)
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
 
 
 def find(name: str) -> Any:

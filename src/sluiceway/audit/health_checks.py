@@ -13,6 +13,7 @@ from functools import partial
 from uuid import uuid4
 
 from sluiceway.audit.foreseen_route import ForeseenRoute, foresee_route, foresee_source
+from sluiceway.audit.plain_counts import counted
 from sluiceway.audit.row_preview import newest_splits
 from sluiceway.config.config import RouteConfig
 from sluiceway.config.schema_formats import named_registry
@@ -223,7 +224,8 @@ def _broker(config: RouteConfig) -> Finding:
         topics = source.list_topics()
     finally:
         source.close()
-    found = f"answers in {(time.monotonic() - started) * 1000:.0f} ms, has {len(topics):,} topics"
+    has = counted(len(topics), "topic")
+    found = f"answers in {(time.monotonic() - started) * 1000:.0f} ms, has {has}"
     return Finding("broker", _brokers(config), Health.OK, found)
 
 
@@ -342,10 +344,11 @@ def _read_topic(
     except SluicewayError as error:
         yield _failed("topic", topic, error)
         return
+    has = counted(partitions, "partition")
     if not splits:
-        yield Finding("topic", topic, Health.OK, f"{partitions} partitions, empty")
+        yield Finding("topic", topic, Health.OK, f"{has}, empty")
         return
-    yield Finding("topic", topic, Health.OK, f"{partitions} partitions; a record was read")
+    yield Finding("topic", topic, Health.OK, f"{has}; a record was read")
     if newest:
         yield _clock(topic, newest)
 

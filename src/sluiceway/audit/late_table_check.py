@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from sluiceway.audit.dirty_table_check import Found
+from sluiceway.audit.plain_counts import counted
 from sluiceway.errors import SluicewayError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.layout import LedgerLayout
@@ -51,4 +52,4 @@ def _problems(
             yield "late table", where, f"shows {location}, expected {wanted or 'no such partition'}"
     unseen = len(folders.keys() - shown.keys())
     if unseen:
-        yield "", str(table), f"{unseen} partitions of late rows are not seen there"
+        yield "", str(table), f"not seen there: {counted(unseen, 'partition')} of late rows"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import print_table
@@ -215,8 +216,8 @@ def _sum(answer: "CompactAnswer") -> str:
     if not answer.partitions:
         return "nothing to do: no such partition\n"
     return (
-        f"compacted {len(done):,} of {len(answer.partitions):,} partitions: "
-        f"{sum(each.files_before for each in done):,} files became "
+        f"compacted {len(done):,} of {counted(len(answer.partitions), 'partition')}: "
+        f"{counted(sum(each.files_before for each in done), 'file')} became "
         f"{sum(each.files_after for each in done):,}, "
         f"{sum(each.cpu_ms for each in done) / 1000:.1f} s CPU\n"
     )

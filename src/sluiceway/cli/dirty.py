@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.audit.plain_times import moment
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
@@ -133,7 +134,7 @@ def _lane_text(lane: "Lane") -> str:
         became += f", {counts.filtered:,} filtered, {counts.skipped:,} skipped"
     if state.kind == "purge":
         became = f"{counts.purged:,} purged"
-    how = "done" if state.finished else f"{int(counts.read):,} of {state.rows:,} rows so far"
+    how = "done" if state.finished else f"{int(counts.read):,} of {_rows(state.rows)} so far"
     why = f": {record.reason}" if record.reason else ""
     return (
         f"{state.kind} {state.lane[:8]} in slot {state.seq} by {record.operator}: "
@@ -208,7 +209,7 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
         counted = f"`{typed('sluiceway dirty list JOB', str(job_file))}` counts all of them"
         sys.stdout.write(f"there is no such {what} row; {counted}\n")
     elif output is OutputFormat.TABLE and next(found, None) is not None:
-        sys.stdout.write(f"there are more than these {_rows(shown)}; --limit shows more\n")
+        sys.stdout.write(f"{_rows(shown)} of more; --limit shows others\n")
 
 
 def chosen_rows(rows: "DirtyRows", wanted: "DirtyFilter") -> Iterator[dict[str, object]]:
@@ -424,7 +425,7 @@ def _read(config: "RouteConfig") -> "DirtyRows":
 
 
 def _rows(number: int) -> str:
-    return "1 row" if number == 1 else f"{number:,} rows"
+    return counted(number, "row")
 
 
 def _at(moment_ms: int) -> str:

@@ -4,6 +4,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import OutputFormat
 
@@ -116,7 +117,7 @@ def _tell_lane(lane: "LaneState") -> None:
             became += f", {counts.late:,} of sealed times put aside"
         if counts.filtered or counts.skipped:
             became += f", {counts.filtered:,} filtered, {counts.skipped:,} skipped"
-    sys.stdout.write(f"done: lane {lane.lane[:8]}, {counts.read:,} rows: {became}\n")
+    sys.stdout.write(f"done: lane {lane.lane[:8]}, {counted(counts.read, 'row')}: {became}\n")
 
 
 class _Progress:

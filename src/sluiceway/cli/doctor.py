@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable
@@ -54,7 +55,8 @@ def doctor(
     if output.is_document:
         print_document({"ok": not bad, "checks": found}, output)
     else:
-        sys.stdout.write(f"\n{len(found)} checks: {len(bad)} bad, {len(warnings)} warnings\n")
+        told = f"{len(bad)} bad, {counted(len(warnings), 'warning')}"
+        sys.stdout.write(f"\n{counted(len(found), 'check')}: {told}\n")
     if bad:
         raise typer.Exit(EXIT_UNHEALTHY)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 
@@ -64,13 +65,12 @@ def _print(route: str, found: "Collected | SluicewayError", *, dry_run: bool) ->
         return
     verb = "would remove" if dry_run else "removed"
     for place in found.removed:
-        files = "1 file" if place.files == 1 else f"{place.files:,} files"
-        size = f"{files}, {place.size_bytes:,} bytes"
+        size = f"{counted(place.files, 'file')}, {place.size_bytes:,} bytes"
         write(f"{verb} {place.path} ({size}): {place.reason}\n")
     for place in found.kept:
         write(f"kept {place.path}: {place.reason}\n")
     for place, why in found.failed:
         write(f"FAILED {place.path}: {why}\n")
-    places = "1 place" if len(found.removed) == 1 else f"{len(found.removed):,} places"
+    places = counted(len(found.removed), "place")
     total = f"{places}, {found.size_bytes / _MIB:,.1f} MiB"
     write(f"{route}: {verb} {total}; {len(found.kept)} kept\n")

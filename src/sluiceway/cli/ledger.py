@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.audit.plain_times import moment
 from sluiceway.cli.answers import write_plain
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
@@ -103,7 +104,8 @@ def _describe_sources(body: Any) -> str:
 
 def _describe_lane_data(body: Any) -> str:
     counts = body.counts
-    became = f"{counts.written:,} written, {counts.dirty:,} dirty again in {len(body.files)} files"
+    files = counted(len(body.files), "file")
+    became = f"{counts.written:,} written, {counts.dirty:,} dirty again in {files}"
     if counts.superseded:
         became += f", {counts.superseded:,} superseded by later changes"
     if counts.late:
@@ -112,7 +114,8 @@ def _describe_lane_data(body: Any) -> str:
         became = f"{counts.purged:,} purged"
     slots = sorted({int(each.source.split("/")[-2]) for each in body.ranges})
     from_ = f"slot {slots[0]}" if len(slots) == 1 else f"slots {slots[0]} to {slots[-1]}"
-    return f"epoch {body.epoch} of lane {body.lane[:8]}: {counts.read:,} rows of {from_}, {became}"
+    read = counted(counts.read, "row")
+    return f"epoch {body.epoch} of lane {body.lane[:8]}: {read} of {from_}, {became}"
 
 
 def _describe_data(body: Any) -> str:
@@ -125,7 +128,7 @@ def _describe_data(body: Any) -> str:
     others = "".join(f", {rows:,} {name}" for name, rows in rest.items() if rows)
     parts = [
         f"epoch {body.epoch}: {counts.read:,} read, {counts.written:,} written, "
-        f"{counts.dirty:,} dirty{others} in {len(body.files)} files{newest}",
+        f"{counts.dirty:,} dirty{others} in {counted(len(body.files), 'file')}{newest}",
         ranges,
         f"closes {', '.join(body.closed)}" if body.closed else "",
         f"by its count {', '.join(body.counted)}" if body.counted else "",
@@ -160,19 +163,19 @@ def _describe_partitions(body: Any) -> str:
     )
 
     if isinstance(body, CountsRecord):
-        counted = ", ".join(f"{each.prefix} {each.rows:,}" for each in body.counts[:_MOST_COUNTS])
+        told = ", ".join(f"{each.prefix} {each.rows:,}" for each in body.counts[:_MOST_COUNTS])
         more = ", ..." if len(body.counts) > _MOST_COUNTS else ""
-        return f"rows as {body.topic} has counted them: {counted or 'none'}{more}"
+        return f"rows as {body.topic} has counted them: {told or 'none'}{more}"
     if isinstance(body, IntentRecord):
         return f"begins to {body.purpose} {body.partition}"
     if isinstance(body, AbandonRecord):
         return f"ends the work of slot {body.intent}: {body.reason}"
     if isinstance(body, ReplaceRecord):
         return (
-            f"moves {body.partition} to {body.folder}: {len(body.removed)} files become "
-            f"{len(body.added)}"
+            f"moves {body.partition} to {body.folder}: of {counted(len(body.removed), 'file')} it "
+            f"makes {len(body.added)}"
         )
     if isinstance(body, ReadyRecord):
-        counts = f"{body.rows:,} rows in {body.files:,} files"
+        counts = f"{counted(body.rows, 'row')} in {counted(body.files, 'file')}"
         return f"announces {body.prefix}, version {body.version}: {counts}"
     return f"lets go of {', '.join(p.partition for p in body.partitions)}: {body.reason}"

@@ -30,6 +30,9 @@ _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 86_400
 _BEHIND_WORTH_TELLING_S = 5.0
 _LEAST_MESSAGE_LINES = 4
 _NARROW = 100
+_LEAST_ROUTE, _STATE_WIDTH, _BETWEEN = 8, 9, 2
+# On a terminal that is too narrow for all of a route's figures; the others stay.
+_FIRST_TO_GO = ("WATERMARK", "OPEN", "LATE", "COMMITTED", "BEHIND", "ROWS/S", "COMMIT", "DIRTY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +145,19 @@ def _table_lines(scene: Scene, room: int) -> int:
 
 def _routes(scene: Scene, width: int, room: int) -> list[RenderableType]:
     table = Table(box=None, pad_edge=False, expand=False, header_style="dim", padding=(0, 2, 0, 0))
-    table.add_column("ROUTE", no_wrap=True, overflow="ellipsis", min_width=8)
-    table.add_column("STATE", no_wrap=True)
-    wide = width >= _NARROW
-    names = ["READ", "ROWS/S", "COMMITTED", "LAG", "BEHIND", "DIRTY", "LATE"]
-    names += ["OPEN", "WATERMARK", "COMMIT"] if wide else ["COMMIT"]
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
     shown = _shown(scene, room)
-    for route in shown:
-        table.add_row(*_cells(scene, route, wide=wide))
+    cells = [_cells(scene, route) for route in shown]
+    widths = _fitting(cells, width)
+    longest = max(_LEAST_ROUTE, *(len(printable(route.status.route)) for route in shown))
+    name_width = min(longest, _route_room(widths, width))
+    table.add_column("ROUTE", no_wrap=True, overflow="ellipsis", width=name_width)
+    table.add_column("STATE", no_wrap=True)
+    for name in widths:
+        table.add_column(name, justify="right", no_wrap=True)
+    for route, numbers in zip(shown, cells, strict=True):
+        state = Text(_state(route).value.replace("_", " "), _COLOURS.get(_state(route), ""))
+        row = [numbers[name] for name in widths]
+        table.add_row(Text(printable(route.status.route)), state, *row)
     parts: list[RenderableType] = [Text(), table]
     if len(shown) < len(scene.routes):
         parts.append(Text(f"and {len(scene.routes) - len(shown)} more routes", "dim"))
@@ -160,26 +166,41 @@ def _routes(scene: Scene, width: int, room: int) -> list[RenderableType]:
     return parts
 
 
-def _cells(scene: Scene, route: MeasuredRoute, *, wide: bool) -> list[RenderableType]:
+def _fitting(rows: Sequence[Mapping[str, Text]], width: int) -> dict[str, int]:
+    """The columns that have room, with their widths: half of a number is another number."""
+    names = list(rows[0]) if rows else []
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in names}
+    for name in _FIRST_TO_GO:
+        if _route_room(widths, width) >= _LEAST_ROUTE:
+            break
+        widths.pop(name, None)
+    return widths
+
+
+def _route_room(widths: Mapping[str, int], width: int) -> int:
+    """What is left for the name of a route."""
+    taken = sum(each + _BETWEEN for each in (_STATE_WIDTH, *widths.values()))
+    return max(1, width - taken)
+
+
+def _cells(scene: Scene, route: MeasuredRoute) -> dict[str, Text]:
+    """What there is to tell of a route, in the order of the columns."""
     status = route.status
-    state = Text(_state(route).value.replace("_", " "), _COLOURS.get(_state(route), ""))
     read = (scene.reads or {}).get(status.route, 0)
     dirty = sum(status.dirty_reasons.values())
-    committed = route.figures.numbers.get(metrics.RECORDS_READ.name, {})
-    cells: list[RenderableType] = [
-        Text(printable(status.route)),
-        state,
-        f"{max(read, int(sum(committed.values()))):,}",
-        f"{status.rows_per_s:,.0f}",
-        f"{int(sum(committed.values())):,}",
-        _number(status.lag_records),
-        "-" if status.lag_ms is None else span(status.lag_ms / 1000),
-        Text(f"{dirty:,}", "yellow" if dirty else ""),
-        f"{_late_of(route):,}",
-    ]
-    if wide:
-        cells += [_number(route.value(metrics.PARTITIONS_OPEN)), _watermark(route)]
-    return [*cells, _ago(status.last_commit_ms)]
+    committed = int(sum(route.figures.numbers.get(metrics.RECORDS_READ.name, {}).values()))
+    return {
+        "READ": Text(f"{max(read, committed):,}"),
+        "ROWS/S": Text(f"{status.rows_per_s:,.0f}"),
+        "COMMITTED": Text(f"{committed:,}"),
+        "LAG": Text(_number(status.lag_records)),
+        "BEHIND": Text("-" if status.lag_ms is None else span(status.lag_ms / 1000)),
+        "DIRTY": Text(f"{dirty:,}", "yellow" if dirty else ""),
+        "LATE": Text(f"{_late_of(route):,}"),
+        "OPEN": Text(_number(route.value(metrics.PARTITIONS_OPEN))),
+        "WATERMARK": Text(_watermark(route)),
+        "COMMIT": Text(_ago(status.last_commit_ms)),
+    }
 
 
 def _late_of(route: MeasuredRoute) -> int:

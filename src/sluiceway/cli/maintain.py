@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 
@@ -133,8 +134,9 @@ def _print(route: str, found: "Maintained | SluicewayError", *, dry_run: bool) -
         return
     would = "would " if dry_run else ""
     gone = found.expired
-    write(f"{route}: {found.files_before:,} files {would}become {found.files_after:,}; ")
-    write(f"{gone.snapshots:,} snapshots and {gone.tags:,} tags {would}go")
+    files = counted(found.files_before, "file")
+    write(f"{route}: {files} {would}become {found.files_after:,}; ")
+    write(f"{counted(gone.snapshots, 'snapshot')} and {counted(gone.tags, 'tag')} {would}go")
     if not dry_run:
         write(f", and {gone.data_files:,} data and {gone.metadata_files:,} metadata files")
     write("\n")

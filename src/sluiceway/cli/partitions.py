@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.options import JobFile, OneRoute, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.tables import print_table, printable
@@ -122,7 +123,7 @@ def wait(
         print_document(answer, output)
     elif facts is not None:
         when = "" if facts.at_us is None else f" at {moment(facts.at_us)}"
-        counts = f"{facts.rows:,} rows in {facts.files:,} files"
+        counts = f"{counted(facts.rows, 'row')} in {counted(facts.files, 'file')}"
         sys.stdout.write(
             f"{printable(facts.prefix)}: ready{when}, version {facts.version}, {counts}\n"
         )
@@ -242,7 +243,7 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
         _tell_forgotten(found, None, output)
         return
     if not yes and not typer.confirm(
-        f"let go of {len(request.partitions):,} partitions?", err=True
+        f"let go of {counted(len(request.partitions), 'partition')}?", err=True
     ):
         raise typer.Exit(1)
     done = carry_out(config, ledger.log, request, lambda _: None, stderr_log(level="warning"))
@@ -251,7 +252,8 @@ def forget(  # noqa: PLR0913, PLR0917 - an operator's decision has that many par
 
 def _print_foreseen(found: "Sequence[Foreseen]", *, drop: bool) -> None:
     for each in found:
-        counts = f"{each.rows:,} rows in {each.files:,} files, {each.size_bytes:,} bytes"
+        rows, files = counted(each.rows, "row"), counted(each.files, "file")
+        counts = f"{rows} in {files}, {each.size_bytes:,} bytes"
         what = each.problem or f"{'are removed' if drop else 'stay'} in {each.location}"
         note = "; it is open: rows that still come begin it anew" if each.open else ""
         sys.stdout.write(f"{printable(each.partition)}: {counts}, {printable(what)}{note}\n")
@@ -272,7 +274,7 @@ def _tell_forgotten(
     else:
         slots = ", ".join(str(slot) for slot in sorted(set(done.values())))
         where = f" in slot {slots} of the ledger" if slots else ""
-        sys.stdout.write(f"done: let go of {len(done):,} partitions{where}\n")
+        sys.stdout.write(f"done: let go of {counted(len(done), 'partition')}{where}\n")
 
 
 def _of_table(job_file: Path, name: str) -> "RouteConfig":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.file_forecast import file_forecast
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
@@ -251,8 +252,8 @@ def _sample_lines(run: "NextRun") -> list[str]:
     if not counts.read:
         return []
     lines = [
-        f"  sample      {counts.read:,} newest records: {counts.written:,} rows, "
-        f"{counts.dirty:,} dirty"
+        f"  sample      of the newest: {counted(counts.read, 'record')}, "
+        f"{counted(counts.written, 'row')}, {counts.dirty:,} dirty"
     ]
     if folders and folders[0][0]:
         shown = ", ".join(f"{name} {rows:,}" for name, rows in folders[-_SHOWN_FOLDERS:])

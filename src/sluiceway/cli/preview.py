@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
 from sluiceway.cli.tables import printable, table_lines
@@ -107,7 +108,8 @@ def _lines(found: "Preview", which: Which) -> list[str]:
     lines = _row_lines(found)
     if found.dirty:
         lines += ["", *(line for row in found.dirty for line in _dirty_lines(row))]
-    told = [f"{counts.read:,} records", f"{counts.written:,} rows", f"{counts.dirty:,} dirty"]
+    told = [counted(counts.read, "record"), counted(counts.written, "row")]
+    told += [f"{counts.dirty:,} dirty"]
     told += [f"{counts.filtered:,} left out by `where`"] if counts.filtered else []
     told += [f"{counts.skipped:,} skipped by the format"] if counts.skipped else []
     lines += ["", f"{', '.join(told)}; nothing was written"]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 PORT = 8090
+_EVERY_ADDRESS = ("0.0.0.0", "::", "[::]")  # noqa: S104 - refused
 _LEAST_TOKEN = 16
 _SUFFIXES = (".yaml", ".yml")
 
@@ -92,6 +93,13 @@ def _access(address: str, token_file: Path | None, names: list[str]) -> "PageAcc
         raise WrongUsageError(
             f"{address[:60]!r} is no IP address", hint="write one as 127.0.0.1 or 0.0.0.0"
         ) from error
+    for name in names:
+        if name in _EVERY_ADDRESS:
+            raise WrongUsageError(
+                f"no browser calls this server `{name}`",
+                where=f"--host {name}",
+                hint=f"to listen on every address: --address {name}",
+            )
     token = None if token_file is None else _token(token_file)
     if place.is_loopback:
         own = OWN_NAMES

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.options import JobFile, OnlyRoute, Output, OutputFormat
 from sluiceway.cli.typed_commands import typed
@@ -102,15 +103,17 @@ def _print(report: "VerifyReport", job_file: str) -> None:
     _print_places(report)
     if report.moved:
         command = typed("sluiceway files JOB", job_file)
+        moved = counted(report.moved, "partition")
         write(
-            f"note: a pattern of folders misses {report.moved:,} partitions, which were compacted: "
+            f"note: a pattern of folders misses {moved} that compaction moved: "
             f"read by the catalog's partitions, or by `{command}`\n"
         )
     for note in report.unchecked[:_SHOWN]:
         write(f"note: {note}\n")
     if report.foreign:
-        foreign = "1 file is" if len(report.foreign) == 1 else f"{len(report.foreign)} files are"
-        write(f"note: {foreign} not of this job's making, not judged:\n")
+        foreign = counted(len(report.foreign), "file")
+        are = "is" if len(report.foreign) == 1 else "are"
+        write(f"note: {foreign} {are} not of this job's making, not judged:\n")
         for path in report.foreign[:_SHOWN]:
             write(f"  {path}\n")
     for problem in report.problems[:_SHOWN]:

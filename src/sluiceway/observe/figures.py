@@ -188,5 +188,6 @@ def largest(values: Mapping[str, float], most: int) -> tuple[dict[str, float], i
         return dict(values), 0
     ordered = sorted(values, key=lambda name: (-values[name], name))
     found = {name: values[name] for name in ordered[:most]}
-    found[OTHER] = sum(values[name] for name in ordered[most:])
+    # A topic may have this very name.
+    found[OTHER] = found.get(OTHER, 0) + sum(values[name] for name in ordered[most:])
     return found, len(values) - most

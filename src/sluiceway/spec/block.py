@@ -18,7 +18,12 @@ class Block(BaseModel):
     """
 
     model_config = ConfigDict(
-        strict=True, frozen=True, extra="forbid", arbitrary_types_allowed=True
+        strict=True,
+        frozen=True,
+        extra="forbid",
+        arbitrary_types_allowed=True,
+        # Most jobs use few of the blocks; a class is built with the first one that uses it.
+        defer_build=True,
     )
     LATER: ClassVar[frozenset[str]] = frozenset()
     ONE_OF: ClassVar[tuple[str, ...]] = ()

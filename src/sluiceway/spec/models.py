@@ -86,7 +86,7 @@ def _start(value: object) -> StartAt:
 
 
 _MAX_TOPICS = 1000
-_TOPIC_NAMES = TypeAdapter(tuple[TopicName, ...], config=ConfigDict(strict=True))
+_TOPIC_NAMES = TypeAdapter(tuple[TopicName, ...], config=ConfigDict(strict=True, defer_build=True))
 
 
 def _topics(value: object) -> tuple[str, ...] | str:

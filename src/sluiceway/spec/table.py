@@ -103,7 +103,7 @@ class MetaColumn(Block):
     name: ColumnName
 
 
-_DECLARED = TypeAdapter(tuple[ColumnSpec, ...], config=ConfigDict(strict=True))
+_DECLARED = TypeAdapter(tuple[ColumnSpec, ...], config=ConfigDict(strict=True, defer_build=True))
 
 
 def _columns(value: object) -> tuple[ColumnSpec, ...] | ColumnsFrom | None:

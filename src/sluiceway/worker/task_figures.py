@@ -127,6 +127,8 @@ def _known(times: Sequence[int | None], weights: _Ints) -> tuple[_Ints, _Ints]:
     """Times of records that have one, and their weights."""
     if isinstance(times, np.ndarray):
         return times, weights
+    if None not in times:
+        return np.array(times, dtype=np.int64), weights
     known = np.array([time is not None for time in times], dtype=np.bool_)
     found = np.array([time for time in times if time is not None], dtype=np.int64)
     return found, weights[known]

@@ -74,6 +74,30 @@ def test_verb_imports_few_modules_of_ours_and_others(
     assert 0 < len(ours) <= most, len(ours)
 
 
+BLOCKS = """\
+import sys
+from sluiceway.cli.app import run_command
+code = run_command(["validate", sys.argv[1]])
+from sluiceway.spec.block import Block
+def below(kind):
+    return {kind}.union(*map(below, kind.__subclasses__()))
+print(code, *(kind.__name__ for kind in below(Block) if kind.__pydantic_complete__))
+"""
+
+
+def test_validate_builds_the_models_of_no_block_that_the_job_file_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SLUICEWAY_KAFKA", "k1:9092")
+    monkeypatch.setenv("SLUICEWAY_METASTORE", "thrift://127.0.0.1:9")
+    command = [sys.executable, "-c", BLOCKS, EXAMPLE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    code, *built = done.stdout.splitlines()[-1].split()
+    assert (code, "RouteSpec" in built) == ("0", True)
+    # They are parts of it, and were never asked to look at a value of their own.
+    assert not {"JobFileBlocks", "RouteEntry", "LineageSpec", "RetentionSpec"} & set(built)
+
+
 def _loaded(args: tuple[str, ...]) -> set[str]:
     """Modules that a verb has imported, and their topmost packages."""
     done = subprocess.run(

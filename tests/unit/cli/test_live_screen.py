@@ -99,6 +99,18 @@ def test_screen_never_grows_beyond_the_terminal(width: int, height: int) -> None
     assert all(len(line) <= width for line in lines)
 
 
+@pytest.mark.parametrize("width", [40, 60, 70, 80, 100, 120])
+def test_narrow_terminal_shows_fewer_figures_and_never_half_of_one(width: int) -> None:
+    routes = [route("a", lag=3_141_592), route("route-of-a-long-name", lag=2)]
+    lines = shown(scene(*routes), width)
+    names = next(number for number, line in enumerate(lines) if line.startswith("ROUTE "))
+    assert {"STATE", "READ", "LAG"} <= set(lines[names].split())
+    assert "…" not in lines[names] + lines[names + 1]
+    assert lines[names + 1].split()[:3] == ["a", "running", "2,500"]
+    assert "3,141,592" in lines[names + 1]
+    assert ("COMMITTED" in lines[names]) == (width >= 80)
+
+
 def test_many_routes_leave_room_and_the_rest_is_counted() -> None:
     routes = [route(f"route-{number}", lag=number) for number in range(80)]
     lines = shown(scene(*routes), height=24)

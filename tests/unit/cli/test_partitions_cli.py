@@ -123,7 +123,7 @@ def test_wait_for_what_is_announced_tells_it_at_once(
         "partitions": [{"partition": SEVEN, "version": 0, "rows": 10, "files": 1}],
     }
     assert run_command(["partitions", "wait", job, "orders", SEVEN]) == 0
-    assert capsys.readouterr().out == f"{SEVEN}: ready, version 1, 10 rows in 1 files\n"
+    assert capsys.readouterr().out == f"{SEVEN}: ready, version 1, 10 rows in 1 file\n"
 
 
 @pytest.mark.parametrize(

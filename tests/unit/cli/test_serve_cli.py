@@ -60,6 +60,15 @@ def test_name_that_is_no_ip_address_is_refused(
     assert "is no IP address" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["0.0.0.0", "::"])  # noqa: S104 - refused
+def test_address_that_is_given_as_a_name_is_refused_with_the_option_that_was_meant(
+    job: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # It listened on the loopback address, and nobody else could connect.
+    assert run_command(["serve", str(job), "--host", name]) == 2
+    assert f"--address {name}" in capsys.readouterr().err
+
+
 def test_port_that_is_taken_is_told_with_what_to_do(
     job: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

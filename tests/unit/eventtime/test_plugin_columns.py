@@ -12,7 +12,7 @@ from sluiceway.eventtime.partition_values import NO_TIMES
 from sluiceway.partitioners import registry
 from sluiceway.partitioners.contract import Partitioner, PartitionTexts
 from sluiceway.partitioners.registry import PartitionerChoice
-from sluiceway.plugins import PluginGroup, declared_plugins
+from sluiceway.plugins import PluginGroup, installed_plugins
 from sluiceway.spec.loader import parse_job
 from sluiceway.types.dirty import DirtyReason
 from sluiceway.worker.plan import PartitionRule
@@ -55,9 +55,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         {"regions": "open_regions"}, PACKAGE_CODE,
     )  # fmt: skip
     monkeypatch.syspath_prepend(tmp_path)
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
     yield
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
 
 
 @pytest.mark.usefixtures("package")

@@ -3,7 +3,7 @@ import pytest
 
 from sluiceway.observe import metrics
 from sluiceway.observe.figures import FigureLimits, Figures, Spread, largest
-from sluiceway.observe.metrics import METRICS, MetricKind
+from sluiceway.observe.metrics import METRICS, OTHER, MetricKind
 
 PROMISED = (
     "records_read_total",
@@ -119,3 +119,8 @@ def test_largest_values_stay_and_the_rest_is_a_sum() -> None:
     values = {"a": 1.0, "b": 9.0, "c": 5.0, "d": 1.0}
     assert largest(values, 4) == (values, 0)
     assert largest(values, 2) == ({"b": 9.0, "c": 5.0, "_other": 2.0}, 2)
+
+
+def test_lag_of_a_topic_that_is_called_as_the_rest_is_not_lost() -> None:
+    found, cut = largest({OTHER: 100.0, "a": 7.0, "b": 5.0}, 2)
+    assert (sum(found.values()), found, cut) == (112.0, {OTHER: 105.0, "a": 7.0}, 1)

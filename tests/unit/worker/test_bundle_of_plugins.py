@@ -8,7 +8,7 @@ import pytest
 
 from sluiceway.formats.registry import JSON
 from sluiceway.ledger.layout import LedgerLayout
-from sluiceway.plugins import PluginGroup, declared_plugins
+from sluiceway.plugins import PluginGroup, installed_plugins
 from sluiceway.sinks.files.contract import PARQUET_FILES
 from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess
@@ -71,9 +71,9 @@ def _queue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     folder.mkdir()
     write_package(folder, "plugin_queue", str(PluginGroup.SOURCES), {"queue": "Queue"}, CODE)
     monkeypatch.syspath_prepend(folder)
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
     yield
-    declared_plugins.cache_clear()
+    installed_plugins.cache_clear()
     sys.modules.pop("plugin_queue", None)
 
 
