@@ -81,7 +81,8 @@ def test_a_column_that_somebody_adds_is_filled_without_a_restart(
 
         wait_for(has_a_price)
         wait_for(lambda: len(job.rows("id")) == number)
-    prices: dict[Any, Any] = dict(map(tuple, job.rows("id", "price")))
+    rows: Any = job.rows("id", "price")
+    prices = dict(rows)
     assert set(prices) == set(range(number))
     first = min(n for n, price in prices.items() if price is not None)
     assert all(prices[n] == n + 0.5 for n in range(first, number))
