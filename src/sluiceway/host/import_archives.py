@@ -17,4 +17,4 @@ def forget_archives() -> None:
     """
     for path, finder in tuple(sys.path_importer_cache.items()):
         if isinstance(finder, zipimport.zipimporter):
-            del sys.path_importer_cache[path]
+            sys.path_importer_cache.pop(path, None)
