@@ -16,7 +16,9 @@ from pyiceberg.manifest import ManifestEntry
 from sluiceway.sinks.iceberg.table_head import Head
 
 LIKE_FILES = 4
-"""Files of like size that become one."""
+"""Files of like size that become one in a publish."""
+LIKE_FILES_BESIDE = 8
+"""The same in a table without a key: large tables are the rule there, and rows are written once."""
 MOST_DELETE_FILES = 8
 """Delete files of a partition before they become one: the bound that readers can count on."""
 _MOST_BYTES = 32 << 20
@@ -63,12 +65,15 @@ def due_work(head: Head, dead_rows: Callable[[str], int], target_bytes: int) -> 
         # A new file would be younger than the equality deletes of others, and undo them.
         return MakeAnew(deletes=full)
     below_bytes = min(target_bytes, _MOST_BYTES) // 2
-    rows = (*like_files(head, below_bytes), *_much_dead(head.data, dead_rows, target_bytes))
+    rows = (
+        *like_files(head, below_bytes, LIKE_FILES),
+        *_much_dead(head.data, dead_rows, target_bytes),
+    )
     return MakeAnew(_bounded(rows, head.data), full)
 
 
-def like_files(head: Head, below_bytes: int) -> list[tuple[str, ...]]:
-    """Files of one partition and of like size that are worth being one; none of `below_bytes`.
+def like_files(head: Head, below_bytes: int, least: int) -> list[tuple[str, ...]]:
+    """Files of one partition and of like size, `least` at least; none of `below_bytes`.
 
     Each row is written anew as often as its file moves up a tier, a handful of times at most.
     """
@@ -77,7 +82,7 @@ def like_files(head: Head, below_bytes: int) -> list[tuple[str, ...]]:
         size = int(entry.data_file.file_size_in_bytes)
         if size < below_bytes:
             tiers.setdefault((group_of(entry), _tier(size)), []).append(path)
-    return [tuple(paths) for paths in tiers.values() if len(paths) >= LIKE_FILES]
+    return [tuple(paths) for paths in tiers.values() if len(paths) >= least]
 
 
 def _tier(size_bytes: int) -> int:
