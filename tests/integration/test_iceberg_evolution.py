@@ -2,6 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.types import DoubleType
 
 from tools.lab_fixture import TopicFactory
 from tools.lake_jobs import write_lake_job
@@ -41,4 +45,45 @@ def test_a_new_field_becomes_a_column_and_all_its_rows_have_it(
     writer.write(topic, [with_fields(10, Price=10.5)], partition=0)
     job.catch_up()
     assert job.rows("id", "price")[-1] == (10, 10.5)
+    assert job.verified().problems == []
+
+
+@pytest.mark.parametrize("evolution", ["follow_table", "add_columns"])
+def test_a_column_that_somebody_adds_is_filled_without_a_restart(
+    evolution: str,
+    bootstrap_servers: str,
+    new_topic: TopicFactory,
+    writer: TopicWriter,
+    tmp_path: Path,
+) -> None:
+    topic = new_topic(1)
+    job = write_lake_job(
+        tmp_path,
+        bootstrap_servers=bootstrap_servers,
+        topic=topic,
+        key=f"evolution: {evolution}",
+    )
+    writer.write(topic, [order(n) for n in range(3)], partition=0)
+    with running(job):
+        wait_for(lambda: job.ledger_is_there() and len(job.rows("id")) == 3)
+        with job.load().update_schema() as update:
+            update.add_column("price", DoubleType())
+        # The publish of these rows sees the column; later ones have it.
+        writer.write(topic, [order(3)], partition=0)
+        wait_for(lambda: len(job.rows("id")) == 4)
+        number = 4
+
+        def has_a_price() -> bool:
+            nonlocal number
+            writer.write(topic, [with_fields(number, price=number + 0.5)], partition=0)
+            number += 1
+            return job.rows("id", "price")[-1][1] is not None
+
+        wait_for(has_a_price)
+        wait_for(lambda: len(job.rows("id")) == number)
+    rows: Any = job.rows("id", "price")
+    prices = dict(rows)
+    assert set(prices) == set(range(number))
+    first = min(n for n, price in prices.items() if price is not None)
+    assert all(prices[n] == n + 0.5 for n in range(first, number))
     assert job.verified().problems == []

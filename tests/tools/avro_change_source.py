@@ -30,6 +30,7 @@ _VALUE = {
 KEY_SCHEMA = json.dumps(
     {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
 )
+ROW_SCHEMA = json.dumps(_VALUE)
 VALUE_SCHEMA = json.dumps(
     {
         "type": "record",
@@ -82,10 +83,27 @@ class AvroChangeSource(ChangeSource):
         return avro.confluent(self.ids[1], _row(before) + _row(after) + source + told)
 
 
+class AvroRowSource(AvroChangeSource):
+    """One whose records are whole rows of `ROW_SCHEMA`, and null behind a delete."""
+
+    def _tell(self, row_id: int, op: str, before: Row | None, after: Row | None) -> None:
+        # A delete is the null that comes behind it.
+        if op != "d":
+            AvroChangeSource._put(self, row_id, {"op": op, "before": None, "after": after})
+
+    def envelope(self, op: str, before: Row | None, after: Row | None) -> bytes:
+        """The row alone."""
+        del op, before
+        assert after is not None
+        return avro.confluent(self.ids[1], _whole(after))
+
+
 def _row(row: Row | None) -> bytes:
-    if row is None:
-        return avro.long(0)
-    body = avro.long(1) + avro.long(int(str(row["id"])))
+    return avro.long(0) if row is None else avro.long(1) + _whole(row)
+
+
+def _whole(row: Row) -> bytes:
+    body = avro.long(int(str(row["id"])))
     body += avro.long(1) + avro.text(str(row["name"]))
     cents = int(str(row["amount"]).replace(".", ""))
     body += avro.long(1) + avro.data(avro.unscaled(cents))

@@ -61,6 +61,17 @@ message Envelope {
   }
 }
 """
+ROW_PROTO = """
+syntax = "proto3";
+package cdc.shop;
+
+message Order {
+  int64 id = 1;
+  optional string name = 2;
+  string amount = 3;
+  optional string city = 4;
+}
+"""
 DAY = date(2026, 2, 28)
 
 
@@ -93,6 +104,25 @@ class ProtobufChangeSource(ChangeSource):
         source = _text(1, self.snapshot) + _text(2, "orders")
         body += proto.tagged(3, proto.LENGTH, source) + _text(4, op)
         body += proto.tagged(5, proto.VARINT, proto.varint(1_760_000_000_000))
+        return framed(self.ids[1], body)
+
+
+class ProtobufRowSource(ProtobufChangeSource):
+    """One whose records are whole rows of `ROW_PROTO`, and null behind a delete."""
+
+    def _tell(self, row_id: int, op: str, before: Row | None, after: Row | None) -> None:
+        # A delete is the null that comes behind it.
+        if op != "d":
+            ProtobufChangeSource._put(self, row_id, {"op": op, "before": None, "after": after})
+
+    def envelope(self, op: str, before: Row | None, after: Row | None) -> bytes:
+        """The row alone."""
+        del op, before
+        assert after is not None
+        body = proto.tagged(1, proto.VARINT, proto.varint(int(str(after["id"]))))
+        for number, name in enumerate(("name", "amount", "city"), 2):
+            if after[name] is not None:
+                body += _text(number, str(after[name]))
         return framed(self.ids[1], body)
 
 

@@ -12,6 +12,7 @@ from pyspark import TaskContext
 
 from sluiceway.errors import SluicewayError, TaskFailedError
 from sluiceway.host.hdfs_tokens import TokenParcel, hold_tokens
+from sluiceway.host.import_archives import forget_archives
 from sluiceway.observe.failpoints import Role, arm
 from sluiceway.schedule.runner import Bundle
 from sluiceway.storage.registry import open_storage
@@ -69,6 +70,7 @@ def run_spark_task(
                     "result": pa.array(results, pa.binary()),
                 }
             )
+    forget_archives()
 
 
 def packed_items(shares: Sequence[Sequence[tuple[int, RewritePlan]]]) -> tuple[bytes, ...]:
@@ -154,3 +156,4 @@ def warm_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         numbers = batch.column(0).cast(pa.int32())
         nothing = pa.array([b""] * batch.num_rows, pa.binary())
         yield pa.RecordBatch.from_pydict({"task": numbers, "result": nothing})
+    forget_archives()

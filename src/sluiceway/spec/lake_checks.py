@@ -40,12 +40,6 @@ _SAID_OTHERWISE: tuple[tuple[Path, object, str, str], ...] = (
         "`late: reopen` of lake tables",
         "write late: side, redirect or dirty",
     ),
-    (
-        ("table", "evolution"),
-        "follow_table",
-        "`evolution: follow_table` of lake tables",
-        "write fail or quarantine; declare the new column in the job file",
-    ),
 )
 
 

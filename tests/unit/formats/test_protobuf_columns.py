@@ -138,3 +138,20 @@ def test_greatest_numbers_come_through_unchanged_in_the_types_that_are_said() ->
         str(2**32 - 1),
         f"{2**63 - 1}.999999999",
     ]
+
+
+def test_files_that_kafka_connect_imports_are_known_without_a_registry_telling_them() -> None:
+    imports = """
+    import "confluent/meta.proto";
+    import "confluent/type/decimal.proto";
+    import "google/type/date.proto";
+    """
+    body = "message M { int64 id = 1; confluent.type.Decimal price = 2; google.type.Date day = 3; }"
+    wanted = {
+        "id": "bigint",
+        "price": "struct<value:binary,precision:bigint,scale:int>",
+        "day": "struct<year:int,month:int,day:int>",
+    }
+    assert types(imports + body) == wanted
+    told = ("confluent/type/decimal.proto", "syntax = 'proto3'; message Another { int32 n = 1; }")
+    assert types(imports + body, "p.M", told) == wanted

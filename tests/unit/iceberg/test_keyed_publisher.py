@@ -4,11 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from sluiceway.errors import FileLostError, MetastoreUnavailableError, SourceAgainError
 from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES, MOST_DELETE_FILES
-from sluiceway.sinks.iceberg.table_head import Head, HeadReader, grouped
+from sluiceway.sinks.iceberg.table_head import Head, HeadReader, grouped, living
 from tools.keyed_lake import ALL, KEYED, KEYED_BY_APP, LOST, KeyedLake, TopicsLake
 from tools.ledger_records import sources
 
@@ -437,3 +438,25 @@ def test_the_cache_of_keys_goes_with_its_publisher(
     assert len(list(cache.glob("sluiceway-keys-*/*.npy"))) > 0
     publisher.table.close()
     assert list(cache.iterdir()) == []
+
+
+def test_a_file_of_which_a_third_is_dead_is_written_anew(tmp_path: Path) -> None:
+    lake = KeyedLake(tmp_path)
+    publisher = lake.publisher()
+    lake.commit(*range(1, 31), app="a")
+    publisher.publish()
+    lake.commit(*range(1, 10), app="b")
+    publisher.publish()
+    assert lake.live() == (2, 1)
+    lake.commit(10, app="b")
+    publisher.publish()
+    # The rows of the first file that are alive, and those of the two publishes.
+    assert lake.live() == (3, 0)
+    lake.assert_equal()
+
+
+@pytest.mark.parametrize("dead", [[], [3], [0, 1, 2], [0, 5, 9], [20, 30]])
+def test_living_rows_are_those_that_are_not_dead(dead: list[int]) -> None:
+    rows = np.array([0, 2, 3, 5, 9, 11], np.int64)
+    found = living(rows, np.array(dead, np.int64))
+    assert found.tolist() == [row for row in rows.tolist() if row not in dead]

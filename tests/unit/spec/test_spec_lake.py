@@ -80,13 +80,10 @@ def test_what_lake_tables_cannot_do_yet_is_refused_by_name(more: str, named: str
     assert "is not in this version" in caught.value.message
 
 
-def test_evolution_of_lake_tables_is_refused_by_name() -> None:
-    text = LAKE.replace("table:\n", "table:\n  evolution: follow_table\n")
-    with pytest.raises(NotInThisVersionError, match="evolution: follow_table` of lake tables"):
-        load(text)
-    adds = text.replace("follow_table", "add_columns")
-    lake = compile_route(load(adds)).hive
-    assert lake.follows
+@pytest.mark.parametrize("evolution", ["follow_table", "add_columns"])
+def test_lake_tables_are_followed(evolution: str) -> None:
+    text = LAKE.replace("table:\n", f"table:\n  evolution: {evolution}\n")
+    assert compile_route(load(text)).hive.follows
 
 
 def test_late_rows_cannot_reopen_a_lake_table() -> None:

@@ -10,7 +10,7 @@ from sluiceway.formats.protobuf.schema import (
     Schema,
     link,
 )
-from sluiceway.formats.protobuf.well_known import well_known_files
+from sluiceway.formats.protobuf.well_known import CONNECT_FILES, connect_files, well_known_files
 from sluiceway.formats.schema_columns import (
     NoColumnsError,
     SchemaColumn,
@@ -76,8 +76,8 @@ def proto_columns(
         NoColumnsError: It is no schema, or which message is meant is not said.
     """
     try:
-        others = [parse_proto(one) for name, one in imported if not _is_google(name)]
-        schema = link([*well_known_files(), *others, parse_proto(text)])
+        others = [parse_proto(one) for name, one in imported if not _is_known(name)]
+        schema = link([*well_known_files(), *connect_files(), *others, parse_proto(text)])
         return message_columns(schema, message)
     except ProtobufSchemaError as error:
         raise NoColumnsError(f"it is no Protobuf schema: {error}") from error
@@ -97,8 +97,8 @@ def message_columns(schema: Schema, name: str | None) -> tuple[SchemaColumn, ...
     return columns_of(fields, lambda walk, of: _Types(walk, message).of(of))
 
 
-def _is_google(name: str) -> bool:
-    return name.startswith("google/protobuf/")
+def _is_known(name: str) -> bool:
+    return name.startswith("google/protobuf/") or name in CONNECT_FILES
 
 
 def _message(schema: Schema, name: str | None) -> MessageType:

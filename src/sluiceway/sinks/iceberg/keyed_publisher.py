@@ -31,7 +31,7 @@ from sluiceway.sinks.iceberg.keyed_upkeep import Group, due_work, group_of
 from sluiceway.sinks.iceberg.lake_batch import LakeBatch
 from sluiceway.sinks.iceberg.partition_fields import find_spec, partition_record
 from sluiceway.sinks.iceberg.publisher import LakePublisher, batch_notes, check_required
-from sluiceway.sinks.iceberg.table_head import Head, HeadReader
+from sluiceway.sinks.iceberg.table_head import Head, HeadReader, living
 from sluiceway.sinks.iceberg.through import record_hash
 from sluiceway.sinks.iceberg.upsert_request import TableChange, upsert_request
 
@@ -77,6 +77,10 @@ class _Work:
         """Rows of a data file that nobody reads after this publish."""
         return np.union1d(self.heads.dead(path), self.fresh.get(path, _NONE))
 
+    def dead_rows(self, path: str) -> int:
+        """How many these are: what a batch deletes was alive before."""
+        return len(self.heads.dead(path)) + len(self.fresh.get(path, _NONE))
+
 
 class KeyedPublisher(LakePublisher):
     """Publishes changes of keyed rows; see `LakePublisher` for what is the same."""
@@ -101,7 +105,7 @@ class KeyedPublisher(LakePublisher):
         made = self._made_of(batch, view, table.metadata, place)
         head = heads.read(table)
         older = {} if made.emptied else index.find(head.data, made.keys)
-        fresh = {path: np.setdiff1d(rows, heads.dead(path)) for path, rows in older.items()}
+        fresh = {path: living(rows, heads.dead(path)) for path, rows in older.items()}
         reach("lake.resolved", self._table.where)
         work = _Work(table.metadata, place, head, heads, fresh)
         change = self._change(work, made)
@@ -189,7 +193,7 @@ class KeyedPublisher(LakePublisher):
         if made.emptied:
             gone = frozenset((*head.data, *head.deletes))
             return TableChange([self._added(file, metadata) for file in made.placed], (), gone)
-        due = due_work(head, lambda path: len(work.dead(path)), self._options.target_bytes)
+        due = due_work(head, work.dead_rows, self._options.target_bytes)
         added = [self._added(file, metadata) for file in made.placed]
         removed: set[str] = set()
         for paths in due.rows:

@@ -1,10 +1,11 @@
 """Which files of a keyed table a publish makes anew, so that reading it stays cheap. Decides only.
 
 A publish adds a data file and a delete file a partition. Files of like size become one when there
-are eight of them, files of which half is dead are written again, and a partition's delete files
-become one at sixteen. It is done within the publish and its snapshot: the positions are resolved
-at that head, so nothing can land in between that would have to be carried over (ADR 40). What one
-publish makes anew is bounded, so it is never much slower than the others.
+are four of them, files of which a third is dead are written again, and a partition's delete files
+become one at eight: a scan pays for each file that it opens, and for each dead row. It is done
+within the publish and its snapshot: the positions are resolved at that head, so nothing can land in
+between that would have to be carried over (ADR 40). What one publish makes anew is bounded, so it
+is never much slower than the others.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,14 +15,16 @@ from pyiceberg.manifest import ManifestEntry
 
 from sluiceway.sinks.iceberg.table_head import Head
 
-LIKE_FILES = 8
-"""Files of like size that become one."""
-MOST_DELETE_FILES = 16
+LIKE_FILES = 4
+"""Files of like size that become one in a publish."""
+LIKE_FILES_BESIDE = 8
+"""The same in a table without a key: large tables are the rule there, and rows are written once."""
+MOST_DELETE_FILES = 8
 """Delete files of a partition before they become one: the bound that readers can count on."""
 _MOST_BYTES = 32 << 20
 _MOST_ROWS = 2_000_000
 _TIER = 8
-_HALF = 2
+_DEAD_SHARE = 3
 
 Group = tuple[int, tuple[object, ...]]
 """Spec and partition of a file."""
@@ -62,12 +65,15 @@ def due_work(head: Head, dead_rows: Callable[[str], int], target_bytes: int) -> 
         # A new file would be younger than the equality deletes of others, and undo them.
         return MakeAnew(deletes=full)
     below_bytes = min(target_bytes, _MOST_BYTES) // 2
-    rows = (*like_files(head, below_bytes), *_half_dead(head.data, dead_rows, target_bytes))
+    rows = (
+        *like_files(head, below_bytes, LIKE_FILES),
+        *_much_dead(head.data, dead_rows, target_bytes),
+    )
     return MakeAnew(_bounded(rows, head.data), full)
 
 
-def like_files(head: Head, below_bytes: int) -> list[tuple[str, ...]]:
-    """Files of one partition and of like size that are worth being one; none of `below_bytes`.
+def like_files(head: Head, below_bytes: int, least: int) -> list[tuple[str, ...]]:
+    """Files of one partition and of like size, `least` at least; none of `below_bytes`.
 
     Each row is written anew as often as its file moves up a tier, a handful of times at most.
     """
@@ -76,7 +82,7 @@ def like_files(head: Head, below_bytes: int) -> list[tuple[str, ...]]:
         size = int(entry.data_file.file_size_in_bytes)
         if size < below_bytes:
             tiers.setdefault((group_of(entry), _tier(size)), []).append(path)
-    return [tuple(paths) for paths in tiers.values() if len(paths) >= LIKE_FILES]
+    return [tuple(paths) for paths in tiers.values() if len(paths) >= least]
 
 
 def _tier(size_bytes: int) -> int:
@@ -86,13 +92,13 @@ def _tier(size_bytes: int) -> int:
     return tier
 
 
-def _half_dead(
+def _much_dead(
     data: Mapping[str, ManifestEntry], dead_rows: Callable[[str], int], target_bytes: int
 ) -> list[tuple[str, ...]]:
     return [
         (path,)
         for path, entry in data.items()
-        if dead_rows(path) * _HALF >= int(entry.data_file.record_count)
+        if dead_rows(path) * _DEAD_SHARE >= int(entry.data_file.record_count)
         and int(entry.data_file.file_size_in_bytes) <= 2 * target_bytes
     ]
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 
 from sluiceway.errors import (
     LedgerMismatchError,
@@ -70,6 +71,7 @@ class LakeTable:
         uuid: As it was opened.
         ledger: Uuid of its ledger.
         ledger_property: What the table's property has to say.
+        on_look: Told of the metadata that each look has found.
     """
 
     def __init__(
@@ -80,12 +82,14 @@ class LakeTable:
         *,
         ledger: str,
         ledger_property: str,
+        on_look: Callable[[TableMetadata], None] | None = None,
     ) -> None:
         self.catalog = catalog
         self._name = name
         self._uuid = uuid
         self._ledger = ledger
         self._ledger_property = ledger_property
+        self._on_look = on_look
         self._greatest = -1
         self._checked: Through | None = None
 
@@ -149,6 +153,8 @@ class LakeTable:
             MetastoreUnavailableError: The catalog does not answer.
         """
         table = self.load()
+        if self._on_look is not None:
+            self._on_look(table.metadata)
         through = read_through(table.metadata.properties, self._ledger, where=self.where)
         if through is None:
             if self._greatest >= 0:

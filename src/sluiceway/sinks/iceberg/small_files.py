@@ -7,7 +7,7 @@ from pyiceberg.manifest import FileFormat, ManifestEntry
 from pyiceberg.table.metadata import TableMetadata
 
 from sluiceway.sinks.iceberg.column_types import from_iceberg
-from sluiceway.sinks.iceberg.keyed_upkeep import Group, group_of, like_files
+from sluiceway.sinks.iceberg.keyed_upkeep import LIKE_FILES_BESIDE, Group, group_of, like_files
 from sluiceway.sinks.iceberg.merging import SMALL_SHARE
 from sluiceway.sinks.iceberg.table_head import Head
 
@@ -71,7 +71,7 @@ def small_files(
             groups.setdefault(group_of(entry), []).append(path)
         chosen = [tuple(paths) for paths in groups.values()]
     else:
-        chosen = like_files(replace(head, data=small), below)
+        chosen = like_files(replace(head, data=small), below, LIKE_FILES_BESIDE)
     found = [
         each for paths in chosen for each in _of_target_size(paths, small, metadata, target_bytes)
     ]

@@ -50,6 +50,7 @@ from sluiceway.sinks.iceberg.column_types import (
 from sluiceway.sinks.iceberg.commit_request import CommitRequest
 from sluiceway.sinks.iceberg.compaction import LakeCompaction
 from sluiceway.sinks.iceberg.expiring import LakeExpiry
+from sluiceway.sinks.iceberg.followed_columns import FollowedColumns
 from sluiceway.sinks.iceberg.keyed_publisher import KeyedPublisher
 from sluiceway.sinks.iceberg.lake_table import LEDGER_PROPERTY, LakeTable, hashes_of
 from sluiceway.sinks.iceberg.lake_upkeep import LakeUpkeep
@@ -68,6 +69,7 @@ from sluiceway.sinks.iceberg.table_checks import (
 from sluiceway.sinks.lake_options import LakeOptions
 from sluiceway.sinks.table_options import HiveTableOptions
 from sluiceway.storage.registry import open_storage
+from sluiceway.types.evolution import Columns
 from sluiceway.types.row_kinds import KIND_COLUMN, KIND_FIELD_ID
 from sluiceway.types.schema import Field, Schema, StringType
 
@@ -110,6 +112,7 @@ class IcebergTableSink(TableSink):
         self._probed = False
         self._columns_catalog: LakeCatalog | None = None
         self._adding = threading.Lock()
+        self._seen = FollowedColumns()
 
     @property
     def _name(self) -> Identifier:
@@ -137,6 +140,7 @@ class IcebergTableSink(TableSink):
             catalog.probe(self._name)
             self._probed = True
         self._identity = state.identity
+        self._seen.begin(table.metadata)
         return state
 
     def foresee(self) -> ForeseenTable:
@@ -228,15 +232,27 @@ class IcebergTableSink(TableSink):
                 if refused:
                     return ColumnsRefused(refused)
                 if not missing:
+                    self._seen.begin(table.metadata)
                     return self._state_of(table.metadata)
                 said = catalog.send(table, add_columns_request(table.metadata, missing))
         raise MetastoreUnavailableError(f"columns could not be added: {said}", where=self._where)
+
+    def columns_seen(self) -> Columns | None:
+        """See `TableSink.columns_seen`: of a route that follows its table."""
+        return self._seen.columns if self._options.follows else None
+
+    def state_seen(self) -> TableState:
+        """See `TableSink.state_seen`."""
+        metadata = self._seen.metadata
+        if metadata is None:
+            raise InvariantError("the table is used before it was opened")
+        return self._state_of(metadata)
 
     def followers(self, route: FollowedRoute) -> tuple[Follower, ...]:
         """See `TableSink.followers`."""
         make = KeyedPublisher if self._lake.key else LakePublisher
         publisher = make(
-            self._followed(route.state, route.ledger),
+            self._followed(route.state, route.ledger, route.events),
             self._place(route.state),
             LakeRoute(route.name, route.ledger, route.effects_through, route.note_effects),
             options=self._lake,
@@ -287,8 +303,17 @@ class IcebergTableSink(TableSink):
         table, place = self._followed(state, ledger), self._place(state)
         return LakeExpiry(table, place, hashes_of(log), events)
 
-    def _followed(self, state: TableState, ledger: str) -> LakeTable:
-        """The table for one follower: its calls come from a thread of its own."""
+    def _followed(self, state: TableState, ledger: str, events: Log | None = None) -> LakeTable:
+        """The table for one follower: its calls come from a thread of its own.
+
+        Args:
+            state: As it was opened.
+            ledger: Uuid of its ledger.
+            events: Told of columns that are not taken up; without them nobody follows its looks.
+        """
+        on_look = None
+        if self._options.follows and events is not None:
+            on_look = partial(self._seen.note, events=events)
         catalog = self._new_catalog()
         held = self._same_table(catalog, state.identity).metadata.properties.get(LEDGER_PROPERTY)
         return LakeTable(
@@ -297,6 +322,7 @@ class IcebergTableSink(TableSink):
             state.identity.uuid,
             ledger=ledger,
             ledger_property=held or "",
+            on_look=on_look,
         )
 
     def _place(self, state: TableState) -> LakePlace:

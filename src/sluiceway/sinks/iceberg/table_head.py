@@ -106,6 +106,15 @@ class HeadReader:
         return self._applied[delete_file]
 
 
+def living(rows: Positions, dead: Positions) -> Positions:
+    """Those of some rows of a data file that are not dead; both rising, each position once."""
+    if not len(dead):
+        return rows
+    places = np.minimum(np.searchsorted(dead, rows), len(dead) - 1)
+    kept: Positions = rows[dead[places] != rows]
+    return kept
+
+
 def grouped(deletes: pa.Table) -> dict[str, Positions]:
     """Positions by data file, rising."""
     paths = deletes["file_path"].combine_chunks()
