@@ -96,8 +96,8 @@ test-editor: $(STAMP) ## The JSON Schema in a real YAML language server: complet
 	@SLUICEWAY_YAML_SERVER=$(VENV)/editor/node_modules/.bin/yaml-language-server \
 	  $(BIN)/pytest -q tests/e2e/test_schema_in_an_editor.py
 
-test-stores: $(STAMP) ## Tables on S3 and HDFS, on real servers of the lab: suite of storages, faults, whole jobs
-	@$(BIN)/pytest -q tests/stores
+test-stores: $(STAMP) ## Local disk, S3 and HDFS, on real servers of the lab: suite of storages, faults, whole jobs
+	@PYTHONPATH=tests $(BIN)/pytest -q tests/stores tests/contract/test_storage_conformance.py -p tools.store_checks
 
 # In no other target: it needs Debian's prometheus, and says so where that is missing.
 test-boards: $(STAMP) ## Boards, alerts and counters against a real Prometheus (apt-get install prometheus)

@@ -1,8 +1,10 @@
 """HDFS at its edges: modes that come down, quotas, safe mode, a name node that dies."""
 
+import statistics
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
 import pytest
@@ -24,6 +26,8 @@ from tools.hdfs_admin import hdfs_admin
 from tools.stores_under_test import HdfsUnderTest
 
 NOTICED_S = 20.0
+LIBRARYS_PAUSE_S = 0.5
+"""Between two questions for the end of a file."""
 
 
 @pytest.fixture
@@ -65,6 +69,42 @@ def test_new_folders_and_files_have_the_mode_and_group_of_the_table(
         found = client.get_file_info(f"{top}{path}")
         assert (oct(found.permission), found.group) == (oct(mode), "analysts"), path
     assert storage.read(f"{folder}/p=1/f") == b"rows"
+
+
+def test_end_of_a_file_is_not_waited_for_half_a_second(
+    hdfs: HdfsEndpoint, client: Client, storage: Storage, folder: str
+) -> None:
+    took_s = []
+    for number in range(9):
+        path = f"{folder}/f{number}"
+        writer = storage.create_staged(path)
+        writer.handle().write(b"rows")
+        began_s = time.monotonic()
+        writer.seal()
+        took_s.append(time.monotonic() - began_s)
+        # Only a file that nobody writes any more can be added to.
+        client.append(_plain(hdfs, path)).close()
+        assert storage.read(path) == b"rows"
+    assert statistics.median(took_s) < LIBRARYS_PAUSE_S * 0.8
+
+
+def test_files_that_end_together_are_closed_and_whole(
+    hdfs: HdfsEndpoint, client: Client, storage: Storage, folder: str
+) -> None:
+    def write(number: int) -> None:
+        writer = storage.create_staged(f"{folder}/f{number}")
+        for _ in range(number % 4):
+            writer.handle().write(bytes([number]) * 300_000)
+        seal = writer.seal()
+        assert seal.size_bytes == number % 4 * 300_000
+
+    with ThreadPoolExecutor(16) as pool:
+        for done in [pool.submit(write, number) for number in range(64)]:
+            done.result()
+    for number in range(64):
+        path = f"{folder}/f{number}"
+        client.append(_plain(hdfs, path)).close()
+        assert storage.read(path) == bytes([number]) * (number % 4 * 300_000)
 
 
 def test_quota_that_is_used_up_is_a_full_store(

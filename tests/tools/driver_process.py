@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class DriverProcess:
         options: Of `sluiceway run`.
         module: `tools.inline_driver` runs the tasks in threads, without a JVM.
         environment: On top of this process's own.
+        launcher: A command that runs the rest of its line as the driver.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class DriverProcess:
         *options: str,
         module: str = "sluiceway",
         environment: Mapping[str, str] | None = None,
+        launcher: Sequence[str] = (),
     ) -> None:
         self._mark = uuid.uuid4().hex
         self.temporary = folder / f"tmp-{self._mark}"
@@ -68,7 +70,7 @@ class DriverProcess:
         }
         if module != "sluiceway":
             whole_environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        command = [sys.executable, "-m", module, "run", str(job.path), *options]
+        command = [*launcher, sys.executable, "-m", module, "run", str(job.path), *options]
         with self._log.open("wb") as log, self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 command,

@@ -98,6 +98,9 @@ class S3Server(LabServer):
 
     Args:
         cache: Folder for the program.
+
+    Attributes:
+        program: The gateway, once it was fetched.
     """
 
     name = "s3"
@@ -106,12 +109,12 @@ class S3Server(LabServer):
     grace_s = 10.0
 
     def __init__(self, cache: Path) -> None:
-        self._program = cache / f"versitygw-{_VERSION}" / "versitygw"
+        self.program = cache / f"versitygw-{_VERSION}" / "versitygw"
 
     def fetch(self, java: JavaHome, on_progress: OnProgress) -> None:
         """Build the pinned version with Go, if the cache does not have it."""
         del java
-        if self._program.is_file():
+        if self.program.is_file():
             return
         go = shutil.which("go")
         if go is None:
@@ -120,7 +123,7 @@ class S3Server(LabServer):
                 hint="install Go 1.25 or newer, or take a lab without it",
             )
         on_progress(LabProgress(f"building {self.title}: some minutes, once"))
-        scratch = self._program.parent.with_name(f"{self._program.parent.name}.{os.getpid()}.part")
+        scratch = self.program.parent.with_name(f"{self.program.parent.name}.{os.getpid()}.part")
         make_private_folder(scratch)
         done = subprocess.run(  # noqa: S603
             [go, "install", _MODULE],
@@ -137,9 +140,9 @@ class S3Server(LabServer):
                 + "\n".join(done.stderr.splitlines()[-5:]),
                 hint="it needs the Go module proxy; behind a proxy, set HTTPS_PROXY",
             )
-        if not self._program.is_file():
-            self._program.parent.mkdir(parents=True, exist_ok=True)
-            (scratch / "versitygw").replace(self._program)
+        if not self.program.is_file():
+            self.program.parent.mkdir(parents=True, exist_ok=True)
+            (scratch / "versitygw").replace(self.program)
         shutil.rmtree(scratch)
 
     def prepare(self, site: ServerSite, java: JavaHome) -> None:
@@ -153,7 +156,7 @@ class S3Server(LabServer):
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
         """The gateway over the folder; its secret goes by the environment."""
         command = [
-            str(self._program),
+            str(self.program),
             *("--port", f"{LOOPBACK}:{site.ports['s3']}"),
             *("--quiet", "posix", "data"),
         ]

@@ -18,6 +18,8 @@ _SETTINGS = {
     "dfs.client.failover.sleep.base.millis": "200",
     "dfs.client.failover.sleep.max.millis": "1500",
 }
+FOREIGN = (OSError, RuntimeError, ValueError)
+"""What the client raises."""
 PROXY_VARIABLE = "HADOOP_PROXY_USER"
 """By which the client would act for somebody else."""
 _making = threading.Lock()

@@ -11,9 +11,6 @@ from sluiceway.host.hdfs_tokens import holds_tokens
 from sluiceway.host.kerberos_words import may_come_back, what_to_do
 from sluiceway.storage.hdfs.client import first_line
 
-FOREIGN = (OSError, RuntimeError, ValueError)
-"""What the client raises."""
-
 INVALID_TOKEN = "InvalidToken"  # noqa: S105 - an exception's name
 """A name node, or a data node, does not know a token or takes it for ended."""
 
@@ -50,7 +47,7 @@ def failure(what: str, error: Exception) -> StorageUnavailableError:
 
     Args:
         what: What was tried: `cannot read hdfs://ns/k`.
-        error: One of `FOREIGN`.
+        error: One of the client's `FOREIGN`.
     """
     said = str(error)
     text = f"{what}: {first_line(error)}"

@@ -28,8 +28,9 @@ from sluiceway.storage.contract import (
     StagedWriter,
     Storage,
 )
-from sluiceway.storage.hdfs.client import hdfs_client
-from sluiceway.storage.hdfs.failures import FOREIGN, failure
+from sluiceway.storage.hdfs.client import FOREIGN, hdfs_client
+from sluiceway.storage.hdfs.closing import close_file
+from sluiceway.storage.hdfs.failures import failure
 from sluiceway.storage.probing import probe_exclusive_put, probe_publish
 from sluiceway.storage.windows import WindowReader
 
@@ -94,7 +95,7 @@ class _StagedFile(StagedWriter):
             self._stream.flush()
         except OSError as error:
             raise failure(f"cannot write {self.path}", error) from error
-        self._storage.close_file(self._file, self.path)
+        self._storage.close_file(self._file, self._open_path, self._stream.size_bytes)
         # The attempt's folder is its own, so this rename cannot meet another file.
         self._storage.rename(self._open_path, self.path)
         self._ended = True
@@ -160,7 +161,8 @@ class HdfsStorage(Storage):
         folder, _, name = path.rpartition("/")
         tmp = f"{folder}/.{name}.{uuid4().hex}.tmp"
         try:
-            self._write_file(tmp, content)
+            # Nobody waits for advice.
+            self._write_file(tmp, content, hurried=False)
             self._ask("storage.hdfs.replace", path, lambda: self._renamed(tmp, path, replace=True))
         except StorageUnavailableError:
             self.remove_quietly(tmp)
@@ -340,14 +342,17 @@ class HdfsStorage(Storage):
         )
         return self._ask(edge_name, path, lambda: self._client.create(self._path(path), options))
 
-    def close_file(self, file: FileWriter, path: str) -> None:
+    def close_file(self, file: FileWriter, path: str, size_bytes: int) -> None:
         """End a file, whose bytes are on the disks of its data nodes then.
 
         Raises:
             StorageUnavailableError: They may not be.
         """
         self._ask("storage.hdfs.hsync", path, file.hsync)
-        self._ask("storage.hdfs.close", path, file.close)
+        plain = self._path(path)
+        self._ask(
+            "storage.hdfs.close", path, lambda: close_file(self._client, file, plain, size_bytes)
+        )
 
     def rename(self, src: str, dst: str) -> None:
         """Give a file another name that nothing has.
@@ -376,10 +381,14 @@ class HdfsStorage(Storage):
     def _renamed(self, src: str, dst: str, *, replace: bool) -> None:
         self._client.rename(self._path(src), self._path(dst), overwrite=replace)
 
-    def _write_file(self, path: str, content: bytes) -> None:
+    def _write_file(self, path: str, content: bytes, *, hurried: bool = True) -> None:
         file = self.create_file(path, "storage.hdfs.put")
         self._ask("storage.hdfs.write", path, partial(file.write, content))
-        self.close_file(file, path)
+        if hurried:
+            self.close_file(file, path, len(content))
+            return
+        self._ask("storage.hdfs.hsync", path, file.hsync)
+        self._ask("storage.hdfs.close", path, file.close)
 
     def _folder_mode(self, folder: str) -> int | None:
         """Mode of a folder; None when it is not there. Remembered: it hardly ever changes."""

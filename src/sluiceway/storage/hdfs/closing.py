@@ -1,0 +1,69 @@
+"""The end of a file of HDFS, as soon as the name node knows that its last block is kept.
+
+A name node closes a file once a data node has reported its last block, some milliseconds after the
+writer was told that it has it. The library asks at once, is refused, and asks again half a second
+later: each file would take that long (ADR 97).
+"""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from functools import cache
+
+from hdfs_native import Client, FileWriter
+
+from sluiceway.storage.hdfs.client import FOREIGN
+
+_FIRST_LOOK_S = 0.004
+_LONGEST_PAUSE_S = 0.1
+_PAUSE_GROWS = 1.5
+# The library's own question goes on beside; these many files may be left to it at one time.
+_MOST_WAITING = 64
+_waiting = threading.BoundedSemaphore(_MOST_WAITING)
+
+
+def close_file(client: Client, file: FileWriter, path: str, size_bytes: int) -> None:
+    """End a file: the name node has written down that it is whole, and how long it is.
+
+    Args:
+        client: That the file was begun with.
+        file: Was written whole, and synced.
+        path: Of the file, without the service.
+        size_bytes: That were written.
+
+    Raises:
+        OSError: And what else the library raises (`FOREIGN`): nothing is known of the file.
+    """
+    if not _waiting.acquire(blocking=False):
+        file.close()
+        return
+    try:
+        ending: Future[None] = _pool().submit(file.close)
+    except RuntimeError:
+        # The process is ending: no thread begins any more.
+        _waiting.release()
+        file.close()
+        return
+    ending.add_done_callback(lambda _: _waiting.release())
+    if not _closed_early(client, ending, path, size_bytes):
+        ending.result()
+
+
+def _closed_early(client: Client, ending: "Future[None]", path: str, size_bytes: int) -> bool:
+    """Have the name node close the file once it can; False when the library's own end decides.
+
+    For a reader a file is as long as its blocks that the writer has given back *and* a data node
+    has reported. Of such a file nothing is left to recover: the name node closes it at once.
+    """
+    pause_s = _FIRST_LOOK_S
+    while not wait({ending}, pause_s).done:
+        with suppress(*FOREIGN):
+            if len(client.read(path)) == size_bytes:
+                return client.recover_lease(path)
+        pause_s = min(pause_s * _PAUSE_GROWS, _LONGEST_PAUSE_S)
+    return False
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_MOST_WAITING, "hdfs-close")
