@@ -17,7 +17,7 @@ from sluiceway.eventtime.watermark import (
     WatermarkRule,
 )
 from sluiceway.ledger.fold_state import SourceState
-from sluiceway.schedule.steady_clock import SteadyClock
+from sluiceway.schedule.steady_clock import SteadyClock, _agrees
 
 
 def idle_by_the_clock(
@@ -131,3 +131,9 @@ def wall_clock_us(clock: SteadyClock) -> int:
     """Each look is believed."""
     del clock
     return time.time_ns() // 1000
+
+
+def borne_out_by_the_last_look(clock: SteadyClock, wall_us: int, at: float) -> bool:
+    """Small steps are believed one by one, however far they lead together."""
+    line = clock._line
+    return line is None or _agrees(line, wall_us, at)
