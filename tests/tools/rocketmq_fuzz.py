@@ -1,5 +1,9 @@
 """Damaged frames and messages of RocketMQ: each ends in an answer or in a typed error.
 
+Half of the frames are damaged anywhere. The other half are pulls whose frame and header are sound,
+and whose messages are damaged: in their parts, or in a body, a batch or properties that are packed
+and given their checksum after that, so that it is not the checksum that refuses them.
+
 Pulls are read by both paths, where the native module is there: what it takes has to be what the
 slow path makes of the same bytes, and what that refuses it must not take.
 
@@ -42,6 +46,7 @@ _ROUTE = (
     b'"queueDatas":[{"brokerName":"b","perm":6,"readQueueNums":4}]}'
 )
 _QUEUE = SourcePartition("t", "b/0")
+_MOST_PROPERTIES = 32_767
 _HEAD_OFFSET, _LEAST_BYTES = struct.Struct(">q"), 28
 _TOPICS = b'{"topicList":["a","b","%RETRY%x"]}'
 _CLUSTER = b'{"brokerAddrTable":{"b":{"brokerAddrs":{0:"h:1"},"cluster":"c"}}}'
@@ -76,9 +81,52 @@ def _messages(rng: random.Random) -> bytes:
     return b"".join(found)
 
 
+def pull_with_damage(rng: random.Random) -> bytes:
+    """A sound frame, whose messages are not."""
+    found = []
+    for number in range(rng.randrange(1, 4)):
+        inner = [(rng.randbytes(rng.randrange(60)), _properties(rng)) for _ in range(3)]
+        body, flag = inner[0][0], rng.choice((0, BORN_V6, STORE_V6))
+        hurt = rng.randrange(5)
+        if rng.randrange(3) == 0:
+            body, flag = inner_batch(inner), flag | BATCH
+        if hurt == 0:
+            body = _altered(rng, body)
+        if rng.randrange(3) == 0:
+            body, flag = _packed(rng, body), flag | COMPRESSED | rng.choice((0, 3, 7)) << 8
+        if hurt == 1:
+            body = _altered(rng, body)
+        properties = _properties(rng)
+        if hurt == 2:
+            properties = _altered(rng, properties)[:_MOST_PROPERTIES]
+        magic = rng.choice((MAGIC_V1, MAGIC_V2))
+        message = stored_message(body, offset=number, properties=properties, flag=flag, magic=magic)
+        found.append(_altered(rng, message) if hurt == 3 else message)
+    fields = {"offset": "7"}
+    return reply_frame(rng.randrange(1 << 31), fields=fields, body=b"".join(found))
+
+
+def _properties(rng: random.Random) -> bytes:
+    long = b"v" * rng.choice((0, 1, 32_000)) if rng.randrange(50) == 0 else b"v"
+    broken = rng.choice((b"UNIQ_KEY", b"\xff\xfe", b"", b"\x01"))
+    return b"KEYS\x01k\x02TAGS\x01A\x02" + broken + b"\x01" + long + b"\x02"
+
+
+def _packed(rng: random.Random, body: bytes) -> bytes:
+    """Now and then more than a pull may unpack to."""
+    return zlib.compress(body * (1 << 17) if rng.randrange(2_000) == 0 else body)
+
+
 def damaged(rng: random.Random, frame: bytes) -> bytes:
     """The frame with bytes changed, cut, doubled or put in; at times with a length that fits."""
-    raw = bytearray(frame)
+    raw = bytearray(_altered(rng, frame))
+    if rng.randrange(4) and len(raw) > 4:
+        raw[:4] = struct.pack(">i", len(raw) - 4)
+    return bytes(raw)
+
+
+def _altered(rng: random.Random, given: bytes) -> bytes:
+    raw = bytearray(given)
     for _ in range(rng.randrange(1, 5)):
         place = rng.randrange(len(raw)) if raw else 0
         kind = rng.randrange(6)
@@ -94,8 +142,6 @@ def damaged(rng: random.Random, frame: bytes) -> bytes:
             raw[place : place + 4] = struct.pack(">i", rng.choice((-1, 0, 1, 1 << 20, -(1 << 31))))
         else:
             raw[place:place] = raw[place : place + rng.randrange(1, 40)]
-    if rng.randrange(4) and len(raw) > 4:
-        raw[:4] = struct.pack(">i", len(raw) - 4)
     return bytes(raw)
 
 
@@ -154,11 +200,17 @@ def judge_pull(body: bytes) -> str:
 
 
 def run(frames: int, seed: int) -> dict[str, int]:
-    """Judge frames made of seeds `seed`, `seed + 1` and so on; how often each outcome came."""
+    """Judge frames made of seeds `seed`, `seed + 1` and so on.
+
+    Returns:
+        How often each outcome came; of how many the decoder of messages had all to decide, and how
+        many of those were read.
+    """
     found: collections.Counter[str] = collections.Counter()
     for number in range(seed, seed + frames):
         rng = random.Random(number)  # noqa: S311 - to be made again
-        frame = damaged(rng, sound_frame(rng))
+        within = number % 2 == 1
+        frame = pull_with_damage(rng) if within else damaged(rng, sound_frame(rng))
         began_s = time.process_time()
         try:
             outcome = judge(frame)
@@ -167,6 +219,8 @@ def run(frames: int, seed: int) -> dict[str, int]:
         if time.process_time() - began_s > LONGEST_S:
             raise AssertionError(f"seed {number}: it took over {LONGEST_S:.0f} s")
         found[outcome] += 1
+        found["in_messages"] += within
+        found["in_messages_read"] += within and outcome in ("messages", "native")
     return dict(found)
 
 

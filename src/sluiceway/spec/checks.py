@@ -38,7 +38,13 @@ from sluiceway.spec.type_text import (
     may_hold_times,
     struct_field,
 )
-from sluiceway.spec.values import MAX_PATH_KEYS, parse_duration_ms
+from sluiceway.spec.values import (
+    MAX_PATH_KEYS,
+    PLAIN_TOPIC,
+    TOPIC_TODO,
+    is_plain_topic,
+    parse_duration_ms,
+)
 from sluiceway.spec.written_columns import CHANGES, written_columns, written_name
 
 _CONNECTION_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
@@ -285,9 +291,14 @@ def _check_partitions(data: Mapping[str, Any], positions: Positions) -> Iterator
 
 
 def _check_topics(data: Mapping[str, Any], positions: Positions) -> Iterator[Problem]:
-    topics = mapping(data, "source").get("topics")
+    source = mapping(data, "source")
+    topics, connection = source.get("topics"), source.get("connection")
+    named = mapping(data, "connections", connection) if isinstance(connection, str) else {}
     seen: set[str] = set()
     for index, topic in enumerate(topics if isinstance(topics, tuple) else ()):
+        if isinstance(topic, str) and "kafka" in named and not is_plain_topic(topic):
+            text = f"expected {PLAIN_TOPIC}, got {quoted(topic)}"
+            yield Problem(positions.value(("source", "topics", index)), text, TOPIC_TODO)
         if isinstance(topic, str) and topic in seen:
             text = f"expected each topic once, got {quoted(topic)} again"
             yield Problem(positions.value(("source", "topics", index)), text, "remove one")

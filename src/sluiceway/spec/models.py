@@ -43,7 +43,7 @@ from sluiceway.spec.values import (
     Option,
     Port,
     Rate,
-    TopicName,
+    SourceTopicName,
     duration,
     size,
     wrong,
@@ -86,7 +86,9 @@ def _start(value: object) -> StartAt:
 
 
 _MAX_TOPICS = 1000
-_TOPIC_NAMES = TypeAdapter(tuple[TopicName, ...], config=ConfigDict(strict=True, defer_build=True))
+_TOPIC_NAMES = TypeAdapter(
+    tuple[SourceTopicName, ...], config=ConfigDict(strict=True, defer_build=True)
+)
 
 
 def _topics(value: object) -> tuple[str, ...] | str:

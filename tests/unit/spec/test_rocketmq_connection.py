@@ -120,3 +120,19 @@ def test_announcements_and_counts_beside_rocketmq_name_a_kafka_connection(
         file.write(f"ready: {{{block}: {{topic: told}}}}\n")
     with pytest.raises(JobFileError, match="`connection` beside a source that is not Kafka"):
         load_job(path)
+
+
+@pytest.mark.parametrize("name", ["%DLQ%billing", "%RETRY%billing", "MQ_INST_7%orders", "a|b-c_d"])
+def test_names_with_namespaces_are_topics_of_rocketmq_alone(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path, "{name_servers: [a:1]}")
+    path.write_text(
+        path.read_text().replace("[orders]", f'["{name}"]').replace("{orders: {", f'{{"{name}": {{')
+    )
+    (route,) = routes(path)
+    assert route.subscription.topics == (name,)
+    kafka = path.read_text().replace(
+        "{rocketmq: {name_servers: [a:1]}}", '{kafka: {bootstrap_servers: "a:1"}}'
+    )
+    path.write_text(kafka)
+    with pytest.raises(JobFileError, match="a topic name of letters, digits"):
+        load_job(path)

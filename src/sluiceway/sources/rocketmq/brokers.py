@@ -1,8 +1,8 @@
 """Finds brokers through the name servers and keeps connections to both."""
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from sluiceway.errors import (
     SluicewayError,
@@ -12,7 +12,7 @@ from sluiceway.errors import (
 )
 from sluiceway.sources.rocketmq.codes import BUSY, Answer, Ask
 from sluiceway.sources.rocketmq.connection import Connection
-from sluiceway.sources.rocketmq.frames import Reply
+from sluiceway.sources.rocketmq.frames import Reply, WireError
 from sluiceway.sources.rocketmq.options import RocketMqOptions
 from sluiceway.sources.rocketmq.routes import (
     MASTER,
@@ -23,6 +23,7 @@ from sluiceway.sources.rocketmq.routes import (
     read_topics,
 )
 
+T = TypeVar("T")
 _CONNECT_TIMEOUT_S: Final = 3.0
 _LOGIN_WORDS: Final = ("AclException", "authentication", "Authentication", "authorization")
 
@@ -60,7 +61,7 @@ class Brokers:
                 f"topic not found: {topic}", where=self.where, hint="create it, or correct `topics`"
             )
         check_answer(reply, f"topic {topic}")
-        route = read_route(reply.body)
+        route = self._read(read_route, reply.body)
         self._known_topics.add(topic)
         self._places |= route.brokers
         return route
@@ -69,13 +70,13 @@ class Brokers:
         """Names of all topics but the system's own, in order."""
         reply = self._ask_name_server(Ask.TOPICS, {})
         check_answer(reply, self.where)
-        return read_topics(reply.body)
+        return self._read(read_topics, reply.body)
 
     def registered(self) -> dict[str, BrokerPlace]:
         """Brokers that the name servers know now."""
         reply = self._ask_name_server(Ask.CLUSTER, {})
         check_answer(reply, self.where)
-        found = read_cluster(reply.body)
+        found = self._read(read_cluster, reply.body)
         self._places |= found
         return found
 
@@ -211,13 +212,20 @@ class Brokers:
                 found[waiting.pop(reply.opaque)] = reply
         return found
 
+    def _read(self, read: Callable[[bytes], T], body: bytes) -> T:
+        try:
+            return read(body)
+        except WireError as error:
+            error.where = error.where or f"name server {self.where}"
+            raise
+
     def _ask_name_server(self, code: Ask, fields: Mapping[str, object]) -> Reply:
-        failure: SourceUnavailableError | None = None
+        failure: SourceUnavailableError | UnhealthyEnvironmentError | None = None
         servers = self._options.name_servers
         for address in (*servers, *servers):
             try:
                 connection = self.connection(address)
-            except SourceUnavailableError as error:
+            except (SourceUnavailableError, UnhealthyEnvironmentError) as error:
                 failure = error
                 continue
             try:
@@ -225,6 +233,8 @@ class Brokers:
             except SourceUnavailableError as error:
                 self.drop(connection)
                 failure = error
+        if isinstance(failure, UnhealthyEnvironmentError):
+            raise failure
         raise SourceUnavailableError(
             f"no name server answers: {'' if failure is None else failure.message}",
             where=self.where,

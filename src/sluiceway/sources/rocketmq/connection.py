@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sluiceway.errors import JobFileError, SourceUnavailableError
+from sluiceway.errors import JobFileError, SourceUnavailableError, UnhealthyEnvironmentError
 from sluiceway.observe.failpoints import edge
 from sluiceway.sources.rocketmq.codes import Answer, Ask
 from sluiceway.sources.rocketmq.frames import (
@@ -91,6 +91,7 @@ class Connection:
 
     Raises:
         SourceUnavailableError: Nobody listens there.
+        UnhealthyEnvironmentError: Its certificate is not to be trusted.
     """
 
     def __init__(
@@ -116,6 +117,14 @@ class Connection:
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket = plain if tls is None else tls.context().wrap_socket(plain)
             self._socket.settimeout(0)
+        except ssl.SSLCertVerificationError as error:
+            plain.close()
+            raise UnhealthyEnvironmentError(
+                f"the server's certificate is not trusted: {error.verify_message}",
+                where=address,
+                hint="name the authority that has signed it in `tls.ca_file` of the connection, "
+                "or write `verify: false` there",
+            ) from error
         except (OSError, JobFileError) as error:
             plain.close()
             if isinstance(error, JobFileError):

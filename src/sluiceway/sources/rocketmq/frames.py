@@ -19,6 +19,7 @@ _JSON: Final = 0
 _CLIENT_VERSION: Final = 399
 _SIZES: Final = struct.Struct(">ii")
 _MAX_OFFSET_DIGITS: Final = 19
+_MAX_OFFSET: Final = 2**63 - 1
 _LENGTH_BYTES: Final = 4
 
 
@@ -62,7 +63,10 @@ class Reply:
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(digits) <= _MAX_OFFSET_DIGITS):
             raise WireError(f"an answer's field {name} is {text[:40]!r}, a number was expected")
-        return int(text)
+        number = int(text)
+        if not -1 <= number <= _MAX_OFFSET:
+            raise WireError(f"an answer's field {name} is {number}, an offset was expected")
+        return number
 
 
 def request_frame(

@@ -36,6 +36,9 @@ _MAX_BYTES: Final = 16 << 20
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 2.0
 _ROUTE_AGAIN_S: Final = 1.0
+# Who did not answer is asked again when ten times of what it took has gone by.
+_SHUN_TIMES: Final = 10
+_LONGEST_SHUN_S: Final = 10.0
 
 
 @dataclass(slots=True)
@@ -46,7 +49,7 @@ class _Queue:
         next_offset: First offset that was not returned or gathered.
         rows: That were returned or gathered.
         last_mark: Of the row below `next_offset`; None when there was none, or a hole lies there.
-        check: Mark that the row below the start has to have; None when it is checked.
+        check: Mark that the row below the next has to have; None when it is checked.
         asked: Where the pull under way begins; None when none is.
         sent_s: When it was sent.
         pause_s: How long to wait before the next one, and until when.
@@ -120,7 +123,8 @@ class RocketMqSplitReader(SplitReader):
         self._under_way: dict[tuple[str, int], _Queue] = {}
         self._chosen: dict[str, tuple[Connection, int]] = {}
         self._shunned: dict[str, float] = {}
-        self._routed_s: float | None = None
+        self._had: set[str] = set()
+        self._route_again_s = 0.0
 
     def read(self, timeout_s: float) -> list[SourceBatch]:
         """Return what has arrived; see the contract.
@@ -224,21 +228,46 @@ class RocketMqSplitReader(SplitReader):
         for number in sorted(addresses):
             if self._shunned.get(addresses[number], 0.0) > now_s:
                 continue
+            began_s = time.monotonic()
             try:
                 found = (self._brokers.connection(addresses[number]), number)
             except SourceUnavailableError as error:
                 failure = error
+                # One that swallows connections must not take the time of healthy brokers.
+                ended_s = time.monotonic()
+                shun_s = min(_SHUN_TIMES * (ended_s - began_s), _LONGEST_SHUN_S)
+                self._shunned[addresses[number]] = ended_s + shun_s
                 continue
             self._chosen[broker] = found
+            self._check_again(broker)
             return found
         raise failure
 
+    def _check_again(self, broker: str) -> None:
+        """Behind a lost connection may be another log: compare the last row that was read of it."""
+        if broker in self._had:
+            for queue in self._queues:
+                if queue.broker == broker and queue.check is None:
+                    queue.check = queue.last_mark
+        self._had.add(broker)
+
     def _look_up(self) -> None:
-        """Ask the name servers where brokers are, at most once a second."""
+        """Ask the name servers where brokers are, at most once a second.
+
+        Those that are silent are asked more seldom, and what they told before goes on to count.
+        """
         now_s = time.monotonic()
-        if self._routed_s is None or now_s - self._routed_s > _ROUTE_AGAIN_S:
-            self._routed_s = now_s
+        if now_s < self._route_again_s:
+            return
+        try:
             self._brokers.registered()
+        except SourceUnavailableError:
+            if not self._had:
+                raise
+        finally:
+            ended_s = time.monotonic()
+            took_s = _SHUN_TIMES * (ended_s - now_s)
+            self._route_again_s = ended_s + min(max(_ROUTE_AGAIN_S, took_s), _LONGEST_SHUN_S)
 
     def _receive(self, timeout_s: float) -> None:
         connections = [each for each, _ in self._chosen.values()]

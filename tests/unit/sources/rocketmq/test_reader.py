@@ -1,8 +1,11 @@
 """The reader and the client against servers that fail, lie and come back."""
 
+import json
 import re
+import socket
 import ssl
 import subprocess
+import threading
 import time
 import zlib
 from collections.abc import Iterator
@@ -34,6 +37,7 @@ from tools.rocketmq_fake import (
     NO_TOPIC,
     NOT_FOUND,
     RETRY,
+    FakeQueue,
     FakeRocketMq,
     Request,
     inner_batch,
@@ -120,6 +124,139 @@ def test_connection_that_is_lost_is_made_anew(fake: FakeRocketMq) -> None:
     (end,) = reader.ends()
     reader.close(reusable=True)
     assert (end.end_offset, end.rows, end.gaps) == (7, 7, 0)
+
+
+def test_log_that_was_lost_and_has_grown_again_is_met_in_the_same_epoch(
+    fake: FakeRocketMq,
+) -> None:
+    fake.queues[0].add(*bodies(4))
+    reader = reader_of(fake, Split(LOG, 0))
+    assert read_rows(reader, 4).values() == bodies(4)
+    # The broker has lost its disk; what came since has its places in a commit log of its own.
+    fake.queues[0] = FakeQueue()
+    fake.queues[0].add(*bodies(9, 100), stored_ms=1_700_000_009_000)
+    fake.cut()
+    with pytest.raises(OffsetsLostError, match="offset 3 is not the one that was read"):
+        read_rows(reader, 1)
+    reader.close(reusable=False)
+
+
+def test_log_is_not_doubted_where_retention_took_what_was_read(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(4))
+    reader = reader_of(fake, Split(LOG, 0))
+    read_rows(reader, 4)
+    fake.queues[0].start = 4
+    fake.cut()
+    fake.queues[0].add(*bodies(2, 4))
+    assert read_rows(reader, 2).values() == bodies(2, 4)
+    reader.close(reusable=True)
+
+
+def test_two_brokers_of_one_name_are_told_apart_by_their_rows(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(9, 100), stored_ms=1_700_000_009_000)
+    with FakeRocketMq() as names:
+        with FakeRocketMq() as first:
+            first.queues[0].add(*bodies(4))
+            names.answer = lambda asked: tells_of(first, asked)
+            reader = reader_of(names, Split(LOG, 0))
+            assert read_rows(reader, 4).values() == bodies(4)
+        # The name server knows who of them has registered last.
+        names.answer = lambda asked: tells_of(fake, asked)
+        with pytest.raises(OffsetsLostError, match="offset 3 is not the one that was read"):
+            read_rows(reader, 1)
+        reader.close(reusable=False)
+
+
+def test_brokers_are_read_on_while_no_name_server_answers(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(3))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        # It takes connections, and says nothing.
+        dead = f"127.0.0.1:{silent.getsockname()[1]}"
+        with FakeRocketMq() as names:
+            names.answer = lambda asked: tells_of(fake, asked)
+            options = read_options({"name_servers": f"{names.address},{dead}"})
+            reader = RocketMqSplitReader([Split(LOG, 0)], options)
+            assert read_rows(reader, 3).values() == bodies(3)
+        fake.cut()
+        fake.queues[0].add(*bodies(4, 3))
+        assert read_rows(reader, 4).values() == bodies(4, 3)
+        reader.close(reusable=True)
+
+
+def tells_of(broker: FakeRocketMq, asked: Request) -> bytes | None:
+    """What a name server says of `broker-a`, which is elsewhere."""
+    place = {"brokerName": "broker-a", "cluster": "lab", "brokerAddrs": {"0": broker.address}}
+    told = json.dumps({"brokerAddrTable": {"broker-a": place}}).encode()
+    return reply_frame(asked.opaque, body=told) if asked.code == Ask.CLUSTER else None
+
+
+def test_broker_that_swallows_connections_takes_little_time_of_healthy_ones(
+    fake: FakeRocketMq, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake.queues[0].add(*bodies(40))
+    healthy, tries = socket.create_connection, []
+
+    def connect(address: tuple[str, int], timeout_s: float) -> socket.socket:
+        if address[0] != "swallows":
+            return healthy(address, timeout_s)
+        tries.append(address)
+        time.sleep(0.3)
+        raise TimeoutError("timed out")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    places = {
+        name: {"brokerName": name, "cluster": "lab", "brokerAddrs": {"0": address}}
+        for name, address in (("broker-a", fake.address), ("broker-b", "swallows:1"))
+    }
+    told = json.dumps({"brokerAddrTable": places}).encode()
+    fake.answer = lambda asked: reply_frame(asked.opaque, body=told) if asked.code == 106 else None
+    gone = [Split(SourcePartition("t", f"broker-b/{number}"), 0) for number in range(8)]
+    reader = reader_of(fake, *gone, Split(LOG, 0))
+    assert read_rows(reader, 40).values(8) == bodies(40)
+    reader.close(reusable=True)
+    assert len(tries) <= 2
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        (b"", "closed it"),
+        (b"\0\0\0\x50\0\0", "closed it"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "bytes was announced"),
+        (reply_frame(1, body=b"{"), "is no JSON"),
+        (reply_frame(1, body=b'{"brokerDatas":[{}]}'), "queueDatas|without|no addresses"),
+        (reply_frame(1, fields={}, body=b"[]"), "no JSON object"),
+    ],
+)
+def test_name_server_that_lies_is_named_with_what_it_said(told: bytes, says: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def lie() -> None:
+            for _ in range(2):
+                client, _ = server.accept()
+                with client:
+                    client.recv(65_536)
+                    client.sendall(told)
+
+        thread = threading.Thread(target=lie, daemon=True)
+        thread.start()
+        client = RocketMqSourceClient(read_options({"name_servers": address}), 5.0)
+        with pytest.raises(SourceUnavailableError, match=says) as failure:
+            client.discover(["t"])
+        client.close()
+        assert address in str(failure.value)
+        assert "\n" not in str(failure.value)
+
+
+def test_offset_that_no_log_can_have_is_refused(fake: FakeRocketMq) -> None:
+    fake.answer = lambda asked: (
+        reply_frame(asked.opaque, fields={"offset": str(2**63)}) if asked.code in (30, 31) else None
+    )
+    client = client_of(fake)
+    with pytest.raises(WireError, match="an offset was expected"):
+        client.bounds([LOG])
+    client.close()
 
 
 def test_server_that_is_away_gives_nothing_in_time() -> None:
@@ -364,7 +501,7 @@ def test_server_whose_certificate_nobody_has_signed_is_not_trusted(
     with FakeRocketMq(tls=context) as fake:
         options = read_options({"name_servers": fake.address, "tls": "true"})
         client = RocketMqSourceClient(options, 5.0)
-        with pytest.raises(SourceUnavailableError, match="certificate verify failed"):
+        with pytest.raises(UnhealthyEnvironmentError, match="certificate is not trusted"):
             client.discover(["t"])
         client.close()
 
