@@ -206,8 +206,8 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
         shown += 1
     if output is OutputFormat.TABLE and not shown:
         what = "dirty" if state == "all" else state
-        counted = f"`{typed('sluiceway dirty list JOB', str(job_file))}` counts all of them"
-        sys.stdout.write(f"there is no such {what} row; {counted}\n")
+        list_them = typed("sluiceway dirty list JOB", str(job_file))
+        sys.stdout.write(f"there is no such {what} row; `{list_them}` counts all of them\n")
     elif output is OutputFormat.TABLE and next(found, None) is not None:
         sys.stdout.write(f"{_rows(shown)} of more; --limit shows others\n")
 
