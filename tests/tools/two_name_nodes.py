@@ -16,14 +16,13 @@ from sluiceway.host.java import find_java
 from sluiceway.lab.hdfs import write_hadoop_settings
 from sluiceway.lab.jars import default_cache_folder, jars_folder, pinned_jars, spark_jars_folder
 from sluiceway.lab.ports import LOOPBACK, pick_free_ports
-from sluiceway.lab.server import QUICK_JVM_FLAGS, accepts_connections
+from sluiceway.lab.server import OPENED_TO_JVMS, QUICK_JVM_FLAGS, accepts_connections
 
 SERVICE = "pair"
 FIRST, SECOND = "nn1", "nn2"
 _UP_S = 120.0
 _HDFS = "org.apache.hadoop.hdfs"
 _NAME_NODE = f"{_HDFS}.server.namenode.NameNode"
-_OPENED = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
 
 
 class TwoNameNodes:
@@ -117,10 +116,9 @@ class TwoNameNodes:
         config = self._folder / f"conf-{name}" if name else self.config_dir
         cache = default_cache_folder(os.environ)
         jars = jars_folder(cache, "hdfs-3.4.2", pinned_jars("hdfs_jars.json"))
-        opened = (f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in _OPENED)
         classes = f"{config}:{jars}/*:{spark_jars_folder()}/*"
         java = str(find_java().executable)
-        return [java, "-Xmx256m", *QUICK_JVM_FLAGS, *opened, "-cp", classes, *main]
+        return [java, "-Xmx256m", *QUICK_JVM_FLAGS, *OPENED_TO_JVMS, "-cp", classes, *main]
 
     def _run(self, name: str, *main: str) -> None:
         done = subprocess.run(

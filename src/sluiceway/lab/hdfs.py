@@ -15,6 +15,7 @@ from sluiceway.lab.kerberos import Realm, java_flags
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
+    OPENED_TO_JVMS,
     QUICK_JVM_FLAGS,
     LabServer,
     ServerSite,
@@ -29,7 +30,6 @@ DATA_NODE = "datanode"
 TOKEN_LIFE_S = 120
 TOKEN_LONGEST_LIFE_S = 180
 """Renewed or not, a delegation token of the lab's name node ends after so long."""
-_OPENED_PACKAGES = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
 _QUICK = {"dfs.client.failover.max.attempts": "1", "dfs.client.failover.sleep.base.millis": "100"}
 _LOG_SETTINGS = """\
 rootLogger.level = warn
@@ -116,9 +116,8 @@ class HadoopServer(LabServer):
         return [f"{self._jars}/*", f"{spark_jars_folder()}/*"]
 
     def _command(self, site: ServerSite, java: JavaHome, *main: str) -> list[str]:
-        opened = (f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES)
         return [
-            *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS, *opened),
+            *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS, *OPENED_TO_JVMS),
             *java_flags(self._realm),
             f"-Djava.io.tmpdir={site.folder / 'tmp'}",
             f"-Dhadoop.log.dir={site.folder}",

@@ -15,6 +15,7 @@ from sluiceway.lab.kerberos import Realm, java_flags
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
+    OPENED_TO_JVMS,
     QUICK_JVM_FLAGS,
     LabServer,
     ServerSite,
@@ -25,7 +26,6 @@ from sluiceway.lab.state import make_private_folder, write_private_file
 
 WAREHOUSE_FOLDER = "warehouse"
 _ASK_TIMEOUT_S = 10.0
-_OPENED_PACKAGES = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
 _LOG_SETTINGS = """\
 rootLogger.level = warn
 rootLogger.appenderRef.console.ref = console
@@ -116,9 +116,8 @@ class MetastoreServer(LabServer):
 
     def launch(self, site: ServerSite, java: JavaHome) -> Launch:
         """The metastore's main class on pyspark's jars."""
-        opened = (f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED_PACKAGES)
         command = [
-            *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS, *opened),
+            *(str(java.executable), "-Xmx256m", *QUICK_JVM_FLAGS, *OPENED_TO_JVMS),
             *java_flags(self._realm),
             f"-Djava.io.tmpdir={site.folder / 'tmp'}",
             f"-Dderby.stream.error.file={site.folder / 'derby.log'}",

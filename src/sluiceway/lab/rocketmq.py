@@ -12,6 +12,7 @@ from sluiceway.lab.jars import ensure_jars, jars_folder, pinned_jars
 from sluiceway.lab.ports import LOOPBACK
 from sluiceway.lab.progress import OnProgress
 from sluiceway.lab.server import (
+    OPENED_TO_JVMS,
     QUICK_JVM_FLAGS,
     LabServer,
     ServerSite,
@@ -28,10 +29,9 @@ BROKERS = ("broker-a", "broker-b")
 CLUSTER = "lab"
 _VERSION = "5.5.0"
 _ASK_TIMEOUT_S = 3.0
-_OPENED = ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
 _EXPORTED = ("jdk.internal.ref", "sun.nio.ch")
 OPENED_TO_SERVERS = (
-    *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED),
+    *OPENED_TO_JVMS,
     *(f"--add-exports=java.base/{name}=ALL-UNNAMED" for name in _EXPORTED),
 )
 """Options of a JVM for these servers, which look into Java's own packages."""

@@ -17,6 +17,11 @@ from sluiceway.lab.progress import OnProgress
 
 # Kept small and quick to start: these servers serve a laptop, not a cluster.
 QUICK_JVM_FLAGS = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+OPENED_TO_JVMS = tuple(
+    f"--add-opens=java.base/{name}=ALL-UNNAMED"
+    for name in ("java.lang", "java.util", "java.net", "java.nio", "sun.nio.ch")
+)
+"""Options of a JVM for servers that look into Java's own packages."""
 _CONNECT_TIMEOUT_S = 1.0
 _FORMAT_TIMEOUT_S = 300.0
 
