@@ -5,6 +5,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from sluiceway.cli.app import run_command
 from sluiceway.lab.lab import LabEndpoints
 from tools.job_files import JobFile
 from tools.lab_fixture import TopicFactory
+from tools.lake_jobs import LakeJob
 from tools.registry_server import Registry, registry_server
 from tools.route_runs import RouteRun
 from tools.topic_writer import TopicWriter
@@ -151,3 +153,133 @@ def test_topic_without_records_is_told(
 ) -> None:
     assert run_command(["init", new_topic(1), "--yes"]) == 2
     assert "is empty: there is no record to look at" in capsys.readouterr().err
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """A catalog of SQLite, as options name it."""
+
+    job: LakeJob
+    options: list[str]
+
+    def filled(self, topic: str) -> str:
+        """Fill the table by the file that was written; the file's text."""
+        text = self.job.path.read_text()
+        quick = text.replace("interval: 10s", "interval: 0.5s")
+        assert run_command(["validate", str(self.job.path)]) == 0
+        self.job.path.write_text(
+            quick.replace("create: if_missing}", "create: if_missing, publish_interval: 1s}")
+        )
+        self.job.catch_up()
+        assert self.job.verified().problems == []
+        assert f"topics: [{topic!r}]".replace("'", '"') in text
+        return text
+
+
+@pytest.fixture
+def lake(tmp_path: Path, topic: str) -> Lake:
+    (tmp_path / "warehouse").mkdir()
+    job = LakeJob(tmp_path / f"{topic}.yaml", tmp_path, f"ods.{topic}")
+    return Lake(job, ["--iceberg", job.uri, "--warehouse", f"file://{tmp_path}/warehouse", "--yes"])
+
+
+def test_lake_table_is_partitioned_by_the_hour_of_a_column(topic: str, lake: Lake) -> None:
+    assert run_command(["init", topic, *lake.options]) == 0
+    text = lake.filled(topic)
+    assert "{column: at, transform: hour}" in text
+    assert lake.job.rows("id") == [(n,) for n in range(20)]
+    assert [field.name for field in lake.job.load().spec().fields] == ["at_hour"]
+
+
+def test_lake_table_with_announced_hours_has_columns_for_them(topic: str, lake: Lake) -> None:
+    assert run_command(["init", topic, *lake.options, "--ready"]) == 0
+    text = lake.filled(topic)
+    assert "\nready: {property: true}" in text
+    assert lake.job.rows("dt", "hr") == [("20261120", "08")] * 20
+
+
+def test_changes_of_debezium_fill_a_table_with_a_key(
+    lake: Lake, writer: TopicWriter, new_topic: TopicFactory
+) -> None:
+    name = new_topic(1)
+    source = {"source": {"table": "orders", "ts_ms": AT_MS}, "ts_ms": AT_MS}
+
+    def change(op: str, before: object, after: object) -> bytes:
+        return json.dumps({"op": op, "before": before, "after": after, **source}).encode()
+
+    one, two = {"id": 1, "city": "Lyon"}, {"id": 2, "city": "Oslo"}
+    moved = {**one, "city": "Rome"}
+    told = [(one, change("c", None, one)), (two, change("c", None, two))]
+    told += [(one, change("u", one, moved)), (two, change("d", two, None))]
+    writer.write_keyed(name, [(json.dumps({"id": row["id"]}).encode(), v) for row, v in told])
+    options = [*lake.options, "--table", lake.job.table, "--out", str(lake.job.path)]
+    assert run_command(["init", name, *options, "--key", "id"]) == 0
+    text = lake.filled(name)
+    assert "format: {debezium: {}}" in text
+    assert "key: [id] # A row" in text
+    assert "ready" not in text
+    assert lake.job.rows("id", "city") == [(1, "Rome")]
+
+
+@pytest.mark.parametrize(
+    ("keys", "option", "told"),
+    [
+        ((b'{"id": 1}', b'{"id": 2}'), "id", "key: [id] # A row"),
+        ((b'{"id": 1}', b'{"id": 2}'), "from_topic_key", "key: from_topic_key # A row"),
+        ((b"1", b"2"), "id", "key_format: text # "),
+    ],
+)
+def test_whole_rows_fill_a_table_with_a_key(
+    keys: tuple[bytes, bytes],
+    option: str,
+    told: str,
+    lake: Lake,
+    writer: TopicWriter,
+    new_topic: TopicFactory,
+) -> None:
+    name = new_topic(1)
+    values = (b'{"id": 1, "city": "Lyon"}', b'{"id": 2, "city": "Oslo"}')
+    rows = [*zip(keys, values, strict=True), (keys[0], b'{"id": 1, "city": "Rome"}')]
+    writer.write_keyed(name, [*rows, (keys[1], None)])
+    options = [*lake.options, "--table", lake.job.table, "--out", str(lake.job.path)]
+    assert run_command(["init", name, *options, "--key", option]) == 0
+    assert told in lake.filled(name)
+    assert lake.job.rows("id", "city") == [(1, "Rome")]
+
+
+def test_rows_without_a_key_of_their_own_leave_a_doubt(topic: str, lake: Lake) -> None:
+    assert run_command(["init", topic, *lake.options, "--key", "id"]) == 0
+    assert "key_order: by_partition # DOUBT: " in lake.filled(topic)
+    assert lake.job.rows("id") == [(n,) for n in range(20)]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--key", "nr"], "no row has a field `nr`\nhint: those that rows have: id, at, "),
+        (["--key", "id,"], "--key has a column without a name"),
+        (["--key", "from_topic_key"], "no record has a key"),
+        (["--key", "id", "--ready"], "has no hours that are complete"),
+    ],
+)
+def test_what_a_key_cannot_be_is_told(
+    options: list[str], told: str, topic: str, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["init", topic, *lake.options, *options]) == 2
+    assert told in capsys.readouterr().err
+    assert not lake.job.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--key", "id"], "--key is about a lake table"),
+        (["--iceberg", "lake:8181"], "`lake:8181` is no address of an Iceberg catalog"),
+        (["--iceberg", "sqlite:////srv/c.db"], "--warehouse file:///DIR"),
+    ],
+)
+def test_options_of_a_lake_table_that_miss_something_are_told(
+    options: list[str], told: str, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_command(["init", topic, "--yes", *options]) == 2
+    assert told in capsys.readouterr().err

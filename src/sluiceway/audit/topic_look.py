@@ -3,7 +3,9 @@
 from sluiceway.formats.recognise import TopicContents
 from sluiceway.sources.kafka.source import BOOTSTRAP_SERVERS
 from sluiceway.sources.registry import SourceAccess
-from sluiceway.sources.topic_sample import sample_payloads
+from sluiceway.sources.topic_sample import sample_keys, sample_payloads
+
+_KEYS = 200
 
 
 def look_at_topic(bootstrap_servers: str, topic: str, records: int) -> TopicContents:
@@ -14,7 +16,15 @@ def look_at_topic(bootstrap_servers: str, topic: str, records: int) -> TopicCont
         SourceUnavailableError: The brokers do not answer.
     """
     contents = TopicContents()
-    access = SourceAccess("kafka", ((BOOTSTRAP_SERVERS, bootstrap_servers),))
-    for payload in sample_payloads(access, [topic], records):
+    for payload in sample_payloads(_access(bootstrap_servers), [topic], records):
         contents.add(payload)
     return contents
+
+
+def look_at_keys(bootstrap_servers: str, topic: str) -> list[bytes | None]:
+    """Keys of some of its records; raises as `look_at_topic`."""
+    return list(sample_keys(_access(bootstrap_servers), [topic], _KEYS))
+
+
+def _access(bootstrap_servers: str) -> SourceAccess:
+    return SourceAccess("kafka", ((BOOTSTRAP_SERVERS, bootstrap_servers),))

@@ -12,7 +12,9 @@ from sluiceway.cli.init_text import (
     RECORD_TIME,
     EventTime,
     JobText,
+    TablePlace,
     column_lines,
+    hive_place,
     time_columns,
     time_pattern,
 )
@@ -25,6 +27,7 @@ from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from sluiceway.cli.proposed_columns import Proposal
     from sluiceway.formats.json.survey import ProposedColumn
     from sluiceway.formats.recognise import TopicContents
     from sluiceway.sinks.hive.found_table import FoundTable
@@ -34,6 +37,45 @@ app = typer.Typer()
 _MOST_RECORDS = 100_000
 _HOURLY = ("{name: dt, event_time: yyyyMMdd}", "{name: hr, event_time: HH}")
 _BY_RECORD = "no field looks like a time: hours are by the queue's own time of a record"
+
+_Metastore = Annotated[
+    str | None,
+    typer.Option(
+        "--metastore",
+        envvar="SLUICEWAY_METASTORE",
+        help="thrift://host:port.",
+        show_default=False,
+    ),
+]
+_Catalog = Annotated[
+    str | None,
+    typer.Option(
+        "--iceberg",
+        metavar="CATALOG",
+        help="For a lake table: sqlite:////PATH, http://HOST of a REST catalog, or "
+        "thrift://HOST:PORT of a metastore.",
+        show_default=False,
+    ),
+]
+_Warehouse = Annotated[
+    str | None,
+    typer.Option(
+        "--warehouse",
+        metavar="URI",
+        help="Where the catalog's tables are: file:///DIR, s3a://, hdfs://.",
+        show_default=False,
+    ),
+]
+_Key = Annotated[
+    str | None,
+    typer.Option(
+        "--key",
+        metavar="COLUMNS",
+        help="Of a lake table, by comma: each row replaces the older one of its key. "
+        "from_topic_key: what the records' own keys name.",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
@@ -48,15 +90,10 @@ def init(  # noqa: PLR0913, PLR0917 - the command's options
             show_default=False,
         ),
     ] = None,
-    metastore: Annotated[
-        str | None,
-        typer.Option(
-            "--metastore",
-            envvar="SLUICEWAY_METASTORE",
-            help="thrift://host:port.",
-            show_default=False,
-        ),
-    ] = None,
+    metastore: _Metastore = None,
+    iceberg: _Catalog = None,
+    warehouse: _Warehouse = None,
+    key: _Key = None,
     table: Annotated[
         str | None,
         typer.Option("--table", help="database.table; may exist already.", show_default=False),
@@ -92,16 +129,18 @@ def init(  # noqa: PLR0913, PLR0917 - the command's options
     $ sluiceway init
     $ sluiceway init orders --bootstrap-servers k1:9092 --metastore thrift://hms:9083 \
 --table ods.orders
+    $ sluiceway init cdc.shop.orders --bootstrap-servers k1:9092 --iceberg http://catalog:8181 \
+--key id
     """
     ask = _Asker(may_ask=not yes and sys.stdin.isatty() and sys.stderr.isatty())
     brokers = ask.text("--bootstrap-servers", "Kafka brokers, host:port", bootstrap_servers)
     name = ask.text("TOPIC", "topic", topic)
-    uri = ask.text("--metastore", "Hive Metastore, thrift://host:port", metastore)
-    place = _target(out, name)
-    asked = _Asked(brokers, name, uri, table, event_time, registry or "", ready)
+    place, uri = _table_place(ask, metastore, iceberg, warehouse, key)
+    file = _target(out, name)
+    asked = _Asked(brokers, name, place, uri, table, event_time, registry or "", ready, key or "")
     job = _look(asked, records, ask)
-    _write(place, job.text())
-    shown = from_here(place.absolute())
+    _write(file, job.text())
+    shown = from_here(file.absolute())
     lines = [f"wrote {shown}; next:"]
     lines += [f"  {typed(f'sluiceway {verb} JOB', shown)}" for verb in ("plan", "preview", "run")]
     sys.stdout.write("\n".join([*lines, ""]))
@@ -109,15 +148,43 @@ def init(  # noqa: PLR0913, PLR0917 - the command's options
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is given; None is to be found out."""
+    """What is given; None is to be found out.
+
+    Attributes:
+        metastore: Of a Hive table, whose columns are looked at; empty for a lake table.
+        key: As the option has it; empty without one.
+    """
 
     brokers: str
     topic: str
+    place: TablePlace
     metastore: str
     table: str | None
     event_time: str | None
     registry: str
     ready: bool
+    key: str
+
+
+def _table_place(
+    ask: "_Asker",
+    metastore: str | None,
+    iceberg: str | None,
+    warehouse: str | None,
+    key: str | None,
+) -> tuple[TablePlace, str]:
+    """Where the table is to be, and the metastore that knows a Hive table."""
+    if iceberg is None:
+        for option, given in (("--warehouse", warehouse), ("--key", key)):
+            if given is not None:
+                raise WrongUsageError(
+                    f"{option} is about a lake table", hint="say its catalog: --iceberg CATALOG"
+                )
+        uri = ask.text("--metastore", "Hive Metastore, thrift://host:port", metastore)
+        return hive_place(uri), uri
+    from sluiceway.cli.init_lake import lake_place  # noqa: PLC0415
+
+    return lake_place(iceberg, warehouse), ""
 
 
 def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
@@ -125,16 +192,23 @@ def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
     from sluiceway.audit.topic_look import look_at_topic  # noqa: PLC0415
     from sluiceway.sinks.hive.found_table import look_at_table  # noqa: PLC0415
 
+    if asked.key and (asked.ready or asked.event_time is not None):
+        raise WrongUsageError(
+            "a table with a key has no hours that are complete: its rows are replaced",
+            hint="leave out --ready and --event-time, or --key",
+        )
     with told_while_waiting(f"brokers {asked.brokers}"):
         contents = look_at_topic(asked.brokers, asked.topic, records)
     usual = f"ods.{_identifier(asked.topic)}"
     target = ask.text("--table", "table, database.table", asked.table, default=usual)
-    with told_while_waiting(f"metastore {asked.metastore}"):
-        found = look_at_table(asked.metastore, target)
+    found = None
+    if asked.metastore:
+        with told_while_waiting(f"metastore {asked.metastore}"):
+            found = look_at_table(asked.metastore, target)
     job = JobText(
         name=_identifier(asked.topic)[:64],
         bootstrap_servers=asked.brokers,
-        metastore=asked.metastore,
+        place=asked.place,
         topic=asked.topic,
         table=target,
         format_line="format: {json: {extra: ignore}}",
@@ -144,7 +218,27 @@ def _look(asked: _Asked, records: int, ask: "_Asker") -> JobText:
         registry=asked.registry,
         announce=asked.ready,
     )
-    return _of_contents(job, contents, found, asked.event_time, ask)
+    if asked.key:
+        return _keyed(job, contents, asked.key)
+    job = _of_contents(job, contents, found, asked.event_time, ask)
+    if asked.metastore or asked.ready:
+        return job
+    from sluiceway.cli.init_lake import by_transform  # noqa: PLC0415
+
+    return by_transform(job)
+
+
+def _keyed(job: JobText, contents: "TopicContents", key: str) -> JobText:
+    """The job of a lake table whose rows are replaced by their key."""
+    from sluiceway.audit.topic_look import look_at_keys  # noqa: PLC0415
+    from sluiceway.cli.init_lake import keyed_by_registry, keyed_rows  # noqa: PLC0415
+
+    if contents.is_binary:
+        return keyed_by_registry(_of_registry(job, contents), key)
+    job, proposal = _of_records(job, contents)
+    with told_while_waiting(f"brokers {job.bootstrap_servers}"):
+        keys = look_at_keys(job.bootstrap_servers, job.topic)
+    return keyed_rows(job, contents.change_log, proposal, key, keys)
 
 
 class _Asker:
@@ -180,13 +274,9 @@ def _of_contents(
 ) -> JobText:
     """The job with format, columns, partitions and event time."""
     if contents.is_binary:
-        job = _of_registry(job, contents)
+        job = _of_registry(job, contents).with_notes(_BY_RECORD)
     else:
-        proposal = propose(contents, [job.topic])
-        job = replace(job, notes=proposal.heading)
-        if proposal.format_options:
-            options = _with_registry(job, proposal.format_options)
-            job = replace(job, format_line=f"format: {{{options}}}")
+        job, proposal = _of_records(job, contents)
         time = _event_time(proposal.columns, found, event_time, ask)
         if found is None and time == RECORD_TIME:
             job = job.with_notes(_BY_RECORD)
@@ -197,8 +287,26 @@ def _of_contents(
     return job if found is None else _of_table(job, contents, found, job.time or RECORD_TIME)
 
 
+def _of_records(job: JobText, contents: "TopicContents") -> "tuple[JobText, Proposal]":
+    """The job with the format that its records have, and the columns that they propose.
+
+    Raises:
+        WrongUsageError: As `propose`; or a registry is needed and not named.
+    """
+    proposal = propose(contents, [job.topic])
+    job = replace(job, notes=proposal.heading)
+    if proposal.format_options:
+        options = _with_registry(job, proposal.format_options)
+        job = replace(job, format_line=f"format: {{{options}}}")
+    return job, proposal
+
+
 def _of_registry(job: JobText, contents: "TopicContents") -> JobText:
-    """Avro or Protobuf: their columns are a registry's."""
+    """Avro or Protobuf: their columns are a registry's.
+
+    Raises:
+        WrongUsageError: The registry is not named.
+    """
     if not job.registry:
         ids = ", ".join(map(str, sorted(contents.schema_ids)[:3]))
         raise WrongUsageError(
@@ -214,7 +322,7 @@ def _of_registry(job: JobText, contents: "TopicContents") -> JobText:
         job,
         format_line=f"format: {{{kind}: {{registry: registry}}}}",
         columns=("columns: from_registry # At each start, those of the newest schema.",),
-    ).with_notes(_BY_RECORD)
+    )
 
 
 def _with_registry(job: JobText, options: str) -> str:

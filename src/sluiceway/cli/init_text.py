@@ -78,10 +78,31 @@ def time_pattern(name: str, value: str | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
+class TablePlace:
+    """What a job file says of where its table is.
+
+    Attributes:
+        sink: The block below `table`: `hive` or `iceberg`.
+        connection: Its name.
+        catalog: What stands in it, without its braces.
+    """
+
+    sink: str
+    connection: str
+    catalog: str
+
+
+def hive_place(metastore: str) -> TablePlace:
+    """A table of a Hive Metastore, `thrift://host:port`."""
+    return TablePlace("hive", "hms", f"metastore: {{uri: {quoted(metastore)}}}")
+
+
+@dataclass(frozen=True, slots=True)
 class JobText:
     """What goes into the file; texts are YAML already.
 
     Attributes:
+        place: Where the table is.
         format_line: `format: ...`.
         columns: Lines of the block below `table`, without indent.
         partitions: Items of `partition_by`.
@@ -90,11 +111,12 @@ class JobText:
         registry: URL of a schema registry; empty without one.
         announce: Whether an hour is shown when it is complete.
         meta: What the queue has beside the payload, in columns.
+        key: Lines about a table's key, without indent; none without one.
     """
 
     name: str
     bootstrap_servers: str
-    metastore: str
+    place: TablePlace
     topic: str
     table: str
     format_line: str
@@ -105,6 +127,7 @@ class JobText:
     registry: str = ""
     announce: bool = False
     meta: tuple[str, ...] = ("topic", "partition", "offset", "timestamp")
+    key: tuple[str, ...] = ()
 
     def with_notes(self, *notes: str) -> "JobText":
         """The same with further comments."""
@@ -119,19 +142,21 @@ class JobText:
             f"name: {self.name}",
             "",
             "connections: # Addresses and secrets may be ${env:NAME} or ${file:/path}.",
-            f"  main: {{kafka: {{bootstrap_servers: {_quoted(self.bootstrap_servers)}}}}}",
-            f"  hms: {{metastore: {{uri: {_quoted(self.metastore)}}}}}",
+            f"  main: {{kafka: {{bootstrap_servers: {quoted(self.bootstrap_servers)}}}}}",
+            f"  {self.place.connection}: {{{self.place.catalog}}}",
         ]
         if self.registry:
-            lines.append(f"  registry: {{schema_registry: {{url: {_quoted(self.registry)}}}}}")
+            lines.append(f"  registry: {{schema_registry: {{url: {quoted(self.registry)}}}}}")
         lines += [
             "",
             "# Where a new source partition begins: earliest, latest, {timestamp: }, {group: }.",
-            f"source: {{connection: main, topics: [{_quoted(self.topic)}], start: earliest}}",
+            f"source: {{connection: main, topics: [{quoted(self.topic)}], start: earliest}}",
             self.format_line,
             "",
             "table:",
-            f"  hive: {{connection: hms, name: {self.table}, create: if_missing}}",
+            f"  {self.place.sink}: {{connection: {self.place.connection}, name: {self.table}, "
+            "create: if_missing}",
+            *(f"  {line}" for line in self.key),
             *(f"  {line}" for line in self.columns),
             *self._partition_lines(),
         ]
@@ -148,12 +173,13 @@ class JobText:
         if self.time is None:
             return []
         unit = f", unit: {self.time.unit}" if self.time.unit else ""
+        shown = "success_file: true" if self.place.sink == "hive" else "property: true"
         return [
             "",
             "# Rows may be so much out of order; then an hour is closed, and later rows are late.",
             f"event_time: {{field: {self.time.field}{unit}, timezone: UTC, out_of_orderness: 5m}}",
             "# Readers see an hour when it is complete; without the block, at once.",
-            f"{'' if self.announce else '# '}ready: {{success_file: true}}",
+            f"{'' if self.announce else '# '}ready: {{{shown}}}",
         ]
 
 
@@ -163,5 +189,6 @@ _LAST = (
 )
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text of any kind as YAML."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
