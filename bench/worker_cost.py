@@ -87,7 +87,7 @@ def rows_of(values: Sequence[bytes], log: int, first: int) -> LogRows:
     """Payloads of a log from this offset on, as a fetch brings them."""
     module = native_module()
     if module is not None:
-        rows = NativeRows(module.Records(list(values)))
+        rows = NativeRows(module.Records(list(values), START_MS))
         rows.offsets = rows.offsets + first
         return rows
     made = (TIMESTAMP_CREATE_TIME, START_MS)

@@ -121,12 +121,14 @@ impl Records {
 
 #[pymethods]
 impl Records {
-    /// Records of these values, at offsets from 0 on, as a fetch would have made them.
+    /// Records of these values, at offsets from 0 on and of one time, as a fetch would have made
+    /// them.
     #[new]
-    fn of_values(values: Vec<Option<Bound<'_, PyBytes>>>) -> Self {
+    #[pyo3(signature = (values, timestamp_ms = NO_TIMESTAMP))]
+    fn of_values(values: Vec<Option<Bound<'_, PyBytes>>>, timestamp_ms: i64) -> Self {
         let mut records = Self::new(String::new(), 0);
         for (offset, value) in (0..).zip(&values) {
-            let place = Place { offset, timestamp_ms: NO_TIMESTAMP, leader_epoch: -1 };
+            let place = Place { offset, timestamp_ms, leader_epoch: -1 };
             records.push(place, None, value.as_ref().map(|value| value.as_bytes()));
         }
         records.finish();
