@@ -6,13 +6,14 @@ later: each file would take that long (ADR 97).
 """
 
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+import time
+from concurrent.futures import Future, wait
 from contextlib import suppress
-from functools import cache
 
 from hdfs_native import Client, FileWriter
 
 from sluiceway.storage.hdfs.client import FOREIGN
+from sluiceway.storage.hdfs.in_time import LONGEST_S, begun, in_time, waited_for
 
 _FIRST_LOOK_S = 0.004
 _LONGEST_PAUSE_S = 0.1
@@ -35,18 +36,12 @@ def close_file(client: Client, file: FileWriter, path: str, size_bytes: int) -> 
         OSError: And what else the library raises (`FOREIGN`): nothing is known of the file.
     """
     if not _waiting.acquire(blocking=False):
-        file.close()
+        in_time(file.close)
         return
-    try:
-        ending: Future[None] = _pool().submit(file.close)
-    except RuntimeError:
-        # The process is ending: no thread begins any more.
-        _waiting.release()
-        file.close()
-        return
+    ending = begun(file.close)
     ending.add_done_callback(lambda _: _waiting.release())
     if not _closed_early(client, ending, path, size_bytes):
-        ending.result()
+        waited_for(ending)
 
 
 def _closed_early(client: Client, ending: "Future[None]", path: str, size_bytes: int) -> bool:
@@ -56,14 +51,10 @@ def _closed_early(client: Client, ending: "Future[None]", path: str, size_bytes:
     has reported. Of such a file nothing is left to recover: the name node closes it at once.
     """
     pause_s = _FIRST_LOOK_S
-    while not wait({ending}, pause_s).done:
+    until = time.monotonic() + LONGEST_S
+    while not wait({ending}, pause_s).done and time.monotonic() < until:
         with suppress(*FOREIGN):
             if len(client.read(path)) == size_bytes:
                 return client.recover_lease(path)
         pause_s = min(pause_s * _PAUSE_GROWS, _LONGEST_PAUSE_S)
     return False
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_MOST_WAITING, "hdfs-close")

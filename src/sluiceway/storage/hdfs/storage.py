@@ -31,6 +31,7 @@ from sluiceway.storage.contract import (
 from sluiceway.storage.hdfs.client import FOREIGN, hdfs_client
 from sluiceway.storage.hdfs.closing import close_file
 from sluiceway.storage.hdfs.failures import failure
+from sluiceway.storage.hdfs.in_time import LONGEST_S, in_time
 from sluiceway.storage.probing import probe_exclusive_put, probe_publish
 from sluiceway.storage.windows import WindowReader
 
@@ -62,16 +63,22 @@ def hdfs_location(location: str) -> tuple[str, str]:
     return match[1], f"{match[1]}{path}"
 
 
-class _RawFile(RawIOBase):
-    """A file being written, whose failures are errors of files."""
+class RawFile(RawIOBase):
+    """A file being written, whose failures are errors of files.
 
-    def __init__(self, writer: FileWriter) -> None:
+    Args:
+        writer: Of the library.
+        longest_s: How long a write may take.
+    """
+
+    def __init__(self, writer: FileWriter, longest_s: float = LONGEST_S) -> None:
         super().__init__()
         self._writer = writer
+        self._longest_s = longest_s
 
     def write(self, data: "bytes | memoryview") -> int:  # type: ignore[override]
         try:
-            return int(self._writer.write(bytes(data)))
+            return int(in_time(partial(self._writer.write, bytes(data)), self._longest_s))
         except (RuntimeError, ValueError) as error:
             raise OSError(str(error)) from error
 
@@ -83,7 +90,7 @@ class _StagedFile(StagedWriter):
         self._open_path = f"{path}.inprogress"
         self._file = storage.create_file(self._open_path, "storage.hdfs.create")
         self._stream = ChecksummedStream(
-            _RawFile(self._file), path, written_at_once=_WRITTEN_AT_ONCE
+            RawFile(self._file), path, written_at_once=_WRITTEN_AT_ONCE
         )
         self._ended = False
 
@@ -348,7 +355,7 @@ class HdfsStorage(Storage):
         Raises:
             StorageUnavailableError: They may not be.
         """
-        self._ask("storage.hdfs.hsync", path, file.hsync)
+        self._ask("storage.hdfs.hsync", path, partial(in_time, file.hsync))
         plain = self._path(path)
         self._ask(
             "storage.hdfs.close", path, lambda: close_file(self._client, file, plain, size_bytes)
@@ -383,12 +390,12 @@ class HdfsStorage(Storage):
 
     def _write_file(self, path: str, content: bytes, *, hurried: bool = True) -> None:
         file = self.create_file(path, "storage.hdfs.put")
-        self._ask("storage.hdfs.write", path, partial(file.write, content))
+        self._ask("storage.hdfs.write", path, partial(in_time, partial(file.write, content)))
         if hurried:
             self.close_file(file, path, len(content))
             return
-        self._ask("storage.hdfs.hsync", path, file.hsync)
-        self._ask("storage.hdfs.close", path, file.close)
+        self._ask("storage.hdfs.hsync", path, partial(in_time, file.hsync))
+        self._ask("storage.hdfs.close", path, partial(in_time, file.close))
 
     def _folder_mode(self, folder: str) -> int | None:
         """Mode of a folder; None when it is not there. Remembered: it hardly ever changes."""

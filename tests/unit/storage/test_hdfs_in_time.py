@@ -1,0 +1,84 @@
+"""Calls of the HDFS library that are waited for no longer than they may take."""
+
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from sluiceway.storage.hdfs.in_time import begun, in_time
+from sluiceway.storage.hdfs.storage import RawFile
+
+if TYPE_CHECKING:
+    from hdfs_native import FileWriter
+
+
+def _calls() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "hdfs-call"]
+
+
+def test_what_a_call_gives_or_raises_comes_back() -> None:
+    assert in_time(lambda: 7) == 7
+    with pytest.raises(ValueError, match="no such file"):
+        in_time(lambda: int("no such file"))
+
+    def refuse() -> None:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        in_time(refuse)
+
+
+def test_a_call_that_never_comes_back_is_left_behind_and_others_go_on() -> None:
+    gate = threading.Event()
+    try:
+        began_s = time.monotonic()
+        with pytest.raises(TimeoutError, match="HDFS has not answered within 0 s"):
+            in_time(gate.wait, 0.05)
+        assert time.monotonic() - began_s < 30
+        assert in_time(lambda: 7) == 7
+        # The process does not wait for it at its end.
+        assert all(each.daemon for each in _calls())
+    finally:
+        gate.set()
+
+
+def test_threads_are_used_again() -> None:
+    for _ in range(200):
+        in_time(time.monotonic)
+    before = len(_calls())
+    for _ in range(200):
+        in_time(time.monotonic)
+    assert len(_calls()) <= before + 2
+
+
+def test_what_a_call_holds_does_not_outlive_it() -> None:
+    class Held:
+        gone = threading.Event()
+
+        def __del__(self) -> None:
+            self.gone.set()
+
+    held = Held()
+    assert begun(partial(id, held)).result(30) == id(held)
+    del held
+    assert Held.gone.wait(30)
+
+
+def test_a_write_that_never_comes_back_is_an_error_of_its_file() -> None:
+    gate = threading.Event()
+
+    class Waits:
+        """As the library was seen to wait for a data node that had died."""
+
+        def write(self, data: bytes) -> int:
+            assert gate.wait(60)
+            return len(data)
+
+    file = RawFile(cast("FileWriter", Waits()), longest_s=0.05)
+    try:
+        with pytest.raises(OSError, match="has not answered"):
+            file.write(b"x")
+    finally:
+        gate.set()
