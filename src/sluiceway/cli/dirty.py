@@ -19,7 +19,7 @@ from sluiceway.audit.plain_times import moment
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
-from sluiceway.cli.tables import print_table
+from sluiceway.cli.tables import print_table, printable
 from sluiceway.cli.typed_commands import typed
 from sluiceway.spec.log_key import LogKey, read_log_key
 
@@ -202,7 +202,7 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
         if output.is_document:
             print_document(plain, output)
         else:
-            sys.stdout.write(_row_text(plain))
+            sys.stdout.write(row_text(plain))
         shown += 1
     if output is OutputFormat.TABLE and not shown:
         what = "dirty" if state == "all" else state
@@ -239,13 +239,14 @@ def _text(content: object) -> Any:
         return {"hex": content.hex()}
 
 
-def _row_text(row: dict[str, Any]) -> str:
+def row_text(row: dict[str, Any]) -> str:
+    """A row for a terminal, as `plain_row` made it: keys of payloads are among its texts."""
     at = "-" if row["timestamp_ms"] is None else _at(row["timestamp_ms"])
-    field = f" {row['path']}" if row["path"] else ""
+    field = f" {printable(row['path'])}" if row["path"] else ""
     lines = [
         f"{row['topic']}[{row['partition']}] offset {row['offset']} of {at}: "
         f"{row['reason']}{field} ({row['stage']}), {row['state']}",
-        f"  {row['message']}",
+        f"  {printable(row['message'])}",
         f"  slot {row['slot']}, row {row['row']} of {row['file']}, schema {row['schema_version']}",
     ]
     # As JSON, so that no character of a payload reaches the terminal as it is.
