@@ -242,3 +242,21 @@ def test_data_need_the_token_and_the_files_of_the_page_do_not(
 )
 def test_jobs_have_names_that_fit_in_an_address(stem: str, name: str) -> None:
     assert unused_name(stem, {"taken": 1}) == name
+
+
+def test_half_of_a_surrogate_pair_in_an_answer_is_told() -> None:
+    answers = FakeAnswers()
+    app, jobs = app_of(answers)
+    answers.error = StorageUnavailableError("a\udcffb")
+    jobs.by_name["orders"].look()
+    told = request(app, "/api/fleet").document["jobs"][0]["status"]
+    assert told["error"]["message"] == "a\udcffb"
+    assert request(app, "/api/jobs/orders/dirty").document["error"]["message"] == "a\udcffb"
+
+
+def test_hours_of_the_page_are_those_of_the_routes_that_are_looked_for() -> None:
+    app, _ = app_of(FakeAnswers())
+    for query, found in (("", 1), ("?find=rder", 1), ("?find=x", 0), ("?route=order", 0)):
+        told = request(app, f"/api/jobs/orders/partitions{query}").document
+        assert len(told["routes"]) == found, query
+        assert told["routes_left_out"] == 1 - found
