@@ -2,7 +2,8 @@
 
 Chromium opens each view at 1280 and 1920, dark and light. Nothing may be written to the console,
 axe-core may find nothing, the keyboard has to reach what a mouse does, and what is shown has to
-be what the job has. With `--pictures FOLDER` the views are kept as pictures.
+be what the job has. A second page has texts that want to be markup, and thousands of
+routes. With `--pictures FOLDER` the views are kept as pictures.
 """
 
 import argparse
@@ -24,6 +25,7 @@ from tools.driver_process import DriverProcess
 from tools.job_files import JobFile, event, write_job
 from tools.lab_fixture import shared_lab
 from tools.topic_writer import TopicWriter
+from tools.ui_hostile import check_hostile
 
 HOUR_MS = 3_600_000
 SIZES = ((1280, 800), (1920, 1080))
@@ -218,6 +220,7 @@ def check(axe: Path, pictures: Path | None) -> Findings:
         page = chromium.new_page()
         found.watch(page)
         check_content(page, address, name, found)
+        check_hostile(chromium, found)
         chromium.close()
     return found
 

@@ -90,9 +90,9 @@ class _Api:
     def explain(self, request: Request) -> Response:
         """The runbook's page of a code."""
         try:
-            return JSONResponse(dict(self._explain(request.path_params["code"])))
+            return _Answer(dict(self._explain(request.path_params["code"])))
         except WrongUsageError as error:
-            return JSONResponse({"error": {"message": error.message}}, 404)
+            return _Answer({"error": {"message": error.message}}, 404)
 
     def job(self, request: Request) -> Response:
         """One job as it was seen last."""

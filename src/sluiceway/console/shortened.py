@@ -15,8 +15,8 @@ MOST_TIMES = 20_000
 MOST_GROUPS = 200
 """Groups of dirty rows of one route."""
 
-MOST_PATH_CHARS = 1_000
-"""Of a field that rows are dirty for: keys of payloads may be of any length."""
+MOST_PATH_CHARS = 400
+"""Of a field that rows are dirty for: keys of payloads may be of any length, addresses may not."""
 
 MOST_RAW_CHARS = 64 * 1024
 """Of a ledger's record, as it is stored."""
