@@ -209,7 +209,7 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
         list_them = typed("sluiceway dirty list JOB", str(job_file))
         sys.stdout.write(f"there is no such {what} row; `{list_them}` counts all of them\n")
     elif output is OutputFormat.TABLE and next(found, None) is not None:
-        sys.stdout.write(f"{_rows(shown)} of more; --limit shows others\n")
+        sys.stdout.write(f"{_rows(shown)} shown, and there are more: --limit\n")
 
 
 def chosen_rows(rows: "DirtyRows", wanted: "DirtyFilter") -> Iterator[dict[str, object]]:
