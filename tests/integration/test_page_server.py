@@ -19,11 +19,14 @@ from sluiceway.console.server import MAX_CONNECTIONS
 def address(tmp_path: Path) -> Iterator[str]:
     (tmp_path / "orders.yaml").write_text("version: 1\n")
     command = [sys.executable, "-m", "sluiceway", "serve", str(tmp_path), "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, stdout=pipe, stderr=pipe) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.terminate()
-        assert process.wait(30) == 0
+        # Whoever sends what he likes writes nothing on the terminal.
+        assert process.communicate(timeout=30)[1] == ""
+        assert process.returncode == 0
 
 
 def answers(address: str) -> bool:
@@ -32,6 +35,17 @@ def answers(address: str) -> bool:
             return bool(answer.status == 200)
     except OSError:
         return False
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\x16\x03\x01\0", b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"]
+)
+def test_what_is_no_request_of_a_browser_is_refused_in_silence(address: str, sent: bytes) -> None:
+    place = urlsplit(address)
+    with socket.create_connection((place.hostname, place.port), timeout=20) as client:
+        client.sendall(sent + b"Connection: close, Upgrade\r\n\r\n")
+        told = b"".join(iter(lambda: client.recv(65_536), b""))
+    assert told.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 200 "))
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "])

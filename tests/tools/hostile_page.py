@@ -1,7 +1,7 @@
 """The page of jobs whose names and texts are as bad as they come, for a browser: a process.
 
-`python -m tools.hostile_page PORT` serves it until a signal comes. The answers are documents of
-the commands' shape; what is in them no server would have to send.
+`python -m tools.hostile_page PORT [TOKEN]` serves it until a signal comes. The answers are
+documents of the commands' shape; what is in them no server would have to send.
 """
 
 import json
@@ -53,10 +53,12 @@ class HostileAnswers:
     Args:
         name: Of its file.
         routes: Names of routes.
+        runs: Whether drivers run.
     """
 
-    def __init__(self, name: str, routes: Sequence[str]) -> None:
+    def __init__(self, name: str, routes: Sequence[str], *, runs: bool = True) -> None:
         self.path = Path(f"/jobs/{name}.yaml")
+        self._runs = runs
         self._routes = routes
 
     def status(self) -> Document:
@@ -87,7 +89,8 @@ class HostileAnswers:
             followers=(FollowerState(bad, 1, 7, 9e9, bad),),
         )
         told: dict[str, Any] = in_milliseconds(asdict(status))
-        return {**told, "driver": f"host {bad[:100]} pid 1", "ok": not halted}
+        driver = f"host {bad[:100]} pid 1" if self._runs else None
+        return {**told, "driver": driver, "ok": not halted}
 
     def partitions(self) -> Document:
         begin = now_ms() // HOUR_MS * HOUR_MS
@@ -142,7 +145,7 @@ class HostileAnswers:
                 "files": 1,
                 "first_seq": 1,
                 "last_seq": 2,
-                "first_ms": -NEVER_MS,
+                "first_ms": 0 if path == NAMES[0] else -NEVER_MS,
                 "last_ms": NEVER_MS,
                 "replay": f"sluiceway dirty replay --field {path}",
             }
@@ -207,11 +210,16 @@ def explain(code: str) -> Document:
 def main() -> None:
     """Serve until a signal."""
     # Names that the page might have for parts of its own.
-    jobs = [HostileAnswers("attention", NAMES), HostileAnswers("many", _many())]
+    jobs = [
+        HostileAnswers("attention", NAMES),
+        HostileAnswers("many", _many()),
+        HostileAnswers("still", NAMES[:2], runs=False),
+    ]
     log = stderr_log(level="error")
     with WatchedJobs(jobs, told_error, log) as watched:
-        app = page_app(watched, PageAccess(), told_error, explain)
-        serve(app, PageAccess(), int(sys.argv[1]), None, lambda url: print(url, flush=True))
+        access = PageAccess(token=sys.argv[2] if len(sys.argv) > 2 else None)
+        app = page_app(watched, access, told_error, explain)
+        serve(app, access, int(sys.argv[1]), None, lambda url: print(url, flush=True))
 
 
 def _many() -> list[str]:

@@ -25,7 +25,7 @@ from tools.driver_process import DriverProcess
 from tools.job_files import JobFile, event, write_job
 from tools.lab_fixture import shared_lab
 from tools.topic_writer import TopicWriter
-from tools.ui_hostile import check_hostile
+from tools.ui_hostile import check_hostile, check_token
 
 HOUR_MS = 3_600_000
 SIZES = ((1280, 800), (1920, 1080))
@@ -221,6 +221,7 @@ def check(axe: Path, pictures: Path | None) -> Findings:
         found.watch(page)
         check_content(page, address, name, found)
         check_hostile(chromium, found)
+        check_token(chromium, found)
         chromium.close()
     return found
 

@@ -53,6 +53,7 @@ _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _Why = Annotated[str, typer.Option("--why", help="Kept in the ledger.")]
 
 _MAX_WHY = 500
+_MOST_PATH_CHARS = 80
 _HEADS = ("REASON", "FIELD", "STATE", "ROWS", "FILES", "SLOTS", "RECORD TIMES")
 
 
@@ -121,7 +122,7 @@ def _cells(each: "DirtyGroup") -> tuple[str, ...]:
         times = f"{_at(each.first_ms)} to {_at(each.last_ms)}"
     slots = f"{each.first_seq}-{each.last_seq}"
     rows, files = f"{each.rows:,}", f"{each.files:,}"
-    return (each.reason, each.path or "-", each.state, rows, files, slots, times)
+    return (each.reason, _cut(each.path) or "-", each.state, rows, files, slots, times)
 
 
 def _lane_text(lane: "Lane") -> str:
@@ -239,10 +240,15 @@ def _text(content: object) -> Any:
         return {"hex": content.hex()}
 
 
+def _cut(path: str) -> str:
+    """The beginning of a field's name: it may be a key of a payload, of any length."""
+    return path if len(path) <= _MOST_PATH_CHARS else f"{path[:_MOST_PATH_CHARS]}..."
+
+
 def row_text(row: dict[str, Any]) -> str:
     """A row for a terminal, as `plain_row` made it: keys of payloads are among its texts."""
     at = "-" if row["timestamp_ms"] is None else _at(row["timestamp_ms"])
-    field = f" {printable(row['path'])}" if row["path"] else ""
+    field = f" {printable(_cut(row['path']))}" if row["path"] else ""
     lines = [
         f"{row['topic']}[{row['partition']}] offset {row['offset']} of {at}: "
         f"{row['reason']}{field} ({row['stage']}), {row['state']}",

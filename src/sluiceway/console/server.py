@@ -1,6 +1,7 @@
 """Serves the page until it is told to stop."""
 
 import asyncio
+import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -106,6 +107,8 @@ def serve(
     Raises:
         UnhealthyEnvironmentError: The port cannot be had, or the TLS files cannot be used.
     """
+    # Of what clients send it warns, on the terminal; of faults of ours it tells as errors.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         app,
         http=_Connection,

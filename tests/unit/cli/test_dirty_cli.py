@@ -97,3 +97,4 @@ def test_names_of_fields_write_nothing_on_a_terminal_but_their_letters(
     for text in (row_text(row), capsys.readouterr().out):
         assert all(line.isprintable() for line in text.splitlines())
         assert "a\\u001b[2J\\u202eb\\u000ac" in text
+    assert len(row_text({**row, "path": "x" * 10_000})) < 400

@@ -90,7 +90,7 @@ function paint(place) {
       "aria-valuemin": 0, "aria-valuemax": Math.max(0, steps - 1), "aria-valuenow": steps ? index - shown[0][1] : 0,
       "aria-valuetext": steps ? `${at}: ${read || "no route"}` : "no figures yet",
       on: { keydown: keys, pointermove: point, pointerleave: leave, blur: leave },
-    }, svg, steps ? null : h("span", { class: "chart-empty" }, "No figures yet: no driver runs, or the page has just begun.")),
+    }, svg, steps && lines.length ? null : h("span", { class: "chart-empty" }, "No figures yet: no driver runs, or the page has just begun.")),
     h("ul", { class: "legend" }, told.map(({ line, value }) =>
       h("li", {}, h("i", { class: `key k${line.colour}`, "aria-hidden": "true" }), line.name, h("b", {}, value === null || value === undefined ? "–" : write(value))))));
 }

@@ -1,7 +1,7 @@
 // Dirty rows by reason, with samples of each and the command that replays them.
 
 import { ask, jobPath } from "./api.js";
-import { h } from "./dom.js";
+import { h, word } from "./dom.js";
 import { badge, command, empty, number, problem, table } from "./parts.js";
 import { count, moment } from "./words.js";
 
@@ -60,7 +60,7 @@ function groupRows(route, group, rows, wanted, link) {
   const open = wanted.route === route.route && wanted.reason === group.reason && wanted.path === group.path && wanted.state === group.state;
   const key = `${group.reason} ${group.path} ${group.state}`;
   const line = h("tr", { "data-key": key, class: open ? "chosen" : null },
-    h("th", { scope: "row" }, h("code", {}, group.reason)), h("td", { class: "name", title: group.path }, group.path || "–"), h("td", {}, badge(group.state.replace("_", " "), KINDS[group.state])),
+    h("th", { scope: "row" }, h("code", {}, group.reason)), h("td", { class: "name", title: group.path }, word(group.path) || "–"), h("td", {}, badge(group.state.replace("_", " "), KINDS[group.state])),
     number(count(group.rows)), number(count(group.files)), h("td", {}, `${group.first_seq} to ${group.last_seq}`),
     h("td", {}, `${moment(group.first_ms)} to ${moment(group.last_ms)}`),
     // A name that is cut off asks for nothing.

@@ -9,6 +9,9 @@ const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c
 
 export const seen = (text) => text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
 
+// The same for a name, which has one line.
+export const word = (text) => seen(text.replace(/[\t\n\r]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`));
+
 // Make an element. `on` holds listeners by event, `style` CSS properties by name; a null or false
 // property is left out. Text becomes text: nothing is ever parsed as markup.
 export function h(tag, props, ...children) {

@@ -1,6 +1,6 @@
 // Which view is shown, and its looks at the data, every few seconds while somebody sees them.
 
-import { Refused, setToken } from "./api.js";
+import { Refused, hasToken, setToken } from "./api.js";
 import { h, show } from "./dom.js";
 import { fleetView } from "./fleet.js";
 import { jobView } from "./job.js";
@@ -109,6 +109,7 @@ function login() {
   return h("form", { class: "login", on: { submit: send } },
     h("h1", {}, "A token is needed"),
     h("p", {}, "It is in the file that ", h("code", {}, "sluiceway serve --token-file"), " was given. It is kept for this tab only."),
+    hasToken() ? h("p", { class: "warn-text", role: "alert" }, "The server refuses the token that was given.") : null,
     h("label", { for: "token" }, "Token"),
     h("input", { id: "token", name: "token", type: "password", autocomplete: "off", required: true }),
     h("button", { type: "submit" }, "Show the page"));

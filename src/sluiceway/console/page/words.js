@@ -71,7 +71,13 @@ export const clock = (ms, zone = "UTC") => timeText(ms, zone, CLOCK);
 
 export const exactClock = (ms) => timeText(ms, "UTC", { ...CLOCK, second: "2-digit" });
 
-export const day = (ms, zone = "UTC") => timeText(ms, zone, { weekday: "short", day: "numeric", month: "short" });
+const DAY_PARTS = { weekday: "short", day: "numeric", month: "short" };
+
+// With its year unless that is the current one: records may be of any.
+export function day(ms, zone = "UTC") {
+  const year = (at) => timeText(at, zone, { year: "numeric" });
+  return timeText(ms, zone, year(ms) === year(Date.now()) ? DAY_PARTS : { ...DAY_PARTS, year: "numeric" });
+}
 
 export const moment = (ms) => (ms === null || ms === undefined ? "–" : Math.abs(ms) <= LAST_MS ? `${day(ms)}, ${exactClock(ms)}` : `${ms} ms`);
 
