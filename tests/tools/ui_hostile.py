@@ -133,6 +133,10 @@ def _many(page: Any, address: str, found: Findings) -> None:
             found.expect(f"{view}: there after {took_s:.1f} s", holds=took_s < QUICK_S)
             rows = page.locator("main tr").count()
             found.expect(f"{view}: {rows} rows", holds=rows < MANY)
+    with _told("epochs of one", found):
+        _open(page, address + base, "[data-key='choice Route']")
+        page.locator("[data-key='choice Route']").select_option("route-2500")
+        _until(page, lambda: page.locator("table >> text=Last epochs of route-2500").count() > 0)
     for view, where in (("routes", base), ("tables", f"{base}/hours")):
         with _told(f"find {view}", found):
             _open(page, address + where, "input.finder")

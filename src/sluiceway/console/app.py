@@ -33,6 +33,9 @@ _KEEP_DIRTY_S = 10.0
 _HEAVY = ("epochs", "followers", "ignored_fields", "unfilled_columns", "dirty_reasons")
 _MOST_SLOT = 10**18
 
+MOST_WHOLE = 100
+"""Routes of a job that are told with their epochs and followers at once."""
+
 Explain = Callable[[str], Document]
 """The runbook's page of an error code; WrongUsageError when there is none."""
 
@@ -84,7 +87,7 @@ class _Api:
     def fleet(self, request: Request) -> Response:
         """All jobs as they were seen last, without what only a job's own page shows."""
         del request
-        jobs = [_shown(job, brief=True) for job in self._jobs.by_name.values()]
+        jobs = [_shown(job, frozenset()) for job in self._jobs.by_name.values()]
         return _Answer({"version": __version__, "now_ms": _now_ms(), "jobs": jobs})
 
     def explain(self, request: Request) -> Response:
@@ -99,7 +102,7 @@ class _Api:
         job = self._jobs.by_name.get(request.path_params["job"])
         if job is None:
             return _no_job()
-        return _Answer({"now_ms": _now_ms(), **_shown(job, brief=False)})
+        return _Answer({"now_ms": _now_ms(), **_shown(job, _whole(job, _text(request, "route")))})
 
     def history(self, request: Request) -> Response:
         """Figures of the last hour, younger than `since`."""
@@ -192,17 +195,35 @@ class _Answer(JSONResponse):
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
-def _shown(job: WatchedJob, *, brief: bool) -> dict[str, Any]:
+def _whole(job: WatchedJob, wanted: str) -> frozenset[str]:
+    """Routes that are told with all that is known; of very many only the one that is looked at.
+
+    Args:
+        job: Whose.
+        wanted: Its name; one that there is not stands for the first that runs.
+    """
+    routes = () if job.seen is None else job.seen.status["routes"]
+    names = [str(route["route"]) for route in routes]
+    if len(names) <= MOST_WHOLE:
+        return frozenset(names)
+    running = (str(route["route"]) for route in routes if route.get("driver") is not None)
+    return frozenset((wanted if wanted in names else next(running, names[0]),))
+
+
+def _shown(job: WatchedJob, whole: frozenset[str]) -> dict[str, Any]:
     seen = job.seen
     shown: dict[str, Any] = {"id": job.name, "file": str(job.answers.path)}
     if seen is None:
         return {**shown, "seen_at_ms": None, "took_ms": None, "status": None, "stands": {}}
     status = dict(seen.status)
-    if brief:
-        status["routes"] = [
-            {name: value for name, value in route.items() if name not in _HEAVY}
-            for route in status["routes"]
-        ]
+    status["routes"] = [
+        {
+            name: value
+            for name, value in route.items()
+            if name not in _HEAVY or route["route"] in whole
+        }
+        for route in status["routes"]
+    ]
     return {
         **shown,
         "seen_at_ms": seen.at_ms,

@@ -96,6 +96,22 @@ def test_fleet_tells_each_job_and_leaves_out_what_only_its_own_page_shows() -> N
     assert whole["status"]["routes"][0]["epochs"] == [{"seq": 1}]
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"), [("", "r1"), ("?route=r150", "r150"), ("?route=x", "r1")]
+)
+def test_of_very_many_routes_one_is_told_whole(asked: str, told: str) -> None:
+    answers = FakeAnswers()
+    routes = [{**ROUTE, "route": f"r{n}", "driver": n and "host pid 7"} for n in range(200)]
+    routes[0]["driver"] = None
+    answers.status = lambda: {"job": "orders", "routes": routes}  # type: ignore[method-assign]
+    app, jobs = app_of(answers)
+    jobs.by_name["orders"].look()
+    found = request(app, f"/api/jobs/orders{asked}").document["status"]["routes"]
+    assert len(found) == 200
+    assert [each["route"] for each in found if "epochs" in each] == [told]
+    assert all(each["ok"] for each in found)
+
+
 def test_job_that_cannot_be_looked_at_is_told_and_looked_at_again() -> None:
     answers = FakeAnswers()
     app, jobs = app_of(answers)

@@ -16,6 +16,9 @@ let chosen = null;
 let looked = "";
 const kept = new Map();
 
+// Of a job with very many routes the server tells all of one.
+export const chosenRoute = () => chosen;
+
 // The server is asked for what is new since the last look only.
 async function historyOf(id) {
   const before = kept.get(id);
@@ -106,6 +109,7 @@ function beside(job, again) {
 }
 
 function epochs(route) {
+  if (!route.epochs) return empty("Looking …");
   if (!route.epochs.length) return empty("This driver has committed no rows yet.");
   const most = Math.max(...route.epochs.map(afterRun), 0.001);
   const heads = [["Slot", "number"], ["Committed"], ["Rows", "number"], ["Dirty", "number"], ["Files", "number"], ["Run", "number"], ["Prepare, commit, publish"]];
@@ -122,6 +126,7 @@ function epochs(route) {
 const afterRun = (epoch) => AFTER.reduce((sum, phase) => sum + (epoch.phases[phase] ?? 0), 0);
 
 function followers(route) {
+  if (!route.followers) return empty("Looking …");
   if (!route.followers.length) return empty("Nothing has followed yet.");
   const rows = route.followers.map((each) => h("tr", { "data-key": each.name },
     h("th", { scope: "row" }, each.name), h("td", {}, each.behind_slots ? badge("behind", "warn") : badge("through", "good")),
