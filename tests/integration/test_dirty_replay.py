@@ -158,7 +158,7 @@ def test_rows_of_a_replay_keep_where_they_came_from(make_dirty: MakeDirty) -> No
     assert [row["offset"] for row in before] == list(range(0, 40, 4))
     assert all(json.loads(row["value"]) for row in before if row["reason"] == "missing")
     assert "value" not in dirty("show", dirty.job)[0]
-    assert dirty.shown("--limit", "9").endswith("9 rows of more; --limit shows others\n")
+    assert dirty.shown("--limit", "9").endswith("9 rows shown, and there are more: --limit\n")
     assert "more rows" not in dirty.shown("--limit", "10")
     assert dirty.shown("--field", "nothing").startswith("there is no such open row; ")
     dirty.repair()

@@ -2,7 +2,8 @@
 
 Chromium opens each view at 1280 and 1920, dark and light. Nothing may be written to the console,
 axe-core may find nothing, the keyboard has to reach what a mouse does, and what is shown has to
-be what the job has. With `--pictures FOLDER` the views are kept as pictures.
+be what the job has. A second page has texts that want to be markup, and thousands of
+routes. With `--pictures FOLDER` the views are kept as pictures.
 """
 
 import argparse
@@ -24,11 +25,13 @@ from tools.driver_process import DriverProcess
 from tools.job_files import JobFile, event, write_job
 from tools.lab_fixture import shared_lab
 from tools.topic_writer import TopicWriter
+from tools.ui_hostile import check_hostile, check_token
 
 HOUR_MS = 3_600_000
 SIZES = ((1280, 800), (1920, 1080))
 THEMES = ("light", "dark")
 ROWS = 300
+LEAST_FIGURES = 3
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
@@ -90,9 +93,15 @@ def _create(bootstrap_servers: str, topic: str) -> None:
 def served(places: list[Path], folder: Path) -> Iterator[str]:
     """`sluiceway serve` as a process; its address."""
     command = [sys.executable, "-m", "sluiceway", "serve", *map(str, places)]
+    # As where it is installed: commands that are shown begin with `sluiceway` alone.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     with (folder / "serve.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--port", str(free_port())], stdout=subprocess.PIPE, stderr=log, text=True
+            [*command, "--port", str(free_port())],
+            env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
         )
     try:
         assert process.stdout is not None
@@ -203,6 +212,7 @@ def check(axe: Path, pictures: Path | None) -> Findings:
         chromium = play.chromium.launch(executable_path=browser(), args=["--no-sandbox"])
         name = job.path.stem
         overdue = _overdue(address, name)
+        _have_figures(address, name)
         script = axe.read_text("utf-8")
         for width, height in SIZES:
             for theme in THEMES:
@@ -218,8 +228,21 @@ def check(axe: Path, pictures: Path | None) -> Findings:
         page = chromium.new_page()
         found.watch(page)
         check_content(page, address, name, found)
+        check_hostile(chromium, found)
+        check_token(chromium, found)
         chromium.close()
     return found
+
+
+def _have_figures(address: str, job: str) -> None:
+    """Wait until the charts have lines."""
+    from tools.boards_check import fetch  # noqa: PLC0415
+
+    def are_there() -> bool:
+        return len(json.loads(fetch(f"{address}api/jobs/{job}/history"))["at_ms"]) > LEAST_FIGURES
+
+    if not wait_until(are_there):
+        raise AssertionError("no figures are kept")
 
 
 def _overdue(address: str, job: str) -> str:

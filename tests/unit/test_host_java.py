@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from sluiceway.errors import UnhealthyEnvironmentError
+from sluiceway.host import java
 from sluiceway.host.java import JavaHome, find_java
 
 
@@ -89,3 +90,22 @@ def test_find_java_that_fails_is_refused_with_its_words(tmp_path: Path) -> None:
     executable.chmod(0o755)
     with pytest.raises(UnhealthyEnvironmentError, match="no runtime present"):
         find_java({"PATH": str(executable.parent)}, folders=())
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("#!/bin/sh\nsleep 60\n", "not usable: it says nothing within 0.2 s"),
+        ("\0\1", "not usable: Exec format error"),
+    ],
+)
+def test_find_java_that_does_not_answer_is_told_in_words(
+    tmp_path: Path, content: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(java, "_ASK_TIMEOUT_S", 0.2)
+    good, bad = _fake_java(tmp_path / "good", "17"), _fake_java(tmp_path / "bad", "17")
+    (bad / "bin" / "java").write_text(content)
+    environment = {"JAVA_HOME": str(bad), "PATH": str(good / "bin")}
+    found = find_java(environment, folders=())
+    assert found.path == good
+    assert found.passed_over.endswith(words)

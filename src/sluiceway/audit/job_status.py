@@ -128,7 +128,16 @@ def _find(config: RouteConfig) -> _Found | SluicewayError:
         raw = table.storage.read(table.layout.status)
     except SluicewayError as error:
         return error
-    return _Found(table, lease, decode_status(raw) if raw is not None else None)
+    return _Found(table, lease, None if raw is None else told_of(config.route, raw))
+
+
+def told_of(route: str, raw: bytes) -> RouteStatus | None:
+    """What a file `status.json` says of a route; None where it says nothing, or of another one.
+
+    Folders of tables are copied, with all that is in them.
+    """
+    status = decode_status(raw)
+    return status if status is not None and status.route == route else None
 
 
 def _alive(found: Sequence[_Found]) -> set[str]:

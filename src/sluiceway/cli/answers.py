@@ -25,6 +25,13 @@ FoundT = TypeVar("FoundT")
 # What a name ends with inside of the program, and how many of its units are a millisecond.
 _UNITS = {"_us": 0.001, "_s": 1000}
 _RATES = ("_per_s",)
+# Maps whose keys others chose: columns, fields of payloads, folders, topics. Those are no times.
+_KEYED_BY_OTHERS = frozenset(
+    {
+        *("values", "partitions", "reasons", "dirty_reasons", "still_dirty", "ignored_fields"),
+        *("unfilled_columns", "topics_refused", "topics_sharing", "settings", "evidence", "told"),
+    }
+)
 _NEVER_BROKEN = 1 << 30
 
 
@@ -56,7 +63,10 @@ def write_plain(value: Any, output: OutputFormat) -> None:
 
 
 def in_milliseconds(value: Any) -> Any:
-    """The same value for JSON, with every time in milliseconds and under such a name."""
+    """The same value for JSON, with every time in milliseconds and under such a name.
+
+    Maps whose keys others chose stay as they are: a column `took_us` is told as it is written.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return in_milliseconds(asdict(value))
     if isinstance(value, Mapping):
@@ -67,6 +77,8 @@ def in_milliseconds(value: Any) -> Any:
 
 
 def _in_milliseconds(name: str, value: Any) -> tuple[str, Any]:
+    if name in _KEYED_BY_OTHERS and isinstance(value, Mapping):
+        return name, dict(value)
     unit = next((unit for unit in _UNITS if name.endswith(unit)), None)
     is_time = value is None or (isinstance(value, int | float) and not isinstance(value, bool))
     if unit is None or name.endswith(_RATES) or not is_time:

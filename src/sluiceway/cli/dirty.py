@@ -19,7 +19,7 @@ from sluiceway.audit.plain_times import moment
 from sluiceway.cli.answers import look_at_each, print_document, raise_code, route_answers
 from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
 from sluiceway.cli.options import JobFile, OneRoute, Output, OutputFormat
-from sluiceway.cli.tables import print_table
+from sluiceway.cli.tables import print_table, printable
 from sluiceway.cli.typed_commands import typed
 from sluiceway.spec.log_key import LogKey, read_log_key
 
@@ -53,6 +53,7 @@ _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 _Why = Annotated[str, typer.Option("--why", help="Kept in the ledger.")]
 
 _MAX_WHY = 500
+_MOST_PATH_CHARS = 80
 _HEADS = ("REASON", "FIELD", "STATE", "ROWS", "FILES", "SLOTS", "RECORD TIMES")
 
 
@@ -121,7 +122,7 @@ def _cells(each: "DirtyGroup") -> tuple[str, ...]:
         times = f"{_at(each.first_ms)} to {_at(each.last_ms)}"
     slots = f"{each.first_seq}-{each.last_seq}"
     rows, files = f"{each.rows:,}", f"{each.files:,}"
-    return (each.reason, each.path or "-", each.state, rows, files, slots, times)
+    return (each.reason, _cut(each.path) or "-", each.state, rows, files, slots, times)
 
 
 def _lane_text(lane: "Lane") -> str:
@@ -202,14 +203,14 @@ def show(  # noqa: PLR0913, PLR0917 - one option a filter
         if output.is_document:
             print_document(plain, output)
         else:
-            sys.stdout.write(_row_text(plain))
+            sys.stdout.write(row_text(plain))
         shown += 1
     if output is OutputFormat.TABLE and not shown:
         what = "dirty" if state == "all" else state
         list_them = typed("sluiceway dirty list JOB", str(job_file))
         sys.stdout.write(f"there is no such {what} row; `{list_them}` counts all of them\n")
     elif output is OutputFormat.TABLE and next(found, None) is not None:
-        sys.stdout.write(f"{_rows(shown)} of more; --limit shows others\n")
+        sys.stdout.write(f"{_rows(shown)} shown, and there are more: --limit\n")
 
 
 def chosen_rows(rows: "DirtyRows", wanted: "DirtyFilter") -> Iterator[dict[str, object]]:
@@ -239,13 +240,19 @@ def _text(content: object) -> Any:
         return {"hex": content.hex()}
 
 
-def _row_text(row: dict[str, Any]) -> str:
+def _cut(path: str) -> str:
+    """The beginning of a field's name: it may be a key of a payload, of any length."""
+    return path if len(path) <= _MOST_PATH_CHARS else f"{path[:_MOST_PATH_CHARS]}..."
+
+
+def row_text(row: dict[str, Any]) -> str:
+    """A row for a terminal, as `plain_row` made it: keys of payloads are among its texts."""
     at = "-" if row["timestamp_ms"] is None else _at(row["timestamp_ms"])
-    field = f" {row['path']}" if row["path"] else ""
+    field = f" {printable(_cut(row['path']))}" if row["path"] else ""
     lines = [
         f"{row['topic']}[{row['partition']}] offset {row['offset']} of {at}: "
         f"{row['reason']}{field} ({row['stage']}), {row['state']}",
-        f"  {row['message']}",
+        f"  {printable(row['message'])}",
         f"  slot {row['slot']}, row {row['row']} of {row['file']}, schema {row['schema_version']}",
     ]
     # As JSON, so that no character of a payload reaches the terminal as it is.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sluiceway.audit.plain_counts import counted
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import OutputFormat
+from sluiceway.cli.tables import printable
 
 if TYPE_CHECKING:
     from sluiceway.audit.dirty_choice import Choice
@@ -58,7 +59,7 @@ def _by(reasons: dict[str, int]) -> str:
     if not reasons:
         return ""
     most = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
-    return f" ({', '.join(f'{name} {rows:,}' for name, rows in most)})"
+    return f" ({', '.join(f'{printable(name)} {rows:,}' for name, rows in most)})"
 
 
 def carry_out_and_tell(

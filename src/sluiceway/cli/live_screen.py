@@ -228,7 +228,7 @@ def _details(scene: Scene, width: int) -> list[RenderableType]:
     """Phases, reasons, followers and announcements of the route that needs a look first."""
     first = _ordered(scene.routes)[0]
     told = [
-        _phase_words(first),
+        _phase_words(first, (scene.reads or {}).get(first.status.route, 0)),
         _reason_words(scene.routes),
         _follower_words(first),
         _announced_words(scene.routes),
@@ -245,7 +245,7 @@ def _details(scene: Scene, width: int) -> list[RenderableType]:
     return lines if len(lines) > 1 else []
 
 
-def _phase_words(route: MeasuredRoute) -> tuple[str, str]:
+def _phase_words(route: MeasuredRoute, read: int) -> tuple[str, str]:
     phases = {phase: route.phases[phase] for phase in EpochPhase if phase in route.phases}
     words = "  ".join(f"{name} {_short(seconds)}" for name, seconds in phases.items())
     counts = [
@@ -254,7 +254,11 @@ def _phase_words(route: MeasuredRoute) -> tuple[str, str]:
         if (count := route.value(metrics.EPOCHS, result.value))
     ]
     told = [", ".join(counts), f"the last one: {words}" if words else ""]
-    return "epochs", "; ".join(part for part in told if part)
+    words = "; ".join(part for part in told if part)
+    if not words and _state(route) is RouteState.RUNNING and route.status.lag_records:
+        # Spark starts its workers with the first one; on a busy machine that takes a while.
+        words = "the first one is read" if read else "the first one begins: its tasks are started"
+    return "epochs", words
 
 
 def _reason_words(routes: Sequence[MeasuredRoute]) -> tuple[str, str]:

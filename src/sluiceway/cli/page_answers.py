@@ -1,7 +1,6 @@
 """What the page asks, answered by the functions behind the reading commands."""
 
 import json
-import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import islice
@@ -21,7 +20,7 @@ from sluiceway.cli.ledger import describe
 from sluiceway.cli.options import OutputFormat
 from sluiceway.cli.partitions import list_route, listed_document
 from sluiceway.cli.status import status_document
-from sluiceway.cli.typed_commands import typed, typed_fields, typed_text
+from sluiceway.cli.typed_commands import quoted, typed, typed_fields, typed_text
 from sluiceway.config.config import RouteConfig
 from sluiceway.console.contract import DirtyChoice, Document, JobAnswers
 from sluiceway.errors import SluicewayError, WrongUsageError
@@ -130,7 +129,7 @@ class JobFileAnswers:
         words += ["--reason", group["reason"]]
         if group["path"]:
             words += ["--field", group["path"]]
-        command = " ".join([*(shlex.quote(word) for word in words), "--dry-run"])
+        command = " ".join([*(quoted(word) for word in words), "--dry-run"])
         return typed(command, str(self._path), anywhere=True)
 
 

@@ -80,7 +80,8 @@ def propose(contents: "TopicContents", topics: Sequence[str]) -> Proposal:
     if not survey.rows:
         raise WrongUsageError(
             f"no record holds a JSON object: {survey.empty} empty, {survey.broken} other",
-            hint=READS,
+            hint=f"{READS}; CSV and other text tell no names: write the job file by hand, with "
+            "`format: {csv: {}}` and your columns, see docs/formats.md",
         )
     if contents.change_log is not None:
         return _changes(contents, named, contents.change_log)

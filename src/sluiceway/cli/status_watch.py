@@ -5,12 +5,14 @@ import select
 import sys
 import time
 from collections.abc import Callable
+from textwrap import wrap
 
 from sluiceway.cli.live_run import take_keys, terminal_size
 from sluiceway.observe.progress import cut_to_columns
 
 EVERY_S = 2.0
 _ENTER, _LEAVE = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
+_BELOW_A_ROW = "  "
 _HOME, _END_OF_LINE, _BELOW = "\033[H", "\033[K", "\033[J"
 
 
@@ -50,11 +52,23 @@ def _show(text: str, *, on_terminal: bool) -> None:
         sys.stdout.flush()
         return
     columns, lines = terminal_size(sys.stdout.fileno())
-    shown = [f"{time.strftime('%H:%M:%S')}  q ends", *text.splitlines()][: lines - 1]
+    told = [part for line in text.splitlines() for part in _fitted(line, columns - 1)]
+    shown = [f"{time.strftime('%H:%M:%S')}  q ends", *told][: lines - 1]
     # Each line is written over the one before: nothing is cleared first, so nothing flickers.
     rows = [cut_to_columns(line, columns - 1) + _END_OF_LINE for line in shown]
     sys.stdout.write(_HOME + "\n".join(rows) + "\n" + _BELOW)
     sys.stdout.flush()
+
+
+def _fitted(line: str, columns: int) -> list[str]:
+    """A line of a table as it is; a sentence below one, which begins with blanks, broken at words.
+
+    Half of a reason is none.
+    """
+    if not line.startswith(_BELOW_A_ROW) or len(line) <= columns:
+        return [line]
+    more = _BELOW_A_ROW * 2
+    return wrap(line.strip(), columns, initial_indent=_BELOW_A_ROW, subsequent_indent=more)
 
 
 def _ends(seconds: float, *, has_keys: bool) -> bool:

@@ -43,6 +43,25 @@ def typed(command: str, job_file: str | None, *, anywhere: bool = False) -> str:
     return _JOB.sub(lambda _: place, command, count=1)
 
 
+def quoted(word: str) -> str:
+    """A word of a command for a shell, on one line and without control characters.
+
+    Field names come from payloads. A terminal takes a control character of what is pasted for a
+    key, and a line's end for the end of the command, quoted or not.
+    """
+    if word.isprintable():
+        return shlex.quote(word)
+    shown = "".join(c if c.isprintable() and c not in "'\\" else _escaped(c) for c in word)
+    return f"$'{shown}'"
+
+
+def _escaped(character: str) -> str:
+    """For bash and zsh, between `$'` and `'`."""
+    if character in "'\\":
+        return f"\\{character}"
+    return f"\\U{ord(character):08x}"
+
+
 def typed_text(text: str, job_file: str | None, *, anywhere: bool = False) -> str:
     """A text with the commands between its backticks as they can be pasted; see `typed`."""
     return _IN_TEXT.sub(lambda m: f"`{typed(m[1], job_file, anywhere=anywhere)}`", text)

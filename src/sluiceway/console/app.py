@@ -1,5 +1,6 @@
 """The page's addresses: its files, and the answers below `/api/`."""
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from sluiceway.console.contract import (
     Document,
 )
 from sluiceway.console.shared_answers import SharedAnswers
+from sluiceway.console.shortened import short_dirty, short_ledger, short_partitions
 from sluiceway.console.watched_jobs import TellError, WatchedJob, WatchedJobs
 from sluiceway.errors import SluicewayError, WrongUsageError
 
@@ -30,6 +32,9 @@ _KEEP_S = 2.0
 _KEEP_DIRTY_S = 10.0
 _HEAVY = ("epochs", "followers", "ignored_fields", "unfilled_columns", "dirty_reasons")
 _MOST_SLOT = 10**18
+
+MOST_WHOLE = 100
+"""Routes of a job that are told with their epochs and followers at once."""
 
 Explain = Callable[[str], Document]
 """The runbook's page of an error code; WrongUsageError when there is none."""
@@ -82,22 +87,22 @@ class _Api:
     def fleet(self, request: Request) -> Response:
         """All jobs as they were seen last, without what only a job's own page shows."""
         del request
-        jobs = [_shown(job, brief=True) for job in self._jobs.by_name.values()]
-        return JSONResponse({"version": __version__, "now_ms": _now_ms(), "jobs": jobs})
+        jobs = [_shown(job, frozenset()) for job in self._jobs.by_name.values()]
+        return _Answer({"version": __version__, "now_ms": _now_ms(), "jobs": jobs})
 
     def explain(self, request: Request) -> Response:
         """The runbook's page of a code."""
         try:
-            return JSONResponse(dict(self._explain(request.path_params["code"])))
+            return _Answer(dict(self._explain(request.path_params["code"])))
         except WrongUsageError as error:
-            return JSONResponse({"error": {"message": error.message}}, 404)
+            return _Answer({"error": {"message": error.message}}, 404)
 
     def job(self, request: Request) -> Response:
         """One job as it was seen last."""
         job = self._jobs.by_name.get(request.path_params["job"])
         if job is None:
             return _no_job()
-        return JSONResponse({"now_ms": _now_ms(), **_shown(job, brief=False)})
+        return _Answer({"now_ms": _now_ms(), **_shown(job, _whole(job, _text(request, "route")))})
 
     def history(self, request: Request) -> Response:
         """Figures of the last hour, younger than `since`."""
@@ -105,11 +110,17 @@ class _Api:
         if job is None:
             return _no_job()
         since = _number(request, "since", 0, 0, _MOST_SLOT)
-        return JSONResponse(job.history.since(since or 0, _now_ms()))
+        return _Answer(job.history.since(since or 0, _now_ms()))
 
     def partitions(self, request: Request) -> Response:
         """As `partitions list`."""
-        return self._answer(request, lambda job: job.answers.partitions(), ("partitions",))
+        route, part = _text(request, "route"), _text(request, "find")
+        return self._answer(
+            request,
+            lambda job: job.answers.partitions(),
+            ("partitions",),
+            shorten=lambda found: short_partitions(found, route, part),
+        )
 
     def why(self, request: Request) -> Response:
         """As `partitions why`."""
@@ -120,7 +131,11 @@ class _Api:
     def dirty(self, request: Request) -> Response:
         """As `dirty list`."""
         return self._answer(
-            request, lambda job: job.answers.dirty(), ("dirty",), keep_s=_KEEP_DIRTY_S
+            request,
+            lambda job: job.answers.dirty(),
+            ("dirty",),
+            keep_s=_KEEP_DIRTY_S,
+            shorten=short_dirty,
         )
 
     def dirty_rows(self, request: Request) -> Response:
@@ -147,7 +162,9 @@ class _Api:
         start = _number(request, "from", None, 0, _MOST_SLOT)
         limit = _number(request, "limit", 50, 1, MOST_RECORDS) or 1
         key = ("ledger", route, start, limit)
-        return self._answer(request, lambda job: job.answers.ledger(route, start, limit), key)
+        return self._answer(
+            request, lambda job: job.answers.ledger(route, start, limit), key, shorten=short_ledger
+        )
 
     def _answer(
         self,
@@ -156,6 +173,7 @@ class _Api:
         key: tuple[object, ...],
         *,
         keep_s: float = _KEEP_S,
+        shorten: Callable[[Document], Document] = dict,
     ) -> Response:
         job = self._jobs.by_name.get(request.path_params["job"])
         if job is None:
@@ -163,23 +181,49 @@ class _Api:
         try:
             found = self._shared.get((job.name, *key), lambda: ask(job), keep_s)
         except WrongUsageError as error:
-            return JSONResponse({"error": self._tell_error(error, job.answers)}, 404)
+            return _Answer({"error": self._tell_error(error, job.answers)}, 404)
         except SluicewayError as error:
-            return JSONResponse({"error": self._tell_error(error, job.answers)}, 503)
-        return JSONResponse(dict(found))
+            return _Answer({"error": self._tell_error(error, job.answers)}, 503)
+        return _Answer(dict(shorten(found)))
 
 
-def _shown(job: WatchedJob, *, brief: bool) -> dict[str, Any]:
+class _Answer(JSONResponse):
+    """JSON in ASCII: halves of surrogate pairs, which no UTF-8 has, are told as they are."""
+
+    def render(self, content: object) -> bytes:
+        """Called once an answer."""
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _whole(job: WatchedJob, wanted: str) -> frozenset[str]:
+    """Routes that are told with all that is known; of very many only the one that is looked at.
+
+    Args:
+        job: Whose.
+        wanted: Its name; one that there is not stands for the first that runs.
+    """
+    routes = () if job.seen is None else job.seen.status["routes"]
+    names = [str(route["route"]) for route in routes]
+    if len(names) <= MOST_WHOLE:
+        return frozenset(names)
+    running = (str(route["route"]) for route in routes if route.get("driver") is not None)
+    return frozenset((wanted if wanted in names else next(running, names[0]),))
+
+
+def _shown(job: WatchedJob, whole: frozenset[str]) -> dict[str, Any]:
     seen = job.seen
     shown: dict[str, Any] = {"id": job.name, "file": str(job.answers.path)}
     if seen is None:
         return {**shown, "seen_at_ms": None, "took_ms": None, "status": None, "stands": {}}
     status = dict(seen.status)
-    if brief:
-        status["routes"] = [
-            {name: value for name, value in route.items() if name not in _HEAVY}
-            for route in status["routes"]
-        ]
+    status["routes"] = [
+        {
+            name: value
+            for name, value in route.items()
+            if name not in _HEAVY or route["route"] in whole
+        }
+        for route in status["routes"]
+    ]
     return {
         **shown,
         "seen_at_ms": seen.at_ms,

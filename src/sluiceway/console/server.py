@@ -1,5 +1,7 @@
 """Serves the page until it is told to stop."""
 
+import asyncio
+import logging
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sluiceway.console.access import PageAccess
 from sluiceway.errors import UnhealthyEnvironmentError
@@ -17,6 +20,8 @@ MAX_CONNECTIONS = 64
 _BACKLOG = 64
 _KEEP_ALIVE_S = 5
 _LAST_ANSWERS_S = 3
+_REQUEST_S = 5.0
+_ANSWER_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,46 @@ class TlsFiles:
 
     certificate: Path
     key: Path
+
+
+class _Connection(H11Protocol):
+    """Hangs up on who is slow to ask, or does not take the answer.
+
+    uvicorn waits for as long as a client likes, and `MAX_CONNECTIONS` of such keep all others out.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+    _answered: object = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Called by the loop."""
+        super().connection_made(transport)
+        self._expect_within(_REQUEST_S)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Called by the loop."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Called once an answer."""
+        super().on_response_complete()
+        self._answered = self.cycle
+        self._expect_within(_REQUEST_S)
+
+    def _expect_within(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self.loop.call_later(seconds, self._is_due)
+
+    def _is_due(self) -> None:
+        if self.cycle is self._answered:
+            self.transport.abort()
+            return
+        # A request has come; its answer, which may wait for brokers, has to be taken in time.
+        self._answered = self.cycle
+        self._expect_within(_ANSWER_S)
 
 
 class _Server(uvicorn.Server):
@@ -62,9 +107,11 @@ def serve(
     Raises:
         UnhealthyEnvironmentError: The port cannot be had, or the TLS files cannot be used.
     """
+    # Of what clients send it warns, on the terminal; of faults of ours it tells as errors.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=_Connection,
         ws="none",
         loop="asyncio",
         lifespan="off",

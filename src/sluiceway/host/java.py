@@ -130,8 +130,10 @@ def _ask(executable: Path) -> JavaHome | str:
         )
     except FileNotFoundError:
         return "not there"
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"not usable: {error}"
+    except subprocess.TimeoutExpired:
+        return f"not usable: it says nothing within {_ASK_TIMEOUT_S:g} s"
+    except OSError as error:
+        return f"not usable: {error.strerror}"
     said = done.stderr + done.stdout
     settings = dict(re.findall(r"^\s*(java\.[a-z.]+) = (.*)$", said, re.MULTILINE))
     version = settings.get("java.specification.version", "")

@@ -4,6 +4,8 @@ Advice only: nothing that decides reads it.
 """
 
 import json
+import math
+import shlex
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 
@@ -12,6 +14,12 @@ from sluiceway.followers.runner import FollowerState
 from sluiceway.route.halt_report import HaltReport
 from sluiceway.storage.contract import Storage
 from sluiceway.types.strict_json import StrictJsonError, from_plain, loads
+
+_LAST_MS = 253_402_300_799_999
+"""End of the year 9999: no clock says more, and not every date can be written."""
+_FIRST_MS = -62_135_596_800_000
+_MOST = 2**63
+_OF_A_SHELL = frozenset("();<>|&")
 
 
 class RouteState(StrEnum):
@@ -187,11 +195,43 @@ def last_commit_ms(storage: Storage, path: str) -> int | None:
 
 
 def decode_status(raw: bytes) -> RouteStatus | None:
-    """Read `status.json`; None when another version wrote it or it is unreadable."""
+    """Read `status.json`; None when another version wrote it, it is torn, or no driver says so.
+
+    Whoever may write beside the table may write this file. What it says is shown and pasted, so
+    numbers that cannot be, and commands that are not our own, make it unreadable.
+    """
     try:
         plain = from_plain(loads(raw), dict[str, object], "status")
         plain["state"] = RouteState(plain.get("state"))
         status: RouteStatus = from_plain(plain, RouteStatus, "status")
     except (StrictJsonError, ValueError):
         return None
-    return status
+    commands = () if status.report is None else status.report.commands
+    return status if _can_be(plain) and all(map(_is_own_command, commands)) else None
+
+
+def _can_be(value: object, name: str = "") -> bool:
+    """Whether all numbers are finite, and all times are ones that a calendar has."""
+    if isinstance(value, dict):
+        return all(_can_be(each, key) for key, each in value.items())
+    if isinstance(value, list):
+        return all(_can_be(each, name) for each in value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return True
+    if name.endswith("_ms"):
+        return 0 <= value <= _LAST_MS
+    if name.endswith("_us"):
+        return _FIRST_MS <= value / 1000 <= _LAST_MS
+    return math.isfinite(value) and abs(value) < _MOST
+
+
+def _is_own_command(text: str) -> bool:
+    """Whether a shell that gets this runs this program, and nothing else."""
+    if not text.startswith("sluiceway ") or not text.isprintable() or {*"`$!\\"} & {*text}:
+        return False
+    words = shlex.shlex(text, posix=True, punctuation_chars=True)
+    words.commenters = ""
+    try:
+        return not any(_OF_A_SHELL.issuperset(word) for word in words if word)
+    except ValueError:
+        return False

@@ -16,6 +16,7 @@ from sluiceway.sources.contract import (
 )
 from sluiceway.types.dirty import DirtyReason, DirtyRow
 from sluiceway.worker.plan import MetaColumn
+from sluiceway.worker.row_times import record_times_us
 
 
 def _headers_type(value: pa.DataType) -> pa.DataType:
@@ -121,8 +122,7 @@ def _offsets(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) 
 
 def _timestamps(batches: Sequence[SourceBatch], splits: Sequence[SourcePartition]) -> pa.Array:
     del splits
-    millis = [pa.array(batch.timestamps_ms(), pa.int64()) for batch in batches]
-    return pa.concat_arrays(millis).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))
+    return record_times_us(batches).view(pa.timestamp("us"))
 
 
 def _origins(batches: Sequence[SourceBatch]) -> list[Origins] | None:

@@ -90,6 +90,17 @@ class RowTimesReader:
         return RowTimes(event, record, now_us), _once_each(found)
 
 
+def record_times_us(batches: Sequence[SourceBatch]) -> pa.Array:
+    """Records' own times; null where a record has none within the calendar.
+
+    Producers write them: one that counts in nanoseconds writes what no microseconds hold.
+    """
+    millis = pa.concat_arrays([pa.array(each.timestamps_ms(), pa.int64()) for each in batches])
+    low, high = -(-MIN_TIME_US // 1000), MAX_TIME_US // 1000
+    sane = pc.and_(pc.greater_equal(millis, low), pc.less_equal(millis, high))
+    return pc.multiply(pc.if_else(sane, millis, None), 1000)
+
+
 def times_of(times: RowTimes, rows: NDArray[np.bool_]) -> RowTimes:
     """The times of some rows."""
     if times.event is None and times.record is None:
@@ -162,12 +173,8 @@ def _event_time_reader(rule: EventTimeRule, schema: pa.Schema) -> EventTimeReade
 
 def _record_times(indices: pa.Array, batches: Sequence[SourceBatch]) -> pa.Array:
     """Records' own times of the rows; null where a record has none within the calendar."""
-    millis = pa.concat_arrays([pa.array(each.timestamps_ms(), pa.int64()) for each in batches])
-    if len(millis) != len(indices):
-        millis = millis.take(indices)
-    low, high = -(-MIN_TIME_US // 1000), MAX_TIME_US // 1000
-    sane = pc.and_(pc.greater_equal(millis, low), pc.less_equal(millis, high))
-    return pc.multiply(pc.if_else(sane, millis, None), 1000)
+    micros = record_times_us(batches)
+    return micros if len(micros) == len(indices) else micros.take(indices)
 
 
 def _without_record_time(times: pa.Array) -> list[DirtyRow]:

@@ -150,6 +150,23 @@ def test_times_are_milliseconds_by_their_names_and_rates_are_left_alone() -> Non
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("values", {"took_us": 1_234, "took_ms": 5, "geo": {"age_s": 2}, "rest_s": None}),
+        ("ignored_fields", {"load_s": 3}),
+        ("dirty_reasons", {"scale load_s": 4}),
+        ("still_dirty", {"scale load_us": 4}),
+        ("partitions", {"dt=20261120/app=ops_s": 7}),
+        ("reasons", {"wrong_type wait_s": 1}),
+    ],
+)
+def test_names_that_others_chose_are_no_times(name: str, told: dict[str, Any]) -> None:
+    assert in_milliseconds({"each": [{name: told}]}) == {"each": [{name: told}]}
+    # Of an answer's own field with such a name, a list, times are times.
+    assert in_milliseconds({"partitions": [{"at_us": 5_000}]}) == {"partitions": [{"at_ms": 5}]}
+
+
 def test_one_route_and_many_have_one_shape_with_errors_in_their_place() -> None:
     broken = LedgerCorruptError("slot 5", where="log")
     one, two = routes = cast("Any", [SimpleNamespace(route="one"), SimpleNamespace(route="two")])

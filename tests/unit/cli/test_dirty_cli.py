@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from sluiceway.cli.app import run_command
-from sluiceway.cli.dirty_lanes import carry_out_and_tell
+from sluiceway.cli.dirty import row_text
+from sluiceway.cli.dirty_lanes import carry_out_and_tell, tell_plan
 from sluiceway.cli.options import OutputFormat
 
 
@@ -69,3 +70,31 @@ def test_rows_that_a_running_driver_found_dirty_again_are_told_with_its_job_file
     shown = capsys.readouterr().out
     assert shown.startswith(f"done: lane aaaaaaaa, 5 rows: {5 - dirty} written, {dirty} dirty")
     assert shown.count("the job file that it was started with") == hints
+
+
+def test_names_of_fields_write_nothing_on_a_terminal_but_their_letters(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    name = "a\x1b[2J\u202eb\nc"
+    row = {
+        "topic": "orders",
+        "partition": 0,
+        "offset": 7,
+        "timestamp_ms": 0,
+        "path": name,
+        "reason": "unexpected_field",
+        "stage": "convert",
+        "state": "open",
+        "message": name,
+        "slot": 1,
+        "row": 0,
+        "file": "f",
+        "schema_version": 1,
+    }
+    choice = SimpleNamespace(rows=1, reasons={f"unexpected_field {name}": 1}, left_out=0)
+    given: Any = SimpleNamespace(kind="purge")
+    tell_plan(cast("Any", None), cast("Any", None), cast("Any", choice), given, OutputFormat.TABLE)
+    for text in (row_text(row), capsys.readouterr().out):
+        assert all(line.isprintable() for line in text.splitlines())
+        assert "a\\u001b[2J\\u202eb\\u000ac" in text
+    assert len(row_text({**row, "path": "x" * 10_000})) < 400

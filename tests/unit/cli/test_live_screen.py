@@ -1,6 +1,7 @@
 """What the screen of a run shows, in terminals of all sizes."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -76,6 +77,17 @@ def test_records_read_show_before_the_first_commit() -> None:
     (line,) = [line for line in shown(of) if line.startswith("a ")]
     # It has its ledger, so it reads.
     assert line.split()[:3] == ["a", "running", "1,234"]
+
+
+@pytest.mark.parametrize(
+    ("read", "words"), [(0, "begins: its tasks are started"), (7, "the first one is read")]
+)
+def test_first_epoch_is_told_while_nothing_is_committed(read: int, words: str) -> None:
+    status = RouteStatus(route="a", state=RouteState.STARTING, term=1, lag_records=9)
+    fresh = MeasuredRoute(status, Figures().read())
+    assert words in "\n".join(shown(Scene("orders", 2.0, "", (fresh,), {"a": read})))
+    idle = MeasuredRoute(replace(status, lag_records=0), Figures().read())
+    assert "first one" not in "\n".join(shown(Scene("orders", 2.0, "", (idle,), {"a": read})))
 
 
 def test_routes_that_need_a_look_come_first() -> None:

@@ -29,6 +29,20 @@ def test_watch_on_a_terminal_shows_anew_in_place_until_q() -> None:
             assert "\x1b[2J" not in seen.text
 
 
+_LONG = """
+from sluiceway.cli.status_watch import watch
+reason = "  [SW102] " + " ".join("word%d" % each for each in range(40)) + " because of the end"
+watch(lambda: "ROUTE  STATE\\n" + reason, every_s=0.1)
+"""
+
+
+def test_reason_below_a_route_is_shown_whole_on_a_narrow_terminal() -> None:
+    with terminal("-c", _LONG) as seen:
+        seen.read_until("because of the end")
+        seen.type("q")
+        assert seen.process.wait(30) == 0
+
+
 def test_watch_elsewhere_writes_one_look_after_the_other(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,6 +4,7 @@ import ast
 import json
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -14,7 +15,7 @@ import typer
 import sluiceway
 from sluiceway.cli.app import VERBS, run_command
 from sluiceway.cli.own_command import own_command
-from sluiceway.cli.typed_commands import JOB_FILE, typed, typed_fields, typed_text
+from sluiceway.cli.typed_commands import JOB_FILE, quoted, typed, typed_fields, typed_text
 from sluiceway.observe.log import LogFormat, stderr_log
 
 SOURCE = Path(sluiceway.__file__).parent
@@ -131,3 +132,18 @@ def test_job_of_one_command_is_not_that_of_the_next(
     assert run_command(["version"]) == 0
     assert JOB_FILE.get() is None
     capsys.readouterr()
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("geo.tags[3]", "it's", "$(reboot)", "", "\u5317\u4eac"),
+        *("two\nlines", "\x1b[201~\x03reboot\r", "it's \\ \u202e\tx", "\x7f\u2028"),
+    ],
+)
+def test_quoted_word_is_one_printable_line_and_the_same_to_a_shell(word: str) -> None:
+    command = quoted(word)
+    assert command.isprintable()
+    shell = ["bash", "-c", f"printf %s {command}"]
+    told = subprocess.run(shell, env={"LC_ALL": "C.UTF-8"}, capture_output=True, check=True)
+    assert told.stdout.decode() == word

@@ -96,6 +96,22 @@ def test_fleet_tells_each_job_and_leaves_out_what_only_its_own_page_shows() -> N
     assert whole["status"]["routes"][0]["epochs"] == [{"seq": 1}]
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"), [("", "r1"), ("?route=r150", "r150"), ("?route=x", "r1")]
+)
+def test_of_very_many_routes_one_is_told_whole(asked: str, told: str) -> None:
+    answers = FakeAnswers()
+    routes = [{**ROUTE, "route": f"r{n}", "driver": n and "host pid 7"} for n in range(200)]
+    routes[0]["driver"] = None
+    answers.status = lambda: {"job": "orders", "routes": routes}  # type: ignore[method-assign]
+    app, jobs = app_of(answers)
+    jobs.by_name["orders"].look()
+    found = request(app, f"/api/jobs/orders{asked}").document["status"]["routes"]
+    assert len(found) == 200
+    assert [each["route"] for each in found if "epochs" in each] == [told]
+    assert all(each["ok"] for each in found)
+
+
 def test_job_that_cannot_be_looked_at_is_told_and_looked_at_again() -> None:
     answers = FakeAnswers()
     app, jobs = app_of(answers)
@@ -242,3 +258,21 @@ def test_data_need_the_token_and_the_files_of_the_page_do_not(
 )
 def test_jobs_have_names_that_fit_in_an_address(stem: str, name: str) -> None:
     assert unused_name(stem, {"taken": 1}) == name
+
+
+def test_half_of_a_surrogate_pair_in_an_answer_is_told() -> None:
+    answers = FakeAnswers()
+    app, jobs = app_of(answers)
+    answers.error = StorageUnavailableError("a\udcffb")
+    jobs.by_name["orders"].look()
+    told = request(app, "/api/fleet").document["jobs"][0]["status"]
+    assert told["error"]["message"] == "a\udcffb"
+    assert request(app, "/api/jobs/orders/dirty").document["error"]["message"] == "a\udcffb"
+
+
+def test_hours_of_the_page_are_those_of_the_routes_that_are_looked_for() -> None:
+    app, _ = app_of(FakeAnswers())
+    for query, found in (("", 1), ("?find=rder", 1), ("?find=x", 0), ("?route=order", 0)):
+        told = request(app, f"/api/jobs/orders/partitions{query}").document
+        assert len(told["routes"]) == found, query
+        assert told["routes_left_out"] == 1 - found

@@ -146,6 +146,12 @@ def test_topic_of_tombstones_is_not_called_empty() -> None:
         contents_block(contents(None, b""), ["orders"])
 
 
+def test_topic_of_text_is_told_what_to_write_by_hand() -> None:
+    with pytest.raises(WrongUsageError, match="0 empty, 2 other") as caught:
+        contents_block(contents(b"1|a", b"2|b"), ["orders"])
+    assert "`format: {csv: {}}`" in caught.value.hint
+
+
 def test_hostile_objects_are_looked_at_without_a_fault() -> None:
     hostile = [
         {"op": {"a": 1}, "source": 1, "before": 2},

@@ -69,7 +69,8 @@ def test_evidence_and_commands_survive_the_way_from_a_worker() -> None:
 
 
 def test_report_is_kept_in_the_status_file() -> None:
-    report = halt_report(LeaseHeldError("held").with_report({"pid": 7}, ("x JOB",)), "orders")
+    error = LeaseHeldError("held").with_report({"pid": 7}, ("sluiceway status JOB",))
+    report = halt_report(error, "orders")
     status = RouteStatus(route="orders", state=RouteState.HALTED, report=report)
     read = decode_status(encode_status(status))
     assert read is not None

@@ -14,7 +14,7 @@ from sluiceway.observe import failpoints
 from sluiceway.observe.failpoints import Action, FailpointSpec, Role
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.sources.kafka.client import KafkaSourceClient
-from sluiceway.sources.kafka.failures import BrokerTrouble
+from sluiceway.sources.kafka.failures import BrokerTrouble, unreachable
 from sluiceway.sources.kafka.group_offsets import GroupReporter
 from sluiceway.sources.kafka.jump_check import check_jumps
 from sluiceway.sources.kafka.progress import Jump
@@ -72,6 +72,16 @@ def test_reason_of_a_lost_connection_is_kept_when_all_brokers_are_down() -> None
     trouble(KafkaError(KafkaError._TRANSPORT, "connection refused"))
     trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
     assert trouble.connection == "connection refused"
+
+
+def test_server_that_hangs_up_is_not_told_as_a_number_of_brokers() -> None:
+    trouble = BrokerTrouble()
+    trouble(KafkaError(KafkaError._ALL_BROKERS_DOWN, "0/2 brokers are down"))
+    told = unreachable(trouble, "k1:9092")
+    assert "hangs up" in told.message
+    assert "is it Kafka" in told.hint
+    trouble(KafkaError(KafkaError._TRANSPORT, "connection refused"))
+    assert unreachable(trouble, "k1:9092").message.endswith("connection refused")
 
 
 @pytest.mark.parametrize("call", [lambda c: c.discover(["t"]), lambda c: c.list_topics()])

@@ -48,6 +48,29 @@ def test_keys_are_bytes_or_texts() -> None:
     ]
 
 
+class TimedBatch(Batch):
+    """Records with these times."""
+
+    def __init__(self, *times_ms: int | None) -> None:
+        super().__init__([(None, ())] * len(times_ms))
+        self._times_ms = list(times_ms)
+
+    def timestamps_ms(self) -> list[int | None]:
+        return self._times_ms
+
+
+def test_time_that_no_calendar_has_is_none() -> None:
+    first, last = -62_135_596_800_000, 253_402_300_799_999
+    batches = (
+        TimedBatch(0, None, first, first - 1),
+        TimedBatch(last, last + 1, 2**63 - 1, -(2**63)),
+    )
+    (found,) = read("timestamp", *batches).arrays
+    assert found.type == META_TYPES["timestamp"]
+    micros = found.view("int64").to_pylist()
+    assert micros == [0, None, first * 1000, None, last * 1000, None, None, None]
+
+
 def test_headers_keep_order_duplicates_and_nulls() -> None:
     headers: Headers = (("a", b"1"), ("b", None), ("a", b""))
     (found,) = read("headers", Batch([(None, headers), (None, ())])).arrays

@@ -10,7 +10,10 @@ export class Refused extends Error {
   }
 }
 
-export const setToken = (token) => sessionStorage.setItem(KEY, token);
+// What no header can hold is no token of ours; the server refuses what is kept in its place.
+export const setToken = (token) => sessionStorage.setItem(KEY, /^[\x21-\x7e]+$/.test(token) ? token : "-");
+
+export const hasToken = () => sessionStorage.getItem(KEY) !== null;
 
 export async function ask(path, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined);

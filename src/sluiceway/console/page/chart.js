@@ -52,8 +52,11 @@ function paint(place) {
     if (x(at) > LEFT + 14 && x(at) < width - 20) ticks.push(h("text", { class: "tick", x: x(at), y: HEIGHT - 6, "text-anchor": "middle" }, clock(at)));
   }
   const drawn = lines.map((line) => h("path", { class: `line s${line.colour}`, d: pathOf(line, shown, x, y) }));
+  // Where a line is now: a page that has just begun has no more than this.
+  const ends = lines.filter((line) => latest && typeof line.values[latest[1]] === "number").map((line) =>
+    h("circle", { class: `end s${line.colour}`, cx: x(latest[0]), cy: y(line.values[latest[1]]), r: 1.5 }));
   const cursor = index === null || place.cursor === undefined ? null : h("line", { class: "cursor", x1: x(times[index]), x2: x(times[index]), y1: TOP, y2: HEIGHT - BOTTOM });
-  const svg = h("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": "true" }, grid, ticks, drawn, cursor);
+  const svg = h("svg", { width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, "aria-hidden": "true" }, grid, ticks, drawn, ends, cursor);
   const at = index === null ? "" : exactClock(times[index]);
   const told = lines.map((line) => ({ line, value: index === null ? null : line.values[index] }));
   const read = told.map(({ line, value }) => `${line.name} ${value === null || value === undefined ? "not known" : write(value)}`).join(", ");
@@ -90,7 +93,7 @@ function paint(place) {
       "aria-valuemin": 0, "aria-valuemax": Math.max(0, steps - 1), "aria-valuenow": steps ? index - shown[0][1] : 0,
       "aria-valuetext": steps ? `${at}: ${read || "no route"}` : "no figures yet",
       on: { keydown: keys, pointermove: point, pointerleave: leave, blur: leave },
-    }, svg, steps ? null : h("span", { class: "chart-empty" }, "No figures yet: no driver runs, or the page has just begun.")),
+    }, svg, steps && lines.length ? null : h("span", { class: "chart-empty" }, "No figures yet: no driver runs, or the page has just begun.")),
     h("ul", { class: "legend" }, told.map(({ line, value }) =>
       h("li", {}, h("i", { class: `key k${line.colour}`, "aria-hidden": "true" }), line.name, h("b", {}, value === null || value === undefined ? "–" : write(value))))));
 }

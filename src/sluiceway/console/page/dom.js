@@ -3,6 +3,15 @@
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "path", "line", "rect", "circle", "g", "text", "title", "polyline"]);
 
+// Names and texts of others may turn the direction of what follows, or be no letters at all: such
+// characters are shown by their numbers, so that a command looks as it is. Ends of lines stay.
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+
+export const seen = (text) => text.replace(UNSEEN, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`);
+
+// The same for a name, which has one line.
+export const word = (text) => seen(text.replace(/[\t\n\r]/g, (each) => `\\u${each.charCodeAt(0).toString(16).padStart(4, "0")}`));
+
 // Make an element. `on` holds listeners by event, `style` CSS properties by name; a null or false
 // property is left out. Text becomes text: nothing is ever parsed as markup.
 export function h(tag, props, ...children) {
@@ -14,7 +23,9 @@ export function h(tag, props, ...children) {
     else if (name === "value" && tag !== "option") node.value = value;
     else node.setAttribute(name, value === true ? "" : String(value));
   }
-  node.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
+  for (const each of children.flat(Infinity)) {
+    if (each !== null && each !== undefined && each !== false) node.append(each instanceof Node ? each : seen(String(each)));
+  }
   return node;
 }
 
@@ -29,7 +40,7 @@ function listen(node, handlers) {
 // places and open details survive.
 export function show(parent, ...children) {
   const wanted = children.flat(Infinity).filter(Boolean);
-  morphChildren(parent, wanted.map((each) => (typeof each === "string" ? document.createTextNode(each) : each)));
+  morphChildren(parent, wanted.map((each) => (typeof each === "string" ? document.createTextNode(seen(each)) : each)));
 }
 
 function morphChildren(parent, wanted) {
@@ -40,6 +51,8 @@ function morphChildren(parent, wanted) {
     const key = keyOf(next);
     const old = key ? keyed.get(key) : place && !keyOf(place) ? place : null;
     if (old && isAlike(old, next)) {
+      // Of two with one key the second one is new: one element cannot be both.
+      keyed.delete(key);
       if (old !== place) parent.insertBefore(old, place);
       morph(old, next);
       place = old.nextSibling;

@@ -6,6 +6,7 @@ import { badge, empty, number, plain, problem, routeBadge, table, tile } from ".
 import { ago, compact, count, rate, span } from "./words.js";
 
 const MOST_ROUTES = 12;
+const MOST_NOTES = 40;
 
 export const jobHref = (id, tab = "") => `#/job/${encodeURIComponent(id)}${tab ? `/${tab}` : ""}`;
 
@@ -33,14 +34,14 @@ function tiles(jobs) {
   const sum = (pick) => all.reduce((found, each) => found + (pick(each) ?? 0), 0);
   const ill = jobs.filter((job) => job.status && !job.status.ok).length;
   const running = all.filter(({ route }) => route.driver).length;
-  const behind = all.filter(({ route }) => route.lag_ms !== null).map(({ route }) => route.lag_ms);
+  const behind = all.reduce((most, { route }) => (route.lag_ms === null ? most : Math.max(most ?? 0, route.lag_ms)), null);
   const dirty = sum(({ route }) => route.rows_dirty_open);
   const late = sum(({ job, route }) => overdue(job, route.route));
   return h("section", { class: "tiles", "aria-label": "All jobs together" },
     tile("Jobs", count(jobs.length), ill ? `${ill} ${ill === 1 ? "needs" : "need"} attention` : "all well", ill ? "bad" : "good"),
     tile("Routes running", `${running} of ${all.length}`, "each fills one table"),
     tile("Rows a second", rate(sum(({ route }) => (route.driver ? route.rows_per_s : 0))), "committed, last minute"),
-    tile("Furthest behind", behind.length ? span(Math.max(...behind)) : "–", `${compact(sum(({ route }) => route.lag_records))} records wait`),
+    tile("Furthest behind", behind === null ? "–" : span(behind), `${compact(sum(({ route }) => route.lag_records))} records wait`),
     tile("Overdue", count(late), late === 1 ? "hour or day is open too long" : "hours or days are open too long", late ? "warn" : ""),
     tile("Dirty rows open", compact(dirty), dirty ? "kept whole, can be replayed" : "none", dirty ? "warn" : ""));
 }
@@ -57,8 +58,11 @@ function attention(jobs) {
     }
   }
   if (!found.length) return h("p", { class: "well", "data-key": "attention" }, badge("All is well", "good"), " Every job can be looked at, and no hour is overdue.");
+  const [bad, others] = [true, false].map((is) => found.filter((each) => each.isBad === is));
+  const shown = found.length > MOST_NOTES ? [...bad, ...others].slice(0, MOST_NOTES) : found;
   return h("section", { class: "attention", "data-key": "attention", "aria-labelledby": "attention" },
-    h("h2", { id: "attention" }, "Needs attention"), h("ul", {}, found));
+    h("h2", { id: "attention" }, "Needs attention"), h("ul", {}, shown.map((each) => each.node)),
+    found.length > shown.length ? h("p", { class: "where" }, `and ${count(found.length - shown.length)} more`) : null);
 }
 
 function told(error) {
@@ -68,9 +72,9 @@ function told(error) {
 
 function note(kind, job, route, text, code, tab = "") {
   const first = String(text).split("\n")[0];
-  return h("li", {}, badge(kind === "bad" ? "problem" : "look", kind),
+  return { isBad: kind === "bad", node: h("li", {}, badge(kind === "bad" ? "problem" : "look", kind),
     h("a", { href: jobHref(job.id, tab) }, route ? `${job.status.job} / ${route}` : job.status.job),
-    h("span", { class: "note-text" }, code && code !== "SW000" ? h("span", { class: "code" }, code) : null, plain(first)));
+    h("span", { class: "note-text" }, code && code !== "SW000" ? h("span", { class: "code" }, code) : null, plain(first))) };
 }
 
 function card(job, now) {
@@ -78,7 +82,7 @@ function card(job, now) {
   const name = status?.job ?? job.id;
   const routes = status?.routes ?? [];
   const shown = routes.slice(0, MOST_ROUTES);
-  return h("section", { class: "card", "data-key": job.id, "aria-label": `Job ${name}` },
+  return h("section", { class: "card", "data-key": `job ${job.id}`, "aria-label": `Job ${name}` },
     h("div", { class: "card-head" },
       h("h2", {}, h("a", { href: jobHref(job.id) }, name)),
       h("span", { class: "where" }, job.file),
@@ -91,6 +95,11 @@ function card(job, now) {
 
 export const TABS = { overview: "Overview", hours: "Hours", dirty: "Dirty rows", ledger: "Ledger" };
 
+// Routes that need a look first, then the others in their order.
+export const ranked = (job, routes) => [...routes].sort((a, b) => need(job, b) - need(job, a));
+
+const need = (job, route) => (route.ok === false ? 2 : overdue(job, route.route) ? 1 : 0);
+
 export function routeTable(job, routes, now) {
   const heads = [["Route"], ["Table"], ["State"], ["Rows/s", "number"], ["Behind", "number"], ["Lag", "number"], ["Read", "number"],
     ["Dirty, open", "number"], ["Late", "number"], ["Overdue", "number"], ["Last commit", "number"]];
@@ -99,7 +108,7 @@ export function routeTable(job, routes, now) {
 
 function routeRow(job, route, now) {
   const late = overdue(job, route.route);
-  const link = (value, tab, kind) => (value ? h("a", { href: `${jobHref(job.id, tab)}?route=${encodeURIComponent(route.route)}`, class: kind }, count(value)) : count(value));
+  const link = (value, tab, kind) => (value ? h("a", { href: `${jobHref(job.id, tab)}?${new URLSearchParams({ route: route.route })}`, class: kind }, count(value)) : count(value));
   return h("tr", { "data-key": route.route },
     h("th", { scope: "row" }, route.route),
     h("td", { class: "name" }, route.table),

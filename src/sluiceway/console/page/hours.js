@@ -2,7 +2,7 @@
 
 import { ask, jobPath } from "./api.js";
 import { h } from "./dom.js";
-import { badge, choice, empty, number, problem, table } from "./parts.js";
+import { badge, choice, empty, finder, number, problem, table } from "./parts.js";
 import { STANDS, ago, bytes, clock, count, day, moment, span } from "./words.js";
 
 const MINUTE = 60_000;
@@ -11,9 +11,12 @@ const COLUMNS = { "24h": [HOUR, 24], "48h": [HOUR, 48], "14d": [24 * HOUR, 14] }
 const SIGNS = { open: "◔", overdue: "!", closed: "◑", ready: "✓", late: "↺", expired: "✕" };
 const KINDS = { open: "calm", overdue: "bad", closed: "calm", ready: "good", late: "warn", expired: "still" };
 const MOST_LISTED = 200;
+const MOST_TABLES = 60;
+const MOST_ERRORS = 20;
 
 let spanShown = "24h";
 let stateShown = "all";
+let looked = "";
 
 export function hoursTab(at) {
   const wanted = { route: at.query.get("why-route"), partition: at.query.get("why") };
@@ -25,19 +28,27 @@ export function hoursTab(at) {
   return {
     everyMs: 4000,
     load: async () => {
-      const found = ask(jobPath(at.id, "/partitions"));
+      const found = ask(jobPath(at.id, "/partitions"), { route: at.query.get("route"), find: looked || null });
       const why = wanted.partition ? ask(jobPath(at.id, "/why"), wanted).catch((error) => ({ error: error.error })) : null;
-      return { routes: (await found).routes, why: await why };
+      const { routes, routes_left_out } = await found;
+      return { routes, left_out: routes_left_out, why: await why };
     },
     render: (data, job, again) => {
       const only = at.query.get("route");
-      const routes = only ? data.routes.filter((each) => each.route === only) : data.routes;
+      const many = !only && data.routes.length + data.left_out > MOST_TABLES;
+      const routes = data.routes.filter((each) => (only ? each.route === only : !many || each.route.includes(looked) || each.table?.includes(looked)));
+      const good = routes.filter((each) => !each.error);
+      const find = (text) => {
+        looked = text;
+        again();
+      };
       return [
         only ? h("p", { class: "bar", "data-key": "only" }, `Only ${only}. `, h("a", { href: `#/job/${encodeURIComponent(at.id)}/hours` }, "All tables")) : null,
-        routes.filter((each) => each.error).map((each) => h("div", { "data-key": `e-${each.route}` }, problem(each.error, each.route))),
-        board(routes.filter((each) => !each.error), job, wanted, link, again),
+        many ? h("div", { class: "bar", "data-key": "find" }, finder("Find a route or table", looked, find)) : null,
+        routes.filter((each) => each.error).slice(0, MOST_ERRORS).map((each) => h("div", { "data-key": `e-${each.route}` }, problem(each.error, each.route))),
+        board(good, job, wanted, link, again),
         data.why ? whyPanel(data.why, wanted, link, job.now_ms) : null,
-        listing(routes.filter((each) => !each.error), link, again),
+        listing(good, link, again),
       ];
     },
   };
@@ -56,13 +67,16 @@ function board(routes, job, wanted, link, again) {
   if (!all.length) return h("section", { class: "card", "data-key": "board" }, bar, empty("No time of a table is known yet: nothing is committed, or its columns say no time."));
   const [unit, columns] = COLUMNS[spanShown];
   const zone = routes[0].timezone;
-  const latest = Math.max(...all.map((each) => Math.min(each.begin_ms, job.now_ms)));
+  // Not by arguments: a call takes some ten thousand of them at most.
+  const greatest = (values, least) => values.reduce((most, each) => Math.max(most, each), least);
+  const latest = greatest(all.map((each) => Math.min(each.begin_ms, job.now_ms)), -Infinity);
   // Whole days begin where the latest one does, whatever the zone.
   const days = all.filter((each) => each.end_ms - each.begin_ms >= 23 * HOUR).map((each) => each.begin_ms);
-  const base = unit === HOUR ? Math.floor(latest / HOUR) * HOUR : Math.max(...days, Math.floor(latest / unit) * unit);
+  const base = unit === HOUR ? Math.floor(latest / HOUR) * HOUR : greatest(days, Math.floor(latest / unit) * unit);
   const first = base - (columns - 1) * unit;
   const heads = Array.from({ length: columns }, (_, index) => first + index * unit);
-  const cells = routes.map((route) => line(route, { first, unit, columns, wanted, link }));
+  const shown = routes.length > MOST_TABLES ? [...routes].sort((a, b) => need(b) - need(a)).slice(0, MOST_TABLES) : routes;
+  const cells = shown.map((route) => line(route, { first, unit, columns, wanted, link }));
   const sparse = columns > 24 ? 6 : 3;
   return h("section", { class: "card", "data-key": "board" }, bar,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Board of hours" },
@@ -74,8 +88,11 @@ function board(routes, job, wanted, link, again) {
             const text = unit === HOUR ? clock(at, zone).slice(0, 2) : day(at, zone);
             return h("th", { scope: "col", class: index % sparse && unit === HOUR ? "minor" : null }, text);
           }))),
-        h("tbody", {}, cells))));
+        h("tbody", {}, cells))),
+    routes.length > shown.length ? h("p", { class: "where" }, `${shown.length} of ${count(routes.length)} tables, those with overdue and late hours first.`) : null);
 }
+
+const need = (route) => route.prefixes.reduce((most, each) => Math.max(most, WORST.length - WORST.indexOf(each.state)), 0);
 
 function daysOf(heads, zone) {
   const groups = [];
@@ -157,7 +174,11 @@ function listing(routes, link, again) {
     again();
   };
   const all = routes.flatMap((route) => route.prefixes.map((each) => ({ route, each })));
-  const states = Object.keys(STANDS).filter((state) => all.some(({ each }) => each.state === state));
+  const counts = new Map();
+  for (const route of routes) for (const [state, held] of Object.entries(route.counts)) counts.set(state, (counts.get(state) ?? 0) + held);
+  const states = Object.keys(STANDS).filter((state) => counts.get(state));
+  const whole = [...counts.values()].reduce((sum, each) => sum + each, 0);
+  const number_of = stateShown === "all" ? whole : counts.get(stateShown) ?? 0;
   const found = all.filter(({ each }) => stateShown === "all" || each.state === stateShown);
   const recent = [...found].sort((a, b) => (b.each.begin_ms ?? 0) - (a.each.begin_ms ?? 0));
   const rows = recent.slice(0, MOST_LISTED).map(({ route, each }) => h("tr", { "data-key": `${route.route} ${each.prefix}` },
@@ -166,7 +187,7 @@ function listing(routes, link, again) {
     number(count(each.files)), number(bytes(each.size_bytes)), number(count(each.late_rows), { class: each.late_rows ? "warn-text" : "" }), number(span(each.delay_ms))));
   const heads = [["Table"], ["Partition"], ["State"], ["Version", "number"], ["Rows", "number"], ["Files", "number"], ["Bytes", "number"], ["Late", "number"], ["Announced after", "number"]];
   return h("section", { class: "card", "data-key": "listing" },
-    h("div", { class: "bar" }, h("h2", {}, "All partitions, newest first"), choice("State", [["all", `all ${all.length}`], ...states.map((state) => [state, `${state} ${all.filter(({ each }) => each.state === state).length}`])], stateShown, choose)),
+    h("div", { class: "bar" }, h("h2", {}, "All partitions, newest first"), choice("State", [["all", `all ${count(whole)}`], ...states.map((state) => [state, `${state} ${count(counts.get(state))}`])], stateShown, choose)),
     rows.length ? table("Partitions, newest first", heads, rows) : empty("None."),
-    recent.length > MOST_LISTED ? h("p", { class: "where" }, `The newest ${MOST_LISTED} of ${recent.length}; \`sluiceway partitions list\` has all.`) : null);
+    number_of > rows.length ? h("p", { class: "where" }, `The newest ${rows.length} of ${count(number_of)}; \`sluiceway partitions list\` has all.`) : null);
 }

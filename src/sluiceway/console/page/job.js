@@ -6,7 +6,7 @@ import { h } from "./dom.js";
 import { TABS, jobHref, overdue } from "./fleet.js";
 import { hoursTab } from "./hours.js";
 import { ledgerTab } from "./ledger.js";
-import { overviewTab } from "./overview.js";
+import { chosenRoute, overviewTab } from "./overview.js";
 import { badge, empty, problem } from "./parts.js";
 import { ago } from "./words.js";
 
@@ -18,7 +18,7 @@ export function jobView(at) {
   return {
     everyMs: tab.everyMs,
     load: async () => {
-      const job = await ask(jobPath(at.id));
+      const job = await ask(jobPath(at.id), { route: chosenRoute() });
       return { job, tab: job.status && !job.status.error ? await tab.load(job) : null };
     },
     title: (data) => `${name(data)}, ${TABS[at.tab] ?? TABS.overview}`,

@@ -48,5 +48,6 @@ export function ledgerTab(at) {
 function record(each) {
   return h("tr", { "data-key": each.seq },
     h("td", { class: "number" }, each.seq), h("td", { class: "number" }, each.term), h("td", {}, badge(each.type, KINDS[each.type] ?? "calm")),
-    h("td", { class: "what" }, h("details", {}, h("summary", {}, each.what), h("pre", { tabindex: "0" }, each.raw))));
+    h("td", { class: "what" }, h("details", {}, h("summary", {}, each.what), h("pre", { tabindex: "0" }, each.raw),
+      each.raw_is_cut ? h("p", { class: "where" }, "It is longer; `sluiceway ledger show -o json` has all of it.") : null)));
 }

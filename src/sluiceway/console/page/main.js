@@ -1,6 +1,6 @@
 // Which view is shown, and its looks at the data, every few seconds while somebody sees them.
 
-import { Refused, setToken } from "./api.js";
+import { Refused, hasToken, setToken } from "./api.js";
 import { h, show } from "./dom.js";
 import { fleetView } from "./fleet.js";
 import { jobView } from "./job.js";
@@ -17,8 +17,17 @@ let lastGood = 0;
 
 function place() {
   const [path, query] = location.hash.replace(/^#/, "").split("?");
-  const [kind, id, tab] = path.split("/").filter(Boolean).map(decodeURIComponent);
+  const [kind, id, tab] = path.split("/").filter(Boolean).map(decoded);
   return { kind, id, tab: tab ?? "overview", query: new URLSearchParams(query ?? "") };
+}
+
+// An address may be cut off, or typed.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 function viewOf(at) {
@@ -38,7 +47,7 @@ async function look(mine, view) {
     beat(true);
   } catch (error) {
     if (mine !== turn) return;
-    if (!(error instanceof Refused)) throw error;
+    if (!(error instanceof Refused)) return failed(mine, view, error);
     if (error.status === 401) {
       show(main, login());
       main.querySelector("input")?.focus();
@@ -49,6 +58,13 @@ async function look(mine, view) {
   }
   main.dataset.shown = "1";
   timer = setTimeout(() => look(mine, view), document.hidden ? 30_000 : view.everyMs);
+}
+
+// What cannot be drawn is told, and looked at again: a page that stands still looks like all is well.
+function failed(mine, view, error) {
+  console.error(error);
+  show(main, problem({ message: `this view cannot be drawn: ${error.message}`, hint: "please report it; `sluiceway status` says the same in words" }));
+  timer = setTimeout(() => look(mine, view), 10_000);
 }
 
 function render(mine, view, data) {
@@ -93,6 +109,7 @@ function login() {
   return h("form", { class: "login", on: { submit: send } },
     h("h1", {}, "A token is needed"),
     h("p", {}, "It is in the file that ", h("code", {}, "sluiceway serve --token-file"), " was given. It is kept for this tab only."),
+    hasToken() ? h("p", { class: "warn-text", role: "alert" }, "The server refuses the token that was given.") : null,
     h("label", { for: "token" }, "Token"),
     h("input", { id: "token", name: "token", type: "password", autocomplete: "off", required: true }),
     h("button", { type: "submit" }, "Show the page"));

@@ -3,15 +3,21 @@
 import { ask, jobPath } from "./api.js";
 import { chart, linesOf } from "./chart.js";
 import { h } from "./dom.js";
-import { routeTable } from "./fleet.js";
-import { badge, choice, empty, number, problem, table } from "./parts.js";
+import { ranked, routeTable } from "./fleet.js";
+import { badge, choice, empty, finder, number, problem, table } from "./parts.js";
 import { compact, count, exactClock, moment, rate, seconds, span } from "./words.js";
 
+const MOST_ROUTES = 100;
+const MOST_REPORTS = 20;
 const PHASES = ["run", "prepare", "commit", "publish"];
 const AFTER = PHASES.slice(1);
 
 let chosen = null;
+let looked = "";
 const kept = new Map();
+
+// Of a job with very many routes the server tells all of one.
+export const chosenRoute = () => chosen;
 
 // The server is asked for what is new since the last look only.
 async function historyOf(id) {
@@ -46,15 +52,29 @@ export function overviewTab(at) {
       job.status.error ? problem(job.status.error, "Routes may be missing") : null,
       reports(job.status.routes),
       charts(data.history, job.now_ms),
-      h("section", { class: "card", "data-key": "routes", "aria-label": "Routes" }, h("h2", {}, "Routes"),
-        job.status.routes.length ? routeTable(job, job.status.routes, job.now_ms) : empty("No routes: no topic matches the job's patterns.")),
+      routeCard(job, again),
       beside(job, again),
     ],
   };
 }
 
+function routeCard(job, again) {
+  const all = job.status.routes;
+  const many = all.length > MOST_ROUTES;
+  const found = many ? ranked(job, all.filter((route) => `${route.route} ${route.table}`.includes(looked))) : all;
+  const shown = found.slice(0, MOST_ROUTES);
+  const find = (text) => {
+    looked = text;
+    again();
+  };
+  return h("section", { class: "card", "data-key": "routes", "aria-label": "Routes" },
+    h("div", { class: "bar" }, h("h2", {}, "Routes"), many ? finder("Find a route or table", looked, find) : null),
+    shown.length ? routeTable(job, shown, job.now_ms) : empty(all.length ? "No route has such a name." : "No routes: no topic matches the job's patterns."),
+    found.length > shown.length ? h("p", { class: "where" }, `${shown.length} of ${count(found.length)}, those that need a look first; \`sluiceway status\` has all.`) : null);
+}
+
 function reports(routes) {
-  return routes.filter((route) => route.message).map((route) =>
+  return routes.filter((route) => route.message).slice(0, MOST_REPORTS).map((route) =>
     h("div", { "data-key": `report-${route.route}` }, problem({
       message: route.message, code: route.code, commands: route.report?.commands,
       where: Object.entries(route.report?.evidence ?? {}).map(([name, value]) => `${name} ${value}`).join(", "),
@@ -80,15 +100,16 @@ function beside(job, again) {
     again();
   };
   return [
-    running.length > 1 ? h("div", { class: "bar", "data-key": "choose" }, choice("Route", running.map((each) => [each.route, each.route]), route.route, choose),
-      route.watermark_ms === null ? null : h("span", { class: "where" }, `watermark ${moment(route.watermark_ms)}`)) : null,
+    running.length > 1 ? h("div", { class: "bar", "data-key": "choose" }, choice("Route", running.map((each) => [each.route, each.route]), route.route, choose)) : null,
     h("div", { class: "columns", "data-key": "columns" },
-      h("section", { class: "card", "aria-label": "Epochs" }, h("h2", {}, `Last epochs of ${route.route}`), epochs(route)),
+      h("section", { class: "card", "aria-label": "Epochs" },
+        h("div", { class: "bar" }, h("h2", {}, `Last epochs of ${route.route}`), route.watermark_ms === null ? null : h("span", { class: "where" }, `watermark ${moment(route.watermark_ms)}`)), epochs(route)),
       h("section", { class: "card", "aria-label": "Followers" }, h("h2", {}, `What follows the commits of ${route.route}`), followers(route))),
   ];
 }
 
 function epochs(route) {
+  if (!route.epochs) return empty("Looking …");
   if (!route.epochs.length) return empty("This driver has committed no rows yet.");
   const most = Math.max(...route.epochs.map(afterRun), 0.001);
   const heads = [["Slot", "number"], ["Committed"], ["Rows", "number"], ["Dirty", "number"], ["Files", "number"], ["Run", "number"], ["Prepare, commit, publish"]];
@@ -105,6 +126,7 @@ function epochs(route) {
 const afterRun = (epoch) => AFTER.reduce((sum, phase) => sum + (epoch.phases[phase] ?? 0), 0);
 
 function followers(route) {
+  if (!route.followers) return empty("Looking …");
   if (!route.followers.length) return empty("Nothing has followed yet.");
   const rows = route.followers.map((each) => h("tr", { "data-key": each.name },
     h("th", { scope: "row" }, each.name), h("td", {}, each.behind_slots ? badge("behind", "warn") : badge("through", "good")),

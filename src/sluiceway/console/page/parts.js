@@ -75,10 +75,21 @@ export function plain(text) {
   return String(text ?? "").split("`").map((each, index) => (index % 2 ? h("code", {}, each) : each));
 }
 
+// A field that looks for names among many.
+export function finder(label, text, find) {
+  return h("input", { type: "search", class: "finder", placeholder: label, "aria-label": label, autocomplete: "off", value: text, "data-key": `find ${label}`, on: { input: (event) => find(event.currentTarget.value.trim()) } });
+}
+
 export const empty = (text) => h("p", { class: "empty" }, text);
 
-// One of several as a row of buttons.
+const MOST_BUTTONS = 8;
+
+// One of several as a row of buttons; of many, as a list.
 export function choice(label, options, chosen, choose) {
+  if (options.length > MOST_BUTTONS) {
+    return h("select", { "aria-label": label, "data-key": `choice ${label}`, on: { change: (event) => choose(event.currentTarget.value) } },
+      options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)));
+  }
   return h("div", { class: "choice", role: "group", "aria-label": label }, options.map(([value, text]) =>
     h("button", { type: "button", "data-key": `c-${value}`, "aria-pressed": String(value === chosen), on: { click: () => choose(value) } }, text)));
 }

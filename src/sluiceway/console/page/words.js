@@ -58,15 +58,28 @@ function inZone(zone, parts) {
   return formats.get(key);
 }
 
+// Times of records are what producers say: one that no calendar has is told as the number it is.
+const LAST_MS = 8_640_000_000_000_000;
+
+function timeText(ms, zone, parts) {
+  return Math.abs(ms) <= LAST_MS ? inZone(zone, parts).format(ms) : `${ms} ms`;
+}
+
 const CLOCK = { hour: "2-digit", minute: "2-digit" };
 
-export const clock = (ms, zone = "UTC") => inZone(zone, CLOCK).format(ms);
+export const clock = (ms, zone = "UTC") => timeText(ms, zone, CLOCK);
 
-export const exactClock = (ms) => inZone("UTC", { ...CLOCK, second: "2-digit" }).format(ms);
+export const exactClock = (ms) => timeText(ms, "UTC", { ...CLOCK, second: "2-digit" });
 
-export const day = (ms, zone = "UTC") => inZone(zone, { weekday: "short", day: "numeric", month: "short" }).format(ms);
+const DAY_PARTS = { weekday: "short", day: "numeric", month: "short" };
 
-export const moment = (ms) => (ms === null || ms === undefined ? "–" : `${day(ms)}, ${exactClock(ms)}`);
+// With its year unless that is the current one: records may be of any.
+export function day(ms, zone = "UTC") {
+  const year = (at) => timeText(at, zone, { year: "numeric" });
+  return timeText(ms, zone, year(ms) === year(Date.now()) ? DAY_PARTS : { ...DAY_PARTS, year: "numeric" });
+}
+
+export const moment = (ms) => (ms === null || ms === undefined ? "–" : Math.abs(ms) <= LAST_MS ? `${day(ms)}, ${exactClock(ms)}` : `${ms} ms`);
 
 // State of a route -> its word and its kind, which gives colour and sign.
 const ROUTE_STATES = {

@@ -46,6 +46,8 @@ _LIBRARY_RETRIES: Final = frozenset(
     }
 )
 
+_IS_IT_KAFKA = "is it Kafka that listens there, with this security.protocol? Is a firewall between?"
+
 
 @dataclass(slots=True)
 class BrokerTrouble:
@@ -125,6 +127,13 @@ def not_allowed(error: KafkaError, where: str) -> UnhealthyEnvironmentError:
 
 def unreachable(trouble: BrokerTrouble, where: str) -> SourceUnavailableError:
     """Build the error for brokers of which none has ever taken a connection."""
+    if trouble.connection.endswith(" brokers are down"):
+        # No connection was refused: what listens there hangs up.
+        return SourceUnavailableError(
+            "no broker answers: what listens there takes the connection and hangs up",
+            where=where,
+            hint=_IS_IT_KAFKA,
+        )
     return SourceUnavailableError(
         f"no broker takes a connection: {trouble.connection}",
         where=where,
@@ -139,7 +148,7 @@ def silent(trouble: BrokerTrouble, where: str) -> SourceUnavailableError:
     return SourceUnavailableError(
         "no broker answers, though a connection is taken or nothing refuses one",
         where=where,
-        hint="is it Kafka that listens there, with this security.protocol? Is a firewall between?",
+        hint=_IS_IT_KAFKA,
     )
 
 
