@@ -72,6 +72,11 @@ class Mq:
         ) as driver:
             return driver.wait()
 
+    def status(self, capsys: pytest.CaptureFixture[str]) -> str:
+        """What `status` prints now."""
+        run_command(["status", str(self.job().path)])
+        return capsys.readouterr().out
+
     def rows(self) -> list[tuple[str, int, int]]:
         """(partition, offset, id) of all rows, as the files have them."""
         location = self.lab.endpoints().warehouse / "ods.db" / self.topic
@@ -108,7 +113,9 @@ def test_job_reads_queues_of_both_brokers_and_those_that_are_added(mq: Mq) -> No
     assert_verified(mq.job())
 
 
-def test_job_waits_while_a_broker_is_away(mq: Mq) -> None:
+def test_job_goes_on_without_a_broker_that_is_away_and_misses_nothing(
+    mq: Mq, capsys: pytest.CaptureFixture[str]
+) -> None:
     mq.make(1)
     mq.write("broker-a", 0, range(20))
     mq.write("broker-b", 0, range(20, 30))
@@ -118,12 +125,41 @@ def test_job_waits_while_a_broker_is_away(mq: Mq) -> None:
     mq.writer.drop(mq.endpoint.brokers["broker-b"])
     try:
         with DriverProcess(mq.job(), mq.folder, module="tools.inline_driver") as driver:
-            driver.wait_for_event("route_waits")
+            driver.wait_for_event("partitions_left_out")
+            mq.write("broker-a", 0, range(40, 45))
+            driver.wait_until(lambda: len(mq.rows()) == 35, "rows of the other broker")
+            driver.wait_until(lambda: "left out" in mq.status(capsys), "a word in the status")
+            shown = mq.status(capsys)
+            assert f"left out: {mq.topic}[broker-b/0]: it is gone, or no leader answers" in shown
             mq.lab.start_server("broker-b")
-            driver.wait_until(lambda: len(mq.rows()) == 40, "all rows")
+            driver.wait_until(lambda: len(mq.rows()) == 45, "all rows")
+            driver.wait_until(lambda: "left out" not in mq.status(capsys), "a status without it")
             assert driver.events("route_halted") == []
     finally:
         mq.lab.start_server("broker-b")
+    assert_verified(mq.job())
+
+
+def test_run_to_the_end_waits_for_a_broker_that_is_away(mq: Mq) -> None:
+    mq.make(1)
+    mq.write("broker-a", 0, range(5))
+    mq.write("broker-b", 0, range(5, 8))
+    assert mq.catch_up().exit_code == 0
+    mq.write("broker-a", 0, range(8, 10))
+    mq.write("broker-b", 0, range(10, 12))
+    mq.lab.kill_server("broker-b")
+    mq.writer.drop(mq.endpoint.brokers["broker-b"])
+    try:
+        with DriverProcess(
+            mq.job(), mq.folder, "--until-caught-up", module="tools.inline_driver"
+        ) as driver:
+            driver.wait_until(lambda: len(mq.rows()) == 10, "rows of the other broker")
+            driver.wait_for_event("route_waits")
+            mq.lab.start_server("broker-b")
+            assert driver.wait().exit_code == 0
+    finally:
+        mq.lab.start_server("broker-b")
+    assert len(mq.rows()) == 12
     assert_verified(mq.job())
 
 

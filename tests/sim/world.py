@@ -14,7 +14,7 @@ from sim.background import SimBackground, SimRewriter
 from sim.broker import Broker, SimSource, hour
 from sim.catalog import SCHEMA, Shown, SimSink, SimTable
 from sim.clocks import BELIEVE_AFTER_S, HostClocks
-from sim.doubts import Doubts
+from sim.doubts import Doubts, leave_logs
 from sim.folded import Source
 from sim.held import Held, Look
 from sim.lives import Life, SimLog
@@ -131,10 +131,10 @@ class World:
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
         self.slots = self.rng.randint(1, 4)
         self.monitor.max_unpublished = max(1, self.slots - 1)
-        self.ever_recreated = False
-        self.ever_cut = False
+        self.ever_recreated = self.ever_cut = False
         self.monitor.ever_cut = lambda: self.ever_cut
         self.seen: Counter[str] = Counter()
+        leave_logs(self.broker, self.doubts, self.scheduler, self.seen)
         if self.store == "local":
             self._make_disk()
             held.look = Look(self.files.content, self.files.durable_content)
