@@ -92,7 +92,7 @@ def _table(seen: "SeenJob", job_file: str) -> str:
             code = f"[{route.status.code}] " if route.status.code else ""
             message = _printable(typed_text(route.status.message, job_file))
             lines.append(f"  {code}{message}{_next_try(route)}")
-        lines += _left_out_lines(route)
+        lines += _left_out_lines(route, job_file)
         lines += _late_lines(route)
         lines += _unfilled_lines(route)
         lines += _behind_lines(route)
@@ -116,10 +116,11 @@ def _behind_lines(route: "SeenRoute") -> list[str]:
     ]
 
 
-def _left_out_lines(route: "SeenRoute") -> list[str]:
+def _left_out_lines(route: "SeenRoute", job_file: str) -> list[str]:
     """Source partitions that the route goes on without, each with why."""
     told = route.status.left_out
-    lines = [f"  left out: {_printable(f'{name}: {why}')}" for name, why in told.items()]
+    texts = (f"{name}: {typed_text(why, job_file)}" for name, why in told.items())
+    lines = [f"  left out: {_printable(text)}" for text in texts]
     more = route.status.left_out_count - len(told)
     return [*lines, f"  left out: {more:,} more"] if more > 0 else lines
 

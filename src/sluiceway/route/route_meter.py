@@ -12,7 +12,7 @@ from sluiceway.ledger.fold_state import PartitionKey
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.status import RouteNumbers
-from sluiceway.schedule.planner import undescribed
+from sluiceway.schedule.source_view import undescribed
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.dirty import bounded_counts
 

@@ -349,7 +349,7 @@ class RouteSession:
         return planned
 
     def _look_at_logs(self, fold: Fold, view: SourceView, *, measured: bool) -> None:
-        self._left_out.look(fold, view.bounds, view.copies)
+        self._left_out.look(fold, view)
         self.meter.left_out = (self._left_out.why, self._left_out.count)
         if measured:
             # What is not committed yet lags; the commit that is under way will say how much does.

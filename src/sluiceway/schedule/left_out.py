@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from sluiceway.ledger.fold import Fold
 from sluiceway.observe.log import Log
-from sluiceway.schedule.planner import Bounds, undescribed
+from sluiceway.schedule.planner import way_out_of
+from sluiceway.schedule.source_view import SourceView, undescribed
 from sluiceway.sources.contract import SourcePartition
 
 if TYPE_CHECKING:
@@ -34,11 +35,11 @@ class LeftOut:
         self._log = log
         self._before: frozenset[SourcePartition] = frozenset()
 
-    def look(self, fold: Fold, bounds: Bounds, copies: Bounds) -> None:
+    def look(self, fold: Fold, view: SourceView) -> None:
         """Take in what the brokers have said. Called with each plan that has a part to read."""
-        left = undescribed(fold, bounds)
+        left = undescribed(fold, view.bounds)
         self.count = len(left)
-        self.why = {str(one): _why(fold, one, copies) for one in left[:MOST_NAMED]}
+        self.why = {str(one): _why(fold, one, view) for one in left[:MOST_NAMED]}
         now = frozenset(left)
         if now - self._before:
             self._log.warning("partitions_left_out", count=self.count, partitions=list(self.why))
@@ -47,11 +48,10 @@ class LeftOut:
         self._before = now
 
 
-def _why(fold: Fold, one: SourcePartition, copies: Bounds) -> str:
-    known, copy = fold.sources[one.topic, one.partition], copies.get(one)
+def _why(fold: Fold, one: SourcePartition, view: SourceView) -> str:
+    end, copy = fold.sources[one.topic, one.partition].end, view.copies.get(one)
+    if not view.has(one):
+        return f"it is gone; rows from offset {end} on wait; {way_out_of(fold, one)}"
     if copy is None:
-        return f"it is gone, or no leader answers for it; rows behind offset {known.end} wait"
-    return (
-        f"no leader answers for it; it is read from a copy, which has rows up to offset "
-        f"{copy.end_offset}"
-    )
+        return f"no leader answers for it; rows from offset {end} on wait"
+    return f"no leader answers for it; a copy is read, which ends at offset {copy.end_offset}"

@@ -10,6 +10,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState, Subscription
 from sluiceway.ledger.records import PinnedPartition, RangeRecord, SourcesRecord
 from sluiceway.schedule.epoch_times import UNDATED, EpochDates
+from sluiceway.schedule.source_view import undescribed
 from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
 from sluiceway.spec.log_key import LogKey
@@ -215,8 +216,15 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
             )
 
 
-def check_described(partitions: Iterable[SourcePartition], bounds: Bounds) -> None:
+def check_described(
+    partitions: Iterable[SourcePartition], bounds: Bounds, fold: Fold | None = None
+) -> None:
     """Refuse to go on without knowing where a log begins and ends.
+
+    Args:
+        partitions: Those that have to be known.
+        bounds: Of those whose leaders answer.
+        fold: Of the ledger that reads them; None when it does not yet.
 
     Raises:
         SourceUnavailableError: The cluster does not describe a partition.
@@ -226,7 +234,25 @@ def check_described(partitions: Iterable[SourcePartition], bounds: Bounds) -> No
             raise SourceUnavailableError(
                 "it is gone, or no leader answers for it now; it is looked for again",
                 where=str(partition),
+                hint="" if fold is None else way_out_of(fold, partition),
             )
+
+
+def way_out_of(fold: Fold, partition: SourcePartition) -> str:
+    """What to do about a partition that will never come back."""
+    return f"when it is gone for good: `{retire_command(fold, partition)}`"
+
+
+def retire_command(fold: Fold, partition: SourcePartition) -> str:
+    """The command that gives up a partition that is gone."""
+    route, place = _named(fold, partition)
+    return f"sluiceway offsets retire JOB{route} {place} --reason TEXT"
+
+
+def _named(fold: Fold, partition: SourcePartition) -> tuple[str, str]:
+    """Options of a command that name a route and a partition of it."""
+    route = f" --route {fold.first_fence.route}" if fold.first_fence is not None else ""
+    return route, f"--partition {partition.topic}:{partition.partition}"
 
 
 def unpinned(fold: Fold, discovered: Iterable[DiscoveredPartition]) -> Iterator[SourcePartition]:
@@ -234,15 +260,6 @@ def unpinned(fold: Fold, discovered: Iterable[DiscoveredPartition]) -> Iterator[
     for found in discovered:
         if (found.partition.topic, found.partition.partition) not in fold.sources:
             yield found.partition
-
-
-def undescribed(fold: Fold, bounds: Bounds) -> tuple[SourcePartition, ...]:
-    """Source partitions that are read and of which no leader says where they end, in order.
-
-    They keep their committed ends, and hold the watermark: nobody knows what they have.
-    """
-    live = (key for key, known in sorted(fold.sources.items()) if not known.retired)
-    return tuple(one for one in (SourcePartition(*key) for key in live) if one not in bounds)
 
 
 def check_still_there(ranges: Iterable[RangeRecord], bounds: Bounds, copies: Bounds) -> None:
@@ -309,7 +326,7 @@ def plan_splits(
         )
         planned.append(PlannedSplit(split, known.end, leader_epoch=leader))
     if not planned and not any(SourcePartition(*key) in bounds for key in fold.sources):
-        check_described(left, bounds)
+        check_described(left, bounds, fold)
     return planned
 
 
@@ -410,8 +427,7 @@ def _lost(
     reset: str,
 ) -> OffsetsLostError:
     """The error with the command that resolves it: first to look, then with --execute."""
-    route = f" --route {fold.first_fence.route}" if fold.first_fence is not None else ""
-    place = f"--partition {partition.topic}:{partition.partition}"
+    route, place = _named(fold, partition)
     command = f"sluiceway offsets reset JOB{route} {place} {reset} --reason TEXT"
     error = OffsetsLostError(message, where=str(partition), hint=f"{hint}: `{command}`")
     look = f"sluiceway offsets show JOB{route}"

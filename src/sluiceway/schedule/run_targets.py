@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from sluiceway.ledger.fold import Fold
-from sluiceway.schedule.planner import Bounds, Targets, check_described, undescribed
+from sluiceway.schedule.planner import Bounds, Targets, check_described
+from sluiceway.schedule.source_view import undescribed
 from sluiceway.sources.contract import SourcePartition
 
 
@@ -38,4 +39,4 @@ class RunTargets:
         for one in undescribed(fold, bounds):
             end = fold.sources[one.topic, one.partition].end
             if one in self._unaimed or end < ends.get(one, end):
-                check_described([one], bounds)
+                check_described([one], bounds, fold)

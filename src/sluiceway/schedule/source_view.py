@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sluiceway.errors import Fatal, SourceUnavailableError, TopicNotFoundError
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import (
@@ -41,6 +42,10 @@ class SourceView:
     def present(self, topics: Iterable[str]) -> tuple[str, ...]:
         """Those of a route's topics that the cluster has."""
         return tuple(topic for topic in topics if topic not in self.missing)
+
+    def has(self, one: SourcePartition) -> bool:
+        """Whether the cluster has a partition of that name."""
+        return any(found.partition == one for found in self.by_topic.get(one.topic, ()))
 
     def of(self, topics: Iterable[str]) -> tuple[DiscoveredPartition, ...]:
         """Partitions of a route's topics.
@@ -135,3 +140,14 @@ def is_same_log(one: SourcePartition, known: SourceState, view: SourceView) -> b
     """Whether a name still stands for the log that the ledger knows: the same cluster and topic."""
     identities = {found.partition: found.identity for found in view.by_topic.get(one.topic, ())}
     return identities.get(one) == SourceIdentity(known.cluster_id, known.topic_id)
+
+
+def undescribed(
+    fold: Fold, bounds: Mapping[SourcePartition, LogBounds]
+) -> tuple[SourcePartition, ...]:
+    """Source partitions that are read and of which no leader says where they end, in order.
+
+    They keep their committed ends, and hold the watermark: nobody knows what they have.
+    """
+    live = (key for key, known in sorted(fold.sources.items()) if not known.retired)
+    return tuple(one for one in (SourcePartition(*key) for key in live) if one not in bounds)

@@ -58,7 +58,7 @@ def test_one_is_read_from_its_copy_as_far_as_that_goes(route: SessionOnDisk) -> 
     route.source.silent = frozenset({TWO})
     route.source.held[TWO] = LogBounds(0, 8, 8)
     assert planned_starts(route) == {ONE: 0, TWO: 6}
-    assert "up to offset 8" in route.session.meter.read().left_out[str(TWO)]
+    assert "ends at offset 8" in route.session.meter.read().left_out[str(TWO)]
     for place in (LogBounds(0, 6, 6), LogBounds(0, 3, 3), LogBounds(7, 9, 9)):
         # It is behind, or retention took more of it: that says nothing about the log.
         route.source.held[TWO] = place
