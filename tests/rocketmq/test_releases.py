@@ -14,7 +14,7 @@ from sluiceway.conformance.reading import read_to_stop
 from sluiceway.conformance.sources import SourceConformance, SourceUnderTest
 from sluiceway.errors import SourceUnavailableError, UnhealthyEnvironmentError
 from sluiceway.lab.lab import Lab
-from sluiceway.sources.contract import SourcePartition, Split
+from sluiceway.sources.contract import LogBounds, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess, open_client, open_reader
 from sluiceway.sources.rocketmq.codes import Ask
 from sluiceway.sources.rocketmq.connection import Connection
@@ -40,9 +40,9 @@ def filled(release: RocketMqRelease) -> list[bytes]:
     return bodies
 
 
-def read(options: dict[str, str]) -> list[bytes | None]:
+def read(options: dict[str, str], rows: int = ROWS) -> list[bytes | None]:
     access = SourceAccess("rocketmq", tuple(options.items()))
-    reader = open_reader(access, [Split(QUEUE, 0, stop_offset=ROWS)], owner="test")
+    reader = open_reader(access, [Split(QUEUE, 0, stop_offset=rows)], owner="test")
     try:
         return read_to_stop(reader).values()
     finally:
@@ -123,6 +123,25 @@ def test_replica_is_read_while_its_master_is_gone(tmp_path: Path) -> None:
         wait_for_replica(release.address(1))
         release.kill_master()
         assert read(release.options()) == bodies
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_half_messages_are_in_no_topic_that_is_listed_and_in_no_queue_that_is_read(
+    version: str, tmp_path: Path
+) -> None:
+    with RocketMqRelease(version, tmp_path) as release:
+        writer, address = release.writer(), release.address()
+        writer.create_topic(TOPIC, {address: 1})
+        halves = [writer.send_half(address, TOPIC, 0, b"half-%d" % n) for n in range(3)]
+        writer.send(address, TOPIC, 0, [b"whole"])
+        writer.end(halves[0], commit=False)
+        writer.end(halves[1], commit=True)
+        writer.close()
+        client = open_client(SourceAccess("rocketmq", tuple(release.options().items())), 10.0)
+        assert client.list_topics() == (TOPIC,)
+        assert client.bounds([QUEUE]) == {QUEUE: LogBounds(0, 2, 2)}
+        client.close()
+        assert read(release.options(), rows=2) == [b"whole", b"half-1"]
 
 
 @pytest.mark.parametrize("version", RELEASES)

@@ -95,6 +95,30 @@ def test_run_to_the_end_waits_for_a_broker_that_is_away(mq: RocketMqJob) -> None
     assert_verified(mq.job())
 
 
+def test_half_messages_are_never_read_and_committed_ones_once_where_they_were_committed(
+    mq: RocketMqJob,
+) -> None:
+    mq.make(1)
+    address = mq.endpoint.brokers["broker-a"]
+    halves = [
+        mq.writer.send_half(address, mq.topic, 0, json.dumps({"id": number}).encode())
+        for number in range(100, 104)
+    ]
+    mq.write("broker-a", 0, range(3))
+    assert mq.catch_up().exit_code == 0
+    assert [number for _, _, number in mq.rows()] == [0, 1, 2]
+    mq.writer.end(halves[2], commit=True)
+    mq.writer.end(halves[1], commit=False)
+    mq.write("broker-a", 0, range(3, 5))
+    mq.writer.end(halves[0], commit=True)
+    assert mq.catch_up().exit_code == 0
+    assert [(offset, number) for _, offset, number in mq.rows()] == [
+        *((0, 0), (1, 1), (2, 2)),
+        *((3, 102), (4, 3), (5, 4), (6, 100)),
+    ]
+    assert_verified(mq.job())
+
+
 def test_job_with_tags_writes_their_messages_only(mq: RocketMqJob) -> None:
     mq.make(1)
     mq.write("broker-a", 0, range(5), TAGS="A")
