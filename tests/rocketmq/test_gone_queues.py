@@ -3,6 +3,7 @@
 import json
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,25 +62,25 @@ class Operator:
         self._mq = mq
         self._capsys = capsys
 
-    def types(self, *words: str) -> tuple[int, Any, str]:
-        """Exit code, JSON and what came on standard error."""
+    def types(self, *words: str) -> tuple[int, Any]:
+        """Exit code and JSON."""
         self._capsys.readouterr()
         code = run_command([*words, "-o", "json"])
-        shown = self._capsys.readouterr()
-        return code, json.loads(shown.out) if shown.out else None, shown.err
+        return code, json.loads(self._capsys.readouterr().out)
 
-    def retire(self, *options: str) -> tuple[int, Any, str]:
+    def retire(self, *options: str) -> tuple[int, Any]:
         path = str(self._mq.job().path)
         return self.types("offsets", "retire", path, "--reason", "a test", *options)
 
     def left_out(self) -> list[str]:
-        _, answer, _ = self.types("status", str(self._mq.job().path))
+        _, answer = self.types("status", str(self._mq.job().path))
         return list(answer["routes"][0]["left_out"])
 
     def ready(self) -> list[str]:
-        code, answer, _ = self.types("partitions", "list", str(self._mq.job().path))
+        path = str(self._mq.job().path)
+        code, answer = self.types("partitions", "list", path, "--state", "ready")
         assert code == 0
-        return [e["prefix"] for e in answer["partitions"] if e["state"] == "ready"]
+        return [each["prefix"] for each in answer["routes"][0]["prefixes"]]
 
 
 @pytest.fixture
@@ -120,18 +121,19 @@ def test_queue_that_is_no_more_holds_the_hours_until_it_is_given_up(
     gone = shrunk(mq, operator)
     typed = gone.replace("[", ":").removesuffix("]")
     there = f"{mq.topic}:broker-a/0"
-    code, answer, told = operator.retire("--partition", there, "--accept-gap")
-    assert (code, answer) == (7, None)
-    assert "SW458" in told
-    assert "the cluster has it" in told
-    code, answer, told = operator.retire("--execute")
+    code, answer = operator.retire("--partition", there, "--accept-gap")
+    assert (code, answer["error"]["code"]) == (7, "SW458")
+    assert "the cluster has it" in answer["error"]["message"]
+    code, answer = operator.retire()
     assert (code, answer["executed"], answer["needs"]) == (7, False, ["--accept-gap"])
-    code, answer, _ = operator.retire("--accept-gap")
+    code, answer = operator.retire("--execute")
+    assert (code, answer["error"]["hint"]) == (7, "add --accept-gap to accept that")
+    code, answer = operator.retire("--accept-gap")
     assert (code, answer["executed"]) == (0, False)
     assert answer["retired"] == [{"partition": typed, "committed_end": 1}]
-    code, answer, _ = operator.retire("--accept-gap", "--execute")
+    code, answer = operator.retire("--accept-gap", "--execute")
     assert (code, answer["executed"]) == (0, True)
-    code, answer, _ = operator.retire("--accept-gap", "--execute")
+    code, answer = operator.retire("--accept-gap", "--execute")
     assert (code, answer["retired"], answer["executed"]) == (0, [], False)
     with driver(mq) as running:
         running.wait_until(lambda: operator.ready() == [SEVEN], "an hour that is ready")
@@ -149,4 +151,34 @@ def test_queue_that_comes_back_is_read_on_where_it_ended_also_after_it_was_given
     assert mq.catch_up().exit_code == 0
     rows = [(offset, number) for key, offset, number in mq.rows() if key == "broker-a/1"]
     assert rows == [(0, 1), (1, 10)]
+    assert_verified(mq.job())
+
+
+def test_topic_that_is_away_with_its_broker_holds_the_hours_of_its_pattern(
+    mq: RocketMqJob, operator: Operator
+) -> None:
+    one, two = f"{mq.topic}_a", f"{mq.topic}_b"
+    for topic, broker in ((one, "broker-a"), (two, "broker-b")):
+        mq.writer.create_topic(topic, {mq.endpoint.brokers[broker]: 1})
+        mq.writer.send(mq.endpoint.brokers[broker], topic, 0, [row(0, SEVEN_MS)])
+    text = _HOURS.replace("topics: [{topic}]", 'topics: "{topic}_."')
+    mq = replace(mq, text=text.replace("run: {{", "run: {{discover_interval: 1s, "))
+    assert mq.catch_up().exit_code == 0
+    mq.writer.send(mq.endpoint.brokers["broker-b"], two, 0, [row(1, SEVEN_MS + 1)])
+    mq.writer.send(mq.endpoint.brokers["broker-a"], one, 0, [row(2, SEVEN_MS + 2 * HOUR_MS)])
+    mq.lab.kill_server("broker-b")
+    mq.writer.drop(mq.endpoint.brokers["broker-b"])
+    try:
+        # The new driver has never heard of that topic.
+        with driver(mq) as running:
+            running.wait_until(lambda: len(mq.rows()) == 3, "rows of the topic that is there")
+            running.wait_for_event("partitions_left_out")
+            assert operator.left_out() == [f"{two}[broker-b/0]"]
+            assert operator.ready() == []
+            mq.lab.start_server("broker-b")
+            mq.writer.send(mq.endpoint.brokers["broker-b"], two, 0, [row(3, SEVEN_MS + HOUR_MS)])
+            running.wait_until(lambda: operator.ready() == [SEVEN], "an hour that is ready")
+            assert len(mq.rows()) == 5
+    finally:
+        mq.lab.start_server("broker-b")
     assert_verified(mq.job())

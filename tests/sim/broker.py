@@ -134,6 +134,7 @@ class Broker:
         self.by_id: dict[str, list[Log]] = {}
         self.says: Callable[[SourcePartition, LogBounds], LogBounds] = lambda _, place: place
         self.is_led: Callable[[SourcePartition], bool] = lambda _: True
+        self.is_known: Callable[[SourcePartition], bool] = lambda _: True
         self.copy: Callable[[SourcePartition, LogBounds], LogBounds | None] = lambda *_: None
 
     def create(self, topic: str, partitions: int) -> None:
@@ -218,9 +219,9 @@ class SimSource(SourceClient):
             if topic not in self._broker.topics:
                 raise TopicNotFoundError("the cluster does not have it", where=topic)
             identity = SourceIdentity(CLUSTER, self._broker.ids[topic])
+            logs = [SourcePartition(topic, n) for n in range(len(self._broker.topics[topic]))]
             found += [
-                DiscoveredPartition(SourcePartition(topic, number), identity, 0)
-                for number in range(len(self._broker.topics[topic]))
+                DiscoveredPartition(one, identity, 0) for one in logs if self._broker.is_known(one)
             ]
         return tuple(found)
 

@@ -15,6 +15,8 @@ from sluiceway.sources.contract import LogBounds, SourcePartition
 _SHARE = 0.15
 _LONGEST_LAG_S = 2.0
 _LONGEST_WITHOUT_LEADER_S = 30.0
+_SILENT, _COPIED, _VANISHED = "silent", "copied", "vanished"
+_LED = (-1.0, "")
 
 
 @dataclass(slots=True)
@@ -25,7 +27,8 @@ class Doubts:
         vanishing: How often a file that a task has named is gone before PREPARE looks.
         lagging: How often a leader is elected that knows no record of the last seconds.
         refusing: How often a partition cannot be changed in the metastore for a while.
-        leaving: How often a log has no leader from now on, for a while; half of them have a copy.
+        leaving: How often a log has no leader from now on, for a while; some of them have a copy,
+            and some are not described at all.
     """
 
     rng: random.Random
@@ -34,7 +37,7 @@ class Doubts:
     lagging: float = 0.0
     refusing: float = 0.0
     leaving: float = 0.0
-    _without_leader: dict[tuple[str, int], tuple[float, bool]] = field(default_factory=dict)
+    _without_leader: dict[tuple[str, int], tuple[float, str]] = field(default_factory=dict)
     _behind_until: dict[tuple[str, int], float] = field(default_factory=dict)
     _refused_until: dict[tuple[str, ...], float] = field(default_factory=dict)
     _epochs: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -90,17 +93,27 @@ class Doubts:
     def is_without_leader(self, partition: tuple[str, int]) -> bool:
         """Whether no leader answers for a log now."""
         now = self.clock()
-        if self._without_leader.get(partition, (-1.0, False))[0] >= now:
+        if self._without_leader.get(partition, _LED)[0] >= now:
             return True
         if self.leaving and self.rng.random() < self.leaving:
             until = now + self.rng.random() * _LONGEST_WITHOUT_LEADER_S
-            self._without_leader[partition] = (until, self.rng.random() < 0.5)
+            kind = self.rng.choice((_SILENT, _COPIED, _COPIED, _VANISHED))
+            self._without_leader[partition] = (until, kind)
             return True
         return False
 
+    def has_vanished(self, partition: tuple[str, int]) -> bool:
+        """Whether nobody knows of a log now, as if there were none."""
+        until, kind = self._without_leader.get(partition, _LED)
+        return kind == _VANISHED and until >= self.clock()
+
+    def operator_looks(self) -> bool:
+        """Whether somebody finds now that a log has vanished."""
+        return any(map(self.has_vanished, self._without_leader)) and self.rng.random() < 0.5
+
     def copy(self, partition: tuple[str, int], place: LogBounds) -> LogBounds | None:
         """What a copy of a log without a leader has, which may be little; None without one."""
-        if not self._without_leader.get(partition, (-1.0, False))[1]:
+        if self._without_leader.get(partition, _LED)[1] != _COPIED:
             return None
         end = self.rng.randint(place.start_offset, place.end_offset)
         return LogBounds(self.rng.randint(place.start_offset, end), end, end)
@@ -133,4 +146,9 @@ def leave_logs(
         seen["copies"] += found is not None
         return found
 
-    broker.is_led, broker.copy = is_led, copy
+    def is_known(one: SourcePartition) -> bool:
+        known = not doubts.has_vanished((one.topic, one.number))
+        seen["vanished"] += not known
+        return known
+
+    broker.is_led, broker.copy, broker.is_known = is_led, copy, is_known

@@ -93,6 +93,7 @@ class SmallSource(SourceClient):
         rest: Its other partitions, with their logs.
         silent: Partitions of which no leader answers now.
         held: What copies of them have.
+        away: Those that may come back with their whole topic.
     """
 
     place: LogBounds
@@ -100,6 +101,7 @@ class SmallSource(SourceClient):
     rest: dict[SourcePartition, LogBounds] = field(default_factory=dict)
     silent: frozenset[SourcePartition] = frozenset()
     held: dict[SourcePartition, LogBounds] = field(default_factory=dict)
+    away: frozenset[SourcePartition] = frozenset()
     reported: dict[SourcePartition, int] = field(default_factory=dict)
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
@@ -118,6 +120,9 @@ class SmallSource(SourceClient):
 
     def copies(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         return {one: self.held[one] for one in partitions if one in self.held}
+
+    def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
+        return frozenset(partitions) - self.away
 
     def offsets_at(
         self, partitions: Sequence[SourcePartition], timestamp_ms: int

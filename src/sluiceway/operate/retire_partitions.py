@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sluiceway.config.config import RouteConfig
-from sluiceway.errors import ResetRefusedError
+from sluiceway.errors import ResetRefusedError, TopicNotFoundError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import PinnedPartition, SourcesRecord
 from sluiceway.observe.steps import ignore_step
@@ -53,7 +53,6 @@ def planned_retirements(
     Raises:
         ResetRefusedError: A partition is not read, or the cluster has it.
         SourceUnavailableError: The brokers do not answer.
-        TopicNotFoundError: A whole topic is gone.
     """
     live = [SourcePartition(*key) for key, known in fold.sources.items() if not known.retired]
     unknown = sorted(set(wish.partitions) - set(live))
@@ -129,7 +128,6 @@ def record_of(
 
     Raises:
         ResetRefusedError: One is there again, or the ledger has moved on.
-        TopicNotFoundError: A whole topic is gone.
     """
     pins = []
     for each in retirements:
@@ -154,8 +152,9 @@ def record_of(
 
 
 def _is_there(one: SourcePartition, view: SourceView) -> bool:
-    if one.topic in view.missing:
-        raise view.missing[one.topic]
+    missing = view.missing.get(one.topic)
+    if missing is not None and not isinstance(missing, TopicNotFoundError):
+        raise missing
     return view.has(one)
 
 

@@ -67,6 +67,7 @@ from sluiceway.schedule.planner import (
     check_described,
     check_identities,
     check_still_there,
+    missed_partitions,
     new_partitions,
     plan_sources,
     plan_splits,
@@ -260,7 +261,22 @@ class RouteSession:
         found = any(start.how == "group" for start in starts.values())
         if self.config.start.kind == "group" and new and not found:
             self._log.warning("group_has_no_offsets", group=self.config.start.group)
-        return plan_sources(fold, wanted, discovered, view.bounds, starts)
+        kept = self._with_topics_away(fold, wanted)
+        return plan_sources(fold, kept, discovered, view.bounds, starts)
+
+    def _with_topics_away(self, fold: Fold, wanted: Subscription) -> Subscription:
+        """With topics of an unchanged pattern that are not listed, and may come back as they were.
+
+        Raises:
+            SourceUnavailableError: The source does not know whether they are gone.
+        """
+        if not wanted.pattern or fold.subscription is None:
+            return wanted
+        missed = missed_partitions(fold, wanted)
+        if not missed:
+            return wanted
+        away = {one.topic for one in set(missed) - self._parts.source.gone(missed)}
+        return replace(wanted, topics=tuple(sorted({*wanted.topics, *away})))
 
     def take_topics(self, topics: tuple[str, ...]) -> None:
         """Read these topics from the next epoch on. Called between epochs, for a pattern's route.

@@ -108,6 +108,18 @@ def new_partitions(
     )
 
 
+def missed_partitions(fold: Fold, wanted: Subscription) -> tuple[SourcePartition, ...]:
+    """Partitions that are read, of topics that an unchanged pattern had and does not find now."""
+    before = fold.subscription
+    if before is None or before.pattern != wanted.pattern:
+        return ()
+    return tuple(
+        SourcePartition(topic, key)
+        for (topic, key), known in sorted(fold.sources.items())
+        if topic not in wanted.topics and not known.retired
+    )
+
+
 def _was_subscribed(before: Subscription | None, wanted: Subscription, topic: str) -> bool:
     if before is None:
         return False

@@ -137,6 +137,20 @@ class SourceClient(ABC):
         del partitions
         return {}
 
+    def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
+        """Of partitions whose topics are not listed, those that are gone for good.
+
+        Called when a topic of a pattern is missed: its partitions are retired then, and hold no
+        hour. The others may only be away together with what serves them.
+
+        Returns:
+            All of them, where a list of topics does not depend on who is up.
+
+        Raises:
+            SourceUnavailableError: It is not known now.
+        """
+        return frozenset(partitions)
+
     @abstractmethod
     def offsets_at(
         self, partitions: Sequence[SourcePartition], timestamp_ms: int

@@ -6,7 +6,12 @@ import pytest
 
 from sluiceway.cli.app import run_command
 from sluiceway.cli.ledger import describe
-from sluiceway.errors import InvariantError, ResetRefusedError, TopicNotFoundError
+from sluiceway.errors import (
+    InvariantError,
+    ResetRefusedError,
+    TopicNotFoundError,
+    UnhealthyEnvironmentError,
+)
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.records import Body, SourcesRecord, decode_record, encode_record
 from sluiceway.operate.retire_partitions import (
@@ -67,11 +72,12 @@ def test_what_the_route_does_not_read_is_refused() -> None:
         )
 
 
-def test_partitions_of_a_topic_that_is_gone_are_the_job_files_matter() -> None:
-    missing = TopicNotFoundError("gone", where="orders")
-    nothing = SourceView({}, {}, {"orders": missing})
-    with pytest.raises(TopicNotFoundError):
-        record_of(fold(), WISH, [GONE], nothing)
+def test_partitions_of_a_topic_that_is_gone_are_given_up_and_of_one_that_is_hidden_not() -> None:
+    nothing = SourceView({}, {}, {"orders": TopicNotFoundError("gone", where="orders")})
+    assert record_of(fold(), WISH, [GONE], nothing).partitions[0].retired
+    hidden = SourceView({}, {}, {"orders": UnhealthyEnvironmentError("no right to it")})
+    with pytest.raises(UnhealthyEnvironmentError):
+        record_of(fold(), WISH, [GONE], hidden)
 
 
 def test_rows_that_were_not_read_have_to_be_given_up_in_so_many_words() -> None:

@@ -1,11 +1,13 @@
 """A route with a partition that nobody leads: the others go on, and nothing is claimed of it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sluiceway.errors import SourceUnavailableError
+from sluiceway.schedule.source_view import look
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from tools.session_on_disk import ONE, SessionOnDisk, session_on_disk
 
@@ -102,6 +104,24 @@ def test_new_partition_begins_by_the_word_of_its_leader_alone(route: SessionOnDi
     view = route.view()
     with pytest.raises(SourceUnavailableError, match=r"orders\[2\]"):
         route.session.due_sources(view)
+
+
+def test_topic_of_a_pattern_is_retired_only_when_it_is_gone_for_good(
+    route: SessionOnDisk,
+) -> None:
+    session, listed = route.session, ("orders",)
+    session.config = replace(session.config, pattern="o.*")
+    route.source.away = frozenset()
+    session.pin(session.due_sources(route.view()), route.view())
+    session.take_topics(())
+    nobody = look(route.source, ())
+    assert session.due_sources(nobody) is not None, "another source would be believed"
+    route.source.away = frozenset({TWO})
+    assert session.due_sources(nobody) is None, "the topic may come back as it was"
+    with pytest.raises(SourceUnavailableError, match="offsets retire JOB"):
+        session.plan(nobody, bounded=False)
+    session.take_topics(listed)
+    assert planned_starts(route) == {ONE: 0, TWO: 0}
 
 
 def test_bounded_run_is_not_caught_up_before_the_leader_has_told_its_end(

@@ -68,10 +68,15 @@ class RocketMqSourceClient(SourceClient):
     def list_topics(self) -> tuple[str, ...]:
         """Names of all topics but RocketMQ's own; see the contract.
 
+        Each broker and cluster has topics that are called after it.
+
         Raises:
             SourceUnavailableError: No name server answers.
         """
-        return tuple(self._brokers.topics())
+        brokers = self._brokers.registered()
+        clusters = {place.cluster for place in brokers.values()}
+        own = {*brokers, *clusters, *(f"{name}_REPLY_TOPIC" for name in clusters)}
+        return tuple(name for name in self._brokers.topics() if name not in own)
 
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets of queues from their masters, all at once.
@@ -120,6 +125,15 @@ class RocketMqSourceClient(SourceClient):
                 else:
                     break
         return found
+
+    def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
+        """Those of brokers that are registered; with a broker its topics leave the list.
+
+        Raises:
+            SourceUnavailableError: No name server answers.
+        """
+        brokers = self._brokers.registered()
+        return frozenset(one for one in partitions if queue_of(one)[0] in brokers)
 
     def _copies_at(
         self, address: str, own: Sequence[SourcePartition]

@@ -70,6 +70,24 @@ def test_client_tells_what_a_replica_has_apart_from_the_log(fake: FakeRocketMq) 
     client.close()
 
 
+def test_topic_that_is_missed_may_be_away_with_its_broker(fake: FakeRocketMq) -> None:
+    client = client_of(fake)
+    other = SourcePartition("t", "broker-b/0")
+    assert client.gone([LOG, other]) == {LOG}
+    client.close()
+
+
+def test_topics_that_are_called_after_brokers_and_clusters_are_not_listed(
+    fake: FakeRocketMq,
+) -> None:
+    names = ["broker-a", "lab", "lab_REPLY_TOPIC", "orders", "other_REPLY_TOPIC"]
+    body = json.dumps({"topicList": names}).encode()
+    fake.answer = lambda ask: reply_frame(ask.opaque, body=body) if ask.code == 206 else None
+    client = client_of(fake)
+    assert client.list_topics() == ("orders", "other_REPLY_TOPIC")
+    client.close()
+
+
 def test_replica_that_acts_as_master_is_a_replica(fake: FakeRocketMq) -> None:
     fake.queues[0].add(*bodies(4))
     fake.replica_only = True
