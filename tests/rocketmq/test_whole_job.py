@@ -1,8 +1,11 @@
 """A whole job on RocketMQ, tasks in threads: outages, queues added, tags, a topic made again."""
 
 import json
+import subprocess
+import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,6 +96,21 @@ def test_run_to_the_end_waits_for_a_broker_that_is_away(mq: RocketMqJob) -> None
         mq.lab.start_server("broker-b")
     assert len(mq.rows()) == 12
     assert_verified(mq.job())
+
+
+def test_lines_that_are_sent_to_a_lab_are_rows_of_all_its_queues(mq: RocketMqJob) -> None:
+    command = [sys.executable, "-m", "sluiceway.lab.rocketmq_lines", "--topic", mq.topic]
+    command += ["--name-server", mq.endpoint.name_server, "--queues", "2"]
+    for first in (0, 10):
+        lines = "".join(f'{{"id": {number}}}\n' for number in range(first, first + 10))
+        done = subprocess.run(command, input=lines, text=True, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == {"topic": mq.topic, "sent": 10}
+    assert mq.catch_up().exit_code == 0
+    rows = mq.rows()
+    assert sorted(number for _, _, number in rows) == list(range(20))
+    queues = {"broker-a/0": 6, "broker-a/1": 6, "broker-b/0": 4, "broker-b/1": 4}
+    assert Counter(key for key, _, _ in rows) == queues
 
 
 def test_half_messages_are_never_read_and_committed_ones_once_where_they_were_committed(
