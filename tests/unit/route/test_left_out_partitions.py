@@ -168,4 +168,5 @@ def test_nothing_is_called_fresh_while_one_is_left_out(route: SessionOnDisk) -> 
     assert told.lag_ms is not None
     before = route.session.meter.clock
     route.session.meter.clock = lambda: before() + 60
+    planned_starts(route)
     assert (route.session.meter.read().lag_ms or 0) >= 60_000
