@@ -80,6 +80,8 @@ def _route_as_json(route: "SeenRoute", fill: "Fill") -> dict[str, Any]:
     told = fill(asdict(route.status))
     if route.status.report is not None:
         told["report"] = fill(asdict(route.status.report))
+    left_out = route.status.left_out.items()
+    told["left_out"] = {name: fill({"message": why})["message"] for name, why in left_out}
     return {**first, **told, "driver": route.driver, "ok": route.is_well}
 
 

@@ -5,7 +5,7 @@ import { chart, linesOf } from "./chart.js";
 import { h } from "./dom.js";
 import { routeTable } from "./fleet.js";
 import { badge, choice, empty, number, problem, table } from "./parts.js";
-import { compact, count, exactClock, moment, rate, seconds, span } from "./words.js";
+import { compact, count, exactClock, leftOut, moment, rate, seconds, span } from "./words.js";
 
 const PHASES = ["run", "prepare", "commit", "publish"];
 const AFTER = PHASES.slice(1);
@@ -54,9 +54,9 @@ export function overviewTab(at) {
 }
 
 function reports(routes) {
-  return routes.filter((route) => route.message).map((route) =>
+  return routes.filter((route) => route.message || route.left_out_count).map((route) =>
     h("div", { "data-key": `report-${route.route}` }, problem({
-      message: route.message, code: route.code, commands: route.report?.commands,
+      message: route.message ?? leftOut(route), code: route.code, commands: route.report?.commands,
       where: Object.entries(route.report?.evidence ?? {}).map(([name, value]) => `${name} ${value}`).join(", "),
     }, route.route)));
 }
