@@ -19,7 +19,7 @@ KILLED = (
     "max(view.read_at_us, before.read_at_us or 0) -> view.read_at_us",
     "route_session.RouteSession.finish: "
     "check_staged_files(owned.storage, owned.layout, results) removed",
-    "route_session.RouteSession.finish: self._second_look.look(owned.fold, view.bounds) removed",
+    "route_session.RouteSession._look_again: self._second_look.look(fold, view.bounds) removed",
 )
 
 

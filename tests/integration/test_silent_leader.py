@@ -82,3 +82,58 @@ def test_leader_that_does_not_answer_keeps_only_its_own_routes_waiting(
             driver.join(_TIMEOUT_S)
         sick.assert_verified()
         well.assert_verified()
+
+
+def test_route_goes_on_with_the_partitions_whose_leaders_answer(
+    lab_in: LabStarter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluiceway.schedule.patience.FIRST_RETRY_S", 0.5)
+    monkeypatch.setattr("sluiceway.route.clients.REQUEST_TIMEOUT_S", 4.0)
+    with lab_in(tmp_path / "lab") as lab, second_broker(lab, tmp_path / "second") as broker:
+        servers = lab.endpoints().bootstrap_servers
+        name = f"half_{uuid.uuid4().hex[:8]}"
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        made = NewTopic(name, 2, replica_assignment=[[1], [SECOND]])
+        admin.create_topics([made])[name].result(_TIMEOUT_S)
+        job = RouteRun(
+            write_routes(
+                tmp_path,
+                f"  - {{topics: [{name}], table: ods.{name}}}",
+                bootstrap_servers=servers,
+                metastore_uri=lab.endpoints().metastore_uri,
+            )
+        )
+        route = job.of(f"ods-{name}")
+        board, stop = StatusBoard(), StopSignal()
+
+        def status() -> RouteStatus:
+            return next(iter(board.snapshot()), RouteStatus())
+
+        def write(partition: int, *numbers: int) -> None:
+            rows = [event(number) for number in numbers]
+            TopicWriter(servers).write(name, rows, partition=partition)
+
+        def rows() -> int:
+            return len(offsets(route))
+
+        write(0, 0)
+        write(1, 1)
+        driver = threading.Thread(target=job.run_until, args=(stop,), kwargs={"board": board})
+        driver.start()
+        try:
+            wait_until(lambda: rows() == 2)
+            broker.fall_silent()
+            wait_until(lambda: status().left_out_count == 1)
+            assert f"{name}[1]" in status().left_out
+            write(0, 2, 3)
+            wait_until(lambda: rows() == 4)
+            assert status().state is RouteState.RUNNING
+            broker.go_on()
+            write(1, 4)
+            wait_until(lambda: rows() == 5)
+            wait_until(lambda: status().left_out_count == 0)
+        finally:
+            broker.go_on()
+            stop.ask()
+            driver.join(_TIMEOUT_S)
+        route.assert_verified()

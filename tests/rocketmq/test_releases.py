@@ -1,21 +1,29 @@
 """Real servers of releases 4 and 5 with logins, TLS and a replica."""
 
+import json
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from sluiceway.conformance.reading import read_to_stop
 from sluiceway.conformance.sources import SourceConformance, SourceUnderTest
 from sluiceway.errors import SourceUnavailableError, UnhealthyEnvironmentError
-from sluiceway.sources.contract import SourcePartition, Split
+from sluiceway.lab.lab import Lab
+from sluiceway.sources.contract import LogBounds, SourcePartition, Split
 from sluiceway.sources.registry import SourceAccess, open_client, open_reader
 from sluiceway.sources.rocketmq.codes import Ask
 from sluiceway.sources.rocketmq.connection import Connection
+from tools.driver_process import DriverProcess
+from tools.job_files import JobFile
 from tools.rocketmq_release import BROKER, RELEASES, RocketMqRelease
 from tools.rocketmq_under_test import RocketMqUnderTest
+from tools.rocketmq_writer import RocketMqWriter
+from tools.table_proofs import assert_verified
 
 TOPIC = "orders"
 QUEUE = SourcePartition(TOPIC, f"{BROKER}/0")
@@ -32,9 +40,9 @@ def filled(release: RocketMqRelease) -> list[bytes]:
     return bodies
 
 
-def read(options: dict[str, str]) -> list[bytes | None]:
+def read(options: dict[str, str], rows: int = ROWS) -> list[bytes | None]:
     access = SourceAccess("rocketmq", tuple(options.items()))
-    reader = open_reader(access, [Split(QUEUE, 0, stop_offset=ROWS)], owner="test")
+    reader = open_reader(access, [Split(QUEUE, 0, stop_offset=rows)], owner="test")
     try:
         return read_to_stop(reader).values()
     finally:
@@ -117,10 +125,113 @@ def test_replica_is_read_while_its_master_is_gone(tmp_path: Path) -> None:
         assert read(release.options()) == bodies
 
 
-def wait_for_replica(address: str) -> None:
+@pytest.mark.parametrize("version", RELEASES)
+def test_half_messages_are_in_no_topic_that_is_listed_and_in_no_queue_that_is_read(
+    version: str, tmp_path: Path
+) -> None:
+    with RocketMqRelease(version, tmp_path) as release:
+        writer, address = release.writer(), release.address()
+        writer.create_topic(TOPIC, {address: 1})
+        halves = [writer.send_half(address, TOPIC, 0, b"half-%d" % n) for n in range(3)]
+        writer.send(address, TOPIC, 0, [b"whole"])
+        writer.end(halves[0], commit=False)
+        writer.end(halves[1], commit=True)
+        writer.close()
+        client = open_client(SourceAccess("rocketmq", tuple(release.options().items())), 10.0)
+        assert client.list_topics() == (TOPIC,)
+        assert client.bounds([QUEUE]) == {QUEUE: LogBounds(0, 2, 2)}
+        client.close()
+        assert read(release.options(), rows=2) == [b"whole", b"half-1"]
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_job_reads_a_replica_to_its_end_and_goes_on_with_the_master(
+    version: str, rocketmq_lab: Lab, tmp_path: Path
+) -> None:
+    with RocketMqRelease(version, tmp_path / "mq", replica=True) as release:
+        folder, metastore = tmp_path / "job", rocketmq_lab.endpoints().metastore_uri
+        folder.mkdir()
+        mq = ReplicatedOrders(release, folder, metastore, rocketmq_lab.endpoints().warehouse)
+        mq.writer.create_topic(mq.topic, {release.address(): 1})
+        mq.write(range(50))
+        with mq.driver("--until-caught-up") as driver:
+            assert driver.wait().exit_code == 0
+        mq.write(range(50, 100))
+        wait_for_replica(release.address(1), mq.topic, 100)
+        release.kill_master()
+        mq.writer.drop(release.address())
+        with mq.driver() as driver:
+            driver.wait_until(lambda: mq.ids() == list(range(100)), "rows of the replica")
+            assert driver.events("partitions_left_out")
+            release.start_master()
+            mq.write(range(100, 110))
+            driver.wait_until(lambda: mq.ids() == list(range(110)), "rows of the master")
+            driver.wait_for_event("partitions_back")
+            assert driver.events("route_halted") == []
+        mq.writer.close()
+        assert_verified(mq.job)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedOrders:
+    """A topic of a release of its own, and the job that reads it into a table of the lab."""
+
+    release: RocketMqRelease
+    folder: Path
+    metastore: str
+    warehouse: Path
+    topic: str = field(default_factory=lambda: f"mq_{time.time_ns()}")
+    writer: RocketMqWriter = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "writer", self.release.writer())
+
+    @property
+    def job(self) -> JobFile:
+        path = self.folder / "job.yaml"
+        path.write_text(
+            _JOB.format(
+                topic=self.topic, name_server=self.release.name_server, metastore=self.metastore
+            )
+        )
+        return JobFile(path, f"ods.{self.topic}")
+
+    def driver(self, *options: str) -> DriverProcess:
+        return DriverProcess(self.job, self.folder, *options, module="tools.inline_driver")
+
+    def write(self, ids: range) -> None:
+        bodies = [json.dumps({"id": number}).encode() for number in ids]
+        self.writer.send(self.release.address(), self.topic, 0, bodies)
+
+    def ids(self) -> list[int]:
+        """Of all rows, as the files have them."""
+        found: list[int] = []
+        for path in (self.warehouse / "ods.db" / self.topic).rglob("*.parquet"):
+            if "_sluiceway" not in path.parts:
+                found += pq.ParquetFile(path).read(columns=["id"]).column(0).to_pylist()
+        return sorted(found)
+
+
+_JOB = """\
+version: 1
+name: {topic}
+connections:
+  mq: {{rocketmq: {{name_servers: ["{name_server}"]}}}}
+  hms: {{metastore: {{uri: "{metastore}"}}}}
+source: {{connection: mq, topics: [{topic}], start: earliest}}
+format: {{json: {{}}}}
+table:
+  hive: {{connection: hms, name: ods.{topic}, create: if_missing}}
+  columns: [{{name: id, type: bigint, required: true}}]
+  partition_by: []
+run: {{interval: 1s}}
+"""
+
+
+def wait_for_replica(address: str, topic: str = TOPIC, rows: int = ROWS) -> None:
     """Until it has the topic and all rows: it copies settings of topics every ten seconds."""
     until_s = time.monotonic() + 120
-    fields = {"topic": TOPIC, "queueId": 0, "queueOffset": ROWS - 1, "maxMsgNums": 1}
+    fields = {"topic": topic, "queueId": 0, "queueOffset": rows - 1, "maxMsgNums": 1}
     more = {
         "consumerGroup": "TEST",
         "sysFlag": 4,

@@ -190,6 +190,14 @@ def reset_offsets(world: World) -> None:
         _beset(world, operators.start(world, "reset", operators.reset))
 
 
+def retire_partitions(world: World) -> None:
+    """`sluiceway offsets retire`, when something has vanished; it may die at any place."""
+    if world.monitor.fold.sources and world.doubts.operator_looks():
+        for life in _awake(world):
+            life.stop.ask()
+        _beset(world, operators.start(world, "retire", operators.retire))
+
+
 def accept_identity(world: World) -> None:
     """`offsets reset --accept-identity`: the operator takes the topic of that name for the next."""
     if world.is_another_log:
@@ -303,6 +311,7 @@ def elect_leader(world: World) -> None:
     """A broker restarts, in the middle of a transaction or not."""
     world.broker.elect(TOPIC)
     world.note("another leader")
+    retire_partitions(world)
 
 
 def cut_log(world: World) -> None:

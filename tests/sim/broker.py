@@ -133,6 +133,9 @@ class Broker:
         self.ids: dict[str, str] = {}
         self.by_id: dict[str, list[Log]] = {}
         self.says: Callable[[SourcePartition, LogBounds], LogBounds] = lambda _, place: place
+        self.is_led: Callable[[SourcePartition], bool] = lambda _: True
+        self.is_known: Callable[[SourcePartition], bool] = lambda _: True
+        self.copy: Callable[[SourcePartition, LogBounds], LogBounds | None] = lambda *_: None
 
     def create(self, topic: str, partitions: int) -> None:
         """A topic, also one in the place of another of its name."""
@@ -216,9 +219,9 @@ class SimSource(SourceClient):
             if topic not in self._broker.topics:
                 raise TopicNotFoundError("the cluster does not have it", where=topic)
             identity = SourceIdentity(CLUSTER, self._broker.ids[topic])
+            logs = [SourcePartition(topic, n) for n in range(len(self._broker.topics[topic]))]
             found += [
-                DiscoveredPartition(SourcePartition(topic, number), identity, 0)
-                for number in range(len(self._broker.topics[topic]))
+                DiscoveredPartition(one, identity, 0) for one in logs if self._broker.is_known(one)
             ]
         return tuple(found)
 
@@ -231,7 +234,20 @@ class SimSource(SourceClient):
         found = {}
         for one in partitions:
             log = self._log(one)
-            found[one] = self._broker.says(one, self._broker.bounds_of(log))
+            if self._broker.is_led(one):
+                found[one] = self._broker.says(one, self._broker.bounds_of(log))
+        if partitions and not found:
+            raise SourceUnavailableError("no leader", where=str(partitions[0]))
+        return found
+
+    def copies(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        found = {}
+        for one in partitions:
+            log = self._log(one)
+            place = LogBounds(log.first, log.stable_end, len(log.rows))
+            copy = self._broker.copy(one, place)
+            if copy is not None:
+                found[one] = copy
         return found
 
     def offsets_at(

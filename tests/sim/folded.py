@@ -44,6 +44,7 @@ class Source:
     generation: int = 0
     passages: list[tuple[str, int, int]] = field(default_factory=list)
     end_epoch: int | None = None
+    retired: bool = False
 
 
 @dataclass(slots=True)
@@ -69,7 +70,8 @@ class Folded:
         places = self.places
         wrong = self.counts.wrong_closing(body, places.closed, places.by_name, seen.timed)
         require(not wrong, "counts", f"slot {seq} {wrong}")
-        self.marks.data(body, self.sources, seq, seen)
+        live = {number: known for number, known in self.sources.items() if not known.retired}
+        self.marks.data(body, live, seq, seen)
 
     def take(self, kind: str, body: dict[str, Any], seq: int) -> None:
         """Take a record without files in."""

@@ -323,12 +323,27 @@ class Monitor:
         for pin in body["partitions"]:
             number, start = pin["partition"], int(pin["start"])
             where = f"slot {seq}: {pin['topic']}[{number}]"
+            if pin["retired"] or pin["how"] == "resumed":
+                self._retire(pin, body, where)
+                continue
             _require(number not in self.fold.sources, "rule 5", f"{where} is pinned again")
             log = self._broker.by_id[pin["topic_id"]][number]
             if pin["how"] in ("earliest", "discovered"):
                 _require(start <= log.first, "rule 5", f"{where} skips what can be read: {start}")
             _require(0 <= start <= len(log.known_rows), "rule 5", f"{where} starts at {start}")
             self.fold.sources[number] = Source(pin["topic_id"], start, start, pin["how"])
+
+    def _retire(self, pin: dict[str, Any], body: dict[str, Any], where: str) -> None:
+        """An operator gives a source partition up, or a driver finds it again."""
+        known = self.fold.sources.get(pin["partition"])
+        if known is None:
+            raise ViolationError(f"rule 5: {where} was never pinned")
+        _require(known.retired is not pin["retired"], "rule 5", f"{where} is so already")
+        _require(int(pin["start"]) == known.end, "rule 5", f"{where} goes on at {pin['start']}")
+        by_operator = bool(body.get("operator")) and self.fold.after_fence
+        _require(by_operator or not pin["retired"], "rule 22", f"{where} is given up by nobody")
+        known.retired = pin["retired"]
+        self.fold.marks.idle.discard(pin["partition"])
 
     def _snapshot(self, body: dict[str, Any], seq: int, *, again: bool) -> None:
         fold, through = self.fold, body["through"]
@@ -461,7 +476,7 @@ class Monitor:
         number, start, end = span["partition"], int(span["start"]), int(span["end"])
         known = self.fold.sources.get(number)
         where = f"slot {seq}: {span['topic']}[{number}]"
-        if known is None:
+        if known is None or known.retired:
             raise ViolationError(f"rule 5: {where} is not pinned")
         _require(start == known.end, "I2", f"{where} starts at {start}, end is {known.end}")
         _require(end >= start, "I2", f"{where} goes back to {end}")

@@ -32,6 +32,7 @@ from sluiceway.followers.files import FilesFollower, Publisher
 from sluiceway.followers.moved_partitions import MovedPartitions
 from sluiceway.followers.runner import FollowerRunner
 from sluiceway.host.work_pool import WorkPool
+from sluiceway.job import loop
 from sluiceway.job.loop import JobLoop
 from sluiceway.ledger import (
     fold_data,
@@ -484,6 +485,10 @@ MUTANTS = (
            ((watermark, "_status", ready.idle_by_the_clock),)),
     Mutant("idle-at-once", "a source partition with nothing to read is idle at once",
            ((watermark, "_status", ready.idle_at_once),)),
+    Mutant("idle-without-leader", "a source partition that no leader tells of holds nothing",
+           ((watermark, "_status", ready.idle_without_leader),)),
+    Mutant("copy-is-the-log", "where a copy ends there the log ends",
+           ((loop, "look", ready.look_at_copies),)),
     Mutant("watermark-of-the-fastest", "the route is as far as its furthest source partition",
            ((route_readiness, "route_watermark", ready.watermark_of_the_fastest),
             (fold_watermark, "_check_holders", _nothing))),

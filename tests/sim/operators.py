@@ -28,8 +28,9 @@ from sluiceway.ledger.log import LedgerLog
 from sluiceway.ledger.operator_records import GAP, TWICE
 from sluiceway.operate import compact as compaction
 from sluiceway.operate import replay as replays
-from sluiceway.operate import reset_offsets
+from sluiceway.operate import reset_offsets, retire_partitions
 from sluiceway.operate.offset_moves import IDENTITY, ResetTarget, ResetWish, TargetKind
+from sluiceway.operate.retire_partitions import RetireWish
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.types.strict_json import BigInt
 from sluiceway.upkeep.compact_requests import COMPACT, CompactRequest, Outcome
@@ -109,6 +110,18 @@ def reset(world: "World") -> None:
         accepted=frozenset((GAP, TWICE)),
     )
     _move(world, wish, source, "resets")
+
+
+def retire(world: "World") -> None:
+    """`sluiceway offsets retire --accept-gap --execute`: all that are gone, or one of them."""
+    source, topic = SimSource(world.broker), world.monitor.topic
+    rng, logs = world.rng, world.broker.topics[topic]
+    named = (SourcePartition(topic, rng.randrange(len(logs))),) if rng.random() < 0.3 else ()
+    wish = RetireWish("a test", "operator@host", named, accepts_gap=True)
+    gone = retire_partitions.planned_retirements(_log(world).fold(), wish, source)
+    if gone:
+        retire_partitions.retire_partitions(world.route(), wish, gone, source)
+        world.seen["retired"] += 1
 
 
 def change(world: "World") -> None:

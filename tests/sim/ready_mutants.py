@@ -4,6 +4,7 @@ In most of them the fold tests nothing either: it would halt, and hide what goes
 """
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,10 @@ from sluiceway.eventtime.watermark import (
     WatermarkRule,
 )
 from sluiceway.ledger.fold_state import SourceState
+from sluiceway.schedule import source_view
+from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.steady_clock import SteadyClock, _agrees
+from sluiceway.sources.contract import SourceClient
 
 
 def idle_by_the_clock(
@@ -28,6 +32,24 @@ def idle_by_the_clock(
     if quiet_us is not None and read_at_us - quiet_us >= rule.idle_after_us:
         return SourceStatus.IDLE, ""
     return SourceStatus.ACTIVE, ""
+
+
+def idle_without_leader(
+    rule: WatermarkRule, seen: SourceSeen, read_at_us: int
+) -> tuple[SourceStatus, str]:
+    """Who has no leader has nothing."""
+    if seen.log_end is None:
+        return SourceStatus.IDLE, ""
+    return _STATUS(rule, seen, read_at_us)
+
+
+def look_at_copies(source: SourceClient, topics: Iterable[str]) -> SourceView:
+    """What a copy has is what the log has."""
+    view = _LOOK(source, topics)
+    return replace(view, bounds={**view.copies, **view.bounds})
+
+
+_LOOK = source_view.look
 
 
 def idle_at_once(

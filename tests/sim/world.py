@@ -14,7 +14,7 @@ from sim.background import SimBackground, SimRewriter
 from sim.broker import Broker, SimSource, hour
 from sim.catalog import SCHEMA, Shown, SimSink, SimTable
 from sim.clocks import BELIEVE_AFTER_S, HostClocks
-from sim.doubts import Doubts
+from sim.doubts import Doubts, leave_logs
 from sim.folded import Source
 from sim.held import Held, Look
 from sim.lives import Life, SimLog
@@ -53,7 +53,7 @@ from sluiceway.ledger import (
 )
 from sluiceway.observe.progress import Progress
 from sluiceway.observe.steps import Step
-from sluiceway.operate import replay, reset_offsets, short_driver
+from sluiceway.operate import replay, reset_offsets, retire_partitions, short_driver
 from sluiceway.route import background, route_plan, route_session, takeover
 from sluiceway.schedule import pieces, runner, steady_clock
 from sluiceway.sinks.change_judge import ChangeJudge
@@ -131,10 +131,10 @@ class World:
         self.start = self.rng.choice((EARLIEST, StartAt("latest")))
         self.slots = self.rng.randint(1, 4)
         self.monitor.max_unpublished = max(1, self.slots - 1)
-        self.ever_recreated = False
-        self.ever_cut = False
+        self.ever_recreated = self.ever_cut = False
         self.monitor.ever_cut = lambda: self.ever_cut
         self.seen: Counter[str] = Counter()
+        leave_logs(self.broker, self.doubts, self.scheduler, self.seen)
         if self.store == "local":
             self._make_disk()
             held.look = Look(self.files.content, self.files.durable_content)
@@ -504,6 +504,7 @@ _REPLACED: tuple[tuple[Any, str, Any], ...] = (
     (run, "open_source", _open_source),
     (run, "open_sink", _open_sink),
     (reset_offsets, "open_sink", _open_sink),
+    (retire_partitions, "open_sink", _open_sink),
     (replay, "open_sink", _open_sink),
     (short_driver, "open_sink", _open_sink),
     (short_driver, "open_source", _open_source),

@@ -27,6 +27,7 @@ MASTER: Final = 0
 BROKER: Final = "broker-a"
 ACCESS_KEY, SECRET_KEY = "sluiceway", "s3cret-of-tests"
 _PATIENCE_S = 120.0
+_BROKER_MAIN = "org.apache.rocketmq.broker.BrokerStartup"
 _LOGBACK = """\
 <configuration><root level="WARN"/></configuration>
 """
@@ -140,6 +141,15 @@ class RocketMqRelease:
         """SIGKILL the master; its replica goes on."""
         self._end(f"broker-{MASTER}")
 
+    def start_master(self) -> None:
+        """Start the master that was killed, with what it had."""
+        self._launch(f"broker-{MASTER}", _BROKER_MAIN, self._tls_mode)
+        self._wait_for(self._ports[1])
+
+    @property
+    def _tls_mode(self) -> str:
+        return "permissive" if self.certificate is None else "enforcing"
+
     def _start_name_server(self) -> None:
         home = self._home("namesrv")
         (home / "server.conf").write_text(f"listenPort={self._ports[0]}\n")
@@ -167,8 +177,7 @@ class RocketMqRelease:
         elif self.logins:
             text += _LOGINS_5
         (home / "server.conf").write_text(text)
-        mode = "permissive" if self.certificate is None else "enforcing"
-        self._launch(name, "org.apache.rocketmq.broker.BrokerStartup", mode)
+        self._launch(name, _BROKER_MAIN, self._tls_mode)
         self._wait_for(port)
 
     def _home(self, name: str) -> Path:

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import itertools
 import json
+import os
 import re
 import socket
 import ssl
@@ -12,9 +13,14 @@ import struct
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 _CREATE_TOPIC, _DELETE_TOPIC, _DELETE_NAME, _ROUTE, _SEND, _SEND_BATCH = 17, 215, 216, 105, 310, 320
+_END_TRANSACTION = 37
+# Of a message's flag (`MessageSysFlag.java`).
+_PREPARED, _COMMITTED, _ROLLED_BACK = 4, 8, 12
+_GROUP = "WRITER"
 _READ_WRITE = 6
 _BATCH_BYTES = 1 << 20
 
@@ -37,6 +43,12 @@ class _Wire:
         self._numbers = itertools.count(1)
 
     def ask(self, code: int, fields: Mapping[str, object], body: bytes = b"") -> bytes:
+        return self.exchange(code, fields, body)[1]
+
+    def exchange(
+        self, code: int, fields: Mapping[str, object], body: bytes = b""
+    ) -> tuple[dict[str, str], bytes]:
+        """The fields of the answer, and its body."""
         number = next(self._numbers)
         texts = {name: str(value) for name, value in fields.items()}
         if self._login is not None:
@@ -62,7 +74,7 @@ class _Wire:
             if answer["flag"] & 1 and answer["opaque"] == number:
                 if answer["code"] not in (0, 10, 11, 12):
                     raise RocketMqRefusedError(f"{answer['code']}: {answer.get('remark')}")
-                return rest[header_length & 0xFFFFFF :]
+                return answer.get("extFields") or {}, rest[header_length & 0xFFFFFF :]
 
     def _exactly(self, count: int) -> bytes:
         found = bytearray()
@@ -75,6 +87,22 @@ class _Wire:
 
     def close(self) -> None:
         self._socket.close()
+
+
+@dataclass(frozen=True, slots=True)
+class HalfMessage:
+    """A message of a transaction that is open.
+
+    Attributes:
+        address: Of its broker.
+        message_id: As the broker has told it.
+        queue_offset: In the topic of half messages.
+    """
+
+    address: str
+    topic: str
+    message_id: str
+    queue_offset: int
 
 
 class RocketMqWriter:
@@ -162,6 +190,30 @@ class RocketMqWriter:
                 zlib.compress(body) if compressed else body,
             )
 
+    def send_half(self, address: str, topic: str, queue: int, body: bytes) -> "HalfMessage":
+        """Begin a transaction of one message."""
+        names = {"TRAN_MSG": "true", "PGROUP": _GROUP, "UNIQ_KEY": os.urandom(16).hex().upper()}
+        texts = "".join(f"{name}\x01{value}\x02" for name, value in names.items())
+        fields = {**_send_fields(topic, queue, flag=_PREPARED), "i": texts, "m": "false"}
+        told, _ = self._wire(address).exchange(_SEND, fields, body)
+        return HalfMessage(address, topic, told["msgId"], int(told["queueOffset"]))
+
+    def end(self, half: "HalfMessage", *, commit: bool) -> None:
+        """End a transaction."""
+        self._wire(half.address).ask(
+            _END_TRANSACTION,
+            {
+                "topic": half.topic,
+                "producerGroup": _GROUP,
+                "tranStateTableOffset": half.queue_offset,
+                # An id ends with the message's place in the commit log.
+                "commitLogOffset": int(half.message_id[-16:], 16),
+                "commitOrRollback": _COMMITTED if commit else _ROLLED_BACK,
+                "fromTransactionCheck": "false",
+                "msgId": half.message_id,
+            },
+        )
+
     def send_many(self, address: str, topic: str, queue: int, bodies: Sequence[bytes]) -> None:
         """Append messages in batches, without properties."""
         batch: list[bytes] = []
@@ -207,7 +259,7 @@ class RocketMqWriter:
 
 def _send_fields(topic: str, queue: int, flag: int = 0) -> dict[str, object]:
     return {
-        "a": "WRITER",
+        "a": _GROUP,
         "b": topic,
         "c": "TBW102",
         "d": 4,

@@ -13,6 +13,7 @@ import pytest
 
 from sluiceway.config.compile import compile_routes
 from sluiceway.config.ready_rule import ReadyRule
+from sluiceway.errors import SourceUnavailableError
 from sluiceway.ledger.file_records import FileRecord
 from sluiceway.ledger.owned_ledger import OwnedLedger
 from sluiceway.ledger.records import RowCounts
@@ -84,25 +85,44 @@ class DiskTable(TableSink):
 
 @dataclass
 class SmallSource(SourceClient):
-    """One topic of one partition.
+    """One topic, as a rule of one partition.
 
     Attributes:
         place: Where its log begins and ends now.
         topic_id: Of the topic that has the name now.
+        rest: Its other partitions, with their logs.
+        silent: Partitions of which no leader answers now.
+        held: What copies of them have.
+        away: Those that may come back with their whole topic.
     """
 
     place: LogBounds
     topic_id: str = "t1"
+    rest: dict[SourcePartition, LogBounds] = field(default_factory=dict)
+    silent: frozenset[SourcePartition] = frozenset()
+    held: dict[SourcePartition, LogBounds] = field(default_factory=dict)
+    away: frozenset[SourcePartition] = frozenset()
     reported: dict[SourcePartition, int] = field(default_factory=dict)
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
-        return (DiscoveredPartition(ONE, SourceIdentity("c1", self.topic_id), None),)
+        identity = SourceIdentity("c1", self.topic_id)
+        return tuple(DiscoveredPartition(one, identity, None) for one in (ONE, *self.rest))
 
     def list_topics(self) -> tuple[str, ...]:
         return (ONE.topic,)
 
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
-        return dict.fromkeys(partitions, self.place)
+        places = {ONE: self.place, **self.rest}
+        led = {one: places[one] for one in partitions if one not in self.silent}
+        if not led:
+            raise SourceUnavailableError("no leader", where=str(partitions[0]))
+        return led
+
+    def copies(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        return {one: self.held[one] for one in partitions if one in self.held}
+
+    def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
+        return frozenset(partitions) - self.away
 
     def offsets_at(
         self, partitions: Sequence[SourcePartition], timestamp_ms: int
@@ -160,7 +180,8 @@ class SessionOnDisk:
         size, no = BigInt(seal.size_bytes), BigInt(0)
         file = FileRecord(f"{attempt}/{name}", name, (), BigInt(rows), size, seal.crc32c, {})
         span = SplitResult(
-            *(ONE.topic, ONE.partition, BigInt(split.start_offset), BigInt(end)),
+            *(split.partition.topic, split.partition.partition),
+            *(BigInt(split.start_offset), BigInt(end)),
             rows=BigInt(rows),
             gaps=no,
             end_epoch=None,
@@ -184,6 +205,13 @@ class SessionOnDisk:
     def run_epoch(self, end: int) -> None:
         """A whole epoch in which all goes well."""
         planned = self.plan()
+        self.finish(planned, self.answer(planned, end))
+
+    def run_one(self, partition: SourcePartition, end: int) -> None:
+        """An epoch in which one partition alone is read."""
+        planned = self.plan()
+        only = [each for each in planned.splits if each.split.partition == partition]
+        planned.by_task = {0: tuple(only)}
         self.finish(planned, self.answer(planned, end))
 
 

@@ -55,9 +55,10 @@ class SeenRoute:
 
     @property
     def is_well(self) -> bool:
-        """Whether it runs, or has stopped because it was told to."""
+        """Whether it runs and reads all its partitions, or has stopped because it was told to."""
         bad = (RouteState.WAITING, RouteState.HALTED, RouteState.UNKNOWN)
-        return self.status.state not in bad and self.status.message is None
+        well = self.status.state not in bad and self.status.message is None
+        return well and not self.status.left_out_count
 
 
 @dataclass(frozen=True, slots=True)

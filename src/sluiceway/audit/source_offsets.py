@@ -9,7 +9,7 @@ from sluiceway.errors import OffsetsLostError, Retriable, SluicewayError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState
 from sluiceway.route.clients import open_source
-from sluiceway.schedule.planner import readable_start
+from sluiceway.schedule.planner import readable_start, way_out_of
 from sluiceway.schedule.source_view import SourceView, is_same_log, look
 from sluiceway.sources.contract import SourcePartition
 from sluiceway.spec.log_key import LogKey
@@ -123,8 +123,10 @@ def _offsets(fold: Fold, one: SourcePartition, view: SourceView | None) -> Parti
 
 def _problem(fold: Fold, one: SourcePartition, known: SourceState, view: SourceView) -> str | None:
     bounds = view.bounds.get(one)
+    if one.topic in view.by_topic and not view.has(one):
+        return f"the cluster does not have it; {way_out_of(fold, one)}"
     if bounds is None:
-        return "the cluster does not have it"
+        return "no leader answers for it" if view.has(one) else "the cluster does not have it"
     if not is_same_log(one, known, view):
         return "another log of this name: the topic was created again, or it is another cluster"
     try:

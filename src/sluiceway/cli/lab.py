@@ -177,12 +177,23 @@ def _print_endpoints(endpoints: "LabEndpoints", folder: Path) -> None:
         *exports(endpoints.bootstrap_servers, endpoints.metastore_uri),
         f"{python} -m sluiceway.lab.order_events --topic orders --partitions 4 \\",
         f"  --bootstrap-servers {endpoints.bootstrap_servers}",
+        *_rocketmq_lines(endpoints, python),
         f"{command} run {job} --until-caught-up",
         f"{command} verify {job}",
         f"{command} lab status{option}",
         f"{command} lab down{option}",
     ]
     print("\n  ".join(lines), file=sys.stderr)
+
+
+def _rocketmq_lines(endpoints: "LabEndpoints", python: str) -> "Sequence[str]":
+    """How messages get into the lab's RocketMQ."""
+    if endpoints.rocketmq is None:
+        return ()
+    return (
+        f"{python} -m sluiceway.lab.rocketmq_lines --topic clicks \\",
+        f"  --name-server {endpoints.rocketmq.name_server} < clicks.jsonl",
+    )
 
 
 def _store_lines(endpoints: "LabEndpoints") -> Iterator[str]:
@@ -197,6 +208,8 @@ def _store_lines(endpoints: "LabEndpoints") -> Iterator[str]:
         yield f"yarn       {endpoints.yarn.web}, HADOOP_CONF_DIR={endpoints.yarn.config_dir}"
     if endpoints.rocketmq is not None:
         yield f"rocketmq   {endpoints.rocketmq.name_server}"
+        yield f"           its own tools: java -cp '{endpoints.rocketmq.jars}/*' \\"
+        yield "             org.apache.rocketmq.tools.command.MQAdminStartup"
     if endpoints.realm is not None:
         login = endpoints.realm.login
         yield f"kerberos   {{principal: {login.principal}, keytab: {login.keytab},"

@@ -98,6 +98,11 @@ def describe(record: "Record") -> str:
 
 def _describe_sources(body: Any) -> str:
     pins = ", ".join(f"{p.topic}[{p.partition}] {p.how} {p.start}" for p in body.partitions)
+    if body.operator:
+        gone = ", ".join(
+            f"{p.topic}[{p.partition}] from offset {p.start} on" for p in body.partitions
+        )
+        return f"{body.operator} gives up {gone}: {body.reason}"
     what = f"`{body.pattern}`, now " if body.pattern else ""
     return f"reads {what}{', '.join(body.topics) or 'nothing'}: {pins}"
 

@@ -1,4 +1,4 @@
-"""`sluiceway offsets`: show where routes are in their logs, and move them."""
+"""`sluiceway offsets`: show where routes are in their logs, move them, give up what is gone."""
 
 import getpass
 import re
@@ -26,11 +26,13 @@ from sluiceway.spec.log_key import read_log_key
 
 if TYPE_CHECKING:
     from sluiceway.audit.source_offsets import PartitionOffsets, RouteOffsets
+    from sluiceway.config.config import RouteConfig
     from sluiceway.errors import SluicewayError
     from sluiceway.operate.offset_moves import OffsetMove, ResetTarget, ResetWish
+    from sluiceway.operate.retire_partitions import Retirement, RetireWish
     from sluiceway.sources.contract import SourcePartition
 
-app = typer.Typer(no_args_is_help=True, help="Show committed ends; move them.")
+app = typer.Typer(no_args_is_help=True, help="Show committed ends; move them; retire partitions.")
 
 _HEADS = ("PARTITION", "START", "HOW", "COMMITTED", "LOG START", "LOG END", "LAG", "NEWEST EVENT")
 _MAX_REASON = 500
@@ -39,7 +41,7 @@ _WOULD_HALT = 1
 
 @app.callback()
 def offsets() -> None:
-    """Show committed ends; move them."""
+    """Show committed ends; move them; retire partitions."""
 
 
 @app.command()
@@ -144,13 +146,10 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
     # Imported here to keep `--help` quick.
     from sluiceway.operate.offset_moves import ResetWish, refuse_unaccepted  # noqa: PLC0415
 
-    if not reason.strip() or len(reason) > _MAX_REASON or not reason.isprintable():
-        most = f"expected one line of 1 to {_MAX_REASON} characters"
-        raise typer.BadParameter(most, param_hint="--reason")
     given = {"gap": accept_gap, "twice": accept_doubles, "identity": accept_identity}
     wish = ResetWish(
         target=_target(to),
-        reason=reason.strip(),
+        reason=_reason(reason),
         operator=f"{getpass.getuser()}@{socket.gethostname()}",
         partitions=tuple(_partition(text) for text in partition or ()),
         accepted=frozenset(name for name, yes in given.items() if yes),
@@ -174,6 +173,112 @@ def reset(  # noqa: PLR0913, PLR0917 - an operator's decision has that many part
         raise typer.Exit(tell_error(refused))
 
 
+@app.command()
+def retire(  # noqa: PLR0913, PLR0917 - as of `reset`
+    job_file: JobFile,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")],
+    route: OneRoute = None,
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", metavar="TOPIC:N", help="Only this one; repeatable."),
+    ] = None,
+    accept_gap: Annotated[
+        bool, typer.Option("--accept-gap", help="What was not read of them is never read.")
+    ] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Do it; without this it only says what it would do.")
+    ] = False,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Give up partitions that the cluster has no more; a stopped route goes on without them.
+
+    They hold no hour any more, and rows that are in the table stay there. One that comes back is
+    read on where it ended. Without --partition: all that are gone.
+
+    $ sluiceway offsets retire orders.yaml --accept-gap --reason 'broker-b is no more'
+    """
+    from sluiceway.operate.retire_partitions import (  # noqa: PLC0415 - keeps `--help` quick
+        RetireWish,
+        refuse_unaccepted,
+    )
+
+    wish = RetireWish(
+        reason=_reason(reason),
+        operator=f"{getpass.getuser()}@{socket.gethostname()}",
+        partitions=tuple(_partition(text) for text in partition or ()),
+        accepts_gap=accept_gap,
+    )
+    gone, seq = _retire(job_file, route, wish, execute=execute)
+    if output is OutputFormat.TABLE:
+        _print_retired(gone, seq, accepted=accept_gap)
+    refused = None
+    try:
+        refuse_unaccepted(gone, wish)
+    except ResetRefusedError as error:
+        refused = error
+    if output.is_document:
+        shown = [{"partition": _typed(each.partition), "committed_end": each.end} for each in gone]
+        needs = [] if refused is None else ["--accept-gap"]
+        answer = {"executed": seq is not None, "slot": seq, "retired": shown, "needs": needs}
+        print_document({**answer, "error": refused and error_fields(refused)}, output)
+    if refused is not None:
+        raise typer.Exit(tell_error(refused))
+
+
+def _retire(
+    job_file: Path, route: str | None, wish: "RetireWish", *, execute: bool
+) -> "tuple[tuple[Retirement, ...], int | None]":
+    """What is gone, and the slot of the record when it was put."""
+    from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
+    from sluiceway.operate.retire_partitions import (  # noqa: PLC0415
+        planned_retirements,
+        retire_partitions,
+    )
+    from sluiceway.route.clients import open_source  # noqa: PLC0415
+
+    config = _chosen_route(job_file, route)
+    fold = open_ledger(config).fold
+    source = open_source(config)
+    try:
+        gone = planned_retirements(fold, wish, source)
+        done = retire_partitions(config, wish, gone, source) if execute and gone else None
+        return gone, done
+    finally:
+        source.close()
+
+
+def _print_retired(gone: "tuple[Retirement, ...]", seq: int | None, *, accepted: bool) -> None:
+    write = sys.stdout.write
+    word = "accepted by" if accepted else "needs"
+    for each in gone:
+        what = f"what came from offset {each.end} on is never read"
+        write(f"{each.partition}: gone; {what} ({word} --accept-gap)\n")
+    if not gone:
+        write("nothing to do: the cluster has all partitions that the route reads\n")
+    elif seq is not None:
+        write(f"done: slot {seq} of the ledger; start the job to go on without them\n")
+    elif accepted:
+        write("nothing was changed; it is accepted: repeat it with --execute to do it\n")
+    else:
+        write("nothing was changed; it needs --accept-gap\n")
+
+
+def _chosen_route(job_file: Path, route: str | None) -> "RouteConfig":
+    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
+    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
+    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
+
+    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
+    return pick_route(routes, route)
+
+
+def _reason(text: str) -> str:
+    if not text.strip() or len(text) > _MAX_REASON or not text.isprintable():
+        most = f"expected one line of 1 to {_MAX_REASON} characters"
+        raise typer.BadParameter(most, param_hint="--reason")
+    return text.strip()
+
+
 def _needs(moves: "tuple[OffsetMove, ...]", wish: "ResetWish") -> list[str]:
     """The options that are missing for the moves to be done."""
     from sluiceway.operate.offset_moves import OPTIONS  # noqa: PLC0415
@@ -187,14 +292,10 @@ def _reset(
 ) -> "tuple[tuple[OffsetMove, ...], int | None]":
     """The moves, and the slot of their record when it was put."""
     from sluiceway.audit.open_table import open_ledger  # noqa: PLC0415
-    from sluiceway.audit.pick_route import job_routes, pick_route  # noqa: PLC0415
-    from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
-    from sluiceway.observe.log import stderr_log  # noqa: PLC0415
     from sluiceway.operate.reset_offsets import planned_moves, reset_route  # noqa: PLC0415
     from sluiceway.route.clients import open_source  # noqa: PLC0415
 
-    routes = job_routes(load_checked_job(job_file).spec, stderr_log(level="warning"))
-    config = pick_route(routes, route)
+    config = _chosen_route(job_file, route)
     fold = open_ledger(config).fold
     source = open_source(config)
     try:

@@ -38,8 +38,9 @@ def status(
     """Show state, lag, rate and last commit of each route; exit with 1 when one is not well.
 
     A running driver's own figures are at most a few seconds old. Of a stopped route, the ledger
-    tells the rows and the broker the lag. Not well is: waits, halted, ended without a stop, or
-    cannot be looked at. The metastore has to answer, because it knows where the tables are.
+    tells the rows and the broker the lag. Not well is: waits, halted, goes on without some of its
+    partitions, ended without a stop, or cannot be looked at. The metastore has to answer, because
+    it knows where the tables are.
     """
     from sluiceway.audit.job_status import job_status  # noqa: PLC0415 - keeps `--help` quick
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
@@ -79,6 +80,8 @@ def _route_as_json(route: "SeenRoute", fill: "Fill") -> dict[str, Any]:
     told = fill(asdict(route.status))
     if route.status.report is not None:
         told["report"] = fill(asdict(route.status.report))
+    left_out = route.status.left_out.items()
+    told["left_out"] = {name: fill({"message": why})["message"] for name, why in left_out}
     return {**first, **told, "driver": route.driver, "ok": route.is_well}
 
 
@@ -91,6 +94,7 @@ def _table(seen: "SeenJob", job_file: str) -> str:
             code = f"[{route.status.code}] " if route.status.code else ""
             message = _printable(typed_text(route.status.message, job_file))
             lines.append(f"  {code}{message}{_next_try(route)}")
+        lines += _left_out_lines(route, job_file)
         lines += _late_lines(route)
         lines += _unfilled_lines(route)
         lines += _behind_lines(route)
@@ -112,6 +116,15 @@ def _behind_lines(route: "SeenRoute") -> list[str]:
         for each in route.status.followers
         if each.waits_for
     ]
+
+
+def _left_out_lines(route: "SeenRoute", job_file: str) -> list[str]:
+    """Source partitions that the route goes on without, each with why."""
+    told = route.status.left_out
+    texts = (f"{name}: {typed_text(why, job_file)}" for name, why in told.items())
+    lines = [f"  left out: {_printable(text)}" for text in texts]
+    more = route.status.left_out_count - len(told)
+    return [*lines, f"  left out: {more:,} more"] if more > 0 else lines
 
 
 _FATES = {"side": "aside", "redirect": "redirected", "reopen": "reopened", "dirty": "dirty"}

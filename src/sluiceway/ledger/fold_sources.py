@@ -15,6 +15,11 @@ from sluiceway.ledger.records import PinnedPartition, Record, SourcesRecord
 
 def check_sources(fold: FoldState, body: SourcesRecord, record: Record) -> None:
     """Refuse a source partition that has its pin already, or a key of another kind."""
+    if body.operator:
+        check_operator_record(fold, body, record)
+        only = all(pin.retired for pin in body.partitions)
+        same = fold.subscription == Subscription(body.topics, body.pattern, body.start)
+        require(only and same, "rule 22", f"slot {record.seq} does more than retire")
     kinds = {topic: type(key) for topic, key in fold.sources}
     for pin in body.partitions:
         known = fold.sources.get((pin.topic, pin.partition))
@@ -99,7 +104,7 @@ def take_source_change(fold: FoldState, body: SourceChangeRecord, record: Record
 
 
 def check_operator_record(
-    fold: FoldState, body: ResetRecord | SourceChangeRecord, record: Record
+    fold: FoldState, body: ResetRecord | SourceChangeRecord | SourcesRecord, record: Record
 ) -> None:
     """Refuse what does not follow a fence of its own, or names a partition twice."""
     slot = f"slot {record.seq}"

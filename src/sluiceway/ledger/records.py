@@ -133,12 +133,18 @@ class SourcesRecord:
         topics: Listed in the job file, or those that matched `pattern` then.
         pattern: Pattern of topic names; empty when they are listed.
         start: Canonical text of the job file's start.
+        operator: `user@host` who gives up what is retired here; empty in a driver's own records.
+        reason: In the operator's words.
     """
+
+    SPARSE: ClassVar[frozenset[str]] = frozenset({"operator", "reason"})
 
     topics: tuple[str, ...]
     pattern: str
     start: str
     partitions: tuple[PinnedPartition, ...]
+    operator: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sluiceway.errors import ResetRefusedError
+from sluiceway.errors import ResetRefusedError, SourceUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState
 from sluiceway.ledger.operator_records import (
@@ -15,6 +15,7 @@ from sluiceway.ledger.operator_records import (
     ResetRecord,
     SourceChangeRecord,
 )
+from sluiceway.schedule.planner import way_out_of
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.sources.contract import LogBounds, SourceIdentity, SourcePartition
 from sluiceway.types.strict_json import BigInt
@@ -124,6 +125,7 @@ def plan_moves(
 
     Raises:
         ResetRefusedError: A partition is gone, or the offset is outside of its log.
+        SourceUnavailableError: No leader answers for one of them.
     """
     chosen = chosen_partitions(fold, wish)
     identities = {
@@ -136,8 +138,10 @@ def plan_moves(
             raise ResetRefusedError(
                 "the cluster does not have it any more",
                 where=str(one),
-                hint="name the others with --partition",
+                hint=f"name the others with --partition; {way_out_of(fold, one)}",
             )
+        if one not in view.bounds:
+            raise SourceUnavailableError("no leader answers for it", where=str(one))
         identity = identities[one]
         same = (identity.cluster_id, identity.topic_id) == (known.cluster_id, known.topic_id)
         if same and IDENTITY in wish.accepted:

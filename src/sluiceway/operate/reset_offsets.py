@@ -64,7 +64,7 @@ def reset_route(
     sink = open_sink(config)
     try:
         owned = take_over(
-            config, sink, TakeoverHooks(ignore_step, _give_up_after(_PUT_TRIES, config.route))
+            config, sink, TakeoverHooks(ignore_step, give_up_after(_PUT_TRIES, config.route))
         )
         try:
             refuse_stale(owned.fold, moves, look(source, {each.partition.topic for each in moves}))
@@ -75,7 +75,9 @@ def reset_route(
         sink.close()
 
 
-def _give_up_after(tries: int, route: str) -> Callable[[int, StorageUnavailableError], None]:
+def give_up_after(tries: int, route: str) -> Callable[[int, StorageUnavailableError], None]:
+    """What a command does about a put that is repeated: it ends some time, and says so."""
+
     def on_wait(attempts: int, error: StorageUnavailableError) -> None:
         if attempts >= tries:
             raise StorageUnavailableError(

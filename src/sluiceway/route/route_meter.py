@@ -12,6 +12,7 @@ from sluiceway.ledger.fold_state import PartitionKey
 from sluiceway.ledger.late_records import LateRows
 from sluiceway.ledger.records import NO_ROWS, RowCounts
 from sluiceway.route.status import RouteNumbers
+from sluiceway.schedule.source_view import undescribed
 from sluiceway.sources.contract import LogBounds, SourcePartition
 from sluiceway.types.dirty import bounded_counts
 
@@ -53,6 +54,7 @@ class RouteMeter:
         followers: Asked how far those are that follow the commits, see `RouteStatus`.
         ignored_fields: Rows in which fields were seen that no column reads, of those sampled.
         unfilled_columns: See `RouteStatus`.
+        left_out: Source partitions without a leader and why, some of them; and how many they are.
     """
 
     interval_s: float
@@ -61,6 +63,7 @@ class RouteMeter:
     done: RowCounts = NO_ROWS
     ignored_fields: Mapping[str, int] = field(default_factory=dict)
     unfilled_columns: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[Mapping[str, str], int] = ({}, 0)
     followers: Callable[[], tuple[FollowerState, ...]] = tuple
     on_look: OnLook = _look_away
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -129,7 +132,10 @@ class RouteMeter:
         with self._lock:
             self._looked = self.clock() if at is None else at
             self._lag_records = lag = lag_records(fold, bounds)
-            if lag == 0:
+            if undescribed(fold, bounds):
+                # What nobody tells of may be as old as anything: nothing new is covered.
+                self._waits_for = None
+            elif lag == 0:
                 self._covered, self._waits_for = self._looked, None
             elif self._waits_for is None:
                 ends = {key: bounds.get(SourcePartition(*key)) for key in fold.sources}
@@ -160,6 +166,8 @@ class RouteMeter:
                 dirty_reasons=bounded_counts(self._reasons),
                 ignored_fields=dict(self.ignored_fields),
                 unfilled_columns=dict(self.unfilled_columns),
+                left_out=dict(self.left_out[0]),
+                left_out_count=self.left_out[1],
                 followers=self.followers(),
             )
 
@@ -177,7 +185,8 @@ class RouteMeter:
             return None
         now = self.clock()
         # No route is looked at while the tasks of an epoch run.
-        if self._lag_records == 0 and now - self._looked <= self.interval_s + _FRESH_S:
+        is_new = now - self._looked <= self.interval_s + _FRESH_S
+        if self._lag_records == 0 and is_new and not self.left_out[1]:
             return 0
         return round(1000 * (now - self._covered))
 

@@ -27,7 +27,7 @@ from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.ledger.partition_records import ReplaceRecord
 from sluiceway.ledger.placing import all_files, placed
-from sluiceway.ledger.records import EpochRecord, SourcesRecord
+from sluiceway.ledger.records import DataRecord, EpochRecord, SourcesRecord
 from sluiceway.ledger.upkeep import LogUpkeep
 from sluiceway.observe.failpoints import reach
 from sluiceway.observe.metrics import RecoveryKind
@@ -59,17 +59,21 @@ from sluiceway.route.status import last_commit_ms
 from sluiceway.route.takeover import LeftLedger, TakeoverHooks, take_over
 from sluiceway.schedule.demand import Demand
 from sluiceway.schedule.epoch_pace import EpochPace
+from sluiceway.schedule.left_out import LeftOut
 from sluiceway.schedule.open_transactions import OpenTransactions
 from sluiceway.schedule.patience import Patience
 from sluiceway.schedule.planner import (
     PlannedEpoch,
-    Targets,
     check_described,
     check_identities,
+    check_still_there,
+    missed_partitions,
     new_partitions,
     plan_sources,
     plan_splits,
+    unpinned,
 )
+from sluiceway.schedule.run_targets import RunTargets
 from sluiceway.schedule.second_look import SecondLook
 from sluiceway.schedule.source_view import SourceView
 from sluiceway.schedule.start_offsets import resolve_start
@@ -118,9 +122,9 @@ class RouteSession:
         self._epochs = count()
         self._patience = Patience()
         self._replaces = parts.replaces
-        self._targets: Targets | None = None
+        self._targets = RunTargets()
         self._demand, self._pace = Demand(config.interval_s), EpochPace(config.interval_s)
-        self._transactions = OpenTransactions(self._log)
+        self._transactions, self._left_out = OpenTransactions(self._log), LeftOut(self._log)
         self._second_look = SecondLook()
         key = config.key
         self._drain = KeyDrain(
@@ -249,14 +253,30 @@ class RouteSession:
         fold, wanted = ahead or held.owned.fold, self._subscription(view)
         discovered = view.of(wanted.topics)
         check_identities(fold, discovered)
-        check_described((found.partition for found in discovered), view.bounds)
+        # Those that are pinned may lack a leader for a while; where others begin only it can tell.
+        check_described(unpinned(fold, discovered), view.bounds)
         discovered = self._drain.admitted(discovered, fold, view.bounds)
         new = new_partitions(fold, wanted, discovered)
         starts = resolve_start(self.config.start, new, view.bounds, self._parts.source)
         found = any(start.how == "group" for start in starts.values())
         if self.config.start.kind == "group" and new and not found:
             self._log.warning("group_has_no_offsets", group=self.config.start.group)
-        return plan_sources(fold, wanted, discovered, view.bounds, starts)
+        kept = self._with_topics_away(fold, wanted)
+        return plan_sources(fold, kept, discovered, view.bounds, starts)
+
+    def _with_topics_away(self, fold: Fold, wanted: Subscription) -> Subscription:
+        """With topics of an unchanged pattern that are not listed, and may come back as they were.
+
+        Raises:
+            SourceUnavailableError: The source does not know whether they are gone.
+        """
+        if not wanted.pattern or fold.subscription is None:
+            return wanted
+        missed = missed_partitions(fold, wanted)
+        if not missed:
+            return wanted
+        away = {one.topic for one in set(missed) - self._parts.source.gone(missed)}
+        return replace(wanted, topics=tuple(sorted({*wanted.topics, *away})))
 
     def take_topics(self, topics: tuple[str, ...]) -> None:
         """Read these topics from the next epoch on. Called between epochs, for a pattern's route.
@@ -322,18 +342,16 @@ class RouteSession:
             self._patience.in_doubt = False
         fold = ahead or self._now.owned.fold
         discovered = view.of(self._subscription(view).topics)
-        check_described((found.partition for found in discovered), view.bounds)
+        check_described(unpinned(fold, discovered), view.bounds)
         if ahead is None:
             self._second_look.look(fold, view.bounds)
-        if bounded and self._targets is None:
-            self._targets = {
-                found.partition: view.bounds[found.partition].end_offset for found in discovered
-            }
-        splits = self._demand.expect(plan_splits(fold, view.bounds, self._targets), view.bounds)
-        if ahead is None:
-            # What is not committed yet lags; the commit that is under way will say how much does.
-            self.lag_records = self.meter.look(fold, view.bounds)
-        self._transactions.look(fold, view.bounds)
+        logs = (found.partition for found in discovered)
+        targets = self._targets.aim(fold, logs, view.bounds) if bounded else None
+        splits = plan_splits(fold, view.bounds, targets, view.copies)
+        splits = self._demand.expect(splits, {**view.copies, **view.bounds})
+        self._look_at_logs(fold, view, measured=ahead is None)
+        if bounded and not splits and ahead is None:
+            self._targets.check_reached(fold, view.bounds)
         over = bounded and not splits and ahead is None and not self._drain.holds
         if over:
             self._now.followers.hasten()
@@ -345,6 +363,14 @@ class RouteSession:
         self._now.mark_planned(planned, fold)
         self._parts.observe(Step.PLANNED)
         return planned
+
+    def _look_at_logs(self, fold: Fold, view: SourceView, *, measured: bool) -> None:
+        self._left_out.look(fold, view)
+        self.meter.left_out = (self._left_out.why, self._left_out.count)
+        if measured:
+            # What is not committed yet lags; the commit that is under way will say how much does.
+            self.lag_records = self.meter.look(fold, view.bounds)
+        self._transactions.look(fold, view.bounds)
 
     def task_plans(self, planned: PlannedEpoch) -> dict[int, TaskPlan]:
         """Plans of the tasks that the loop has spread the splits over."""
@@ -422,10 +448,7 @@ class RouteSession:
             record = with_end_epochs(record, planned.splits, view.bounds)
             record = held.dirty.checked(record, results, str(owned.state.identity))
             check_staged_files(owned.storage, owned.layout, results)
-            # A topic created anew while it was read reads like the old one (commit rule 13).
-            check_identities(owned.fold, view.of(self._subscription(view).topics))
-            self._second_look.look(owned.fold, view.bounds)
-            plan_splits(owned.fold, view.bounds, None)
+            self._look_again(record, view)
             self._parts.observe(Step.PREPARED)
             put_asked(held, self._publish)
             self._keep_log_short()
@@ -459,6 +482,15 @@ class RouteSession:
         for failure in failures:
             self._log.warning("task_failed", code=failure.code, error=str(failure))
         self._patience.judge(failures, landed=record is not None)
+
+    def _look_again(self, record: DataRecord, view: SourceView) -> None:
+        """See that what was read is still there, and of the same logs (commit rule 13)."""
+        fold = self._now.owned.fold
+        # A topic created anew while it was read reads like the old one.
+        check_identities(fold, view.of(self._subscription(view).topics))
+        self._second_look.look(fold, view.bounds)
+        plan_splits(fold, view.bounds, None, view.copies)
+        check_still_there(record.ranges, view.bounds, view.copies)
 
     def _outdated(self, planned: PlannedEpoch, results: Sequence[TaskResult]) -> str:
         """Why an epoch was planned from what is not so; empty when it was not."""

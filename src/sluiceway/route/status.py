@@ -77,6 +77,8 @@ class RouteNumbers:
     dirty_reasons: dict[str, int] = field(default_factory=dict)
     ignored_fields: dict[str, int] = field(default_factory=dict)
     unfilled_columns: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    left_out_count: int = 0
     followers: tuple[FollowerState, ...] = ()
 
 
@@ -102,7 +104,8 @@ class RouteStatus(RouteNumbers):
         rows_read: All rows that the ledger has, as the next two.
         rows_dirty_open: Dirty rows that were neither replayed nor purged.
         rows_late: Late rows, whatever became of them, and `late_rows` the same by policy.
-        lag_records: In the logs and not committed, when the brokers were last asked.
+        lag_records: In the logs and not committed, when the brokers were last asked; without what
+            those have that are left out.
         lag_ms: All records that are older than this are committed; 0 when there were none
             to commit, None until all that the first look saw is committed.
         rows_per_s: Rows committed a second, over the last minute or two epochs.
@@ -112,6 +115,8 @@ class RouteStatus(RouteNumbers):
             driver's tasks have seen each, of the few that they look at.
         unfilled_columns: Columns that no row of this driver has filled, beside such fields, each
             with the field that was meant; empty where no name is like it.
+        left_out: Source partitions that the route goes on without, as no leader answers for them,
+            each with why; a few of `left_out_count`. They hold the watermark.
         followers: What follows the commits, in order: how far each is, and what it waits for.
     """
 

@@ -1,14 +1,16 @@
 """Decides what is read next, from the ledger's fold and what the source says now. No I/O."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from sluiceway.errors import OffsetsLostError, SourceUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState, Subscription
-from sluiceway.ledger.records import PinnedPartition, SourcesRecord
+from sluiceway.ledger.records import PinnedPartition, RangeRecord, SourcesRecord
 from sluiceway.schedule.epoch_times import UNDATED, EpochDates
+from sluiceway.schedule.source_view import undescribed
 from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import DiscoveredPartition, LogBounds, SourcePartition, Split
 from sluiceway.spec.log_key import LogKey
@@ -18,6 +20,7 @@ from sluiceway.worker.plan import RoutePlan, TaskPlan
 Bounds = Mapping[SourcePartition, LogBounds]
 Targets = Mapping[SourcePartition, int]
 """Where a bounded run ends."""
+NO_COPIES: Bounds = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,18 @@ def new_partitions(
         for found in discovered
         if (found.partition.topic, found.partition.partition) not in fold.sources
         and not _was_subscribed(fold.subscription, wanted, found.partition.topic)
+    )
+
+
+def missed_partitions(fold: Fold, wanted: Subscription) -> tuple[SourcePartition, ...]:
+    """Partitions that are read, of topics that an unchanged pattern had and does not find now."""
+    before = fold.subscription
+    if before is None or before.pattern != wanted.pattern:
+        return ()
+    return tuple(
+        SourcePartition(topic, key)
+        for (topic, key), known in sorted(fold.sources.items())
+        if topic not in wanted.topics and not known.retired
     )
 
 
@@ -213,8 +228,15 @@ def check_identities(fold: Fold, discovered: Sequence[DiscoveredPartition]) -> N
             )
 
 
-def check_described(partitions: Iterable[SourcePartition], bounds: Bounds) -> None:
+def check_described(
+    partitions: Iterable[SourcePartition], bounds: Bounds, fold: Fold | None = None
+) -> None:
     """Refuse to go on without knowing where a log begins and ends.
+
+    Args:
+        partitions: Those that have to be known.
+        bounds: Of those whose leaders answer.
+        fold: Of the ledger that reads them; None when it does not yet.
 
     Raises:
         SourceUnavailableError: The cluster does not describe a partition.
@@ -224,28 +246,81 @@ def check_described(partitions: Iterable[SourcePartition], bounds: Bounds) -> No
             raise SourceUnavailableError(
                 "it is gone, or no leader answers for it now; it is looked for again",
                 where=str(partition),
+                hint="" if fold is None else way_out_of(fold, partition),
             )
 
 
-def plan_splits(fold: Fold, bounds: Bounds, targets: Targets | None) -> list[PlannedSplit]:
+def way_out_of(fold: Fold, partition: SourcePartition) -> str:
+    """What to do about a partition that will never come back."""
+    return f"when it is gone for good: `{retire_command(fold, partition)}`"
+
+
+def retire_command(fold: Fold, partition: SourcePartition) -> str:
+    """The command that gives up a partition that is gone."""
+    route, place = _named(fold, partition)
+    return f"sluiceway offsets retire JOB{route} {place} --reason TEXT"
+
+
+def _named(fold: Fold, partition: SourcePartition) -> tuple[str, str]:
+    """Options of a command that name a route and a partition of it."""
+    route = f" --route {fold.first_fence.route}" if fold.first_fence is not None else ""
+    return route, f"--partition {partition.topic}:{partition.partition}"
+
+
+def unpinned(fold: Fold, discovered: Iterable[DiscoveredPartition]) -> Iterator[SourcePartition]:
+    """Partitions of which the ledger does not say yet where they begin."""
+    for found in discovered:
+        if (found.partition.topic, found.partition.partition) not in fold.sources:
+            yield found.partition
+
+
+def check_still_there(ranges: Iterable[RangeRecord], bounds: Bounds, copies: Bounds) -> None:
+    """Refuse to commit what was read of a log that nobody tells of afterwards (commit rule 13).
+
+    Args:
+        ranges: What was read.
+        bounds: As the brokers say after the tasks; `plan_splits` judges them.
+        copies: What can be read of the others.
+
+    Raises:
+        SourceUnavailableError: The leader does not answer, nor does a copy that has the range.
+    """
+    for span in ranges:
+        one = SourcePartition(span.topic, span.partition)
+        copy = copies.get(one)
+        if copy is None or copy.start_offset > span.start:
+            check_described([one], bounds)
+
+
+def plan_splits(
+    fold: Fold, bounds: Bounds, targets: Targets | None, copies: Bounds = NO_COPIES
+) -> list[PlannedSplit]:
     """Splits of the next epoch, from the committed ends.
+
+    A source partition without bounds is read from its copy as far as that goes; with nothing new
+    there it is left out of the epoch, and the others go on.
 
     Args:
         fold: State of the ledger.
-        bounds: Of every source partition that is read.
+        bounds: Of the source partitions that are read and whose leaders answer.
         targets: Where a bounded run ends; None reads on.
+        copies: Of the others; see `SourceView.copies`.
 
     Raises:
         OffsetsLostError: The log starts after the committed end or ends before it.
-        SourceUnavailableError: The cluster does not describe a partition that is read.
+        SourceUnavailableError: Nothing can be read of any source partition.
     """
     planned = []
+    left = undescribed(fold, bounds)
     for (topic, number), known in sorted(fold.sources.items()):
         if known.retired:
             continue
         partition = SourcePartition(topic, number)
-        check_described([partition], bounds)
-        start = readable_start(fold, partition, bounds[partition])
+        place = bounds.get(partition)
+        if place is None:
+            planned += _from_copy(partition, known, copies.get(partition), targets)
+            continue
+        start = readable_start(fold, partition, place)
         stop = None if targets is None else targets.get(partition, known.end)
         if stop is not None and start >= stop:
             # Also when retention took all that a bounded run was to read: nothing is left of it,
@@ -253,7 +328,7 @@ def plan_splits(fold: Fold, bounds: Bounds, targets: Targets | None) -> list[Pla
             continue
         # It belongs to the committed end; rows below the log's first offset are skipped.
         epoch = known.end_epoch if start == known.end else None
-        leader = bounds[partition].leader_epoch
+        leader = place.leader_epoch
         split = Split(
             partition,
             start,
@@ -262,7 +337,31 @@ def plan_splits(fold: Fold, bounds: Bounds, targets: Targets | None) -> list[Pla
             new_leader=epoch is not None and leader != epoch,
         )
         planned.append(PlannedSplit(split, known.end, leader_epoch=leader))
+    if not planned and not any(SourcePartition(*key) in bounds for key in fold.sources):
+        check_described(left, bounds, fold)
     return planned
+
+
+def _from_copy(
+    partition: SourcePartition,
+    known: SourceState,
+    copy: LogBounds | None,
+    targets: Targets | None,
+) -> list[PlannedSplit]:
+    """A split of what a copy has behind the committed end; none when it has nothing of it.
+
+    That its end is lower, or its start is higher, says nothing about the log.
+    """
+    if copy is None or not copy.start_offset <= known.end < copy.end_offset:
+        return []
+    stop = None
+    if targets is not None:
+        stop = min(targets.get(partition, copy.end_offset), copy.end_offset)
+        if known.end >= stop:
+            return []
+    epoch = known.end_epoch
+    split = Split(partition, known.end, stop, epoch, new_leader=epoch is not None)
+    return [PlannedSplit(split, known.end)]
 
 
 def readable_start(fold: Fold, partition: SourcePartition, place: LogBounds) -> int:
@@ -340,8 +439,7 @@ def _lost(
     reset: str,
 ) -> OffsetsLostError:
     """The error with the command that resolves it: first to look, then with --execute."""
-    route = f" --route {fold.first_fence.route}" if fold.first_fence is not None else ""
-    place = f"--partition {partition.topic}:{partition.partition}"
+    route, place = _named(fold, partition)
     command = f"sluiceway offsets reset JOB{route} {place} {reset} --reason TEXT"
     error = OffsetsLostError(message, where=str(partition), hint=f"{hint}: `{command}`")
     look = f"sluiceway offsets show JOB{route}"

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sluiceway.errors import Fatal, TopicNotFoundError
+from sluiceway.errors import Fatal, SourceUnavailableError, TopicNotFoundError
+from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import SourceState
 from sluiceway.schedule.steady_clock import process_clock
 from sluiceway.sources.contract import (
@@ -28,16 +29,23 @@ class SourceView:
         bounds: Of these partitions, those without a leader that answers left out.
         missing: Topic -> why it is not there.
         read_at_us: When the brokers were asked, by this driver's clock, which does not step.
+        copies: Of partitions that are not in `bounds`: what can be read of them all the same. It
+            says nothing of where a log ends; see `SourceClient.copies`.
     """
 
     by_topic: Mapping[str, tuple[DiscoveredPartition, ...]]
     bounds: Mapping[SourcePartition, LogBounds]
     missing: Mapping[str, Fatal]
     read_at_us: int = field(default_factory=_now_us)
+    copies: Mapping[SourcePartition, LogBounds] = field(default_factory=dict)
 
     def present(self, topics: Iterable[str]) -> tuple[str, ...]:
         """Those of a route's topics that the cluster has."""
         return tuple(topic for topic in topics if topic not in self.missing)
+
+    def has(self, one: SourcePartition) -> bool:
+        """Whether the cluster has a partition of that name."""
+        return any(found.partition == one for found in self.by_topic.get(one.topic, ()))
 
     def of(self, topics: Iterable[str]) -> tuple[DiscoveredPartition, ...]:
         """Partitions of a route's topics.
@@ -57,7 +65,7 @@ def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
     """Ask a cluster about topics. Called before and after the tasks of each epoch.
 
     Raises:
-        SourceUnavailableError: No broker answers, or no leader.
+        SourceUnavailableError: No broker answers, or no leader and no copy.
     """
     # Before they answer: what comes while they do is not among what they tell.
     read_at_us = _now_us()
@@ -78,9 +86,26 @@ def look(source: SourceClient, topics: Iterable[str]) -> SourceView:
     }
     for found in discovered:
         by_topic[found.partition.topic].append(found)
-    bounds = source.bounds([found.partition for found in discovered]) if discovered else {}
+    bounds, copies = _ends(source, [found.partition for found in discovered])
     grouped = {topic: tuple(each) for topic, each in by_topic.items()}
-    return SourceView(grouped, bounds, missing, read_at_us)
+    return SourceView(grouped, bounds, missing, read_at_us, copies)
+
+
+def _ends(
+    source: SourceClient, partitions: Sequence[SourcePartition]
+) -> tuple[Mapping[SourcePartition, LogBounds], Mapping[SourcePartition, LogBounds]]:
+    """Bounds as leaders tell them, and copies of the others."""
+    if not partitions:
+        return {}, {}
+    try:
+        bounds = source.bounds(partitions)
+    except SourceUnavailableError:
+        copies = source.copies(partitions)
+        if not copies:
+            raise
+        return {}, copies
+    left = [one for one in partitions if one not in bounds]
+    return bounds, source.copies(left) if left else {}
 
 
 def _without_missing(
@@ -115,3 +140,14 @@ def is_same_log(one: SourcePartition, known: SourceState, view: SourceView) -> b
     """Whether a name still stands for the log that the ledger knows: the same cluster and topic."""
     identities = {found.partition: found.identity for found in view.by_topic.get(one.topic, ())}
     return identities.get(one) == SourceIdentity(known.cluster_id, known.topic_id)
+
+
+def undescribed(
+    fold: Fold, bounds: Mapping[SourcePartition, LogBounds]
+) -> tuple[SourcePartition, ...]:
+    """Source partitions that are read and of which no leader says where they end, in order.
+
+    They keep their committed ends, and hold the watermark: nobody knows what they have.
+    """
+    live = (key for key, known in sorted(fold.sources.items()) if not known.retired)
+    return tuple(one for one in (SourcePartition(*key) for key in live) if one not in bounds)

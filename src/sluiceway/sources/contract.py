@@ -123,6 +123,34 @@ class SourceClient(ABC):
             SourceUnavailableError: No leader answers.
         """
 
+    def copies(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        """Read first and last offsets of copies of logs that `bounds` has left out.
+
+        Called behind `bounds`, with what no leader answers for. Readers read such a log from the
+        copy. It may lag behind the log and begin elsewhere, so its offsets say what can be read
+        now, and never where the log ends or what it has lost.
+
+        Returns:
+            Of those of which a copy answers; a source without such copies returns nothing. It
+            blocks and raises nothing for one that does not answer.
+        """
+        del partitions
+        return {}
+
+    def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
+        """Of partitions whose topics are not listed, those that are gone for good.
+
+        Called when a topic of a pattern is missed: its partitions are retired then, and hold no
+        hour. The others may only be away together with what serves them.
+
+        Returns:
+            All of them, where a list of topics does not depend on who is up.
+
+        Raises:
+            SourceUnavailableError: It is not known now.
+        """
+        return frozenset(partitions)
+
     @abstractmethod
     def offsets_at(
         self, partitions: Sequence[SourcePartition], timestamp_ms: int

@@ -45,6 +45,7 @@ MORE = {
     ("partitions", "why"): ("dt=20261120",),
     ("partitions", "forget"): ("dt=20261120", "--reason", "why not"),
     ("offsets", "reset"): ("--to", "earliest", "--reason", "why not"),
+    ("offsets", "retire"): ("--reason", "why not"),
     ("compact",): ("--all-closed",),
 }
 WITHOUT_JOB = {

@@ -6,7 +6,13 @@ from sluiceway.errors import OffsetsLostError, SourceUnavailableError
 from sluiceway.ledger.fold import Fold
 from sluiceway.ledger.fold_state import Subscription
 from sluiceway.ledger.records import encode_record
-from sluiceway.schedule.planner import check_identities, new_partitions, plan_sources, plan_splits
+from sluiceway.schedule.planner import (
+    check_identities,
+    missed_partitions,
+    new_partitions,
+    plan_sources,
+    plan_splits,
+)
 from sluiceway.schedule.start_offsets import ResolvedStart
 from sluiceway.sources.contract import (
     DiscoveredPartition,
@@ -95,6 +101,15 @@ def test_topic_that_left_a_pattern_is_retired_and_resumed_at_its_end() -> None:
     again = plan_sources(fold, back, [found(0)], bounds(p0=(0, 9)), {})
     assert again is not None
     assert [(p.start, p.how, p.retired) for p in again.partitions] == [(7, "resumed", False)]
+
+
+def test_topics_that_a_pattern_misses_are_told_and_those_of_another_pattern_not() -> None:
+    fold = fold_of(fence(), sources(0, 1), sources(1, retired=True))
+    before = Subscription(("orders",), "o.*", "earliest")
+    fold.subscription = before
+    assert missed_partitions(fold, replace(before, topics=())) == (part(0),)
+    assert missed_partitions(fold, before) == ()
+    assert missed_partitions(fold, Subscription((), "x.*", "earliest")) == ()
 
 
 def test_sources_that_are_all_known_need_no_record() -> None:

@@ -3,7 +3,7 @@
 import { ask } from "./api.js";
 import { h } from "./dom.js";
 import { badge, empty, number, plain, problem, routeBadge, table, tile } from "./parts.js";
-import { ago, compact, count, rate, span } from "./words.js";
+import { ago, compact, count, leftOut, rate, span } from "./words.js";
 
 const MOST_ROUTES = 12;
 const MOST_NOTES = 40;
@@ -52,7 +52,8 @@ function attention(jobs) {
     if (job.status?.error) found.push(note("bad", job, "", told(job.status.error), job.status.error.code));
     for (const route of job.status?.routes ?? []) {
       const name = route.route === job.status.job ? "" : route.route;
-      if (!route.ok) found.push(note(route.state === "waiting" ? "warn" : "bad", job, name, route.message ?? route.state, route.code));
+      const mild = route.state === "waiting" || (route.left_out_count > 0 && !route.message);
+      if (!route.ok) found.push(note(mild ? "warn" : "bad", job, name, route.message ?? leftOut(route) ?? route.state, route.code));
       const late = overdue(job, route.route);
       if (late) found.push(note("warn", job, name, `${late} ${late === 1 ? "time is" : "times are"} overdue in ${route.table}`, null, "hours"));
     }

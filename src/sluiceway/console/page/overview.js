@@ -5,7 +5,7 @@ import { chart, linesOf } from "./chart.js";
 import { h } from "./dom.js";
 import { ranked, routeTable } from "./fleet.js";
 import { badge, choice, empty, finder, number, problem, table } from "./parts.js";
-import { compact, count, exactClock, moment, rate, seconds, span } from "./words.js";
+import { compact, count, exactClock, leftOut, moment, rate, seconds, span } from "./words.js";
 
 const MOST_ROUTES = 100;
 const MOST_REPORTS = 20;
@@ -74,9 +74,9 @@ function routeCard(job, again) {
 }
 
 function reports(routes) {
-  return routes.filter((route) => route.message).slice(0, MOST_REPORTS).map((route) =>
+  return routes.filter((route) => route.message || route.left_out_count).slice(0, MOST_REPORTS).map((route) =>
     h("div", { "data-key": `report-${route.route}` }, problem({
-      message: route.message, code: route.code, commands: route.report?.commands,
+      message: route.message ?? leftOut(route), code: route.code, commands: route.report?.commands,
       where: Object.entries(route.report?.evidence ?? {}).map(([name, value]) => `${name} ${value}`).join(", "),
     }, route.route)));
 }

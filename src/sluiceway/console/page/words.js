@@ -11,6 +11,14 @@ export const count = (number) => (number === null || number === undefined ? "–
 
 export const compact = (number) => (number === null || number === undefined ? "–" : short.format(number));
 
+// What a route goes on without, as no leader answers; null when it reads all its partitions.
+export function leftOut(route) {
+  const [first] = Object.entries(route.left_out ?? {});
+  if (!first) return null;
+  const many = route.left_out_count;
+  return `${count(many)} ${many === 1 ? "partition is" : "partitions are"} left out. ${first[0]}: ${first[1]}`;
+}
+
 export function rate(number) {
   if (number === null || number === undefined) return "–";
   return number > 0 && number < 10 ? number.toFixed(1) : whole.format(number);

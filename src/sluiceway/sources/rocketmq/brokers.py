@@ -112,6 +112,11 @@ class Brokers:
             )
         return self.connection(address)
 
+    def replicas(self, broker: str) -> tuple[str, ...]:
+        """Addresses of a broker's replicas as they were told last, the lowest number first."""
+        rest = sorted(item for item in self.addresses(broker).items() if item[0] != MASTER)
+        return tuple(address for _, address in rest)
+
     def connection(self, address: str) -> Connection:
         """A connection, made anew if there is none."""
         found = self._connections.get(address)
@@ -149,6 +154,26 @@ class Brokers:
         found, failures = self.try_brokers(asked)
         for failure in failures.values():
             raise failure
+        return tuple(found[index] for index in range(len(asked)))
+
+    def call_address(
+        self, address: str, asked: Sequence[tuple[Ask, Mapping[str, object]]]
+    ) -> tuple[Reply, ...]:
+        """Ask the server at an address many things at once; answers in order of the questions.
+
+        Raises:
+            SourceUnavailableError: It does not answer.
+        """
+        deadline_s = time.monotonic() + self._timeout_s
+        connection = self.connection(address)
+        try:
+            waiting = {
+                connection.send(code, fields): index for index, (code, fields) in enumerate(asked)
+            }
+            found = self._collect(connection, waiting, deadline_s)
+        except SourceUnavailableError:
+            self.drop(connection)
+            raise
         return tuple(found[index] for index in range(len(asked)))
 
     def try_brokers(

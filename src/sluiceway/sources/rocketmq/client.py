@@ -1,10 +1,11 @@
 """What the driver asks name servers and brokers: what there is, where logs begin and end."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
 from typing import Final
 
-from sluiceway.errors import SourceUnavailableError
+from sluiceway.errors import SourceUnavailableError, UnhealthyEnvironmentError
 from sluiceway.sources.contract import (
     DiscoveredPartition,
     LogBounds,
@@ -20,7 +21,12 @@ from sluiceway.sources.rocketmq.options import RocketMqOptions
 from sluiceway.sources.rocketmq.pulls import pull_fields, queue_fields
 from sluiceway.sources.rocketmq.routes import queue_of
 
+_ENDS: Final = (Ask.MIN_OFFSET, Ask.MAX_OFFSET)
 _REPORT_TIMEOUT_S: Final = 5.0
+# What took longer is not asked again at once: it would hold up those that answer.
+_SLOW_S: Final = 1.0
+_SHUN_TIMES: Final = 10
+_LONGEST_SHUN_S: Final = 10.0
 
 
 class RocketMqSourceClient(SourceClient):
@@ -37,6 +43,8 @@ class RocketMqSourceClient(SourceClient):
         self._report_lock = Lock()
         self._reporting = Brokers(options, min(request_timeout_s, _REPORT_TIMEOUT_S))
         self._reported: dict[tuple[str, SourcePartition], int] = {}
+        # Until when a broker's master, by name, or a replica, by address, is left alone.
+        self._shunned: dict[str, float] = {}
 
     def discover(self, topics: Sequence[str]) -> tuple[DiscoveredPartition, ...]:
         """Describe all queues of the topics that can be read; see the contract.
@@ -48,50 +56,110 @@ class RocketMqSourceClient(SourceClient):
             SourceUnavailableError: No name server answers, or no broker has the topic now.
             TopicNotFoundError: Brokers are there, and none has the topic.
         """
-        return tuple(
+        found = tuple(
             DiscoveredPartition(partition, SourceIdentity(cluster, topic), leader_epoch=None)
             for topic in sorted(set(topics))
             for partition, cluster in self._brokers.route(topic).partitions(topic)
         )
+        # A topic's route may give a replica that acts as master the master's number.
+        self._brokers.registered()
+        return found
 
     def list_topics(self) -> tuple[str, ...]:
         """Names of all topics but RocketMQ's own; see the contract.
 
+        Each broker and cluster has topics that are called after it.
+
         Raises:
             SourceUnavailableError: No name server answers.
         """
-        return tuple(self._brokers.topics())
+        brokers = self._brokers.registered()
+        clusters = {place.cluster for place in brokers.values()}
+        own = {*brokers, *clusters, *(f"{name}_REPLY_TOPIC" for name in clusters)}
+        return tuple(name for name in self._brokers.topics() if name not in own)
 
     def bounds(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
         """Read first and last offsets of queues from their masters, all at once.
 
         Of a broker whose master does not answer there are none: how far a replica is says nothing
-        about what was committed.
+        about what was committed. A master for which that took long is left alone for a while.
 
         Raises:
             SourceUnavailableError: No master answers.
         """
-        asked = [
-            (queue_of(one)[0], code, queue_fields(one))
-            for one in partitions
-            for code in (Ask.MIN_OFFSET, Ask.MAX_OFFSET)
-        ]
-        replies, failures = self._brokers.try_brokers(asked)
+        own = [one for one in partitions if self._is_awake(queue_of(one)[0])]
+        began_s = time.monotonic()
+        replies, failures = self._brokers.try_brokers(
+            [(queue_of(one)[0], code, queue_fields(one)) for one in own for code in _ENDS]
+        )
+        for broker in failures:
+            self._shun(broker, time.monotonic() - began_s)
         found = {}
-        for index, one in enumerate(partitions):
+        for index, one in enumerate(own):
             first, last = replies.get(2 * index), replies.get(2 * index + 1)
-            if first is None or last is None:
-                continue
-            check_answer(first, str(one))
-            check_answer(last, str(one))
-            # Rows that come between the two answers are below neither.
-            end = max(last.number("offset"), 0)
-            start = min(max(first.number("offset"), 0), end)
-            found[one] = LogBounds(start, end, end)
+            if first is not None and last is not None:
+                found[one] = _bounds(one, first, last)
         if not found:
             for failure in failures.values():
                 raise failure
+            if partitions:
+                raise SourceUnavailableError(
+                    "its master did not answer a moment ago; it is asked again",
+                    where=str(partitions[0]),
+                )
         return found
+
+    def copies(self, partitions: Sequence[SourcePartition]) -> dict[SourcePartition, LogBounds]:
+        """Read what replicas have, of those that let themselves be read; see the contract."""
+        by_broker: dict[str, list[SourcePartition]] = {}
+        for one in partitions:
+            by_broker.setdefault(queue_of(one)[0], []).append(one)
+        found: dict[SourcePartition, LogBounds] = {}
+        for broker, own in by_broker.items():
+            for address in filter(self._is_awake, self._brokers.replicas(broker)):
+                began_s = time.monotonic()
+                try:
+                    found |= self._copies_at(address, own)
+                except (SourceUnavailableError, UnhealthyEnvironmentError):
+                    self._shun(address, time.monotonic() - began_s)
+                else:
+                    break
+        return found
+
+    def gone(self, partitions: Sequence[SourcePartition]) -> frozenset[SourcePartition]:
+        """Those of brokers that are registered; with a broker its topics leave the list.
+
+        Raises:
+            SourceUnavailableError: No name server answers.
+        """
+        brokers = self._brokers.registered()
+        return frozenset(one for one in partitions if queue_of(one)[0] in brokers)
+
+    def _copies_at(
+        self, address: str, own: Sequence[SourcePartition]
+    ) -> dict[SourcePartition, LogBounds]:
+        replies = self._brokers.call_address(
+            address, [(code, queue_fields(one)) for one in own for code in _ENDS]
+        )
+        places = {
+            one: _bounds(one, replies[2 * index], replies[2 * index + 1])
+            for index, one in enumerate(own)
+        }
+        for one, place in places.items():
+            if place.start_offset < place.end_offset:
+                # One that is not to be read tells its offsets all the same.
+                asked = pull_fields(one, place.end_offset - 1, wait_ms=0, messages=1)
+                (reply,) = self._brokers.call_address(address, [(Ask.PULL, asked)])
+                check_answer(reply, address)
+                break
+        return places
+
+    def _is_awake(self, who: str) -> bool:
+        return self._shunned.get(who, 0.0) <= time.monotonic()
+
+    def _shun(self, who: str, took_s: float) -> None:
+        if took_s >= _SLOW_S:
+            self._shunned[who] = time.monotonic() + min(_SHUN_TIMES * took_s, _LONGEST_SHUN_S)
 
     def offsets_at(
         self, partitions: Sequence[SourcePartition], timestamp_ms: int
@@ -242,3 +310,12 @@ class RocketMqSourceClient(SourceClient):
         if not rows:
             raise SourceUnavailableError(f"offset {offset} has no row", where=str(partition))
         return rows[0].stored_ms
+
+
+def _bounds(partition: SourcePartition, first: Reply, last: Reply) -> LogBounds:
+    """From the answers about both ends, the first end asked for first."""
+    check_answer(first, str(partition))
+    check_answer(last, str(partition))
+    # Rows that come between the two answers are below neither.
+    end = max(last.number("offset"), 0)
+    return LogBounds(min(max(first.number("offset"), 0), end), end, end)

@@ -290,7 +290,7 @@ class RocketMqSplitReader(SplitReader):
     def _take_reply(self, queue: _Queue, reply: Reply) -> None:
         asked, queue.asked = queue.asked, None
         queue.behind = False
-        replica = self._chosen[queue.broker][1] if queue.broker in self._chosen else MASTER
+        is_replica = self._is_replica(queue.broker)
         if reply.code == Answer.SUCCESS and asked is not None:
             queue.pause_s = 0.0
             if not _take_plain(queue, asked, reply.body):
@@ -303,10 +303,10 @@ class RocketMqSplitReader(SplitReader):
                 queue.pause(time.monotonic())
         elif reply.code in BUSY or reply.code in (Answer.PULL_RETRY, Answer.PULL_NOT_FOUND):
             queue.pause(time.monotonic())
-            if replica != MASTER and reply.code == Answer.PULL_RETRY:
+            if is_replica and reply.code == Answer.PULL_RETRY:
                 self._shun(queue.broker)
         elif reply.code == Answer.PULL_OFFSET_MOVED:
-            self._take_moved(queue, replica)
+            self._take_moved(queue)
         else:
             raise self._refusal(queue, reply)
 
@@ -349,6 +349,12 @@ class RocketMqSplitReader(SplitReader):
         start, wanted = queue.next_offset, queue.check
         queue.check = None
         if rows and rows[0].offset == start - 1:
+            if rows[0].mark != wanted and self._is_replica(queue.broker):
+                # It may have a past of its own; what the log has its master alone can say.
+                queue.check = wanted
+                queue.pause(time.monotonic())
+                self._shun(queue.broker)
+                return []
             if rows[0].mark != wanted:
                 first, last = self._bounds(queue)
                 raise OffsetsLostError(
@@ -379,10 +385,10 @@ class RocketMqSplitReader(SplitReader):
         self._lose(self._chosen[queue.broker][0])
         return False
 
-    def _take_moved(self, queue: _Queue, replica: int) -> None:
+    def _take_moved(self, queue: _Queue) -> None:
         """The broker does not have the offset: by its bounds it is gone, or comes later."""
         queue.pause(time.monotonic())
-        if replica != MASTER:
+        if self._is_replica(queue.broker):
             # It is behind its master, which says nothing about the log.
             self._shun(queue.broker)
             return
@@ -408,6 +414,10 @@ class RocketMqSplitReader(SplitReader):
             return max(first.number("offset"), 0), max(last.number("offset"), 0)
         finally:
             asking.close()
+
+    def _is_replica(self, broker: str) -> bool:
+        """Whether it is not a broker's master that is read now."""
+        return broker in self._chosen and self._chosen[broker][1] != MASTER
 
     def _shun(self, broker: str) -> None:
         chosen = self._chosen.get(broker)

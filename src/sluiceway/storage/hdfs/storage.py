@@ -77,6 +77,7 @@ class RawFile(RawIOBase):
         self._longest_s = longest_s
 
     def write(self, data: "bytes | memoryview") -> int:  # type: ignore[override]
+        """Write some bytes; called by the buffer above."""
         try:
             return int(in_time(partial(self._writer.write, bytes(data)), self._longest_s))
         except (RuntimeError, ValueError) as error:

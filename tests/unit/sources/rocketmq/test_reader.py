@@ -1,7 +1,6 @@
 """The reader and the client against servers that fail, lie and come back."""
 
 import json
-import re
 import socket
 import ssl
 import subprocess
@@ -20,10 +19,9 @@ from sluiceway.errors import (
     OffsetsLostError,
     SourceUnavailableError,
     TaskFailedError,
-    TopicNotFoundError,
     UnhealthyEnvironmentError,
 )
-from sluiceway.sources.contract import LogBounds, SourcePartition, Split
+from sluiceway.sources.contract import SourcePartition, Split
 from sluiceway.sources.rocketmq.client import RocketMqSourceClient
 from sluiceway.sources.rocketmq.codes import Ask
 from sluiceway.sources.rocketmq.frames import WireError
@@ -35,7 +33,6 @@ from tools.rocketmq_fake import (
     BUSY,
     COMPRESSED,
     MOVED,
-    NO_TOPIC,
     NOT_FOUND,
     RETRY,
     FakeQueue,
@@ -58,10 +55,6 @@ def fake() -> Iterator[FakeRocketMq]:
 
 def reader_of(fake: FakeRocketMq, *splits: Split, **options: str) -> RocketMqSplitReader:
     return RocketMqSplitReader(splits, read_options({"name_servers": fake.address, **options}))
-
-
-def client_of(fake: FakeRocketMq) -> RocketMqSourceClient:
-    return RocketMqSourceClient(read_options({"name_servers": fake.address}), 5.0)
 
 
 def bodies(count: int, first: int = 0) -> list[bytes]:
@@ -255,16 +248,6 @@ def test_name_server_that_lies_is_named_with_what_it_said(told: bytes, says: str
         assert not thread.is_alive()
 
 
-def test_offset_that_no_log_can_have_is_refused(fake: FakeRocketMq) -> None:
-    fake.answer = lambda asked: (
-        reply_frame(asked.opaque, fields={"offset": str(2**63)}) if asked.code in (30, 31) else None
-    )
-    client = client_of(fake)
-    with pytest.raises(WireError, match="an offset was expected"):
-        client.bounds([LOG])
-    client.close()
-
-
 def test_server_that_is_away_gives_nothing_in_time() -> None:
     with FakeRocketMq() as fake:
         options = read_options({"name_servers": fake.address})
@@ -335,6 +318,34 @@ def test_row_below_the_start_is_compared_with_its_mark(fake: FakeRocketMq) -> No
         read_rows(other, 1)
     other.close(reusable=False)
     assert failure.value.evidence["leader_epoch"] == str(mark + 1)
+
+
+def test_replica_with_another_row_below_the_start_gives_nothing_until_its_master_is_back(
+    fake: FakeRocketMq,
+) -> None:
+    fake.queues[0].add(*bodies(4))
+    reader = reader_of(fake, Split(LOG, 0, stop_offset=3))
+    read_to_stop(reader)
+    mark = reader.ends()[0].leader_epoch
+    reader.close(reusable=True)
+    assert mark is not None
+    own_past = FakeQueue()
+    own_past.add(*bodies(4), stored_ms=1)
+    log, fake.queues[0], fake.replica_only = fake.queues[0], own_past, True
+    again = reader_of(fake, Split(LOG, 3, stop_offset=4, leader_epoch=mark))
+    assert again.read(1.5) == []
+    assert again.ends()[0].end_offset == 3
+    fake.queues[0], fake.replica_only = log, False
+    assert read_to_stop(again).offsets() == [3]
+    again.close(reusable=True)
+
+
+def test_replica_that_is_shorter_than_what_was_read_gives_nothing(fake: FakeRocketMq) -> None:
+    fake.queues[0].add(*bodies(2))
+    fake.replica_only = True
+    reader = reader_of(fake, Split(LOG, 3, leader_epoch=1))
+    assert reader.read(0.5) == []
+    reader.close(reusable=False)
 
 
 def test_mark_is_not_compared_when_retention_took_the_row(fake: FakeRocketMq) -> None:
@@ -423,55 +434,6 @@ def test_refusal_is_told(fake: FakeRocketMq, code: int, kind: type[Exception]) -
     with pytest.raises(kind, match="as told"):
         read_rows(reader, 1)
     reader.close(reusable=False)
-
-
-def test_client_bounds_come_of_masters_only(fake: FakeRocketMq) -> None:
-    fake.queues[0].add(*bodies(4))
-    client = client_of(fake)
-    client.discover(["t"])
-    assert client.bounds([LOG]) == {LOG: LogBounds(0, 4, 4)}
-    fake.cut()
-    assert client.bounds([LOG]) == {LOG: LogBounds(0, 4, 4)}, "a connection that died is made anew"
-    fake.replica_only = True
-    client.close()
-    other = client_of(fake)
-    with pytest.raises(SourceUnavailableError, match="no master of it is registered"):
-        other.bounds([LOG])
-    other.close()
-
-
-def test_client_topic_that_was_there_is_looked_for_again(fake: FakeRocketMq) -> None:
-    def gone(request: Request) -> bytes | None:
-        return reply_frame(request.opaque, NO_TOPIC) if request.code == 105 else None
-
-    fake.answer = gone
-    client = client_of(fake)
-    with pytest.raises(TopicNotFoundError, match=re.escape("topic not found: t")):
-        client.discover(["t"])
-    fake.answer = lambda _: None
-    assert [one.partition for one in client.discover(["t"])] == [LOG]
-    fake.answer = gone
-    with pytest.raises(SourceUnavailableError, match="no broker serves topic t now"):
-        client.discover(["t"])
-    client.close()
-
-
-@pytest.mark.parametrize("guess", [0, 1, 2, 3, 4, 9])
-@pytest.mark.parametrize(("at", "wanted"), [(0, 0), (3, 3), (4, 4), (5, 5)])
-def test_client_start_by_time_does_not_rely_on_the_broker(
-    fake: FakeRocketMq, guess: int, at: int, wanted: int
-) -> None:
-    fake.queues[0].add(*bodies(5))
-
-    def answer(request: Request) -> bytes | None:
-        if request.code != 29:
-            return None
-        return reply_frame(request.opaque, fields={"offset": str(guess)})
-
-    fake.answer = answer
-    client = client_of(fake)
-    assert client.offsets_at([LOG], 1_700_000_000_000 + at) == {LOG: wanted}
-    client.close()
 
 
 @pytest.fixture(scope="module")

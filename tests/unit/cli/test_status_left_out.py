@@ -1,0 +1,49 @@
+"""What `status` says of partitions that a route goes on without."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from sluiceway.audit.job_status import SeenJob, SeenRoute
+from sluiceway.cli.status import _table, status_document
+from sluiceway.cli.typed_commands import typed_fields
+from sluiceway.route.status import RouteState, RouteStatus, decode_status, encode_status
+
+WHY = "it is gone; when it is gone for good: `sluiceway offsets retire JOB --reason TEXT`"
+STATUS = RouteStatus(
+    route="r",
+    table="t",
+    state=RouteState.RUNNING,
+    left_out={"orders[broker-b/0]": WHY},
+    left_out_count=22,
+)
+
+
+def job(status: RouteStatus) -> SeenJob:
+    config: Any = None
+    return SeenJob((SeenRoute(config=config, status=status, driver="h pid 1", fold=None),))
+
+
+def test_each_is_named_with_the_command_that_can_be_typed_and_the_job_is_not_well() -> None:
+    seen = job(STATUS)
+    assert not seen.is_well
+    shown = _table(seen, "my.yaml").splitlines()
+    named = [line for line in shown if "left out" in line]
+    assert named[0].startswith("  left out: orders[broker-b/0]: it is gone; ")
+    assert named[0].endswith("offsets retire my.yaml --reason TEXT`")
+    assert named[1] == "  left out: 21 more"
+    told = status_document("job", seen, typed_fields(Path("my.yaml")))
+    (route,) = cast("list[dict[str, Any]]", told["routes"])
+    assert route["ok"] is False
+    assert "offsets retire " in route["left_out"]["orders[broker-b/0]"]
+    assert " JOB " not in route["left_out"]["orders[broker-b/0]"]
+
+
+def test_nothing_is_said_of_a_route_that_reads_all() -> None:
+    seen = job(replace(STATUS, left_out={}, left_out_count=0))
+    assert seen.is_well
+    assert "left out" not in _table(seen, "my.yaml")
+
+
+def test_drivers_file_tells_of_them() -> None:
+    assert decode_status(encode_status(STATUS)) == STATUS
