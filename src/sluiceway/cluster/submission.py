@@ -9,7 +9,9 @@ from sluiceway.cluster.applications import (
     Application,
     ApplicationFolder,
     Deploy,
+    all_submitted,
     is_running,
+    machine_elsewhere,
     now_ms,
 )
 from sluiceway.cluster.environment_pack import SUFFIX, environment_label, pack_environment
@@ -24,7 +26,7 @@ from sluiceway.spec.values import Secret, revealed
 
 NO_ENVIRONMENT = "none"
 _KEPT_ARCHIVES = 3
-_OVER = frozenset({"ended", "finished", "failed", "killed"})
+_OVER = frozenset({"ended", "finished", "failed", "killed", "forgotten"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,22 +77,58 @@ def submit(wanted: Wanted) -> Application:
         SubmissionError: The cluster did not take it.
         UnhealthyEnvironmentError: The environment cannot be packed, or no folder be made.
     """
+    _check(wanted)
     folder = ApplicationFolder(wanted.job)
-    before = folder.read()
-    # Also one that has lost its supervisor, or that YARN has only just taken.
-    if before is not None and look_at(folder, before).state not in _OVER:
+    folder.make()
+    with folder.held():
+        before = folder.read()
+        # Also one that has lost its supervisor, or that YARN has only just taken.
+        if before is not None and look_at(folder, before).state not in _OVER:
+            raise WrongUsageError(
+                f"the job {wanted.job} was submitted and runs",
+                hint=f"end it first: `sluiceway stop {wanted.job}`",
+            )
+        return _begin(folder, wanted, _environment(wanted))
+
+
+def resubmit(folder: ApplicationFolder, wanted: Wanted, *, patience_s: float) -> Application:
+    """End a job and start it anew. What can be refused is refused while it still runs.
+
+    Args:
+        folder: Of the job, which was submitted.
+        wanted: The same job, as it is to run from now on.
+        patience_s: As `end` takes it.
+
+    Raises:
+        WrongUsageError: The job file names another job, or its master has no such way.
+        SubmissionError: It does not end, or the cluster did not take it.
+        UnhealthyEnvironmentError: The environment cannot be packed.
+    """
+    if wanted.job != folder.path.name:
         raise WrongUsageError(
-            f"the job {wanted.job} was submitted and runs",
-            hint=f"end it first: `sluiceway stop {wanted.job}`",
+            f"the job file of {folder.path.name} names the job {wanted.job} now",
+            where=str(wanted.job_file),
+            hint=f"that is another job: `sluiceway stop {folder.path.name}`, then submit it",
         )
+    _check(wanted)
+    with folder.held():
+        environment = _environment(wanted)
+        before = folder.read()
+        if before is not None:
+            _end(folder, before, patience_s)
+        return _begin(folder, wanted, environment)
+
+
+def _check(wanted: Wanted) -> None:
     if wanted.deploy == "cluster" and wanted.master != "yarn":
         raise WrongUsageError(
             f"the master {wanted.master} does not run Python drivers on the cluster",
             hint="take `--deploy client`: a supervisor keeps the driver running on this machine",
         )
     _check_master(wanted.master)
-    folder.make()
-    environment = _environment(wanted)
+
+
+def _begin(folder: ApplicationFolder, wanted: Wanted, environment: str) -> Application:
     application = Application(
         job=wanted.job,
         job_file=str(wanted.job_file.absolute()),
@@ -123,10 +161,17 @@ def end(folder: ApplicationFolder, application: Application, *, patience_s: floa
         patience_s: How long a driver of this machine may take to commit its last epoch.
 
     Raises:
-        SubmissionError: It does not end, or the cluster does not answer.
+        WrongUsageError: Another command starts or ends it now.
+        SubmissionError: It does not end, is on another machine, or the cluster does not answer.
     """
+    with folder.held():
+        _end(folder, folder.read() or application, patience_s)
+
+
+def _end(folder: ApplicationFolder, application: Application, patience_s: float) -> None:
     if application.deploy == "client":
-        end_supervised(folder, application, patience_s=patience_s)
+        if look_at(folder, application).state != "ended":
+            end_supervised(folder, application, patience_s=patience_s)
     elif not yarn_state(application.cluster_id, _user(application)).ended:
         kill_on_yarn(application.cluster_id, _user(application))
 
@@ -135,14 +180,22 @@ def look_at(folder: ApplicationFolder, application: Application) -> Seen:
     """How a job is now.
 
     Raises:
-        SubmissionError: The cluster does not answer.
+        SubmissionError: The cluster does not answer, or it was submitted on another machine.
     """
     if application.deploy == "cluster":
         found = yarn_state(application.cluster_id, _user(application))
         return Seen(found.state.lower())
     driver = folder.read_driver()
+    elsewhere = machine_elsewhere(application.supervisor)
+    if elsewhere and (driver is None or driver.state != "ended"):
+        raise SubmissionError(
+            f"the job {application.job} was submitted on {elsewhere}, and is not seen from here",
+            where=str(folder.path),
+            hint="ask on that machine; if it is gone for good, remove that folder",
+        )
     if driver is None:
-        return Seen("ended")
+        # Told to begin; its first driver is on its way.
+        return Seen("waiting" if is_running(application.supervisor) else "ended")
     pid = driver.driver.pid if driver.driver is not None and is_running(driver.driver) else None
     state: str = driver.state
     if state != "ended" and not is_running(application.supervisor):
@@ -215,7 +268,9 @@ def _environment(wanted: Wanted) -> str:
 
 
 def _forget_old(archives: Path) -> None:
-    """Keep the archives that were made last."""
+    """Keep the archives that were made last, and those with which a job may be started again."""
+    used = {application.environment for _, application in all_submitted()}
     found = sorted(archives.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
     for path in found[:-_KEPT_ARCHIVES]:
-        path.unlink(missing_ok=True)
+        if str(path) not in used:
+            path.unlink(missing_ok=True)
