@@ -20,11 +20,13 @@ from sluiceway.cluster.spark_conf import write_spark_conf
 from sluiceway.cluster.supervised import begin_supervised, end_supervised
 from sluiceway.cluster.yarn import YarnUser, kill_on_yarn, submit_to_yarn, yarn_log, yarn_state
 from sluiceway.errors import SubmissionError, WrongUsageError
+from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.host.spark_master import STANDALONE, reachable_master
 from sluiceway.spec.values import Secret, revealed
 
 NO_ENVIRONMENT = "none"
+_KUBERNETES = "k8s://"
 _KEPT_ARCHIVES = 3
 _OVER = frozenset({"ended", "finished", "failed", "killed", "forgotten"})
 
@@ -75,7 +77,8 @@ def submit(wanted: Wanted) -> Application:
     Raises:
         WrongUsageError: It runs already, or its master has no such way.
         SubmissionError: The cluster did not take it.
-        UnhealthyEnvironmentError: The environment cannot be packed, or no folder be made.
+        UnhealthyEnvironmentError: There is no Java, the environment cannot be packed, or no folder
+            be made.
     """
     _check(wanted)
     folder = ApplicationFolder(wanted.job)
@@ -102,7 +105,7 @@ def resubmit(folder: ApplicationFolder, wanted: Wanted, *, patience_s: float) ->
     Raises:
         WrongUsageError: The job file names another job, or its master has no such way.
         SubmissionError: It does not end, or the cluster did not take it.
-        UnhealthyEnvironmentError: The environment cannot be packed.
+        UnhealthyEnvironmentError: There is no Java, or the environment cannot be packed.
     """
     if wanted.job != folder.path.name:
         raise WrongUsageError(
@@ -121,11 +124,15 @@ def resubmit(folder: ApplicationFolder, wanted: Wanted, *, patience_s: float) ->
 
 def _check(wanted: Wanted) -> None:
     if wanted.deploy == "cluster" and wanted.master != "yarn":
+        todo = "take `--deploy client`: a supervisor keeps the driver running on this machine"
+        if wanted.master.startswith(_KUBERNETES):
+            todo = "apply the manifests of `sluiceway k8s render`"
         raise WrongUsageError(
-            f"the master {wanted.master} does not run Python drivers on the cluster",
-            hint="take `--deploy client`: a supervisor keeps the driver running on this machine",
+            f"the master {wanted.master} does not run Python drivers on the cluster", hint=todo
         )
     _check_master(wanted.master)
+    # Driver and spark-submit would say it where nobody looks, again and again.
+    find_java()
 
 
 def _begin(folder: ApplicationFolder, wanted: Wanted, environment: str) -> Application:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sluiceway.cli.app import run_command
 from sluiceway.cluster import applications, submission, supervised
 from sluiceway.cluster.applications import (
     Application,
@@ -23,7 +24,7 @@ from sluiceway.cluster.applications import (
 )
 from sluiceway.cluster.submission import Wanted, end, look_at, resubmit, submit
 from sluiceway.cluster.yarn import YarnState
-from sluiceway.errors import SubmissionError, WrongUsageError
+from sluiceway.errors import SubmissionError, UnhealthyEnvironmentError, WrongUsageError
 from sluiceway.host.process import ProcessIdentity, identity_of
 
 WANTED = Wanted("orders", Path("orders.yaml"), "local[1]", {})
@@ -32,6 +33,7 @@ WANTED = Wanted("orders", Path("orders.yaml"), "local[1]", {})
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ApplicationFolder:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(submission, "find_java", lambda: None)
     found = ApplicationFolder("orders")
     found.make()
     return found
@@ -209,3 +211,33 @@ def test_archive_with_which_a_job_may_start_again_is_kept(
     folder.write(Application("orders", "orders.yaml", "yarn", "client", used, 0))
     submission._forget_old(archives)
     assert sorted(path.name[0] for path in archives.iterdir()) == ["1", "3", "4", "5"]
+
+
+def test_machine_without_java_begins_no_job(
+    folder: ApplicationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> None:
+        raise UnhealthyEnvironmentError("no Java")
+
+    monkeypatch.setattr(submission, "find_java", none)
+    with pytest.raises(UnhealthyEnvironmentError, match="no Java"):
+        submit(WANTED)
+    assert folder.read() is None
+
+
+def test_kubernetes_wants_its_manifests(folder: ApplicationFolder) -> None:
+    wanted = replace(WANTED, master="k8s://https://there", deploy="cluster")
+    with pytest.raises(WrongUsageError) as told:
+        submit(wanted)
+    assert "k8s render" in (told.value.hint or "")
+    assert folder.read() is None
+
+
+@pytest.mark.parametrize(("code", "shown"), [(0, "ended  "), (3, "ended (exit 3)")])
+def test_list_tells_a_driver_that_failed(
+    folder: ApplicationFolder, capsys: pytest.CaptureFixture[str], code: int, shown: str
+) -> None:
+    folder.write(Application("orders", "orders.yaml", "local[1]", "client", "", 0))
+    folder.write_driver(DriverState("ended", 1, code, 0))
+    assert run_command(["list"]) == 0
+    assert shown in capsys.readouterr().out
