@@ -263,7 +263,8 @@ def _spark_home() -> Path:
 def _properties(settings: Mapping[str, str]) -> str:
     """As Java reads them."""
     escaped = {
-        key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in settings.items()
+        key: value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        for key, value in settings.items()
     }
     return "".join(f"{key}={value}\n" for key, value in sorted(escaped.items()))
 

@@ -22,7 +22,7 @@ from sluiceway.cluster.applications import (
     all_submitted,
     is_running,
 )
-from sluiceway.cluster.submission import Wanted, end, look_at, resubmit, submit
+from sluiceway.cluster.submission import DriverLog, Wanted, end, look_at, resubmit, submit
 from sluiceway.cluster.yarn import YarnState
 from sluiceway.errors import SubmissionError, UnhealthyEnvironmentError, WrongUsageError
 from sluiceway.host.process import ProcessIdentity, identity_of
@@ -241,3 +241,33 @@ def test_list_tells_a_driver_that_failed(
     folder.write_driver(DriverState("ended", 1, code, 0))
     assert run_command(["list"]) == 0
     assert shown in capsys.readouterr().out
+
+
+def test_log_of_months_is_read_from_its_end(folder: ApplicationFolder) -> None:
+    application = Application("orders", "orders.yaml", "local[1]", "client", "", 0)
+    with folder.log.open("wb") as made:
+        made.write(b"first\n")
+        # A hole: who reads all of it has a terabyte of nothing.
+        made.seek(1 << 40)
+        made.write("\nü1\nü2\nü3".encode())
+    log = DriverLog(folder, application)
+    assert log.last(2) == ["ü2", "ü3"]
+    assert log.more() == ""
+    with folder.log.open("ab") as made:
+        made.write(b"\nnext\n half")
+    assert log.more() == "\nnext\n"
+    folder.log.write_bytes(b"anew\n")
+    assert log.more() == "anew\n"
+    assert DriverLog(folder, application).last(100) == ["anew"]
+    folder.log.unlink()
+    with pytest.raises(SubmissionError, match="cannot be read"):
+        log.more()
+
+
+def test_log_of_the_cluster_goes_on_with_another_driver(
+    folder: ApplicationFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = iter(["1\n2\n", "1\n2\n3\n", "of another\n"])
+    monkeypatch.setattr(submission, "yarn_log", lambda *_: next(said))
+    log = DriverLog(folder, Application("orders", "o.yaml", "yarn", "cluster", "", 0))
+    assert [log.last(1), log.more(), log.more()] == [["2"], "3\n", "of another\n"]

@@ -16,7 +16,7 @@ def test_log_of_a_node_is_what_stands_between_its_words() -> None:
 
 
 def test_settings_are_written_as_java_reads_them() -> None:
-    assert _properties({"b": "C:\\x", "a": "1\n2"}) == "a=1\\n2\nb=C:\\\\x\n"
+    assert _properties({"b": "C:\\x", "a": "1\n2\r3"}) == "a=1\\n2\\r3\nb=C:\\\\x\n"
 
 
 def test_application_that_may_run_again_has_not_ended() -> None:
