@@ -5,6 +5,7 @@ replica is a standby. Rendered only; nothing here talks to a cluster.
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ _USER = 185
 _JOB_FOLDER = "/etc/sluiceway/job"
 _SPARK_FOLDER = "/etc/sluiceway/spark"
 _TEMPLATE = "executor-pod.yaml"
+_CONTENT = "sluiceway/content"
 _LONGEST_NAME = 63
 """Of an object and of a label's value."""
 _HASH_LENGTH = 8
@@ -270,9 +272,25 @@ def _deployment(
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
             # Of a Deployment that is there it cannot change, so no label of the operator's.
             "selector": {"matchLabels": _own_labels(name)},
-            "template": {"metadata": {"labels": dict(meta["labels"])}, "spec": pod},
+            "template": {
+                "metadata": {
+                    "labels": dict(meta["labels"]),
+                    "annotations": {_CONTENT: _content_mark(name, parcel, choices)},
+                },
+                "spec": pod,
+            },
         },
     }
+
+
+def _content_mark(name: str, parcel: Parcel, choices: PodChoices) -> str:
+    """Another one for other contents, so that drivers begin anew when those are applied.
+
+    A driver reads its job file once, and a standby would take over with the one of before. It is
+    made slowly, for who may look at a Deployment has not to guess what is secret by it.
+    """
+    content = json.dumps([_secret(parcel), _spark_defaults(choices)], sort_keys=True)
+    return hashlib.scrypt(content.encode(), salt=name.encode(), n=1 << 14, r=8, p=1, dklen=16).hex()
 
 
 def _mounts(places: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:

@@ -54,3 +54,14 @@ def test_manifests_that_others_could_read_are_for_their_owner_now(
     _write(tmp_path, "secret", "recipe")
     assert stat.S_IMODE((tmp_path / "manifests.yaml").stat().st_mode) == 0o600
     assert "secrets" in capsys.readouterr().err
+
+
+def test_other_job_file_or_secret_starts_the_drivers_anew() -> None:
+    def pods(text: str, word: str) -> Any:
+        parcel = Parcel("orders.yaml", text, {"WORD": word}, {}, {})
+        deployment = objects("orders", parcel, PodChoices("image:1"))[-1]
+        return deployment["spec"]["template"]
+
+    assert pods("a", "w") == pods("a", "w")
+    assert pods("a", "w") != pods("b", "w")
+    assert pods("a", "w") != pods("a", "v")
