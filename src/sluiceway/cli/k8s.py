@@ -65,6 +65,7 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
     from sluiceway.cluster.parcel import collect  # noqa: PLC0415
     from sluiceway.cluster.pod_placement import pairs  # noqa: PLC0415
     from sluiceway.cluster.pod_placement import toleration as toleration_of  # noqa: PLC0415
+    from sluiceway.config.kerberos import job_login  # noqa: PLC0415
     from sluiceway.errors import WrongUsageError  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
@@ -84,6 +85,12 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
         pairs("--label", label or ()),
         tuple(map(toleration_of, toleration or ())),
     )
+    login = job_login(spec.routes[0])
+    for path in () if login is None else login.files:
+        print(
+            f"{path} is not in the manifests: bring it to that place in the image or a volume",
+            file=sys.stderr,
+        )
     _write(out, render(spec.name, collect(job_file, os.environ), choices), image_recipe())
 
 
@@ -93,6 +100,8 @@ def _write(out: Path, text: str, recipe: str) -> None:
     manifests = out / "manifests.yaml"
     descriptor = os.open(manifests, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as output:
+        # Also a file that was there, and that others could read.
+        os.fchmod(descriptor, 0o600)
         output.write(text)
     (out / "Dockerfile").write_text(recipe)
     for path in (manifests, out / "Dockerfile"):

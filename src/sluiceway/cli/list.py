@@ -1,12 +1,16 @@
 """`sluiceway list`: the jobs that were submitted from here, and how they are."""
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import typer
 
 from sluiceway.cli.answers import print_document
 from sluiceway.cli.options import Output, OutputFormat
 from sluiceway.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from sluiceway.cluster.submission import Seen
 
 app = typer.Typer(name="list")
 
@@ -53,7 +57,7 @@ def list_jobs(output: Output = OutputFormat.TABLE) -> None:
     cells = [
         (
             application.job,
-            trouble or seen.state,
+            trouble or _state(seen),
             application.master,
             application.cluster_id or (f"pid {seen.pid}" if seen.pid else "-"),
             "-" if seen.starts is None else str(seen.starts),
@@ -62,3 +66,8 @@ def list_jobs(output: Output = OutputFormat.TABLE) -> None:
         for application, seen, trouble in rows
     ]
     print_table([head, *cells])
+
+
+def _state(seen: "Seen") -> str:
+    """A driver that failed looks like no other one."""
+    return f"{seen.state} (exit {seen.exit_code})" if seen.exit_code else seen.state

@@ -26,16 +26,12 @@ def logs(
     $ sluiceway logs orders -f
     """
     from sluiceway.cluster.applications import submitted  # noqa: PLC0415
-    from sluiceway.cluster.submission import read_log  # noqa: PLC0415
+    from sluiceway.cluster.submission import DriverLog  # noqa: PLC0415
 
-    folder, application = submitted(named_job(job))
-    text = read_log(folder, application)
-    for line in text.splitlines()[-lines:]:
+    log = DriverLog(*submitted(named_job(job)))
+    for line in log.last(lines):
         print(line)
     while follow:
         sys.stdout.flush()
         time.sleep(_POLL_S)
-        now = read_log(folder, application)
-        # Another driver of the cluster has a log of its own.
-        sys.stdout.write(now[len(text) :] if now.startswith(text) else now)
-        text = now
+        sys.stdout.write(log.more())

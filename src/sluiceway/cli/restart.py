@@ -20,20 +20,20 @@ def restart(
 ) -> None:
     """End a job and submit it again, with its job file and this environment as they are now.
 
-    The job file is checked first: with one that is wrong the job runs on.
+    Job file, master and environment are checked first: with one that is wrong the job runs on.
 
     $ sluiceway restart orders
     """
     from sluiceway.cli.job_file import load_checked_job  # noqa: PLC0415
     from sluiceway.cli.submitted_job import grace_s  # noqa: PLC0415
     from sluiceway.cluster.applications import submitted  # noqa: PLC0415
-    from sluiceway.cluster.submission import Wanted, end, submit  # noqa: PLC0415
+    from sluiceway.cluster.submission import Wanted, resubmit  # noqa: PLC0415
     from sluiceway.config.kerberos import job_login  # noqa: PLC0415
 
     folder, before = submitted(named_job(job))
     job_file = Path(before.job_file)
     spec = load_checked_job(job_file).spec
-    end(folder, before, patience_s=grace_s(grace))
+    patience_s = grace_s(grace)
     # An archive that was packed for it is looked for anew: packages may have changed.
     environment = (before.environment or "none") if before.environment_named else ""
     wanted = Wanted(
@@ -45,5 +45,5 @@ def restart(
         environment,
         job_login(spec.routes[0]),
     )
-    submit(wanted)
+    resubmit(folder, wanted, patience_s=patience_s)
     print(f"{spec.name} runs again", file=sys.stderr)

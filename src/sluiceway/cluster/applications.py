@@ -4,22 +4,25 @@ A folder a job, for this user alone: what was submitted, the log of a driver tha
 that one is. Nothing in it decides about rows: ledger and lease do.
 """
 
+import fcntl
 import json
 import os
+import socket
 import time
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sluiceway.errors import UnhealthyEnvironmentError, WrongUsageError
 from sluiceway.host.kerberos import KerberosLogin
-from sluiceway.host.process import ProcessIdentity, is_alive
+from sluiceway.host.process import ProcessIdentity, boot_id, is_alive
 
 _APPLICATION = "application.json"
 _DRIVER = "driver.json"
 _LOG = "log"
+_LOCK = "lock"
 
 Deploy = Literal["client", "cluster"]
 
@@ -74,6 +77,9 @@ class DriverState:
     driver: ProcessIdentity | None = None
 
 
+_Record = TypeVar("_Record", Application, DriverState)
+
+
 def applications_folder(environment: Mapping[str, str] | None = None) -> Path:
     """Where all is kept: below XDG_STATE_HOME, else `~/.local/state`."""
     found = os.environ if environment is None else environment
@@ -110,6 +116,8 @@ class ApplicationFolder:
         """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Also one that was there, of a backup or another hand.
+            self.path.chmod(0o700)
         except OSError as error:
             raise UnhealthyEnvironmentError(
                 f"the folder of submitted jobs cannot be made: {error}",
@@ -117,17 +125,42 @@ class ApplicationFolder:
                 hint="set XDG_STATE_HOME to a folder that you may write to",
             ) from error
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no other command start or end the job meanwhile. The folder is there.
+
+        Raises:
+            WrongUsageError: Another one does so now.
+            UnhealthyEnvironmentError: The folder takes no lock.
+        """
+        try:
+            lock = (self.path / _LOCK).open("wb")
+        except OSError as error:
+            raise self._no_lock(error) from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise WrongUsageError(
+                    f"another command submits, restarts or ends the job {self.path.name} now",
+                    hint="wait for its end, then look: `sluiceway list`",
+                ) from error
+            except OSError as error:
+                raise self._no_lock(error) from error
+            yield
+
+    def _no_lock(self, error: OSError) -> UnhealthyEnvironmentError:
+        return UnhealthyEnvironmentError(
+            f"the folder of submitted jobs takes no lock: {error}",
+            where=str(self.path),
+            hint="set XDG_STATE_HOME to a folder on a disk of this machine",
+        )
+
     def read(self) -> Application | None:
         """What was submitted last; None when nothing was, or it cannot be read."""
         found = self._read(_APPLICATION)
-        if found is None:
-            return None
-        login = found.get("login")
-        own = {
-            "supervisor": _process(found.get("supervisor")),
-            "login": None if login is None else KerberosLogin(**login),
-        }
-        return Application(**{**found, **own})
+        own = {"supervisor": ProcessIdentity, "login": KerberosLogin}
+        return None if found is None else _made(Application, found, own)
 
     def write(self, application: Application) -> None:
         """Keep what was submitted."""
@@ -136,9 +169,7 @@ class ApplicationFolder:
     def read_driver(self) -> DriverState | None:
         """How its driver is; None before the first start."""
         found = self._read(_DRIVER)
-        if found is None:
-            return None
-        return DriverState(**{**found, "driver": _process(found.get("driver"))})
+        return None if found is None else _made(DriverState, found, {"driver": ProcessIdentity})
 
     def write_driver(self, state: DriverState) -> None:
         """Keep how the driver is."""
@@ -188,7 +219,23 @@ def all_submitted() -> list[tuple[ApplicationFolder, Application]]:
 
 def is_running(process: ProcessIdentity | None) -> bool:
     """Whether a process of a record lives; one that cannot be told counts as gone."""
-    return process is not None and bool(is_alive(process))
+    if process is None:
+        return False
+    here = boot_id()
+    if here and process.boot_id == here:
+        # This boot of this machine, whatever it is called by now.
+        process = replace(process, host=socket.gethostname())
+    return bool(is_alive(process))
+
+
+def machine_elsewhere(process: ProcessIdentity | None) -> str:
+    """The machine of a process, when it is another one than this; else empty.
+
+    A home folder may be shared by many, and whether a process of another one lives is not seen.
+    """
+    if process is None or process.host == socket.gethostname() or process.boot_id == boot_id():
+        return ""
+    return process.host
 
 
 def now_ms() -> int:
@@ -196,5 +243,19 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _process(fields: dict[str, Any] | None) -> ProcessIdentity | None:
-    return None if fields is None else ProcessIdentity(**fields)
+def _made(
+    kind: type[_Record], found: Mapping[str, Any], parts: Mapping[str, type]
+) -> _Record | None:
+    """What a record holds; None where one that this version needs is missing.
+
+    What it does not know, a newer version wrote.
+    """
+    known = {field.name for field in fields(kind)}
+    values = {name: value for name, value in found.items() if name in known}
+    try:
+        for name, part in parts.items():
+            if values.get(name) is not None:
+                values[name] = part(**values[name])
+        return kind(**values)
+    except TypeError:
+        return None

@@ -127,11 +127,13 @@ def pack_environment(path: Path) -> PackedEnvironment:
 def environment_label() -> str:
     """Names what an archive of this environment would hold, for a cache of archives.
 
-    Packages that are installed to be edited count with their files' times.
+    Packages that are installed to be edited count with their files' times, others with what the
+    installer wrote of their files: a build of one's own may keep its version.
     """
     digest = hashlib.sha256(sys.version.encode())
     for name, found in sorted(_needed().items()):
         digest.update(f"{name}=={found.version}\n".encode())
+        digest.update((found.read_text("RECORD") or "").encode())
         for place, content in sorted(_edited(found).items()):
             if isinstance(content, Path):
                 seen = content.stat()
@@ -250,7 +252,19 @@ def _package(each: Distribution) -> dict[str, _Content]:
         path = Path(str(each.locate_file(file)))
         if path.is_file():
             found[f"lib/{_VERSION}/site-packages/{place}"] = path
-    return {**found, **_edited(each)}
+    found |= _edited(each)
+    if _is_edited(each) and not any(map(_is_code, found)):
+        raise UnhealthyEnvironmentError(
+            f"the package {each.metadata['Name']} is installed to be edited, and its code is not "
+            "where its name or its entry points say",
+            hint="install it as a wheel: `pip install` without `-e`",
+        )
+    return found
+
+
+def _is_code(place: str) -> bool:
+    inside = PurePosixPath(place).relative_to(f"lib/{_VERSION}/site-packages").parts
+    return not (inside[0].endswith(".dist-info") or inside[0].startswith("__editable__"))
 
 
 def _edited(each: Distribution) -> dict[str, _Content]:
@@ -259,9 +273,16 @@ def _edited(each: Distribution) -> dict[str, _Content]:
     if not _is_edited(each):
         return found
     names = {point.value.partition(":")[0].partition(".")[0] for point in each.entry_points}
+    names |= {*(each.read_text("top_level.txt") or "").split()}
+    names.add(_normal(each.metadata["Name"]).replace("-", "_"))
     for name in sorted(names):
         spec = find_spec(name)
-        for place in (spec and spec.submodule_search_locations) or ():
+        if spec is None:
+            continue
+        if spec.submodule_search_locations is None and spec.has_location and spec.origin:
+            module = Path(spec.origin)
+            found[f"lib/{_VERSION}/site-packages/{module.name}"] = module
+        for place in spec.submodule_search_locations or ():
             folder = Path(place)
             for path in sorted(folder.rglob("*")):
                 inside = path.relative_to(folder.parent)

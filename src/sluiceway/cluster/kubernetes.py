@@ -4,6 +4,9 @@ The driver runs as a Deployment in Spark's client mode: a pod that dies is repla
 replica is a standby. Rendered only; nothing here talks to a cluster.
 """
 
+import hashlib
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
@@ -19,6 +22,12 @@ _USER = 185
 _JOB_FOLDER = "/etc/sluiceway/job"
 _SPARK_FOLDER = "/etc/sluiceway/spark"
 _TEMPLATE = "executor-pod.yaml"
+_CONTENT = "sluiceway/content"
+_LONGEST_NAME = 63
+"""Of an object and of a label's value."""
+_HASH_LENGTH = 8
+# Fit for a Secret and for a shell, and none of the other names in the Secret.
+_PLAIN_FILE = re.compile(r"(?!file-|env-)[A-Za-z0-9][A-Za-z0-9._-]{0,200}")
 _PYTHON = "/opt/sluiceway/bin/python"
 _HEALTH_PORT = 8081
 _PROBE = (
@@ -100,7 +109,7 @@ def render(job: str, parcel: Parcel, choices: PodChoices) -> str:
 
 def objects(job: str, parcel: Parcel, choices: PodChoices) -> list[dict[str, Any]]:
     """The same as plain data, in the order in which they are to be made."""
-    name = f"sluiceway-{job}".lower().replace("_", "-").replace(".", "-")
+    name = _object_name(job)
     meta = {
         "name": name,
         "namespace": choices.namespace,
@@ -149,6 +158,21 @@ def objects(job: str, parcel: Parcel, choices: PodChoices) -> list[dict[str, Any
     ]
 
 
+def _object_name(job: str) -> str:
+    """A name that the API takes, and that no other job gets."""
+    wanted = f"sluiceway-{job}"
+    name = wanted.replace("_", "-").rstrip("-")
+    if name == wanted and len(name) <= _LONGEST_NAME:
+        return name
+    told_apart = hashlib.sha256(job.encode()).hexdigest()[:_HASH_LENGTH]
+    kept = name[: _LONGEST_NAME - _HASH_LENGTH - 1].rstrip("-")
+    return f"{kept}-{told_apart}"
+
+
+def _job_file(parcel: Parcel) -> str:
+    return parcel.name if _PLAIN_FILE.fullmatch(parcel.name) else "job.yaml"
+
+
 def _spark_defaults(choices: PodChoices) -> str:
     settings = {
         "spark.kubernetes.namespace": choices.namespace,
@@ -191,7 +215,7 @@ def _secret(parcel: Parcel) -> dict[str, str]:
         files[f"file-{number}"] = content
         text = text.replace(f"${{file:{path}}}", f"${{file:{_JOB_FOLDER}/file-{number}}}")
     variables = {f"env-{name}": value for name, value in parcel.variables.items()}
-    return {parcel.name: text, **files, **variables}
+    return {_job_file(parcel): text, **files, **variables}
 
 
 def _deployment(
@@ -210,7 +234,7 @@ def _deployment(
     container = {
         "name": "driver",
         "image": choices.image,
-        "command": ["/bin/sh", "-c", _START.replace("{job_file}", parcel.name)],
+        "command": ["/bin/sh", "-c", _START.replace("{job_file}", _job_file(parcel))],
         "env": environment,
         "resources": {
             "requests": {"cpu": choices.driver_cpu, "memory": choices.driver_memory},
@@ -248,9 +272,25 @@ def _deployment(
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}},
             # Of a Deployment that is there it cannot change, so no label of the operator's.
             "selector": {"matchLabels": _own_labels(name)},
-            "template": {"metadata": {"labels": dict(meta["labels"])}, "spec": pod},
+            "template": {
+                "metadata": {
+                    "labels": dict(meta["labels"]),
+                    "annotations": {_CONTENT: _content_mark(name, parcel, choices)},
+                },
+                "spec": pod,
+            },
         },
     }
+
+
+def _content_mark(name: str, parcel: Parcel, choices: PodChoices) -> str:
+    """Another one for other contents, so that drivers begin anew when those are applied.
+
+    A driver reads its job file once, and a standby would take over with the one of before. It is
+    made slowly, for who may look at a Deployment has not to guess what is secret by it.
+    """
+    content = json.dumps([_secret(parcel), _spark_defaults(choices)], sort_keys=True)
+    return hashlib.scrypt(content.encode(), salt=name.encode(), n=1 << 14, r=8, p=1, dklen=16).hex()
 
 
 def _mounts(places: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:

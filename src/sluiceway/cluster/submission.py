@@ -9,7 +9,9 @@ from sluiceway.cluster.applications import (
     Application,
     ApplicationFolder,
     Deploy,
+    all_submitted,
     is_running,
+    machine_elsewhere,
     now_ms,
 )
 from sluiceway.cluster.environment_pack import SUFFIX, environment_label, pack_environment
@@ -18,13 +20,16 @@ from sluiceway.cluster.spark_conf import write_spark_conf
 from sluiceway.cluster.supervised import begin_supervised, end_supervised
 from sluiceway.cluster.yarn import YarnUser, kill_on_yarn, submit_to_yarn, yarn_log, yarn_state
 from sluiceway.errors import SubmissionError, WrongUsageError
+from sluiceway.host.java import find_java
 from sluiceway.host.kerberos import KerberosLogin
 from sluiceway.host.spark_master import STANDALONE, reachable_master
 from sluiceway.spec.values import Secret, revealed
 
 NO_ENVIRONMENT = "none"
+_KUBERNETES = "k8s://"
 _KEPT_ARCHIVES = 3
-_OVER = frozenset({"ended", "finished", "failed", "killed"})
+_LOG_BLOCK_BYTES = 1 << 16
+_OVER = frozenset({"ended", "finished", "failed", "killed", "forgotten"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +78,65 @@ def submit(wanted: Wanted) -> Application:
     Raises:
         WrongUsageError: It runs already, or its master has no such way.
         SubmissionError: The cluster did not take it.
-        UnhealthyEnvironmentError: The environment cannot be packed, or no folder be made.
+        UnhealthyEnvironmentError: There is no Java, the environment cannot be packed, or no folder
+            be made.
     """
+    _check(wanted)
     folder = ApplicationFolder(wanted.job)
-    before = folder.read()
-    # Also one that has lost its supervisor, or that YARN has only just taken.
-    if before is not None and look_at(folder, before).state not in _OVER:
+    folder.make()
+    with folder.held():
+        before = folder.read()
+        # Also one that has lost its supervisor, or that YARN has only just taken.
+        if before is not None and look_at(folder, before).state not in _OVER:
+            raise WrongUsageError(
+                f"the job {wanted.job} was submitted and runs",
+                hint=f"end it first: `sluiceway stop {wanted.job}`",
+            )
+        return _begin(folder, wanted, _environment(wanted))
+
+
+def resubmit(folder: ApplicationFolder, wanted: Wanted, *, patience_s: float) -> Application:
+    """End a job and start it anew. What can be refused is refused while it still runs.
+
+    Args:
+        folder: Of the job, which was submitted.
+        wanted: The same job, as it is to run from now on.
+        patience_s: As `end` takes it.
+
+    Raises:
+        WrongUsageError: The job file names another job, or its master has no such way.
+        SubmissionError: It does not end, or the cluster did not take it.
+        UnhealthyEnvironmentError: There is no Java, or the environment cannot be packed.
+    """
+    if wanted.job != folder.path.name:
         raise WrongUsageError(
-            f"the job {wanted.job} was submitted and runs",
-            hint=f"end it first: `sluiceway stop {wanted.job}`",
+            f"the job file of {folder.path.name} names the job {wanted.job} now",
+            where=str(wanted.job_file),
+            hint=f"that is another job: `sluiceway stop {folder.path.name}`, then submit it",
         )
+    _check(wanted)
+    with folder.held():
+        environment = _environment(wanted)
+        before = folder.read()
+        if before is not None:
+            _end(folder, before, patience_s)
+        return _begin(folder, wanted, environment)
+
+
+def _check(wanted: Wanted) -> None:
     if wanted.deploy == "cluster" and wanted.master != "yarn":
+        todo = "take `--deploy client`: a supervisor keeps the driver running on this machine"
+        if wanted.master.startswith(_KUBERNETES):
+            todo = "apply the manifests of `sluiceway k8s render`"
         raise WrongUsageError(
-            f"the master {wanted.master} does not run Python drivers on the cluster",
-            hint="take `--deploy client`: a supervisor keeps the driver running on this machine",
+            f"the master {wanted.master} does not run Python drivers on the cluster", hint=todo
         )
     _check_master(wanted.master)
-    folder.make()
-    environment = _environment(wanted)
+    # Driver and spark-submit would say it where nobody looks, again and again.
+    find_java()
+
+
+def _begin(folder: ApplicationFolder, wanted: Wanted, environment: str) -> Application:
     application = Application(
         job=wanted.job,
         job_file=str(wanted.job_file.absolute()),
@@ -123,10 +169,17 @@ def end(folder: ApplicationFolder, application: Application, *, patience_s: floa
         patience_s: How long a driver of this machine may take to commit its last epoch.
 
     Raises:
-        SubmissionError: It does not end, or the cluster does not answer.
+        WrongUsageError: Another command starts or ends it now.
+        SubmissionError: It does not end, is on another machine, or the cluster does not answer.
     """
+    with folder.held():
+        _end(folder, folder.read() or application, patience_s)
+
+
+def _end(folder: ApplicationFolder, application: Application, patience_s: float) -> None:
     if application.deploy == "client":
-        end_supervised(folder, application, patience_s=patience_s)
+        if look_at(folder, application).state != "ended":
+            end_supervised(folder, application, patience_s=patience_s)
     elif not yarn_state(application.cluster_id, _user(application)).ended:
         kill_on_yarn(application.cluster_id, _user(application))
 
@@ -135,14 +188,22 @@ def look_at(folder: ApplicationFolder, application: Application) -> Seen:
     """How a job is now.
 
     Raises:
-        SubmissionError: The cluster does not answer.
+        SubmissionError: The cluster does not answer, or it was submitted on another machine.
     """
     if application.deploy == "cluster":
         found = yarn_state(application.cluster_id, _user(application))
         return Seen(found.state.lower())
     driver = folder.read_driver()
+    elsewhere = machine_elsewhere(application.supervisor)
+    if elsewhere and (driver is None or driver.state != "ended"):
+        raise SubmissionError(
+            f"the job {application.job} was submitted on {elsewhere}, and is not seen from here",
+            where=str(folder.path),
+            hint="ask on that machine; if it is gone for good, remove that folder",
+        )
     if driver is None:
-        return Seen("ended")
+        # Told to begin; its first driver is on its way.
+        return Seen("waiting" if is_running(application.supervisor) else "ended")
     pid = driver.driver.pid if driver.driver is not None and is_running(driver.driver) else None
     state: str = driver.state
     if state != "ended" and not is_running(application.supervisor):
@@ -151,18 +212,72 @@ def look_at(folder: ApplicationFolder, application: Application) -> Seen:
     return Seen(state, driver.starts, driver.exit_code, pid)
 
 
-def read_log(folder: ApplicationFolder, application: Application) -> str:
-    """What its driver has written so far.
+class DriverLog:
+    """What the driver of a job has written: the end of it, and then what comes.
 
-    Raises:
-        SubmissionError: The cluster has no log of it, or not yet.
+    A log of this machine may be of months, so only what is asked for is read of it.
+
+    Args:
+        folder: Of the job.
+        application: Its last submission.
     """
-    if application.deploy == "cluster":
-        return yarn_log(application.cluster_id, _user(application))
-    try:
-        return folder.log.read_text(errors="replace")
-    except OSError as error:
-        raise SubmissionError(f"the log cannot be read: {error}", where=str(folder.log)) from error
+
+    def __init__(self, folder: ApplicationFolder, application: Application) -> None:
+        self._path = folder.log
+        self._application = application
+        self._end = 0
+        self._seen = ""
+
+    def last(self, lines: int) -> list[str]:
+        """The last lines so far. Called once, before `more`.
+
+        Raises:
+            SubmissionError: There is no log, or not yet.
+        """
+        if self._application.deploy == "cluster":
+            self._seen = self._of_cluster()
+            return self._seen.splitlines()[-lines:]
+        try:
+            with self._path.open("rb") as log:
+                at = self._end = log.seek(0, os.SEEK_END)
+                found = b""
+                # One more, for the first of them is cut.
+                while at > 0 and found.count(b"\n") <= lines:
+                    begin = max(0, at - max(_LOG_BLOCK_BYTES, len(found)))
+                    log.seek(begin)
+                    found, at = log.read(at - begin) + found, begin
+        except OSError as error:
+            raise self._unreadable(error) from error
+        return found.decode(errors="replace").splitlines()[-lines:]
+
+    def more(self) -> str:
+        """What has come since the last call; empty when nothing has.
+
+        Raises:
+            SubmissionError: The log is gone, or the cluster does not answer.
+        """
+        if self._application.deploy == "cluster":
+            before, self._seen = self._seen, self._of_cluster()
+            # Another driver of the cluster has a log of its own.
+            return self._seen[len(before) :] if self._seen.startswith(before) else self._seen
+        try:
+            with self._path.open("rb") as log:
+                if log.seek(0, os.SEEK_END) < self._end:
+                    # It was cut, to save space.
+                    self._end = 0
+                log.seek(self._end)
+                # A line at a time, so that no character of several bytes is cut.
+                whole, newline, _ = log.read().rpartition(b"\n")
+        except OSError as error:
+            raise self._unreadable(error) from error
+        self._end += len(whole + newline)
+        return (whole + newline).decode(errors="replace")
+
+    def _of_cluster(self) -> str:
+        return yarn_log(self._application.cluster_id, _user(self._application))
+
+    def _unreadable(self, error: OSError) -> SubmissionError:
+        return SubmissionError(f"the log cannot be read: {error}", where=str(self._path))
 
 
 def _user(application: Application) -> YarnUser:
@@ -215,7 +330,9 @@ def _environment(wanted: Wanted) -> str:
 
 
 def _forget_old(archives: Path) -> None:
-    """Keep the archives that were made last."""
+    """Keep the archives that were made last, and those with which a job may be started again."""
+    used = {application.environment for _, application in all_submitted()}
     found = sorted(archives.glob(f"*{SUFFIX}"), key=lambda path: path.stat().st_mtime_ns)
     for path in found[:-_KEPT_ARCHIVES]:
-        path.unlink(missing_ok=True)
+        if str(path) not in used:
+            path.unlink(missing_ok=True)

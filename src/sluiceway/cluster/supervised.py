@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 
 from sluiceway.cluster.applications import (
@@ -51,16 +52,22 @@ def begin_supervised(
             env={**os.environ, **environment},
             start_new_session=True,
         )
-    supervisor = identity_of(process.pid)
-    give_up_at = time.monotonic() + _BEGIN_S
-    while folder.read_driver() is None:
-        if process.poll() is not None or time.monotonic() > give_up_at or supervisor is None:
-            raise SubmissionError(
-                "the driver's supervisor did not begin", where=str(folder.log), hint="see its log"
-            )
-        time.sleep(_POLL_S)
-    begun = replace(application, supervisor=supervisor)
-    folder.write(begun)
+    with ExitStack() as undo:
+        # Nobody would know of one that goes on behind a refusal.
+        undo.callback(_end_begun, process)
+        supervisor = identity_of(process.pid)
+        begun = replace(application, supervisor=supervisor)
+        folder.write(begun)
+        give_up_at = time.monotonic() + _BEGIN_S
+        while folder.read_driver() is None:
+            if process.poll() is not None or time.monotonic() > give_up_at or supervisor is None:
+                raise SubmissionError(
+                    "the driver's supervisor did not begin",
+                    where=str(folder.log),
+                    hint="see its log",
+                )
+            time.sleep(_POLL_S)
+        undo.pop_all()
     return begun
 
 
@@ -74,20 +81,15 @@ def end_supervised(
     Raises:
         SubmissionError: A process survives.
     """
-    state = folder.read_driver()
-    known = [application.supervisor, None if state is None else state.driver]
-    for number, wait_s in ((signal.SIGTERM, patience_s), (signal.SIGKILL, _BEGIN_S)):
-        # A supervisor hands it on; a second one would end the driver at once.
-        left = [one for one in known if one is not None and is_running(one)][:1]
-        for one in left:
-            _signal(one, number)
-        give_up_at = time.monotonic() + wait_s
-        while any(is_running(one) for one in known) and time.monotonic() < give_up_at:
-            time.sleep(_POLL_S)
-        if number is signal.SIGKILL and is_running(known[-1]):
-            _signal(known[-1], number)
-            time.sleep(_POLL_S)
-    if any(is_running(one) for one in known):
+    # A supervisor hands it on; a second one would end the driver at once.
+    for one in _left(folder, application)[:1]:
+        _signal(one, signal.SIGTERM)
+    if _gone(folder, application, patience_s):
+        return
+    # The supervisor first: it would start another driver.
+    for one in _left(folder, application):
+        _signal(one, signal.SIGKILL)
+    if not _gone(folder, application, _BEGIN_S):
         raise SubmissionError(
             "the driver does not end, not even by KILL",
             where=str(folder.path),
@@ -95,9 +97,32 @@ def end_supervised(
         )
 
 
-def _signal(one: ProcessIdentity | None, number: signal.Signals) -> None:
-    if one is None:
-        return
+def _left(folder: ApplicationFolder, application: Application) -> list[ProcessIdentity]:
+    """Supervisor and driver, as far as they live; read anew, for a supervisor starts drivers."""
+    state = folder.read_driver()
+    known = (application.supervisor, None if state is None else state.driver)
+    return [one for one in known if one is not None and is_running(one)]
+
+
+def _gone(folder: ApplicationFolder, application: Application, within_s: float) -> bool:
+    give_up_at = time.monotonic() + within_s
+    while _left(folder, application):
+        if time.monotonic() > give_up_at:
+            return False
+        time.sleep(_POLL_S)
+    return True
+
+
+def _end_begun(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(_BEGIN_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _signal(one: ProcessIdentity, number: signal.Signals) -> None:
     try:
         os.kill(one.pid, number)
     except ProcessLookupError:

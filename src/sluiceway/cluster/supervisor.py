@@ -5,7 +5,6 @@ shell which began it. A driver that it starts again is a standby: should another
 job over meanwhile, it waits for that one's end.
 """
 
-import os
 import signal
 import subprocess
 import sys
@@ -23,6 +22,8 @@ LONGEST_PAUSE_S = 60.0
 _HEALTHY_AFTER_S = 300.0
 # What the user typed or wrote is wrong: no further start mends it.
 _FINAL_CODES = frozenset({0, 2, 3})
+_NOT_STARTED = 127
+"""As a shell tells a program that it cannot start."""
 _POLL_S = 0.2
 
 
@@ -71,9 +72,14 @@ class Supervisor:
 
     def _run_once(self) -> int:
         # A process group of its own: the two are told apart by whoever kills one of them.
-        self._driver = subprocess.Popen(  # noqa: S603
-            self._command, stdin=subprocess.DEVNULL, start_new_session=True
-        )
+        try:
+            self._driver = subprocess.Popen(  # noqa: S603
+                self._command, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        except OSError as error:
+            # No memory or process left, or an interpreter that is being replaced: it may pass.
+            self._log.warning("driver_not_started", error=str(error))
+            return _NOT_STARTED
         self._starts += 1
         self._note("running", None)
         if self._told.is_set():
@@ -88,9 +94,12 @@ class Supervisor:
     def _note(self, state: str, code: int | None) -> None:
         driver = self._driver
         runs = identity_of(driver.pid) if driver is not None and state == "running" else None
-        self._folder.write_driver(
-            DriverState(state, self._starts, code, now_ms(), runs)  # type: ignore[arg-type]
-        )
+        made = DriverState(state, self._starts, code, now_ms(), runs)  # type: ignore[arg-type]
+        try:
+            self._folder.write_driver(made)
+        except OSError as error:
+            # A full disk is what drivers die of; whoever starts them again must not.
+            self._log.warning("driver_state_not_written", error=str(error))
 
 
 def main() -> int:
@@ -100,7 +109,6 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, supervisor.end)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    os.umask(0o077)
     return supervisor.run()
 
 

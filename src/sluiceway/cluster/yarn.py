@@ -31,7 +31,10 @@ _DRIVER_LOG = re.compile(r"(https?://[^/\s]+)/node/containerlogs/(container_\w+_
 _LOG_BEGINS = "LogContents:\n"
 _LOG_ENDS = "\nEnd of LogType:"
 _CLIENT = "org.apache.hadoop.yarn.client.cli"
-_ENDED = frozenset({"FINISHED", "FAILED", "KILLED"})
+_FORGOTTEN = "FORGOTTEN"
+"""Not YARN's own word: it keeps 1,000 applications, and after a restart often none."""
+_NOT_KNOWN = re.compile(r"Application with id '\w+' doesn't exist in RM")
+_ENDED = frozenset({"FINISHED", "FAILED", "KILLED", _FORGOTTEN})
 _TAIL_LINES = 12
 _ATTEMPTS = 1000
 """How often the driver may be started; YARN's own bound of attempts is mostly lower."""
@@ -85,7 +88,8 @@ class YarnState:
     """An application as the resource manager tells it.
 
     Attributes:
-        state: `ACCEPTED`, `RUNNING`, `FINISHED`, `FAILED`, `KILLED` and some before these.
+        state: `ACCEPTED`, `RUNNING`, `FINISHED`, `FAILED`, `KILLED` and some before these;
+            `FORGOTTEN` when the resource manager answers that there is none.
         final: `SUCCEEDED`, `FAILED`, `KILLED`, or `UNDEFINED` while it runs.
         diagnostics: What YARN says of its end; often empty.
     """
@@ -169,9 +173,14 @@ def yarn_state(application: str, user: YarnUser) -> YarnState:
     """How an application is now.
 
     Raises:
-        SubmissionError: YARN does not answer, or does not know it.
+        SubmissionError: YARN does not answer.
     """
-    said = _ask(["ApplicationCLI", "application", "-status", application], user)
+    try:
+        said = _ask(["ApplicationCLI", "application", "-status", application], user)
+    except SubmissionError as error:
+        if _NOT_KNOWN.search(str(error)) is None:
+            raise
+        return YarnState(_FORGOTTEN, "UNDEFINED", "")
     fields = dict(_FIELD.findall(said))
     if "State" not in fields:
         raise SubmissionError(
@@ -254,7 +263,8 @@ def _spark_home() -> Path:
 def _properties(settings: Mapping[str, str]) -> str:
     """As Java reads them."""
     escaped = {
-        key: value.replace("\\", "\\\\").replace("\n", "\\n") for key, value in settings.items()
+        key: value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        for key, value in settings.items()
     }
     return "".join(f"{key}={value}\n" for key, value in sorted(escaped.items()))
 

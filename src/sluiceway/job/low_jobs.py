@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from sluiceway.errors import TaskFailedError
 from sluiceway.job.hdfs_tokens import HdfsTokens, Place
-from sluiceway.job.spark_task import RunTask, with_tokens
+from sluiceway.job.spark_task import RunTask, of_this_version, with_tokens
 from sluiceway.job.spark_words import cause_of
 
 POOL = "spark.scheduler.pool"
@@ -112,6 +112,7 @@ class LowJobs:
             schema: Of what it gives, as Spark writes one.
             places: Of the tables that it reads and writes.
         """
+        run = of_this_version(run)
         if self._tokens is not None:
             run = with_tokens(self._tokens.parcel(places), run)
         group = f"{self._name}-{next(self._numbers)}"

@@ -22,7 +22,7 @@ from sluiceway.host.private_folder import private_folder
 from sluiceway.job.class_archive import QUICK_START, archive_options
 from sluiceway.job.spark_login import DRIVER_OPTIONS, login_settings
 from sluiceway.job.spark_words import why_not_started
-from sluiceway.spec.values import is_secret_key
+from sluiceway.spec.values import HIDDEN_KEYS, is_secret_key
 
 _LOCAL_RETRIES = 4
 _YARN = "yarn"
@@ -168,6 +168,8 @@ def default_settings() -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "1000",
         "spark.ui.showConsoleProgress": "false",
+        # On its pages and in its event log, where somebody wants these: Spark knows fewer of them.
+        "spark.redaction.regex": f"{HIDDEN_KEYS}|access[.]?key",
         # What each epoch leaves behind would be collected only once the heap is full.
         "spark.cleaner.periodicGC.interval": "5min",
         "spark.driver.memory": "512m",

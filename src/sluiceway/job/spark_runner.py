@@ -25,7 +25,7 @@ from sluiceway.job.spark_replays import SparkReplays
 from sluiceway.job.spark_rewrites import SparkRewrites
 from sluiceway.job.spark_task import (
     RESULT_SCHEMA,
-    RunTask,
+    of_this_version,
     packed,
     run_spark_task,
     warm_task,
@@ -141,8 +141,8 @@ class SparkRunner(TaskRunner):
             except (Py4JJavaError, PySparkException) as error:
                 raise UnhealthyEnvironmentError(
                     f"executors cannot run a task: {cause_of(error)}",
-                    hint="do they have this program's Python packages? `sluiceway submit JOB` "
-                    "sends them along",
+                    hint="do they have this program's Python packages? `sluiceway submit JOB` and "
+                    "`sluiceway restart JOB` send them along",
                 ) from error
             except (Py4JNetworkError, Py4JError, OSError) as error:
                 raise _lost(error) from error
@@ -167,7 +167,7 @@ class SparkRunner(TaskRunner):
         context, count = self._session.sparkContext, self.slots()
         context.setJobGroup(group, f"{group}: {count} tasks", interruptOnCancel=True)
         tasks = self._session.range(0, count, 1, numPartitions=count)
-        tasks.mapInArrow(warm_task, RESULT_SCHEMA).collect()
+        tasks.mapInArrow(of_this_version(warm_task), RESULT_SCHEMA).collect()
 
     def run(
         self, bundles: Sequence[Bundle], *, wait: Callable[[], None], give_up_after_s: float
@@ -211,7 +211,7 @@ class SparkRunner(TaskRunner):
         if self._owned:
             context.setLocalProperty(POOL, "epochs")
         tasks = self._session.range(0, count, 1, numPartitions=count)
-        run: RunTask = partial(run_spark_task, packed(bundles))
+        run = of_this_version(partial(run_spark_task, packed(bundles)))
         if self._tokens is not None:
             places = {
                 (plan.route.layout.table_root, plan.route.stores)

@@ -10,7 +10,8 @@ from functools import partial
 import pyarrow as pa
 from pyspark import TaskContext
 
-from sluiceway.errors import SluicewayError, TaskFailedError
+from sluiceway import __version__
+from sluiceway.errors import SluicewayError, TaskFailedError, UnhealthyEnvironmentError
 from sluiceway.host.hdfs_tokens import TokenParcel, hold_tokens
 from sluiceway.host.import_archives import forget_archives
 from sluiceway.observe.failpoints import Role, arm
@@ -47,6 +48,28 @@ def run_with_tokens(
 def with_tokens(tokens: TokenParcel | None, run: RunTask) -> RunTask:
     """A task that has its driver's tokens; the same task where none are needed."""
     return run if tokens is None else partial(run_with_tokens, tokens, run)
+
+
+def run_of_version(
+    version: str, run: RunTask, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Run a task of a driver of this very version. Called once per attempt.
+
+    Plans are pickled field by field: to another version one field may be the next one.
+
+    Raises:
+        UnhealthyEnvironmentError: The driver is of another version.
+    """
+    if version != __version__:
+        raise UnhealthyEnvironmentError(
+            f"this executor has sluiceway {__version__}, its driver {version}"
+        )
+    yield from run(batches)
+
+
+def of_this_version(run: RunTask) -> RunTask:
+    """A task that an executor of another version refuses."""
+    return partial(run_of_version, __version__, run)
 
 
 def run_spark_task(

@@ -22,11 +22,12 @@ _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
 _HOST_PORT = re.compile(
     r"(?:[A-Za-z0-9_][A-Za-z0-9._-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\]):(?P<port>[0-9]{1,5})"
 )
-_SECRET_KEY = re.compile(
-    r"password|passphrase|secret|token|credential|key\.pem|access\.key|api-key"
-    r"|authorization|cookie",
-    re.IGNORECASE,
+HIDDEN_KEYS = (
+    r"(?i)password|passphrase|secret|token|credential|key\.pem|access\.key|api-key"
+    r"|authorization|cookie|account\.key\.|private\.key$|encryption\.key$|jaas\.config"
 )
+"""Found in the keys of options that hold secrets; as Python and Java write a pattern."""
+_SECRET_KEY = re.compile(HIDDEN_KEYS)
 _TABLE_NAME = re.compile(r"[A-Za-z_]\w{0,127}\.[A-Za-z_]\w{0,127}", re.ASCII)
 _GROUP = re.compile(r"\{\w{1,64}\}", re.ASCII)
 _PUBLIC_KEYS = frozenset({"sasl.oauthbearer.token.endpoint.url"})

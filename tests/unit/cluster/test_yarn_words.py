@@ -1,4 +1,8 @@
-from sluiceway.cluster.yarn import YarnState, _log_content, _properties
+import pytest
+
+from sluiceway.cluster import yarn
+from sluiceway.cluster.yarn import YarnState, YarnUser, _log_content, _properties, yarn_state
+from sluiceway.errors import SubmissionError
 
 
 def test_log_of_a_node_is_what_stands_between_its_words() -> None:
@@ -12,7 +16,7 @@ def test_log_of_a_node_is_what_stands_between_its_words() -> None:
 
 
 def test_settings_are_written_as_java_reads_them() -> None:
-    assert _properties({"b": "C:\\x", "a": "1\n2"}) == "a=1\\n2\nb=C:\\\\x\n"
+    assert _properties({"b": "C:\\x", "a": "1\n2\r3"}) == "a=1\\n2\\r3\nb=C:\\\\x\n"
 
 
 def test_application_that_may_run_again_has_not_ended() -> None:
@@ -21,3 +25,18 @@ def test_application_that_may_run_again_has_not_ended() -> None:
         for state in ("ACCEPTED", "RUNNING", "FINISHED", "FAILED", "KILLED")
         if YarnState(state, "", "").ended
     ] == ["FINISHED", "FAILED", "KILLED"]
+
+
+def test_application_that_yarn_does_not_know_any_more_has_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    said = "Application with id 'application_1_0001' doesn't exist in RM or Timeline Server."
+
+    def refuses(*_: object) -> str:
+        raise SubmissionError(f"YARN does not answer:\n{said}")
+
+    monkeypatch.setattr(yarn, "_ask", refuses)
+    assert yarn_state("application_1_0001", YarnUser("")) == YarnState("FORGOTTEN", "UNDEFINED", "")
+    said = "Connection refused"
+    with pytest.raises(SubmissionError, match="refused"):
+        yarn_state("application_1_0001", YarnUser(""))

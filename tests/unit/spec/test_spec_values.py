@@ -73,6 +73,9 @@ def test_secret_shows_itself_to_reveal_only() -> None:
 @pytest.mark.parametrize(
     ("key", "is_one"),
     [("sasl.password", True), ("ssl.key.PASSWORD", True), ("spark.hadoop.fs.s3a.secret.key", True),
+     ("fs.azure.account.key.lake.dfs.core.windows.net", True), ("sasl.jaas.config", True),
+     ("fs.gs.auth.service.account.private.key", True), ("fs.s3a.encryption.key", True),
+     ("ssl.key.location", False), ("fs.gs.auth.service.account.private.key.id", False),
      ("ssl.key.pem", True), ("sasl.username", False), ("ssl.ca.location", False),
      ("sasl.oauthbearer.token.endpoint.url", False)],
 )  # fmt: skip
