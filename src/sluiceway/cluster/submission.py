@@ -127,7 +127,7 @@ def _check(wanted: Wanted) -> None:
     if wanted.deploy == "cluster" and wanted.master != "yarn":
         todo = "take `--deploy client`: a supervisor keeps the driver running on this machine"
         if wanted.master.startswith(_KUBERNETES):
-            todo = "apply the manifests of `sluiceway k8s render`"
+            todo = "apply the manifests of `sluiceway k8s render JOB --image NAME:TAG`"
         raise WrongUsageError(
             f"the master {wanted.master} does not run Python drivers on the cluster", hint=todo
         )
