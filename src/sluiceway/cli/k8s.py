@@ -3,11 +3,14 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sluiceway.cli.options import JobFile
+
+if TYPE_CHECKING:
+    from sluiceway.spec.models import RouteSpec
 
 app = typer.Typer(
     name="k8s", help="Write what Kubernetes needs to run a job.", no_args_is_help=True
@@ -65,7 +68,6 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
     from sluiceway.cluster.parcel import collect  # noqa: PLC0415
     from sluiceway.cluster.pod_placement import pairs  # noqa: PLC0415
     from sluiceway.cluster.pod_placement import toleration as toleration_of  # noqa: PLC0415
-    from sluiceway.config.kerberos import job_login  # noqa: PLC0415
     from sluiceway.errors import WrongUsageError  # noqa: PLC0415
 
     spec = load_checked_job(job_file).spec
@@ -85,13 +87,20 @@ def render(  # noqa: PLR0913, PLR0917 - options of a command
         pairs("--label", label or ()),
         tuple(map(toleration_of, toleration or ())),
     )
-    login = job_login(spec.routes[0])
+    _name_login_files(spec.routes[0])
+    _write(out, render(spec.name, collect(job_file, os.environ), choices), image_recipe())
+
+
+def _name_login_files(route: "RouteSpec") -> None:
+    """Say which files of the job's Kerberos login the manifests do not bring."""
+    from sluiceway.config.kerberos import job_login  # noqa: PLC0415
+
+    login = job_login(route)
     for path in () if login is None else login.files:
         print(
             f"{path} is not in the manifests: bring it to that place in the image or a volume",
             file=sys.stderr,
         )
-    _write(out, render(spec.name, collect(job_file, os.environ), choices), image_recipe())
 
 
 def _write(out: Path, text: str, recipe: str) -> None:
