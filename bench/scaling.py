@@ -7,7 +7,8 @@ that of one, by the slots; `cpu_efficiency` the same of the CPU a record takes, 
 changes less: 1 when more slots cost nothing. Broker, metastore and Spark's JVM share the cores with
 the slots: one slot has the other cores for these, all slots have none to spare. So one slot is also
 run with all of this held on one core, servers included; `core_efficiency` is the throughput of most
-slots on all cores over that, by the cores: what more machines of this kind would give.
+slots on all cores over that, by the cores. `machine_efficiency` is the same of work that shares
+nothing (`machine_cores`): what the cores of this machine can give at most.
 
 Driver: the real loop, session and ledger of one route with 10,000 source partitions on 100
 simulated executors of one slot, all of which have new rows in each epoch; plans and answers are
@@ -33,6 +34,7 @@ from bench.check_output import WrongOutputError
 from bench.driver_cost import MemorySource, measure
 from bench.figures import ratio, slope_of
 from bench.in_turn import Setting, Turns, run_in_turn, tell
+from bench.machine_cores import machine_efficiency
 from bench.ours import JobChoices, json_engine_missing
 from bench.process_tree import TreeUsage
 from bench.tidy_end import end_tidily
@@ -152,10 +154,12 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("the native module is not installed: make native")
     os.environ["SLUICEWAY_NATIVE"] = "1"
     try:
+        machine = machine_efficiency(sorted(os.sched_getaffinity(0)))
         found = _throughput((given.small, given.large), given.rounds)
     except WrongOutputError as error:
         tell(f"no measurement: {error}")
         return 1
+    found["machine_efficiency"] = machine
     found |= driver_share(EXECUTORS, SOURCE_PARTITIONS, _EPOCHS)
     print(json.dumps({**found, "load": round(os.getloadavg()[0], 1)}))
     return int(found["core_efficiency"] < WANTED)

@@ -2,15 +2,19 @@
 
 import importlib
 from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
+import pyarrow as pa
 import pytest
 
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[dict[str, Any]]:
-    names = ("lake_compare", "lake_runs", "lake_trino", "process_tree")
+    names = ("lake_compare", "lake_runs", "lake_trino", "process_tree", "workloads")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parents[3])
         yield {name: importlib.import_module(f"bench.{name}") for name in names}
@@ -44,6 +48,23 @@ def test_flink_writes_the_same_columns_and_partitions_without_a_shuffle(
     assert "'write.distribution-mode' = 'none'" in sql[3]
     assert "`device` ROW<`os` STRING, `version` STRING, `width` INT, `height` INT>" in sql[3]
     assert sql[-1].startswith("INSERT INTO lake.bench.t SELECT `id`, `ts`,")
+
+
+def test_times_whose_sum_is_more_than_64_bits_are_compared(bench: dict[str, Any]) -> None:
+    rows = {
+        "id": [1, 2],
+        "ts": [2**63 - 1, 2**63 - 1],
+        "quantity": pa.array([3, 4], pa.int32()),
+        "amount": pa.array([Decimal("0.10"), Decimal("0.20")], pa.decimal128(18, 2)),
+        "user_id": [5, 6],
+    }
+    catalog = MagicMock()
+    catalog.load_table.return_value.scan.return_value.to_arrow.return_value = pa.table(rows)
+    wanted = bench["workloads"].Totals(2, 2, 3, 2**64 - 2, (7, Decimal("0.30"), 11), 1)
+    usage = run(bench, 1.0, 1.0, 1, 1).usage
+    assert bench["lake_runs"].checked(catalog, "t", wanted, usage).usage == usage
+    with pytest.raises(bench["lake_runs"].WrongOutputError, match="instead of"):
+        bench["lake_runs"].checked(catalog, "t", replace(wanted, ts_sum=1), usage)
 
 
 def test_java_for_trino_is_taken_by_its_release_and_an_old_one_is_not(
