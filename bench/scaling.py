@@ -8,7 +8,8 @@ changes less: 1 when more slots cost nothing. Broker, metastore and Spark's JVM 
 the slots: one slot has the other cores for these, all slots have none to spare. So one slot is also
 run with all of this held on one core, servers included; `core_efficiency` is the throughput of most
 slots on all cores over that, by the cores. `machine_efficiency` is the same of work that shares
-nothing (`machine_cores`): what the cores of this machine can give at most.
+nothing (`machine_cores`): two cores that are halves of a physical one give far less than twice one,
+whatever runs. `core_efficiency_of_machine` is what is left for the engine: one over the other.
 
 Driver: the real loop, session and ledger of one route with 10,000 source partitions on 100
 simulated executors of one slot, all of which have new rows in each epoch; plans and answers are
@@ -16,7 +17,7 @@ made bytes and back as on their way. Brokers, the metastore and Spark's JVM are 
 are those of epochs of 10 s: of the driver's one core, and of all 101.
 
 `python -m bench.scaling` ends with one JSON line; 1 is the exit code when a run was wrong or the
-efficiency to the number of cores is below 0.85.
+efficiency to what the machine's cores give is below 0.85.
 """
 
 import argparse
@@ -160,9 +161,10 @@ def main(arguments: list[str] | None = None) -> int:
         tell(f"no measurement: {error}")
         return 1
     found["machine_efficiency"] = machine
+    found["core_efficiency_of_machine"] = round(found["core_efficiency"] / machine, 2)
     found |= driver_share(EXECUTORS, SOURCE_PARTITIONS, _EPOCHS)
     print(json.dumps({**found, "load": round(os.getloadavg()[0], 1)}))
-    return int(found["core_efficiency"] < WANTED)
+    return int(found["core_efficiency_of_machine"] < WANTED)
 
 
 if __name__ == "__main__":
