@@ -371,6 +371,19 @@ def test_large_files_and_lone_ones_are_not_merged(lake: LakeUnderTest) -> None:
     assert merge_groups(both, int(files[0][1].size_bytes) * 4) == []
 
 
+def test_few_files_of_megabytes_are_not_written_anew_before_a_snapshot(
+    lake: LakeUnderTest,
+) -> None:
+    lake.commit(1)
+    (body,) = lake.writer.fold.unpublished.values()
+    file = replace(body.files[0], size_bytes=str(1 << 20))  # type: ignore[union-attr]
+    half = replace(file, size_bytes=str(500 << 10))
+    assert merge_groups([(1, file), (2, file), (3, file)], 128 << 20) == []
+    assert merge_groups([(1, half), (2, half)], 128 << 20) == [[(1, half), (2, half)]]
+    four = [(slot, file) for slot in range(1, 5)]
+    assert merge_groups(four, 128 << 20) == [four]
+
+
 def test_a_table_that_falls_too_far_behind_holds_up_the_route(tmp_path: Path) -> None:
     lake = LakeUnderTest(tmp_path, replace(BY_APP, max_lag_s=100.0))
     catalog = lake.faulty()

@@ -29,7 +29,7 @@ _DELETES = pa.schema(
     [
         pa.field(name, kind, nullable=False, metadata={_FIELD_ID: str(field_id).encode()})
         for name, kind, field_id in (
-            ("file_path", pa.string(), PATH_ID),
+            ("file_path", pa.dictionary(pa.int32(), pa.string()), PATH_ID),
             ("pos", pa.int64(), POSITION_ID),
         )
     ]
@@ -127,9 +127,11 @@ class FilePlace:
             like: Entry of one of them.
         """
         paths = sorted(dead)
+        # By their numbers: a name of a hundred letters a dead row would be made, and then packed.
+        numbers = np.repeat(np.arange(len(paths), dtype=np.int32), [len(dead[p]) for p in paths])
         table = pa.table(
             [
-                pa.array(np.repeat(paths, [len(dead[path]) for path in paths]), pa.string()),
+                pa.DictionaryArray.from_arrays(numbers, pa.array(paths, pa.string())),
                 pa.array(np.concatenate([dead[path] for path in paths]), pa.int64()),
             ],
             schema=_DELETES,

@@ -9,6 +9,11 @@ from sluiceway.sinks.iceberg.merge_files import MergedOne, MergePlan
 
 SMALL_SHARE = 4
 """A file below a quarter of the target is small."""
+_WORTH_FILES = 4
+_CHEAP_BYTES = 1 << 20
+"""Fewer files than that are merged before a snapshot only where they weigh less than this together:
+writing megabytes anew for a file or two less costs a job that catches up a third of its CPU, and
+the upkeep of the table merges them with others of their size."""
 _TIMEOUT_S = 600.0
 _MOST_ROWS_KEPT_WARM = 200_000
 
@@ -23,7 +28,7 @@ def merge_groups(files: Sequence[SlotFile], target_bytes: int) -> list[list[Slot
         target_bytes: What a file should weigh: a group weighs no more.
 
     Returns:
-        Groups of two files at least; all others are linked as they are.
+        Groups that are worth it; all other files are linked as they are.
     """
     open_groups: dict[str, tuple[list[SlotFile], int]] = {}
     groups = []
@@ -39,7 +44,12 @@ def merge_groups(files: Sequence[SlotFile], target_bytes: int) -> list[list[Slot
         group.append((seq, file))
         open_groups[folder] = (group, weight + size)
     groups += [group for group, _ in open_groups.values()]
-    return [group for group in groups if len(group) > 1]
+    return [group for group in groups if len(group) > 1 and _worth_it(group)]
+
+
+def _worth_it(group: Sequence[SlotFile]) -> bool:
+    weight = sum(int(file.size_bytes) for _, file in group)
+    return len(group) >= _WORTH_FILES or weight < _CHEAP_BYTES
 
 
 def merged_name(group: Sequence[SlotFile]) -> str:
