@@ -19,7 +19,7 @@ mod time;
 use pyo3::prelude::*;
 
 /// Raised with every change of what Python may call or expect.
-const INTERFACE: u32 = 3;
+const INTERFACE: u32 = 4;
 
 #[pymodule]
 fn sluiceway_native(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,6 +1,7 @@
 //! Records of one log from one fetch: buffers instead of an object each.
 
-use pyo3::exceptions::PyIndexError;
+use memchr::memmem::Finder;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -184,6 +185,48 @@ impl Records {
                 (name, self.kept(py, header.value))
             })
             .collect())
+    }
+
+    /// The keys as values, at the same offsets and of the same times; headers are left out.
+    fn keys(&self) -> Self {
+        let mut records = Self::new(self.topic.clone(), self.partition);
+        for (row, key) in self.keys.iter().enumerate() {
+            let place = Place {
+                offset: self.offsets[row],
+                timestamp_ms: self.timestamps[row],
+                leader_epoch: self.leader_epochs[row],
+            };
+            let end = key.start + if key.length == ABSENT { 0 } else { key.length as usize };
+            let value = (key.length != ABSENT).then(|| &self.extra[key.start..end]);
+            records.push(place, None, value);
+        }
+        records.finish();
+        records
+    }
+
+    /// Rows whose value holds one of these texts, rising, as int64.
+    fn rows_with<'py>(&self, py: Python<'py>, texts: Vec<Vec<u8>>) -> PyResult<Bytes<'py>> {
+        if texts.iter().any(|text| text.is_empty() || text.contains(&0)) {
+            return Err(PyValueError::new_err("a text to look for is empty or holds a NUL"));
+        }
+        let rows = py.detach(|| {
+            // The NUL behind each value keeps a text from being found across two of them.
+            let block = &self.block[..self.starts[self.offsets.len()]];
+            let mut rows = vec![];
+            for text in &texts {
+                let finder = Finder::new(text);
+                let mut from = 0;
+                while let Some(found) = finder.find(&block[from..]) {
+                    let row = self.starts.partition_point(|start| *start <= from + found) - 1;
+                    rows.push(row as i64);
+                    from = self.starts[row + 1];
+                }
+            }
+            rows.sort_unstable();
+            rows.dedup();
+            rows
+        });
+        Ok(int64_bytes(py, &rows))
     }
 
     /// Keep the first `count` rows.

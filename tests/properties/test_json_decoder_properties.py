@@ -1,6 +1,7 @@
 """The decoder's fast path equals its slow path, and no row's outcome depends on its neighbours."""
 
 import json
+import random
 from decimal import Decimal
 from functools import cache
 
@@ -12,7 +13,7 @@ from sluiceway.formats.contract import Decoded
 from sluiceway.formats.json.decoder import Engine, JsonDecoder
 from sluiceway.host.native_module import native_module
 from sluiceway.types.hive_types import parse_hive_type
-from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.payloads import JoinedPayloads, rows_with
 from sluiceway.types.schema import Field, Schema
 from tools.json_engine_fuzz import difference, fuzz
 from tools.json_engines import ENGINES
@@ -167,3 +168,26 @@ def _exact(text: str) -> Decimal:
     """The number; nought times any power of ten is nought, also one beyond `Decimal`."""
     mantissa = Decimal(text.partition("e")[0])
     return Decimal(text) if mantissa else mantissa
+
+
+@pytest.mark.skipif(native_module() is None, reason="the native module is not installed")
+@pytest.mark.parametrize("seed", range(6))
+def test_texts_are_found_in_fetched_payloads_as_in_a_list(seed: int) -> None:
+    module = native_module()
+    assert module is not None
+    pick = random.Random(seed)  # noqa: S311
+    letters = (b"a", b"b", b"ab", b"", b"\0", b"abc")
+    payloads = [
+        pick.choice((None, b"".join(pick.choices(letters, k=pick.randrange(9)))))
+        for _ in range(300)
+    ]
+    parts = [module.Records(payloads[:200]), module.Records([]), module.Records(payloads[200:])]
+    parts[0].truncate(150)
+    joined = JoinedPayloads(parts)
+    for texts in ([b"ab"], [b"abab", b"ba"], [b"bb", b"bb"], [b"zzz"]):
+        found = rows_with(joined, texts)
+        assert found.tolist() == rows_with(list(joined), texts).tolist()
+    assert len(rows_with(joined, [b"ab"])) > 50
+    for wrong in (b"", b"a\0"):
+        with pytest.raises(ValueError, match="a text to look for"):
+            parts[0].rows_with([wrong])

@@ -32,10 +32,14 @@ def settle_tombstones(
     there = np.fromiter(
         (one is not None and bool(one or not empty_too) for one in payloads), bool, len(payloads)
     )
-    gone = np.flatnonzero(~there).tolist()
-    if skipped:
-        collected.skipped += len(gone)
-    else:
-        error = DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
-        collected.dirty += [error.row(row) for row in gone]
+    add_tombstones(np.flatnonzero(~there).tolist(), collected, skipped=skipped)
     return np.flatnonzero(there).astype(np.int64)
+
+
+def add_tombstones(rows: Sequence[int], collected: CollectedRows, *, skipped: bool) -> None:
+    """Take records without a payload, by their positions, as skipped or dirty."""
+    if skipped:
+        collected.skipped += len(rows)
+        return
+    error = DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
+    collected.dirty += [error.row(row) for row in rows]

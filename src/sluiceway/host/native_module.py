@@ -9,7 +9,7 @@ from typing import Final
 
 MODULE = "sluiceway_native"
 # What this version of the package calls; see `INTERFACE` in native/src/lib.rs.
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 SWITCH: Final = "SLUICEWAY_NATIVE"
 
 

@@ -301,7 +301,7 @@ class SourceBatch(ABC):
         return None
 
     def keys(self) -> Sequence[bytes | None]:
-        """Record keys in row order. Called only when a route has a column of them."""
+        """Record keys in row order. Called only when a route has a column of them, or a key."""
         return self.records(range(len(self.values))).keys
 
     def headers(self) -> Sequence[Headers]:

@@ -3,9 +3,13 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
-from typing import overload
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
 
 Payload = bytes | None
+Rows = NDArray[np.int64]
 
 
 class JoinedPayloads(Sequence[Payload]):
@@ -38,3 +42,28 @@ class JoinedPayloads(Sequence[Payload]):
         for part in self.parts:
             for row in range(len(part)):
                 yield part[row]
+
+
+def rows_with(payloads: Sequence[Payload], texts: Sequence[bytes]) -> Rows:
+    """Positions of payloads that hold one of these texts, rising.
+
+    Args:
+        payloads: Of one batch. Buffers of the native module are searched where they lie.
+        texts: None is empty or holds a NUL.
+    """
+    if isinstance(payloads, JoinedPayloads):
+        parts: Sequence[Any] = payloads.parts
+        if all(hasattr(part, "rows_with") for part in parts):
+            ends = accumulate((len(part) for part in parts), initial=0)
+            of_parts = [
+                np.frombuffer(part.rows_with(list(texts)), np.int64) + begin
+                for part, begin in zip(parts, ends, strict=False)
+            ]
+            return np.concatenate(of_parts) if of_parts else np.empty(0, np.int64)
+    found = [
+        row
+        for text in texts
+        for row, payload in enumerate(payloads)
+        if payload is not None and text in payload
+    ]
+    return np.unique(np.array(found, np.int64))

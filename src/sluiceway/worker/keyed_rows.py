@@ -7,7 +7,6 @@ change whose record has another could overtake what came before it. It is dirty,
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from sluiceway.formats.json.decoder import JsonDecoder
 from sluiceway.formats.registry import FormatChoice, open_decoder
 from sluiceway.sources.contract import SourceBatch, SourcePartition
 from sluiceway.types.dirty import DirtyReason, DirtyRow
+from sluiceway.types.payloads import JoinedPayloads, rows_with
 from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema
 from sluiceway.worker.plan import KeyForm, KeyRule
@@ -31,7 +31,9 @@ _RECORD, _PLACE = "$record", "$place"
 _TEXT = "text"
 _WRAPPER = "payload"
 _PREFIX = "pk."
+_PAYLOAD, _SCHEMA = b'"payload"', b'"schema"'
 _STAGE = "decode"
+_NONE = np.empty(0, np.int64)
 
 
 class KeyedRows:
@@ -76,8 +78,7 @@ class KeyedRows:
         dirty: dict[int, DirtyRow] = {}
         told: Sequence[pa.Array] | None = None
         if self._keys is not None and rows.num_rows:
-            keys = list(chain.from_iterable(batch.keys() for batch in batches))
-            told = self._keys.read([keys[index] for index in indices.to_pylist()], dirty)
+            told = self._told_by_records(batches, indices, dirty)
         deleted = pc.equal(kinds, pa.scalar(int(RowKind.DELETE), kinds.type))
         of_all = pc.equal(kinds, pa.scalar(int(RowKind.TRUNCATE), kinds.type))
         arrays = list(rows.columns)
@@ -95,6 +96,22 @@ class KeyedRows:
                 dirty.setdefault(row, _no_key(row, field.name))
         settled = pa.RecordBatch.from_arrays(arrays, schema=rows.schema)
         return settled, [dirty[row] for row in sorted(dirty)]
+
+    def _told_by_records(
+        self, batches: Sequence[SourceBatch], indices: pa.Array, dirty: dict[int, DirtyRow]
+    ) -> list[pa.Array]:
+        """The key's columns of each row as its record's own key has them."""
+        assert self._keys is not None  # noqa: S101 - the caller has looked
+        keys = JoinedPayloads([part for batch in batches for part in _parts(batch.keys())])
+        records = indices.to_numpy()
+        if not self._keys.reads_all:
+            held = list(keys)
+            return self._keys.read([held[record] for record in records.tolist()], dirty)
+        of_records: dict[int, DirtyRow] = {}
+        columns = self._keys.read(keys, of_records)
+        for row in np.flatnonzero(np.isin(records, list(of_records))).tolist():
+            dirty[row] = replace(of_records[int(records[row])], index=row)
+        return [column.take(indices) for column in columns]
 
     def last_of_records(self, rows: pa.RecordBatch, indices: pa.Array) -> NDArray[np.bool_]:
         """Which rows are the last of their key in their record; others nobody would ever see."""
@@ -141,6 +158,10 @@ def several_partitions(where: str) -> SourceOrderError:
     )
 
 
+def _parts(keys: Sequence[bytes | None]) -> Sequence[Sequence[bytes | None]]:
+    return keys.parts if isinstance(keys, JoinedPayloads) else [keys]
+
+
 def _mismatch(row: int, name: str) -> DirtyRow:
     message = "the record's own key has another value, so the order of its changes is not kept"
     return DirtyRow(row, _STAGE, DirtyReason.KEY_MISMATCH, name, message)
@@ -165,7 +186,15 @@ def _keys_reader(
 
 
 class _RecordKeys:
-    """Reads the columns of a row's key from the keys of records."""
+    """Reads the columns of a row's key from the keys of records.
+
+    Attributes:
+        reads_all: Whether it is given the keys of all records, also of those that gave no row: as
+            buffers they cost less than a part of them as objects. A registry is asked for those
+            of rows alone.
+    """
+
+    reads_all = True
 
     def __init__(self, form: KeyForm, fields: Sequence[Field]) -> None:
         prefix = _PREFIX if form is KeyForm.PREFIXED else ""
@@ -182,33 +211,32 @@ class _RecordKeys:
 
     def read(self, keys: Sequence[bytes | None], dirty: dict[int, DirtyRow]) -> list[pa.Array]:
         """Values of the columns; null where a key does not tell them, which is told in `dirty`."""
-        marks = [
-            self._unwraps and key is not None and b'"payload"' in key and b'"schema"' in key
-            for key in keys
-        ]
-        plain = [row for row, wrapped in enumerate(marks) if not wrapped]
-        found = self._plain.decode([keys[row] for row in plain])
+        wrapped = _NONE
+        if self._unwraps:
+            with_payload, with_schema = rows_with(keys, [_PAYLOAD]), rows_with(keys, [_SCHEMA])
+            wrapped = np.intersect1d(with_payload, with_schema, assume_unique=True)
+        plain = np.delete(np.arange(len(keys)), wrapped)
+        found = self._plain.decode([keys[row] for row in plain.tolist()] if len(wrapped) else keys)
         for row in found.dirty:
-            dirty[plain[row.index]] = _unreadable(plain[row.index], row.message)
-        rows = [plain[index] for index in found.indices.to_pylist()]
+            number = int(plain[row.index])
+            dirty[number] = _unreadable(number, row.message)
+        rows = plain[found.indices.to_numpy()]
         columns = list(found.rows.columns)
-        wrapped_rows, values = self._read_wrapped(keys, marks, dirty)
+        wrapped_rows, values = self._read_wrapped(keys, wrapped.tolist(), dirty)
         if wrapped_rows:
             made = [
                 pa.array(column, field.type)
                 for column, field in zip(zip(*values, strict=True), self._schema, strict=True)
             ]
             columns = [pa.concat_arrays([a, b]) for a, b in zip(columns, made, strict=True)]
-            rows += wrapped_rows
+            rows = np.concatenate([rows, wrapped_rows])
         return _spread(columns, rows, len(keys))
 
     def _read_wrapped(
-        self, keys: Sequence[bytes | None], marks: Sequence[bool], dirty: dict[int, DirtyRow]
+        self, keys: Sequence[bytes | None], wrapped: Sequence[int], dirty: dict[int, DirtyRow]
     ) -> tuple[list[int], list[list[object]]]:
         rows, values = [], []
-        for row, wrapped in enumerate(marks):
-            if not wrapped:
-                continue
+        for row in wrapped:
             try:
                 seen = SchemaView(parse_object(keys[row] or b"", lenient=False))
                 values.append(
@@ -226,6 +254,8 @@ class _RecordKeys:
 class _FramedKeys:
     """Reads the columns of a row's key from keys of records that are no JSON, all at once."""
 
+    reads_all = False
+
     def __init__(self, choice: FormatChoice, fields: Sequence[Field]) -> None:
         steps = [(field, (field.path or (field.name,))[-1]) for field in fields]
         schema = Schema(tuple(replace(of, path=(step,), required=True) for of, step in steps))
@@ -236,11 +266,13 @@ class _FramedKeys:
         found = self._decoder.decode(keys)
         for row in found.dirty:
             dirty[row.index] = _unreadable(row.index, row.message)
-        return _spread(found.rows.columns, found.indices.to_pylist(), len(keys))
+        return _spread(found.rows.columns, found.indices.to_numpy(), len(keys))
 
 
 class _TextKeys:
     """Reads the one column of a row's key from keys that are its text, as JSON reads a text."""
+
+    reads_all = False
 
     def __init__(self, fields: Sequence[Field]) -> None:
         (of,) = fields
@@ -260,17 +292,19 @@ class _TextKeys:
         found = self._decoder.decode(payloads)
         for each in found.dirty:
             dirty.setdefault(each.index, _unreadable(each.index, each.message))
-        return _spread(found.rows.columns, found.indices.to_pylist(), len(keys))
+        return _spread(found.rows.columns, found.indices.to_numpy(), len(keys))
 
 
 def _as_object(key: bytes) -> bytes:
     return json.dumps({_TEXT: key.decode()}, ensure_ascii=False).encode()
 
 
-def _spread(columns: Sequence[pa.Array], rows: Sequence[int], count: int) -> list[pa.Array]:
+def _spread(columns: Sequence[pa.Array], rows: NDArray[np.int64], count: int) -> list[pa.Array]:
     """Values for each of so many records; null for those that were not read."""
+    if len(rows) == count and (np.diff(rows) > 0).all():
+        return list(columns)
     places = np.full(count, -1, np.int64)
-    places[list(rows)] = np.arange(len(rows))
+    places[rows] = np.arange(len(rows))
     taken = pa.array(places, mask=places < 0)
     return [column.take(taken) for column in columns]
 

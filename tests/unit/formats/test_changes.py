@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,10 @@ from sluiceway.convert.json_values import NumberText
 from sluiceway.formats.changes.decoder import ChangeLogDecoder
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
 from sluiceway.formats.contract import Decoded
+from sluiceway.host.native_module import native_module
 from sluiceway.types.hive_types import parse_hive_type
+from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.row_kinds import RowKind
 from sluiceway.types.schema import Field, Schema
 
 SOURCE = {"version": "2.7", "connector": "mysql", "db": "shop", "table": "t", "pos": 154, "row": 0}
@@ -57,7 +61,7 @@ def debezium(op: str, *, wrapped: bool = False, **changed: Any) -> bytes:
     message = {"before": images[0], "after": images[1], "source": SOURCE, "op": op, "ts_ms": 5}
     message = {**message, **changed}
     whole = {"schema": {"type": "struct"}, "payload": message} if wrapped else message
-    return json.dumps(whole).encode()
+    return json.dumps(whole, separators=(",", ":")).encode()
 
 
 def maxwell(kind: str, **changed: Any) -> bytes:
@@ -81,15 +85,27 @@ CASES = {
 def decode(
     name: str, *payloads: bytes | None, schema: Schema | None = None, **options: str
 ) -> Decoded:
-    """Both paths, which have to agree."""
+    """All paths, which have to agree."""
     envelope, own = CASES[name]
-    found = [
-        ChangeLogDecoder(envelope, schema or own, options, exact_only=exact_only).decode(payloads)
-        for exact_only in (False, True)
-    ]
-    assert found[0].rows.to_pylist() == found[1].rows.to_pylist()
-    assert found[0] == found[1]
-    return found[0]
+    slow, *others = (
+        ChangeLogDecoder(envelope, schema or own, options, exact_only=exact_only).decode(given)
+        for exact_only in (True, False)
+        for given in _given(payloads)
+    )
+    for other in others:
+        assert other.rows.to_pylist() == slow.rows.to_pylist()
+        assert other == slow
+    return slow
+
+
+def _given(payloads: Sequence[bytes | None]) -> list[Sequence[bytes | None]]:
+    """As objects, and where there is a native module as the buffers of two fetches."""
+    module = native_module()
+    if module is None:
+        return [payloads]
+    half = len(payloads) // 2
+    parts = [module.Records(list(part)) for part in (payloads[:half], payloads[half:])]
+    return [payloads, JoinedPayloads(parts)]
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -275,3 +291,66 @@ def _whole(decoder: ChangeLogDecoder, payloads: list[bytes | None]) -> list[Any]
 def _alone(envelope: Envelope, schema: Schema, payloads: list[bytes | None]) -> list[Any]:
     decoder = ChangeLogDecoder(envelope, schema, {"other": "skip"}, exact_only=True)
     return [one for payload in payloads for one in _whole(decoder, [payload])]
+
+
+def _keyed_message(pick: random.Random) -> bytes | None:
+    """One of a change log of keyed rows: whatever a task meets, most of it plain."""
+    wrapped = pick.random() < 0.3
+    chance = pick.random()
+    if chance < 0.6:
+        changed: dict[str, Any] = {}
+        if pick.random() < 0.1:
+            changed["source"] = {**SOURCE, "snapshot": pick.choice(("first", "true", "last"))}
+        if pick.random() < 0.1:
+            changed["after"] = {**AFTER, "name": pick.choice(("\u00e9", "\\u", "first", None))}
+        if pick.random() < 0.1:
+            changed["after"] = pick.choice((None, {}, {"id": None}, {**AFTER, "price": "x"}, 5))
+        return debezium(pick.choice("cru"), wrapped=wrapped, **changed)
+    if chance < 0.85:
+        odd: Sequence[Any] = (
+            {"id": 9},
+            {"price": "1.5"},
+            {"id": "x"},
+            {"id": 8, "price": "x"},
+            None,
+            {},
+            [1],
+        )
+        before = {**BEFORE, "id": pick.randrange(5)} if pick.random() < 0.6 else pick.choice(odd)
+        return debezium("d", wrapped=wrapped, before=before)
+    return pick.choice((None, b"", b"{", b"[]", b"{}", debezium("m"), debezium("x"), b'{"op":"d"}'))
+
+
+@pytest.mark.parametrize("key", ["", '["id"]', '["id", "pos"]', '["pos"]'])
+@pytest.mark.parametrize("seed", range(4))
+def test_changes_of_keyed_rows_are_the_same_by_columns_and_one_by_one(seed: int, key: str) -> None:
+    pick = random.Random(seed)  # noqa: S311
+    messages = [_keyed_message(pick) for _ in range(600)]
+    decoded = decode("debezium", *messages, schema=None, other="skip", key=key)
+    assert decoded.rows.num_rows > 300
+    assert len(decoded.dirty) > 20
+    assert (decoded.kinds is None) == (key == "")
+    if decoded.kinds is not None:
+        kinds = decoded.kinds.to_pylist()
+        assert kinds.count(RowKind.FIRST) > 3
+        assert kinds.count(RowKind.DELETE) > 50
+
+
+def test_deletes_are_read_by_columns_where_they_have_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = ChangeLogDecoder._read
+    one_by_one: list[bytes] = []
+
+    def told(decoder: ChangeLogDecoder, payload: bytes) -> list[list[object]]:
+        one_by_one.append(payload)
+        return read(decoder, payload)
+
+    monkeypatch.setattr(ChangeLogDecoder, "_read", told)
+    without = debezium("d", before=None)
+    payloads = [debezium("d"), without, debezium("u"), debezium("d", wrapped=True)]
+    decoder = ChangeLogDecoder(DEBEZIUM, DEBEZIUM_SCHEMA, {"key": '["id"]'})
+    found = decoder.decode(payloads)
+    assert found.rows.column("id").to_pylist() == [7, None, 7, 7]
+    assert found.rows.column("price").to_pylist() == [None, None, Decimal("1.50"), None]
+    assert one_by_one == [without]

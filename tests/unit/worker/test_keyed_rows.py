@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,10 @@ import pytest
 from sluiceway.errors import SourceEmptiedError, SourceOrderError
 from sluiceway.formats.contract import Decoded
 from sluiceway.formats.registry import FormatChoice, open_decoder
+from sluiceway.host.native_module import native_module
 from sluiceway.sources.contract import RawRecords, SourceBatch, SourcePartition, Split
 from sluiceway.storage.registry import open_storage
+from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
 from sluiceway.types.schema import DecimalType, Field, IntegerType, Schema, StringType
 from sluiceway.worker.keyed_rows import KeyedRows, check_one_partition, has_several
@@ -53,10 +56,19 @@ def decode(name: str, *messages: object, schema: Schema = SCHEMA, key: str = "id
 def settle(
     found: Decoded, keys: list[bytes | None], rule: KeyRule = CONNECT, schema: Schema = SCHEMA
 ) -> tuple[list[object], list[tuple[int, str]]]:
+    """Keys as objects, and where there is a native module as buffers, which have to agree."""
     assert found.kinds is not None
-    rows, dirty = KeyedRows(rule, schema).settle(
-        found.rows, found.kinds, [_Batch(keys)], found.indices
-    )
+    module = native_module()
+    given: list[Any] = [keys]
+    if module is not None:
+        given.append(JoinedPayloads([module.Records(keys[:1]), module.Records(keys[1:])]))
+    settled = []
+    for these in given:
+        rows, dirty = KeyedRows(rule, schema).settle(
+            found.rows, found.kinds, [_Batch(these)], found.indices
+        )
+        settled.append((rows.to_pylist(), dirty))
+    assert all(each == settled[0] for each in settled)
     return rows.column(0).to_pylist(), [(row.index, row.reason.value) for row in dirty]
 
 
@@ -66,6 +78,18 @@ def change(op: str, before: object, after: object) -> dict[str, object]:
 
 def row(number: int, city: str = "a") -> dict[str, object]:
     return {"id": number, "city": city}
+
+
+def test_key_that_cannot_be_read_is_told_of_its_row_behind_records_without_one() -> None:
+    found = decode("debezium", None, change("c", None, row(1)), None, change("c", None, row(2)))
+    keys: list[bytes | None] = [b'{"id":1}', b'{"id":1}', b"?", b"?"]
+    assert settle(found, keys) == ([1, 2], [(1, "key_mismatch")])
+
+
+def test_keys_with_a_schema_between_plain_ones_stay_at_their_rows() -> None:
+    found = decode("debezium", *(change("c", None, row(number)) for number in (1, 2, 3)))
+    wrapped = json.dumps({"schema": {"type": "struct"}, "payload": {"id": 2}}).encode()
+    assert settle(found, [b'{"id":1}', wrapped, b'{"id":3}']) == ([1, 2, 3], [])
 
 
 def test_debezium_tells_kinds_and_deletes_need_no_more_than_their_key() -> None:

@@ -10,13 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sluiceway.convert.arrow_blocks import BlockReader
 from sluiceway.convert.dirty_value import DirtyValueError
 from sluiceway.convert.exact_rows import check_bytes, parse_object, reads_bad_text_anywhere
 from sluiceway.convert.extra_keys import ExtraKeys
-from sluiceway.convert.fast_rows import FastPath
 from sluiceway.convert.json_values import JsonObject
-from sluiceway.convert.native_blocks import NativeReader
 from sluiceway.formats.changes.canal import ONE_PARTITION, CanalChangeDecoder
 from sluiceway.formats.changes.connect_values import DECIMAL
 from sluiceway.formats.changes.envelopes import CANAL, DEBEZIUM, MAXWELL, Envelope
@@ -30,23 +27,24 @@ from sluiceway.formats.changes.outcomes import (
     with_kinds,
     without_unavailable,
 )
+from sluiceway.formats.changes.plain_changes import PlainChanges
 from sluiceway.formats.collected_rows import CollectedRows, Rows
 from sluiceway.formats.contract import Decoded, RowDecoder
 from sluiceway.formats.options import FREE, known_options
 from sluiceway.formats.schema_registry.settings import PREFIX
-from sluiceway.formats.tombstones import settle_tombstones
+from sluiceway.formats.tombstones import add_tombstones, settle_tombstones
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
-from sluiceway.types.schema import Field, Schema, StringType, inner_settings
+from sluiceway.types.payloads import JoinedPayloads, rows_with
+from sluiceway.types.row_kinds import RowKind
+from sluiceway.types.schema import Schema, inner_settings
 
 # With fewer of a batch's messages in the form that was tried, the next one begins with the other.
 _HALF = 2
 EVOLVE = "evolve"
 _IMAGE = pa.scalar(int(RowKind.IMAGE), pa.int8())
 _FIRST = pa.scalar(int(RowKind.FIRST), pa.int8())
-_DELETE = pa.scalar(int(RowKind.DELETE), pa.int8())
-_MARK = DECIMAL.encode("ascii")
-_WRAPPED = Field("$unwrapped", StringType())
+_SCHEMA_MARKS = (DECIMAL.encode("ascii"), b"\\u")
+_NONE = np.empty(0, np.int64)
 
 
 class ChangeLogDecoder(RowDecoder):
@@ -112,8 +110,12 @@ class ChangeLogDecoder(RowDecoder):
         )
         # What reads by columns does not see keys that none of them reads.
         exact_only = exact_only or self._extra is not None
-        fast = [_fast_form(form, schema, envelope, self._collected) for form in self._forms]
+        fast = [
+            PlainChanges.of_form(form, schema, envelope, self._collected) for form in self._forms
+        ]
         self._fast = [] if exact_only else [one for one in fast if one is not None]
+
+    takes_any_sequence = True
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -123,45 +125,58 @@ class ChangeLogDecoder(RowDecoder):
     def decode(self, payloads: Sequence[bytes | None]) -> Decoded:
         """See `RowDecoder.decode`."""
         collected = CollectedRows(self._collected)
-        rows = settle_tombstones(payloads, collected, skipped=self._other.tombstones_skipped)
-        held = [payload for payload in payloads if payload]
+        forms = tuple(self._fast)
+        told = _NONE
+        if forms and isinstance(payloads, JoinedPayloads) and forms[0].can_read(payloads):
+            told = self._told_by_schema(payloads)
+            left, empty = forms[0].read_fetched(payloads, told, collected)
+            add_tombstones(empty.tolist(), collected, skipped=self._other.tombstones_skipped)
+            self._prefer_others(len(payloads) - len(empty) - len(told), len(left))
+            forms = forms[1:]
+        else:
+            payloads = list(payloads)
+            left = settle_tombstones(payloads, collected, skipped=self._other.tombstones_skipped)
+            told = self._told_by_schema(payloads)
+            left = np.setdiff1d(left, told, assume_unique=True)
         if collected.skipped:
             collected.notes[TOMBSTONE] += collected.skipped
-        left = np.arange(len(held))
-        told = _told_by_schema(held) if self._envelope.wrapper else left[:0]
-        left = np.delete(left, told)
-        for fast in tuple(self._fast):
+        for form in forms:
             if len(left):
-                found = fast.read([held[row] for row in left.tolist()], rows[left], collected)
-                if _HALF * len(found) < len(left):
-                    self._fast = self._fast[::-1]
+                found = form.read(_held(payloads, left), left, collected)
+                self._prefer_others(len(left), len(left) - len(found))
                 left = np.delete(left, found)
         left = np.concatenate([told, left])
-        self._decode_exactly([held[row] for row in left.tolist()], rows[left].tolist(), collected)
-        decoded = collected.decoded()
+        self._decode_exactly(_held(payloads, left), left.tolist(), collected)
+        return self._with_kinds(payloads, collected.decoded())
+
+    def _told_by_schema(self, payloads: Sequence[bytes | None]) -> Rows:
+        """Which payloads may hold text that their own schema says to be a number.
+
+        What reads by columns reads no schema, and the text can look like another number.
+        """
+        return rows_with(payloads, _SCHEMA_MARKS) if self._envelope.wrapper else _NONE
+
+    def _prefer_others(self, tried: int, left: int) -> None:
+        """Begin the next batch with the other form, where this one took few of its messages."""
+        if _HALF * (tried - left) < tried:
+            self._fast = self._fast[::-1]
+
+    def _with_kinds(self, payloads: Sequence[bytes | None], decoded: Decoded) -> Decoded:
+        """What each row is, where rows have a key; which dirty ones begin a snapshot."""
         if not self._keyed:
             return decoded
         decoded = with_kinds(decoded, self._schema)
-        kinds = self._with_firsts(payloads, decoded.indices, decoded.kinds)
-        decoded = replace(decoded, kinds=kinds)
+        mark = self._envelope.first
+        began = rows_with(payloads, [mark]) if mark else _NONE
+        if len(began):
+            is_first = pa.array(np.isin(decoded.indices.to_numpy(), began))
+            of_images = pc.and_(is_first, pc.equal(decoded.kinds, _IMAGE))
+            decoded = replace(decoded, kinds=pc.if_else(of_images, _FIRST, decoded.kinds))
         decoded = without_unavailable(decoded) if self._envelope is DEBEZIUM else decoded
-        mark = self._envelope.first
-        if not mark or not decoded.dirty:
+        if not len(began) or not decoded.dirty:
             return decoded
-        dirty = (row.index for row in decoded.dirty)
-        return replace(decoded, begins=tuple(n for n in dirty if mark in (payloads[n] or b"")))
-
-    def _with_firsts(
-        self, payloads: Sequence[bytes | None], indices: pa.Array, kinds: pa.Array
-    ) -> pa.Array:
-        """Mark the images with which a snapshot begins."""
-        mark = self._envelope.first
-        if not mark:
-            return kinds
-        began = [mark in (payloads[row] or b"") for row in indices.to_pylist()]
-        if not any(began):
-            return kinds
-        return pc.if_else(pc.and_(pa.array(began), pc.equal(kinds, _IMAGE)), _FIRST, kinds)
+        dirty = {row.index for row in decoded.dirty}
+        return replace(decoded, begins=tuple(n for n in began.tolist() if n in dirty))
 
     def _decode_exactly(
         self, payloads: list[bytes], rows: list[int], collected: CollectedRows
@@ -195,89 +210,9 @@ class ChangeLogDecoder(RowDecoder):
         return [values] if left_behind is None else [left_behind, values]
 
 
-def _told_by_schema(payloads: list[bytes]) -> Rows:
-    """Which payloads may hold text that their own schema says to be a number.
-
-    The fast path reads no schema, and the text can look like another number.
-    """
-    return np.array(
-        [row for row, payload in enumerate(payloads) if _MARK in payload or b"\\u" in payload],
-        np.int64,
-    )
-
-
-class _FastForm:
-    """Reads plain changes of one form by columns.
-
-    Args:
-        path: Reads the columns, then the marker, and then what may not be there.
-        form: Which columns are of the row.
-        envelope: Which markers are plain.
-        schema: Of the rows, with their kind where they have one.
-    """
-
-    def __init__(
-        self, path: FastPath, form: MessageForm, envelope: Envelope, schema: pa.Schema
-    ) -> None:
-        self._path = path
-        self._keyed = KIND_COLUMN in schema.names
-        # Which values a change of a key had before is for the slow path to see.
-        plain = envelope.plain - (envelope.old.keys() if self._keyed else frozenset())
-        self._plain = pa.array(sorted(plain), pa.string())
-        self._deletes = pa.array(sorted(envelope.deletes), pa.string())
-        self._width = len(schema) - self._keyed
-        self._row_columns = [place for place, of_row in enumerate(form.reads_rows) if of_row]
-        if all(path == () for path in envelope.images.values()):
-            self._row_columns = []
-        self._schema = schema
-
-    def read(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> Rows:
-        """Take the changes that are vouched for; positions of them among the payloads."""
-        taken: list[Rows] = []
-        for block in self._path.read(payloads):
-            for batch, places in zip(block.batches, block.rows, strict=True):
-                sound = self._plain_changes(batch)
-                columns = batch.columns[: self._width]
-                if self._keyed:
-                    deleted = pc.is_in(batch.column(self._width), self._deletes)
-                    columns.append(pc.if_else(deleted, _DELETE, _IMAGE))
-                found = pa.RecordBatch.from_arrays(columns, schema=self._schema).filter(sound)
-                kept = places[sound.to_numpy(zero_copy_only=False)]
-                collected.add(found, rows[kept])
-                taken.append(kept)
-        return np.concatenate(taken) if taken else np.empty(0, np.int64)
-
-    def _plain_changes(self, batch: pa.RecordBatch) -> pa.Array:
-        """Which rows of a batch are what they look like."""
-        width = self._width
-        sound = pc.is_in(batch.column(width), self._plain)
-        if batch.num_columns > width + 1:
-            sound = pc.and_(sound, batch.column(width + 1).is_null())
-        if self._row_columns:
-            # Where none of them has a value, the row as a whole may not be there.
-            held = batch.column(self._row_columns[0]).is_valid()
-            for place in self._row_columns[1:]:
-                held = pc.or_(held, batch.column(place).is_valid())
-            sound = pc.and_(sound, held)
-        return sound
-
-
-def _fast_form(
-    form: MessageForm, schema: Schema, envelope: Envelope, collected: pa.Schema
-) -> _FastForm | None:
-    (image,) = {envelope.images[marker] for marker in envelope.plain}
-    fields = [*form.fields(schema, image), form.marker_field]
-    if form.wrapper:
-        # A message that has a marker outside of the wrapper is none that is wrapped.
-        fields.append(Field(_WRAPPED.name, StringType(), path=envelope.marker))
-    numbered = Schema(
-        tuple(
-            Field(f"c{n}", f.type, f.required, f.path, f.time_unit, f.policy)
-            for n, f in enumerate(fields)
-        )
-    )
-    path: FastPath | None = NativeReader.for_schema(numbered) or BlockReader.for_schema(numbered)
-    return None if path is None else _FastForm(path, form, envelope, collected)
+def _held(payloads: Sequence[bytes | None], rows: Rows) -> list[bytes]:
+    """Some payloads, none of which is empty."""
+    return [payload for row in rows.tolist() if (payload := payloads[row])]
 
 
 def open_debezium(schema: Schema, options: Mapping[str, str]) -> RowDecoder:

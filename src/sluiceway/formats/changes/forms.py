@@ -72,6 +72,9 @@ class MessageForm:
             for field in schema.fields
             if field.name.lower() in self._key
         ]
+        self.key_places = tuple(
+            place for place, field in enumerate(schema.fields) if field.name.lower() in self._key
+        )
         self.wrapper = wrapper
         self.reads_rows = [not from_message(field) for field in schema.fields]
         self._marker_path = (*wrapper, *envelope.marker)

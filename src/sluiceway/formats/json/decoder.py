@@ -14,9 +14,9 @@ from sluiceway.convert.fast_rows import FastPath, Rows
 from sluiceway.convert.native_blocks import NativeReader
 from sluiceway.formats.collected_rows import CollectedRows
 from sluiceway.formats.contract import Decoded, RowDecoder
+from sluiceway.formats.tombstones import add_tombstones
 from sluiceway.host.native_module import MODULE, native_module
 from sluiceway.types.arrow_types import arrow_schema
-from sluiceway.types.dirty import DirtyReason
 from sluiceway.types.payloads import JoinedPayloads
 from sluiceway.types.schema import Schema, inner_settings
 
@@ -91,7 +91,7 @@ class JsonDecoder(RowDecoder):
         held = [payload for payload in payloads if payload]
         if len(held) < len(payloads):
             there = np.fromiter(map(bool, payloads), bool, len(payloads))
-            self._add_tombstones(rows[~there].tolist(), collected)
+            add_tombstones(rows[~there].tolist(), collected, skipped=self._skips_tombstones)
             rows = rows[there]
         if self._fast is None:
             self._decode_exactly(held, rows, collected)
@@ -113,18 +113,11 @@ class JsonDecoder(RowDecoder):
         fast, empty = path.read_fetched(payloads)
         collected.add(fast.batches[0], fast.rows[0])
         if len(empty):
-            self._add_tombstones(empty.tolist(), collected)
+            add_tombstones(empty.tolist(), collected, skipped=self._skips_tombstones)
         left = fast.suspects
         if len(left):
             suspects = [payload for row in left.tolist() if (payload := payloads[row])]
             self._decode_exactly(suspects, left, collected)
-
-    def _add_tombstones(self, rows: list[int], collected: CollectedRows) -> None:
-        if self._skips_tombstones:
-            collected.skipped += len(rows)
-            return
-        error = DirtyValueError(DirtyReason.EMPTY, "the payload is empty", stage="decode")
-        collected.dirty += [error.row(row) for row in rows]
 
     def _decode_fast(
         self, path: FastPath, payloads: list[bytes], rows: Rows, collected: CollectedRows

@@ -23,6 +23,7 @@ from sluiceway.sources.contract import (
     SourcePartition,
 )
 from sluiceway.sources.kafka.fetched import Fetched, FetchEvent, LogRows
+from sluiceway.types.payloads import JoinedPayloads
 
 _UNKNOWN = -1
 _Failure = tuple[int, str]
@@ -65,9 +66,9 @@ class NativeBatch(SourceBatch):
             headers=[_headers(found.headers(row)) for row in rows],
         )
 
-    def keys(self) -> list[bytes | None]:
-        """Record keys in row order."""
-        return [self._records.key(row) for row in range(len(self._records))]
+    def keys(self) -> JoinedPayloads:
+        """Record keys in row order, as buffers."""
+        return JoinedPayloads([self._records.keys()])
 
     def headers(self) -> list[Headers]:
         """Headers in row order."""

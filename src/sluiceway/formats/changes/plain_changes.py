@@ -1,0 +1,240 @@
+"""Plain changes of a change log, read by columns: what a row is now, or which row is gone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sluiceway.convert.arrow_blocks import BlockReader
+from sluiceway.convert.fast_rows import FastPath
+from sluiceway.convert.native_blocks import NativeReader
+from sluiceway.formats.changes.envelopes import Envelope
+from sluiceway.formats.changes.forms import MessageForm
+from sluiceway.formats.collected_rows import CollectedRows, Rows
+from sluiceway.types.payloads import JoinedPayloads
+from sluiceway.types.row_kinds import KIND_COLUMN, RowKind
+from sluiceway.types.schema import Field, Schema, StringType
+
+_IMAGE = pa.scalar(int(RowKind.IMAGE), pa.int8())
+_DELETE = pa.scalar(int(RowKind.DELETE), pa.int8())
+_WRAPPED = Field("$unwrapped", StringType())
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Changes of one form whose rows stand at one place of the message.
+
+    Attributes:
+        path: Reads some columns of the table, then the marker, and then what may not be there.
+        schema: Of the rows, with their kind where they have one.
+        columns: Places in the table of those that are read; the others are null.
+        of_row: Places among these of columns of the row: one at least has a value, since the row
+            may not be there at all. None where a message is its row.
+        plain: Markers of these changes.
+        deletes: Those after which the row is gone.
+    """
+
+    path: FastPath
+    schema: pa.Schema
+    columns: tuple[int, ...]
+    of_row: tuple[int, ...]
+    plain: pa.Array
+    deletes: pa.Array
+
+    def read(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> Rows:
+        """Take the changes that are vouched for; positions of them among the payloads."""
+        taken: list[Rows] = []
+        for block in self.path.read(payloads):
+            for batch, places in zip(block.batches, block.rows, strict=True):
+                kept = places[self._take(batch, rows[places], _NONE, collected)]
+                taken.append(kept)
+        return np.concatenate(taken) if taken else _NONE
+
+    def read_fetched(
+        self, payloads: JoinedPayloads, doubted: Rows, collected: CollectedRows
+    ) -> tuple[Rows, Rows]:
+        """The same of payloads where they were fetched to.
+
+        Returns:
+            Positions of those that are taken, and of those without bytes.
+        """
+        assert isinstance(self.path, NativeReader)  # noqa: S101 - `PlainChanges.can_read` saw it
+        block, empty = self.path.read_fetched(payloads)
+        places = block.rows[0]
+        return places[self._take(block.batches[0], places, doubted, collected)], empty
+
+    def _take(
+        self, batch: pa.RecordBatch, rows: Rows, doubted: Rows, collected: CollectedRows
+    ) -> NDArray[np.bool_]:
+        """Give the sound rows of a batch away; which these are."""
+        sound = self._sound(batch)
+        if len(doubted):
+            sound = pc.and_(sound, pa.array(~np.isin(rows, doubted)))
+        read = dict(zip(self.columns, batch.columns, strict=False))
+        width = len(self.schema) - (KIND_COLUMN in self.schema.names)
+        columns = [
+            read[place] if place in read else pa.nulls(len(rows), self.schema.types[place])
+            for place in range(width)
+        ]
+        if width < len(self.schema):
+            deleted = pc.is_in(batch.column(len(self.columns)), self.deletes)
+            columns.append(pc.if_else(deleted, _DELETE, _IMAGE))
+        found = pa.RecordBatch.from_arrays(columns, schema=self.schema).filter(sound)
+        kept: NDArray[np.bool_] = sound.to_numpy(zero_copy_only=False)
+        collected.add(found, rows[kept])
+        return kept
+
+    def _sound(self, batch: pa.RecordBatch) -> pa.Array:
+        """Which rows of a batch are what they look like."""
+        width = len(self.columns)
+        sound = pc.is_in(batch.column(width), self.plain)
+        if batch.num_columns > width + 1:
+            sound = pc.and_(sound, batch.column(width + 1).is_null())
+        if self.of_row:
+            held = batch.column(self.of_row[0]).is_valid()
+            for place in self.of_row[1:]:
+                held = pc.or_(held, batch.column(place).is_valid())
+            sound = pc.and_(sound, held)
+        return sound
+
+
+class PlainChanges:
+    """Reads plain changes of one form. Created once a task, used by one thread.
+
+    Args:
+        parts: Those that leave a row, and behind them those that delete one, where its columns
+            stand elsewhere.
+    """
+
+    def __init__(self, parts: Sequence[_Part]) -> None:
+        self._first, *self._rest = parts
+
+    @classmethod
+    def of_form(
+        cls, form: MessageForm, schema: Schema, envelope: Envelope, collected: pa.Schema
+    ) -> "PlainChanges | None":
+        """For a form's messages; None when they cannot be read by columns.
+
+        Args:
+            form: Of the messages.
+            schema: The table's columns.
+            envelope: Which markers are plain.
+            collected: Of the rows that are made, with their kind where they have one.
+        """
+        keyed = KIND_COLUMN in collected.names
+        # Which values a change of a key had before is for the slow path to see.
+        plain = envelope.plain - (envelope.old.keys() if keyed else frozenset())
+        (image,) = {envelope.images[marker] for marker in envelope.plain}
+        everything = tuple(range(len(schema.fields)))
+        first = _part(form, schema, envelope, collected, (image, plain, everything))
+        if first is None:
+            return None
+        parts = [first]
+        elsewhere = {marker for marker in envelope.deletes if envelope.images[marker] != image}
+        for marker in sorted(elsewhere):
+            wanted = tuple(form.key_places) if keyed else everything
+            of_image = (envelope.images[marker], frozenset({marker}), wanted)
+            # Without a column of the row nobody would see that the row is not there.
+            if any(form.reads_rows[place] for place in wanted):
+                part = _part(form, schema, envelope, collected, of_image)
+                parts += [] if part is None else [part]
+        return cls(parts)
+
+    def read(self, payloads: list[bytes], rows: Rows, collected: CollectedRows) -> Rows:
+        """Take the changes that are vouched for. Called once a batch.
+
+        Args:
+            payloads: None of them empty.
+            rows: Their positions in the batch.
+            collected: Takes the changes.
+
+        Returns:
+            Positions of these among the payloads.
+        """
+        found = self._first.read(payloads, rows, collected)
+        return np.concatenate([found, self._read_rest(payloads, rows, found, collected)])
+
+    def can_read(self, payloads: Sequence[bytes | None]) -> bool:
+        """Whether `read_fetched` takes these."""
+        path = self._first.path
+        return isinstance(path, NativeReader) and path.can_read(payloads)
+
+    def read_fetched(
+        self, payloads: JoinedPayloads, doubted: Rows, collected: CollectedRows
+    ) -> tuple[Rows, Rows]:
+        """Take the changes that are vouched for, where the native module has fetched them to.
+
+        Called once a batch for which `can_read` is true.
+
+        Args:
+            payloads: Of the batch.
+            doubted: Positions of those that are to be left.
+            collected: Takes the changes.
+
+        Returns:
+            Positions of those that are left, without those that were doubted, and of those
+            without bytes; both rising.
+        """
+        taken, empty = self._first.read_fetched(payloads, doubted, collected)
+        left = np.delete(np.arange(len(payloads)), np.concatenate([taken, empty, doubted]))
+        held = [payload for row in left.tolist() if (payload := payloads[row]) is not None]
+        found = self._read_rest(held, left, _NONE, collected)
+        return np.delete(left, found), empty
+
+    def _read_rest(
+        self, payloads: list[bytes], rows: Rows, taken: Rows, collected: CollectedRows
+    ) -> Rows:
+        """What the other parts take of payloads that are not taken yet."""
+        left = np.delete(np.arange(len(payloads)), taken)
+        found = [_NONE]
+        for part in self._rest:
+            if len(left):
+                these = part.read([payloads[row] for row in left.tolist()], rows[left], collected)
+                found.append(left[these])
+                left = np.delete(left, these)
+        return np.concatenate(found)
+
+
+def _part(
+    form: MessageForm,
+    schema: Schema,
+    envelope: Envelope,
+    collected: pa.Schema,
+    wanted: tuple[tuple[str, ...], frozenset[str], tuple[int, ...]],
+) -> _Part | None:
+    """Reads columns of rows that stand under an image; None where neither fast path can.
+
+    Args:
+        form: Of the messages.
+        schema: The table's columns.
+        envelope: Of the form.
+        collected: Of the rows that are made.
+        wanted: Path of the image, markers, places of the columns.
+    """
+    image, markers, columns = wanted
+    all_fields = form.fields(schema, image)
+    # A row that is gone is told by its key as far as the message has it.
+    partial = len(columns) < len(all_fields)
+    chosen = [all_fields[place] for place in columns]
+    fields = [replace(field, required=False) for field in chosen] if partial else chosen
+    fields.append(form.marker_field)
+    if form.wrapper:
+        # A message that has a marker outside of the wrapper is none that is wrapped.
+        fields.append(Field(_WRAPPED.name, StringType(), path=envelope.marker))
+    numbered = Schema(tuple(replace(field, name=f"c{n}") for n, field in enumerate(fields)))
+    path: FastPath | None = NativeReader.for_schema(numbered) or BlockReader.for_schema(numbered)
+    if path is None:
+        return None
+    of_row = tuple(at for at, place in enumerate(columns) if form.reads_rows[place])
+    return _Part(
+        path,
+        collected,
+        columns,
+        of_row if image else (),
+        pa.array(sorted(markers), pa.string()),
+        pa.array(sorted(envelope.deletes), pa.string()),
+    )
