@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from sluiceway.storage.hdfs import in_time as in_time_module
+from sluiceway.storage.hdfs.closing import close_file
 from sluiceway.storage.hdfs.in_time import begun, in_time
 from sluiceway.storage.hdfs.storage import RawFile
 
 if TYPE_CHECKING:
-    from hdfs_native import FileWriter
+    from hdfs_native import Client, FileWriter
 
 
 def _calls() -> list[threading.Thread]:
@@ -98,5 +99,28 @@ def test_a_write_that_never_comes_back_is_an_error_of_its_file() -> None:
     try:
         with pytest.raises(OSError, match="has not answered"):
             file.write(b"x")
+    finally:
+        gate.set()
+
+
+def test_an_end_of_a_file_that_never_comes_is_an_error_also_where_the_file_never_gets_whole() -> (
+    None
+):
+    gate = threading.Event()
+
+    class Hangs:
+        def close(self) -> None:
+            assert gate.wait(60)
+
+    class Half:
+        """What the name node tells of a file whose last block no data node has reported."""
+
+        def read(self, path: str) -> bytes:
+            assert path == "/t/f"
+            return b"ha"
+
+    try:
+        with pytest.raises(TimeoutError, match="within 0 s"):
+            close_file(cast("Client", Half()), cast("FileWriter", Hangs()), "/t/f", 4, 0.3)
     finally:
         gate.set()

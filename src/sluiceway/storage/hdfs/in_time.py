@@ -47,10 +47,16 @@ def in_time(call: Callable[[], T], longest_s: float = LONGEST_S) -> T:
     return waited_for(begun(call), longest_s)
 
 
-def waited_for(answer: "Future[T]", longest_s: float = LONGEST_S) -> T:
-    """What a call has given; raises as `in_time`."""
+def waited_for(answer: "Future[T]", longest_s: float = LONGEST_S, *, over_s: float = 0.0) -> T:
+    """What a call has given; raises as `in_time`.
+
+    Args:
+        answer: Of `begun`.
+        longest_s: How long it may take.
+        over_s: What of that is over.
+    """
     try:
-        return answer.result(longest_s)
+        return answer.result(max(0.0, longest_s - over_s))
     except TimeoutError:
         if answer.done():
             raise
