@@ -79,6 +79,9 @@ def test_topic_that_is_missed_is_gone_when_its_master_says_so(fake: FakeRocketMq
     assert client.gone([LOG, other]) == {LOG}
     fake.replica_only = True
     assert client.gone([LOG, other]) == frozenset(), "a replica knows what it was told"
+    fake.replica_only = False
+    client._shun("broker-a", 5.0)
+    assert client.gone([LOG, other]) == frozenset(), "it would hold up the others again"
     client.close()
 
 
